@@ -103,7 +103,9 @@ def cycles_format(value: Number | None) -> str:
 
 def duration_format(seconds: Number | timedelta | None) -> str:
     """Seconds in the unit that fits: 812 ns, 43.1 µs, 2.71 ms, 1.2 s, 3 min 5 s, 2 h 4 min, 3 d 2 h."""
-    number = Fraction(seconds // timedelta(microseconds=1), 10**6) if isinstance(seconds, timedelta) else fraction(seconds)
+    number = (
+        Fraction(seconds // timedelta(microseconds=1), 10**6) if isinstance(seconds, timedelta) else fraction(seconds)
+    )
     if number is None:
         return NOT_KNOWN
     if number == 0:
@@ -210,7 +212,12 @@ def unit_price_scale(prices: Iterable[Decimal | None]) -> int:
 
 
 def unit_price_format(
-    amount: Decimal | int | str | None, currency: Currency, *, thing: str = "execution", of: int = 1, scale: int | None = None
+    amount: Decimal | int | str | None,
+    currency: Currency,
+    *,
+    thing: str = "execution",
+    of: int = 1,
+    scale: int | None = None,
 ) -> tuple[str, str]:
     """The price of one thing as (price, "per million executions"), in the scale that reads well unless one is given.
 
@@ -222,7 +229,9 @@ def unit_price_format(
     one = number.scaleb(1 - len(str(of)), context=_CONTEXT)
     scale = scale or unit_price_scale([one])
     name = _SCALES[scale]
-    return price_format(_CONTEXT.multiply(one, Decimal(scale)), currency), f"per {name} {thing}s" if name else f"per {thing}"
+    return price_format(
+        _CONTEXT.multiply(one, Decimal(scale)), currency
+    ), f"per {name} {thing}s" if name else f"per {thing}"
 
 
 def plain(text: str) -> str:

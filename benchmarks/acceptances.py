@@ -47,9 +47,14 @@ def _prepare(count: int) -> tuple[list[tuple[UUID, UUID]], Any]:
     for number in range(count):
         organisation, program = programs[number % 2]
         quote = quote_create(
-            organisation=organisation, lines=[(program, HOUR)], klass="standard", pool=market.lpu,
-            window=(now, now + timedelta(hours=1, minutes=30)), actor=None, now=now,
-        )  # fmt: skip
+            organisation=organisation,
+            lines=[(program, HOUR)],
+            klass="standard",
+            pool=market.lpu,
+            window=(now, now + timedelta(hours=1, minutes=30)),
+            actor=None,
+            now=now,
+        )
         quotes.append((quote.id, organisation.id))
     return quotes, now
 

@@ -112,9 +112,14 @@ def _pool(scene: Scene, devices: int, windows: int) -> Pool:
 
     like, name = scene.market.lpu, f"pool-{uuid4().hex[:8]}"
     pool = Pool.objects.create(
-        slug=name, name=name, kind=like.kind, processor=like.processor, processor_class=like.processor_class, site=like.site,
+        slug=name,
+        name=name,
+        kind=like.kind,
+        processor=like.processor,
+        processor_class=like.processor_class,
+        site=like.site,
         created_at=like.created_at,
-    )  # fmt: skip
+    )
     sold = Reservation.objects.create(
         contract_id=uuid4(), organisation=scene.buyers[0][0], pool=pool, klass="standard", created_at=scene.now
     )
@@ -145,10 +150,15 @@ def _quotes(
         start = scene.now if from_now or number % 2 else scene.now + scene.dice.random() * stretch
         made.append(
             quote_create(
-                organisation=organisation, lines=[(program, scene.dice.randrange(10, 1_200) * 10_000)], klass="standard",
-                pool=pool, window=(start, scene.now + timedelta(days=DAYS)), actor=user, now=scene.now,
+                organisation=organisation,
+                lines=[(program, scene.dice.randrange(10, 1_200) * 10_000)],
+                klass="standard",
+                pool=pool,
+                window=(start, scene.now + timedelta(days=DAYS)),
+                actor=user,
+                now=scene.now,
             )
-        )  # fmt: skip
+        )
     copies = [_copy(made[number % kinds]) for number in range(kinds, count)]
     Quote.objects.bulk_create(copies)
     return [quote.pk for quote in (*made, *copies)]
@@ -226,7 +236,9 @@ def _ms(seconds: float) -> str:
 def _cells(scene: Scene, size: Size) -> float:
     """The p99 of the pool that is judged, in seconds."""
     judged = 0.0
-    print("devices windows  accepted      p50      p99  slowest   of it processor time: p50      p99  (mean here + session)")
+    print(
+        "devices windows  accepted      p50      p99  slowest   of it processor time: p50      p99  (mean here + session)"
+    )
     for devices, windows in size.cells:
         for title, count, way in (("", size.singly, nullcontext), ("before", size.before, as_it_was)):
             if title and (devices, windows) != MAIN:
@@ -261,7 +273,9 @@ def _work(scene: Scene, pool: Pool, count: int, *, buyers: int, from_now: bool) 
     work = [
         (quote, scene.buyers[buyer][0].pk)
         for buyer in range(buyers)
-        for quote in _quotes(scene, pool, buyer, each, kinds=KINDS // buyers, from_now=from_now, stretch=last - scene.now)
+        for quote in _quotes(
+            scene, pool, buyer, each, kinds=KINDS // buyers, from_now=from_now, stretch=last - scene.now
+        )
     ]
     scene.dice.shuffle(work)
     return work
@@ -295,7 +309,9 @@ def _raced(scene: Scene, size: Size, *, from_now: bool) -> float:
         commits = _together(_commits, [(size.commits, "") for _ in range(PROCESSES)], scene)
         seconds = max(one.ended for one in commits) - min(one.began for one in commits)
         own = sum(one.client + one.server for one in commits)
-        print(f"bare commits: {size.commits * PROCESSES / seconds:,.0f} per second ({_others(machine, own)})", flush=True)
+        print(
+            f"bare commits: {size.commits * PROCESSES / seconds:,.0f} per second ({_others(machine, own)})", flush=True
+        )
     return rates[0]
 
 
@@ -351,7 +367,9 @@ def _commits(count: int, _: str, start: Any, results: Any) -> None:
 def _judge(scene: Scene, p99: float, rate: float) -> int:
     for one in scene.wrong[:20]:
         print(f"  WRONG: {one}")
-    print(f"p99 with {MAIN[0]} devices and {MAIN[1]:,} windows: {p99 * 1e3:.1f} ms, less than {P99 * 1e3:.0f} is asked for")
+    print(
+        f"p99 with {MAIN[0]} devices and {MAIN[1]:,} windows: {p99 * 1e3:.1f} ms, less than {P99 * 1e3:.0f} is asked for"
+    )
     print(f"the slower race: {rate:.1f} accepted per second, {RATE:.0f} are asked for")
     print(f"sold twice, or otherwise wrong = {len(scene.wrong)}")
     return 1 if scene.wrong or p99 >= P99 or rate < RATE else 0

@@ -24,9 +24,7 @@ def as_it_was() -> Iterator[None]:
         accepting.reservation_take_each = kept  # type: ignore[attr-defined]
 
 
-def _all_locked(
-    *, pool: Any, demands: Any, windows: Any, now: datetime, reservation_id: UUID, **more: Any
-) -> Any:
+def _all_locked(*, pool: Any, demands: Any, windows: Any, now: datetime, reservation_id: UUID, **more: Any) -> Any:
     from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
     from apps.timetable.admission import Interval, Placement, free_between, place
@@ -37,7 +35,9 @@ def _all_locked(
     (demand,), devices = demands, devices_lock(pool)
     limits = demand.limits(now=now)
     rows = Window.objects.filter(
-        device__in=devices, state="active", period__overlap=DateTimeTZRange(instant_of(limits.not_before), demand.not_after)
+        device__in=devices,
+        state="active",
+        period__overlap=DateTimeTZRange(instant_of(limits.not_before), demand.not_after),
     ).values_list("device_id", "period")
     busy: dict[UUID, list[Interval]] = {device.pk: [] for device in devices}
     for device_id, period in rows:
@@ -48,11 +48,12 @@ def _all_locked(
     reservation = Reservation.objects.create(id=reservation_id, pool=pool, created_at=now, **more)
     Window.objects.bulk_create(
         Window(
-            reservation=reservation, device_id=UUID(one.device),
+            reservation=reservation,
+            device_id=UUID(one.device),
             period=DateTimeTZRange(instant_of(one.start), instant_of(one.end), "[)"),
         )
         for one in placed.windows
-    )  # fmt: skip
+    )
     return reservation
 
 
@@ -82,7 +83,9 @@ def faults(pool: Pool, work: Sequence[tuple[UUID, UUID]]) -> list[str]:
     contracts = list(Contract.objects.filter(pool=pool).select_related("quote"))
     if {one.quote_id for one in contracts} != {quote for quote, _ in work}:
         wrong.append(f"{len(work)} quotes became {len(contracts)} contracts")
-    holds = dict(Hold.objects.filter(contract_id__in=[one.pk for one in contracts]).values_list("contract_id", "amount"))
+    holds = dict(
+        Hold.objects.filter(contract_id__in=[one.pk for one in contracts]).values_list("contract_id", "amount")
+    )
     for contract in contracts:
         (window,) = windows_of(contract.pk)
         more = seconds_between(window.start, window.end) - Fraction(contract.quote.document["device_seconds"])

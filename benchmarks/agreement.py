@@ -54,7 +54,9 @@ def lines(items: int, seed: int) -> tuple[Array, Array]:
         words = ["".join(dice.choice(list(LETTERS), dice.integers(2, 7))) for _ in range(3)]
         picture = Image.new("L", (WIDTH, HEIGHT), int(dice.integers(170, 256)))
         font = ImageFont.load_default(int(dice.integers(22, 34)))
-        ImageDraw.Draw(picture).text((4, int(dice.integers(2, 10))), " ".join(words), int(dice.integers(0, 90)), font=font)
+        ImageDraw.Draw(picture).text(
+            (4, int(dice.integers(2, 10))), " ".join(words), int(dice.integers(0, 90)), font=font
+        )
         grey = np.asarray(picture, np.float32) + dice.normal(0, 6, (HEIGHT, WIDTH))
         grey = grey[::-1, ::-1] if turned[item] else grey
         pictures[item] = np.clip(grey, 0, 255).astype(np.float32)[None] / 127.5 - 1
@@ -89,7 +91,13 @@ def _evaluated(items: int, seed: int) -> tuple[Task, list[EvaluationRun], Array]
     size = file.tell()
     file.seek(0)
     data_set, _ = dataset_add(
-        organisation=organisation, file=file, size=size, name="lines", seed=seed, choose_percent=CHOOSE_PERCENT, actor=actor,
+        organisation=organisation,
+        file=file,
+        size=size,
+        name="lines",
+        seed=seed,
+        choose_percent=CHOOSE_PERCENT,
+        actor=actor,
         now=now,
     )
     task = evaluating.task_create(
@@ -126,7 +134,9 @@ def _judged(task: Task, runs: list[EvaluationRun], turned: Array) -> int:
     data = task.data_set
     parts = split(data.items, seed=data.seed, choose=data.choose)
     states = dict(Counter(run.state for run in runs))
-    print(f"{NAME} on {data.items:,} lines: {len(parts.choose)} choose and calibrate, {len(parts.promise)} promise; {states}")
+    print(
+        f"{NAME} on {data.items:,} lines: {len(parts.choose)} choose and calibrate, {len(parts.promise)} promise; {states}"
+    )
     failed = 0
     for run in runs:
         if run.evaluation is None:

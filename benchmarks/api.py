@@ -17,20 +17,43 @@ from benchmarks.arguments import counts
 from tests.e2e.product import Product, running_product
 
 CHECKS = (
-    "not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
-    "response_schema_conformance", "negative_data_rejection", "unsupported_method", "ignored_auth",
-)  # fmt: skip
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "negative_data_rejection",
+    "unsupported_method",
+    "ignored_auth",
+)
 
 
 def run(product: Product, token: str, examples: int, *, who: str) -> int:
     """One pass over every operation with one token; answers schemathesis's exit status."""
     print(f"as the {who}, {examples} examples an operation", flush=True)
     command = [
-        str(Path(sys.executable).parent / "schemathesis"), "run", f"{product.url}/api/v1/openapi.json",
-        "--header", f"Authorization: Bearer {token}", "--checks", ",".join(CHECKS), "--phases", "examples,coverage,fuzzing",
-        "--max-examples", str(examples), "--seed", "1", "--generation-deterministic", "--suppress-health-check", "all",
-        "--warnings", "off", "--request-timeout", "60", "--continue-on-failure",
-    ]  # fmt: skip
+        str(Path(sys.executable).parent / "schemathesis"),
+        "run",
+        f"{product.url}/api/v1/openapi.json",
+        "--header",
+        f"Authorization: Bearer {token}",
+        "--checks",
+        ",".join(CHECKS),
+        "--phases",
+        "examples,coverage,fuzzing",
+        "--max-examples",
+        str(examples),
+        "--seed",
+        "1",
+        "--generation-deterministic",
+        "--suppress-health-check",
+        "all",
+        "--warnings",
+        "off",
+        "--request-timeout",
+        "60",
+        "--continue-on-failure",
+    ]
     return subprocess.run(command, cwd=product.folder, check=False).returncode
 
 

@@ -150,7 +150,9 @@ class Honest:
             return now if is_over or self._starts_late(now) else None
 
         now = self._until("a job", ended)
-        if self._starts_late(now):  # the contract named that time before it was bought: others had bought the earlier one
+        if self._starts_late(
+            now
+        ):  # the contract named that time before it was bought: others had bought the earlier one
             self.done["job whose time is later"] = self.done.get("job whose time is later", 0) + 1
         elif now["state"] != "done":
             raise RuntimeError(f"the job {now['state']}")
@@ -262,7 +264,9 @@ def _tell(honest: Honest, attackers: list[Attacker], *, calm: int, steps: int) -
         counts = ", ".join(f"{status}: {count}" for status, count in sorted(one.browser.statuses.items()))
         print(f"  {one.name:18} {counts}")
         wrong += one.verdict()
-    print(f"honest user: {', '.join(f'{name} {count}' for name, count in honest.done.items())}, {len(honest.faults)} failed")
+    print(
+        f"honest user: {', '.join(f'{name} {count}' for name, count in honest.done.items())}, {len(honest.faults)} failed"
+    )
     for title, times in (("before", before), ("during", during)):
         if len(times) > 1:
             values = [value for _, value in times]
@@ -272,9 +276,10 @@ def _tell(honest: Honest, attackers: list[Attacker], *, calm: int, steps: int) -
     for name, value in during:
         each[name].append(value)
     slowest = sorted(each.items(), key=lambda row: -max(row[1]))
-    print("  median and most of each: " + ", ".join(
-        f"{name} {statistics.median(values):.0f} and {max(values):.0f} ms" for name, values in slowest
-    ))  # fmt: skip
+    print(
+        "  median and most of each: "
+        + ", ".join(f"{name} {statistics.median(values):.0f} and {max(values):.0f} ms" for name, values in slowest)
+    )
     if len(during) < 20:
         return [*wrong, f"only {len(during)} requests were timed"]
     p95 = statistics.quantiles([value for _, value in during], n=20)[-1]
@@ -294,9 +299,13 @@ def own_product() -> Iterator[tuple[dict[str, Any], Path]]:
         env = kept | {"TAKT_VAR": name, "PORT": port, "WEBHOOK_PRIVATE_ADDRESSES": "1"}
         with (folder / "said").open("wb") as said:
             process = subprocess.Popen(
-                [sys.executable, "-m", "bin.commands", "run"], cwd=ROOT, env=env, stdout=said, stderr=said,
+                [sys.executable, "-m", "bin.commands", "run"],
+                cwd=ROOT,
+                env=env,
+                stdout=said,
+                stderr=said,
                 start_new_session=True,
-            )  # fmt: skip
+            )
         try:
             deadline = time.monotonic() + START_SECONDS
             while "Takt is ready" not in (folder / "said").read_text():

@@ -177,8 +177,11 @@ class Squatter(Attacker):
         if number % 4 == 0:
             self._unconfirmed()
             return
-        body = {"lines": [{"program": self.program, "executions": 10 ** (4 + number % 8)}], "klass": "standard",
-                "pool": next(one for one in self.demo["pools"] if one.startswith(self.target))}  # fmt: skip
+        body = {
+            "lines": [{"program": self.program, "executions": 10 ** (4 + number % 8)}],
+            "klass": "standard",
+            "pool": next(one for one in self.demo["pools"] if one.startswith(self.target)),
+        }
         quote = self.browser.ask("POST", "/api/v1/quotes", json=body)
         if quote.status_code == 201:
             accepted = self.browser.ask("POST", f"/api/v1/quotes/{quote.json()['id']}/accept", json={})
@@ -281,7 +284,9 @@ class Allocator(Insider):
     def prepare(self) -> None:
         """Buys a small contract within the demo's organisation: only counts and sizes stand in the way of what is asked."""
         super().prepare()
-        programs = [one for one in self._rows("programs") if one["target"] == "lpu" and all(one["dims"].values() or [1])]
+        programs = [
+            one for one in self._rows("programs") if one["target"] == "lpu" and all(one["dims"].values() or [1])
+        ]
         pool = next(one["slug"] for one in self.browser.ask("GET", "/api/v1/pools").json() if one["target"] == "lpu")
         body = {"lines": [{"program": programs[0]["id"], "executions": 1000}], "klass": "standard", "pool": pool}
         quote = self.browser.ask("POST", "/api/v1/quotes", json=body).raise_for_status().json()
@@ -308,7 +313,9 @@ class Allocator(Insider):
 
     def _bomb(self) -> None:
         files = {"inputs": ("inputs.npz", self.bomb, "application/zip")}
-        self.browser.ask("POST", "/api/v1/jobs/npz", data={"contract": self.contract, "program": self.program}, files=files)
+        self.browser.ask(
+            "POST", "/api/v1/jobs/npz", data={"contract": self.contract, "program": self.program}, files=files
+        )
 
     def _items(self) -> None:
         self.browser.form("/jobs/new", contract=self.contract, sample_items="99999")

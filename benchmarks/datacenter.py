@@ -95,7 +95,9 @@ def _needed(scenario: Scenario) -> None:
             needed = f"{len(policy(items, scenario.devices)):,} devices"
         except NoRoom:
             needed = f"{len(policy(items, double)):,} devices, more than there are"
-        print(f"  {name:15} {needed}; {len(items):,} copies, planned in {time.perf_counter() - began:.1f} s", flush=True)
+        print(
+            f"  {name:15} {needed}; {len(items):,} copies, planned in {time.perf_counter() - began:.1f} s", flush=True
+        )
 
 
 def _days(scenario: Scenario, placed: list[Placed]) -> int:

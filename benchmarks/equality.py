@@ -37,13 +37,19 @@ def _run(contracts: int, dice: random.Random) -> int:
     leases = 0
     for _ in range(contracts):
         program = market.program(
-            cast.organisation, cast.engineer, operations=dice.randrange(10 ** dice.randrange(1, 13)),
+            cast.organisation,
+            cast.engineer,
+            operations=dice.randrange(10 ** dice.randrange(1, 13)),
             interval=dice.randrange(1, 10 ** dice.randrange(1, 7)),
-        )  # fmt: skip
+        )
         quote = quote_create(
-            organisation=cast.organisation, lines=[(program, dice.randrange(1, 10 ** dice.randrange(1, 7)))],
-            klass=dice.choice(["standard", "priority", "batch", "off_peak"]), pool=market.lpu, actor=None, now=NOW,
-        )  # fmt: skip
+            organisation=cast.organisation,
+            lines=[(program, dice.randrange(1, 10 ** dice.randrange(1, 7)))],
+            klass=dice.choice(["standard", "priority", "batch", "off_peak"]),
+            pool=market.lpu,
+            actor=None,
+            now=NOW,
+        )
         contract = quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=None, now=NOW)
         quoted.append(quote.worst)
         for executions in _leases(dice, contract.terms["lines"][0]["executions"]):

@@ -55,9 +55,10 @@ class Answered:
         from apps.planner.solver import Answers
 
         return Answers(
-            tuple(bool(one) for one in self.right[items]), tuple(self.confidence[int(one)] for one in items),
+            tuple(bool(one) for one in self.right[items]),
+            tuple(self.confidence[int(one)] for one in items),
             tuple(int(one) for one in self.predicted[items]),
-        )  # fmt: skip
+        )
 
 
 def main(arguments: list[str]) -> int:
@@ -119,7 +120,14 @@ def _evaluated(scene: Scene, seed: int) -> Task:
     size = file.tell()
     file.seek(0)
     data_set, _ = dataset_add(
-        organisation=organisation, file=file, size=size, name="noisy digits", seed=seed, choose_percent=33, actor=actor, now=now
+        organisation=organisation,
+        file=file,
+        size=size,
+        name="noisy digits",
+        seed=seed,
+        choose_percent=33,
+        actor=actor,
+        now=now,
     )
     task = evaluating.task_create(
         organisation=organisation, name="digits", data_set=data_set, metric=Metric("accuracy"), actor=actor, now=now
@@ -175,7 +183,9 @@ def _combinations(scene: Scene, task: Task, answered: dict[str, Answered]) -> in
     plan = plan_create(subject=task, requirements=wanted, actor=scene.cast.engineer, now=scene.now)
     wrong = 0
     for kind, parts in (("cascade", 2), ("cascade", 3), ("ensemble", 3)):
-        fitting = [row for row in plan.candidates if (row["kind"], len(row["models"])) == (kind, parts) and row["feasible"]]
+        fitting = [
+            row for row in plan.candidates if (row["kind"], len(row["models"])) == (kind, parts) and row["feasible"]
+        ]
         best = max(fitting, key=lambda row: Fraction(row["correct"], row["total"]), default=None)
         if best is None and kind == "ensemble":
             best = _vote(plan)  # none was promising enough to be judged; it must run all the same
@@ -197,7 +207,15 @@ def _vote(plan: Plan) -> dict[str, Any] | None:
         return None
     together = {name: [row[name][0] for row in three] for name in ("models", "programs", "lines")}
     title = f"vote of {', '.join(row['title'] for row in three)} (no plan judged one)"
-    return {**three[0], **together, "kind": "ensemble", "title": title, "outputs": outputs, "thresholds": [], "shares": []}
+    return {
+        **three[0],
+        **together,
+        "kind": "ensemble",
+        "title": title,
+        "outputs": outputs,
+        "thresholds": [],
+        "shares": [],
+    }
 
 
 def _runs(scene: Scene, task: Task, plan: Plan, row: dict[str, Any], answered: dict[str, Answered]) -> bool:
@@ -209,12 +227,25 @@ def _runs(scene: Scene, task: Task, plan: Plan, row: dict[str, Any], answered: d
 
     who, actor = scene.cast.organisation, scene.cast.engineer
     made = Plan.objects.create(
-        organisation=who, task=task, title="one row", requirements=plan.requirements, candidates=[], chosen=row,
-        basis=plan.basis, created_by=actor, created_at=scene.now,
-    )  # fmt: skip
+        organisation=who,
+        task=task,
+        title="one row",
+        requirements=plan.requirements,
+        candidates=[],
+        chosen=row,
+        basis=plan.basis,
+        created_by=actor,
+        created_at=scene.now,
+    )
     planned = plan_lines_get(organisation=who, plan_id=made.pk, items=None)
     quote = quote_create(
-        organisation=who, lines=planned.lines, klass="standard", pool=planned.pool, plan_id=made.pk, actor=actor, now=scene.now
+        organisation=who,
+        lines=planned.lines,
+        klass="standard",
+        pool=planned.pool,
+        plan_id=made.pk,
+        actor=actor,
+        now=scene.now,
     )
     contract = quote_accept(quote_id=quote.pk, organisation=who, actor=actor, now=scene.now)
     data = data_set_read(task.data_set)
@@ -312,7 +343,9 @@ def _judged(variants: list[Variant], answered: dict[str, Answered], resplits: in
     if not planned:
         print("no plan was feasible")
         return 1
-    print(f"{kept} of {planned} reach {float(WANTED):.0%} on the unseen items ({kept / planned:.1%}; at least {KEPT:.0%})")
+    print(
+        f"{kept} of {planned} reach {float(WANTED):.0%} on the unseen items ({kept / planned:.1%}; at least {KEPT:.0%})"
+    )
     print(f"{promised} of {planned} reach the bound that was promised ({promised / planned:.1%})")
     print(f"{together} of {resplits} splits in which every candidate reaches its bound ({together / resplits:.1%})")
     return 1 if different or kept < KEPT * planned or promised < KEPT * planned else 0

@@ -88,9 +88,14 @@ class Search:
             ]
 
     def _branch(
-        self, units: list[Unit], free: dict[Unit, int], waiting: list[int], earliest: list[int], left: set[int],
+        self,
+        units: list[Unit],
+        free: dict[Unit, int],
+        waiting: list[int],
+        earliest: list[int],
+        left: set[int],
         last: tuple[int, int] = (-1, -1),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Every next tile in the order of start cycles, unless another one could end before it begins."""
         self.nodes += 1
         tiles = self.plan.tiles
@@ -203,8 +208,14 @@ def main(count: int) -> int:
         seen["the best is the bound"] += best == bound
         worst[0], worst[1] = max(worst[0], best / bound), max(worst[1], ours / best)
 
-    @settings(max_examples=count - 2 * (count // 3), derandomize=True, deadline=None, database=None,
-              phases=[Phase.generate], suppress_health_check=list(HealthCheck))  # fmt: skip
+    @settings(
+        max_examples=count - 2 * (count // 3),
+        derandomize=True,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     @given(graphs(max_nodes=OPERATIONS))
     def every(graph: Graph) -> None:
         note(graph)

@@ -41,9 +41,12 @@ def main(arguments: list[str]) -> int:
     only.add_argument("--worker", action="store_true", help="Celery workers only")
     only.add_argument("--stack", nargs="*", choices=FAULTS, help="whole parts only: these, or all")
     only.add_argument(
-        "--answers", nargs="*", type=int, metavar="COUNT FIRST",
+        "--answers",
+        nargs="*",
+        type=int,
+        metavar="COUNT FIRST",
         help="lost answers of Stripe only: all 6,000 orders, or COUNT from number FIRST on",
-    )  # fmt: skip
+    )
     options = command.parse_args(arguments)
     if options.answers is not None:
         if len(options.answers) > 2:

@@ -130,9 +130,13 @@ def _planned(base: Base, market: Market) -> Plan:
     from apps.planner.solver import Requirements
 
     return plan_create(
-        subject=market.subject, requirements=Requirements(**market.stated), actor=base.engineer, now=market.now,
-        klass=market.klass, until=market.until,
-    )  # fmt: skip
+        subject=market.subject,
+        requirements=Requirements(**market.stated),
+        actor=base.engineer,
+        now=market.now,
+        klass=market.klass,
+        until=market.until,
+    )
 
 
 def _judge(base: Base, one: Row, told: Told, *, is_chosen: bool) -> Iterator[str]:
@@ -243,16 +247,26 @@ def _accepted(base: Base, one: Row, *, is_chosen: bool, until: datetime | None =
         QuoteLine(one.programs[UUID(line["program"])], line["executions"], line["expected"], planned=True)
         for line in one.row["lines"]
     ]
-    pool, klass, end = Pool.objects.select_related("processor").get(slug=one.row["pool"]), market.klass, until or market.until
+    pool, klass, end = (
+        Pool.objects.select_related("processor").get(slug=one.row["pool"]),
+        market.klass,
+        until or market.until,
+    )
     if is_chosen:
         planned = plan_lines_get(organisation=base.organisation, plan_id=one.plan.pk, items=None)
         lines, pool, klass, end = planned.lines, planned.pool, planned.klass, planned.until
     try:
         with short_quotes(is_short=not is_chosen), transaction.atomic():
             quote = quote_create(
-                organisation=base.organisation, lines=lines, klass=klass, pool=pool, window=(None, end), actor=base.engineer,
-                plan_id=one.plan.pk, now=market.now,
-            )  # fmt: skip
+                organisation=base.organisation,
+                lines=lines,
+                klass=klass,
+                pool=pool,
+                window=(None, end),
+                actor=base.engineer,
+                plan_id=one.plan.pk,
+                now=market.now,
+            )
             contract = quote_accept(quote_id=quote.pk, organisation=base.organisation, actor=base.owner, now=market.now)
     except CapacityTaken:
         return None
@@ -292,7 +306,9 @@ def _report(fleets: int, seed: int, told: Told, seconds: float) -> bool:
         print(f"  {count:7,}  {name}")
     print("  reasons, each shown true: " + ", ".join(f"{count:,} {name}" for name, count in told.reasons.most_common()))
     share = _share(told, "exhaustive placement accepts", "of these called feasible")
-    print(f"  of what exhaustive placement accepts {float(share):.2%} are called feasible (at least {float(SHARE):.0%})")
+    print(
+        f"  of what exhaustive placement accepts {float(share):.2%} are called feasible (at least {float(SHARE):.0%})"
+    )
     freer = _share(told, "a freer rule might accept", "of these called feasible ")
     print(f"  with any number of windows, and cascades cut, at least {float(freer):.2%}")
     for one in told.wrong[:SHOWN]:

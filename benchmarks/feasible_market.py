@@ -21,7 +21,11 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 BOOKS = (START, datetime(2026, 4, 1, tzinfo=UTC), datetime(2026, 8, 1, tzinfo=UTC))  # since when each book holds
 MICROSECOND, DAY = timedelta(microseconds=1), 86_400 * 10**6  # DAY in microseconds
 CLOCKS = {"lpu": 900_000_000, "beta": 333_333_300, "gamma": 1_050_000_100}
-CLASSES = {"lpu": ("lpu", "lpu"), "beta": ("lpu2", "lpu2"), "gamma": ("lpu", "prototype")}  # the last is in no price book
+CLASSES = {
+    "lpu": ("lpu", "lpu"),
+    "beta": ("lpu2", "lpu2"),
+    "gamma": ("lpu", "prototype"),
+}  # the last is in no price book
 OLD = {name: sha256(f"{name}, as it was described before".encode()).hexdigest() for name in CLOCKS}
 POWERS = (100, 100, 100, 50, 73, 37)
 STATES = ("active", "active", "active", "active", "draining", "failed", "spare")
@@ -111,11 +115,16 @@ def _pool(base: Base, dice: random.Random, number: int, place: int) -> Pool:
 
     name = None if dice.random() < 0.2 else dice.choice(sorted(CLOCKS))
     pool = Pool.objects.create(
-        slug=f"f{number}-{place}", name=f"Pool {place}", site=base.site, created_at=START,
+        slug=f"f{number}-{place}",
+        name=f"Pool {place}",
+        site=base.site,
+        created_at=START,
         is_active=dice.random() < 0.95 or not place,
-        kind=PoolKind.SIMULATED if name else PoolKind.HOST, processor=base.processors[name] if name else None,
-        processor_class=dice.choice(CLASSES[name]) if name else "host", power_percent=dice.choice(POWERS) if name else 100,
-    )  # fmt: skip
+        kind=PoolKind.SIMULATED if name else PoolKind.HOST,
+        processor=base.processors[name] if name else None,
+        processor_class=dice.choice(CLASSES[name]) if name else "host",
+        power_percent=dice.choice(POWERS) if name else 100,
+    )
     count = dice.choice([1, 1, 2, 3, dice.randrange(1, DEVICES + 1)])
     Device.objects.bulk_create(
         Device(pool=pool, name=f"d{each}", state=dice.choice(STATES) if dice.random() < 0.5 else "active")
@@ -197,28 +206,56 @@ def _subject(base: Base, dice: random.Random, pools: list[Pool]) -> tuple[ModelV
     if not is_task:
         return dice.choice(versions), programs
     data = DataSet.objects.create(
-        organisation=base.organisation, name="data", digest=DATA, items=total, inputs=[], label_shape=[], classes=5, seed=1,
-        choose=choose, size=1, storage_key="x", created_by=base.engineer, created_at=START,
-    )  # fmt: skip
-    task = Task.objects.create(
-        organisation=base.organisation, name="task", data_set=data, metric="accuracy", k=1, created_by=base.engineer,
+        organisation=base.organisation,
+        name="data",
+        digest=DATA,
+        items=total,
+        inputs=[],
+        label_shape=[],
+        classes=5,
+        seed=1,
+        choose=choose,
+        size=1,
+        storage_key="x",
+        created_by=base.engineer,
         created_at=START,
-    )  # fmt: skip
+    )
+    task = Task.objects.create(
+        organisation=base.organisation,
+        name="task",
+        data_set=data,
+        metric="accuracy",
+        k=1,
+        created_by=base.engineer,
+        created_at=START,
+    )
     return task, programs
 
 
-def _model(
-    base: Base, dice: random.Random, pools: list[Pool], place: int
-) -> tuple[ModelVersion, list[Program]]:
+def _model(base: Base, dice: random.Random, pools: list[Pool], place: int) -> tuple[ModelVersion, list[Program]]:
     from apps.fleet.models import HostMeasurement
     from apps.registry.models import Model, ModelVersion, Project
 
-    project, _ = Project.objects.get_or_create(organisation=base.organisation, name="Default", defaults={"created_at": START})
-    model = Model.objects.create(organisation=base.organisation, project=project, name=f"model-{place}", created_at=START)
+    project, _ = Project.objects.get_or_create(
+        organisation=base.organisation, name="Default", defaults={"created_at": START}
+    )
+    model = Model.objects.create(
+        organisation=base.organisation, project=project, name=f"model-{place}", created_at=START
+    )
     version = ModelVersion.objects.create(
-        organisation=base.organisation, model=model, number=1, sha256=sha256(model.pk.bytes).hexdigest(), size=1000,
-        filename="m.onnx", storage_key="m", opset=17, inputs=[], outputs=[], created_by=base.engineer, created_at=START,
-    )  # fmt: skip
+        organisation=base.organisation,
+        model=model,
+        number=1,
+        sha256=sha256(model.pk.bytes).hexdigest(),
+        size=1000,
+        filename="m.onnx",
+        storage_key="m",
+        opset=17,
+        inputs=[],
+        outputs=[],
+        created_by=base.engineer,
+        created_at=START,
+    )
     programs = [
         _program(base, dice, version, name, precision)
         for name in sorted(CLOCKS)
@@ -230,9 +267,15 @@ def _model(
             if pool.processor is None and dice.random() < 0.8:
                 p95 = _scaled(dice, 10**13)
                 HostMeasurement.objects.create(
-                    pool=pool, program_digest=program.digest, samples=9, p50_ns=p95, p95_ns=p95, p99_ns=p95, hardware="host",
+                    pool=pool,
+                    program_digest=program.digest,
+                    samples=9,
+                    p50_ns=p95,
+                    p95_ns=p95,
+                    p99_ns=p95,
+                    hardware="host",
                     measured_at=START,
-                )  # fmt: skip
+                )
     return version, programs
 
 
@@ -243,31 +286,60 @@ def _program(base: Base, dice: random.Random, version: ModelVersion, target: str
     latency = dice.choice([interval, interval // 2 + 1, interval * 3 + dice.randrange(interval)])
     is_old = dice.random() < 0.08  # compiled for an earlier description of the processor
     job = CompileJob.objects.create(
-        organisation=base.organisation, model_version=version, created_by=base.engineer, target=target, created_at=START,
-        state=CompileJob.State.DONE, finished_at=START,
-    )  # fmt: skip
+        organisation=base.organisation,
+        model_version=version,
+        created_by=base.engineer,
+        target=target,
+        created_at=START,
+        state=CompileJob.State.DONE,
+        finished_at=START,
+    )
     operations = interval * dice.randrange(1, 3000)
     return Program.objects.create(
-        organisation=base.organisation, model_version=version, compile_job=job, target=target, precision=precision,
-        target_digest=OLD[target] if is_old else base.processors[target].digest, options_digest="0" * 64, compiler_version="1",
-        digest=sha256(f"{version.pk}{target}{precision}".encode()).hexdigest(), binary_bytes=1, binary_key="x", report_key="x",
-        inputs=[], outputs=[{"name": "y", "dtype": "float32", "shape": [1, 5]}], resources=_load(dice), bounds={},
-        exact=dice.random() < 0.9, latency_cycles=latency, interval_cycles=interval, clock_hz=CLOCKS[target],
-        operations=operations, executed_operations=operations, created_at=START,
-    )  # fmt: skip
+        organisation=base.organisation,
+        model_version=version,
+        compile_job=job,
+        target=target,
+        precision=precision,
+        target_digest=OLD[target] if is_old else base.processors[target].digest,
+        options_digest="0" * 64,
+        compiler_version="1",
+        digest=sha256(f"{version.pk}{target}{precision}".encode()).hexdigest(),
+        binary_bytes=1,
+        binary_key="x",
+        report_key="x",
+        inputs=[],
+        outputs=[{"name": "y", "dtype": "float32", "shape": [1, 5]}],
+        resources=_load(dice),
+        bounds={},
+        exact=dice.random() < 0.9,
+        latency_cycles=latency,
+        interval_cycles=interval,
+        clock_hz=CLOCKS[target],
+        operations=operations,
+        executed_operations=operations,
+        created_at=START,
+    )
 
 
 def _load(dice: random.Random) -> dict[str, Any]:
     """What loading the program takes, where that is known of it."""
     if dice.random() < 0.3:
         return {}
-    return {"load": {"bytes_in": dice.randrange(2**27), "bytes_out": 0, "cycles_in": _scaled(dice, 10**11), "cycles_out": 0}}
+    return {
+        "load": {"bytes_in": dice.randrange(2**27), "bytes_out": 0, "cycles_in": _scaled(dice, 10**11), "cycles_out": 0}
+    }
 
 
 def _evaluate(
-    dice: random.Random, family: ModelFamily, version: ModelVersion, programs: list[Program] | None, labels: list[int],
-    choose: int, place: int,
-) -> None:  # fmt: skip
+    dice: random.Random,
+    family: ModelFamily,
+    version: ModelVersion,
+    programs: list[Program] | None,
+    labels: list[int],
+    choose: int,
+    place: int,
+) -> None:
     """What the model answered; of a task what each of its programs did, on processors and on hosts."""
     from apps.registry.models import Evaluation
 
@@ -286,10 +358,20 @@ def _evaluate(
             for name, part in parts.items()
         }
         Evaluation.objects.create(
-            family=family, model_version=version, dataset_name="data", dataset_digest=family.dataset_digest, metric="accuracy",
-            correct=1, total=len(labels), lower_bound=0, confidence_output=dice.choice(["y", "y", "y", ""]), items=items,
-            program_digest=digest, is_host=is_host, created_at=START,
-        )  # fmt: skip
+            family=family,
+            model_version=version,
+            dataset_name="data",
+            dataset_digest=family.dataset_digest,
+            metric="accuracy",
+            correct=1,
+            total=len(labels),
+            lower_bound=0,
+            confidence_output=dice.choice(["y", "y", "y", ""]),
+            items=items,
+            program_digest=digest,
+            is_host=is_host,
+            created_at=START,
+        )
 
 
 def _items(dice: random.Random, programs: list[Program]) -> int:
@@ -307,7 +389,12 @@ def tightened(market: Market, row: dict[str, Any] | None, dice: random.Random) -
     if dice.random() < 0.3:
         stated["accuracy"] = Fraction(dice.randrange(20, 90), 100)
     if row is not None:
-        for name, key in (("latency", "latency"), ("duration", "duration"), ("budget", "price"), ("accuracy", "accuracy")):
+        for name, key in (
+            ("latency", "latency"),
+            ("duration", "duration"),
+            ("budget", "price"),
+            ("accuracy", "accuracy"),
+        ):
             if row[key] is not None and dice.random() < 0.15:
                 stated[name] = Fraction(row[key]) * dice.choice([1, 1, Fraction(999_999, 1_000_000), Fraction(3, 2)])
         if row["completion"] is not None and dice.random() < 0.4:

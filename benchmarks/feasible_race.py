@@ -26,7 +26,11 @@ PROCESSES, ORGANISATIONS = 8, 4
 POOLS = {"lpu-a": ("lpu", 2), "lpu2-b": ("lpu2", 3)}  # (processor, devices)
 SECOND = 10_000  # executions of 90,000 cycles at 900 MHz
 CAPPED, CAP = 3, Decimal("0.4")  # the last organisation may spend little
-PAUSE, COMES, DEVICES_MOST = 1.0, 0.3, 6  # seconds between two changes of the fleet; how often one adds a device, up to how many
+PAUSE, COMES, DEVICES_MOST = (
+    1.0,
+    0.3,
+    6,
+)  # seconds between two changes of the fleet; how often one adds a device, up to how many
 SHOWN = 20
 
 Attempt = tuple[UUID, UUID]  # quote, organisation
@@ -40,7 +44,10 @@ def race(attempts: int, seed: int, base: Base) -> bool:
     parts = _together(_quote, [(programs, seed, number, count) for number in range(PROCESSES)])
     quotes = sorted(one for part in parts for one in part)
     seconds = time.monotonic() - began
-    print(f"{len(quotes):,} quotes of {ORGANISATIONS} organisations made by {PROCESSES} processes in {seconds:.0f} s", flush=True)
+    print(
+        f"{len(quotes):,} quotes of {ORGANISATIONS} organisations made by {PROCESSES} processes in {seconds:.0f} s",
+        flush=True,
+    )
     order = (quotes * 2)[:attempts] if attempts >= len(quotes) else quotes[:attempts]
     random.Random(seed).shuffle(order)
     began = time.monotonic()
@@ -89,14 +96,18 @@ def _prepare(base: Base) -> list[tuple[UUID, str, list[UUID]]]:
     Pool.objects.filter(slug__in=POOLS).update(is_active=True)
     for slug, (_, count) in POOLS.items():
         pool = Pool.objects.get(slug=slug)
-        Device.objects.bulk_create(Device(pool=pool, name=f"more-{each}") for each in range(count - pool.devices.count()))
+        Device.objects.bulk_create(
+            Device(pool=pool, name=f"more-{each}") for each in range(count - pool.devices.count())
+        )
     for number in range(ORGANISATIONS):
         organisation = Organisation.objects.create(name=f"Buyer {number}", slug=f"buyer-{number}")
         if number == CAPPED:
             cap_set(organisation=organisation, amount=CAP, currency="EUR", now=now)
         for slug, (target, _) in POOLS.items():
             made = [
-                base.market.program(organisation, base.engineer, target=target, interval=interval, latency=interval * 2 + 7)
+                base.market.program(
+                    organisation, base.engineer, target=target, interval=interval, latency=interval * 2 + 7
+                )
                 for interval in (90_000, 9_000_000_001)
             ]
             found.append((organisation.pk, slug, [one.pk for one in made]))
@@ -125,9 +136,14 @@ def _quote(programs: list[tuple[UUID, str, list[UUID]]], seed: int, number: int,
         lines = [QuoteLine(Program.objects.get(pk=pk), executions) for pk, executions in asked]
         with short_quotes(is_short=True):
             quote = quote_create(
-                organisation=Organisation.objects.get(pk=organisation_id), lines=lines, klass=dice.choice(["standard", "batch"]),
-                pool=Pool.objects.select_related("processor").get(slug=slug), window=(start, end), actor=None, now=now,
-            )  # fmt: skip
+                organisation=Organisation.objects.get(pk=organisation_id),
+                lines=lines,
+                klass=dice.choice(["standard", "batch"]),
+                pool=Pool.objects.select_related("processor").get(slug=slug),
+                window=(start, end),
+                actor=None,
+                now=now,
+            )
         found.append((quote.pk, organisation_id))
     return found
 
@@ -168,7 +184,9 @@ def _change(seed: int, stop: Any, told: Any) -> None:
     while not stop.wait(PAUSE):
         slug = dice.choice(sorted(POOLS))
         names = sorted(Device.objects.filter(pool__slug=slug, owned_until=None).values_list("name", flat=True))
-        edit = edits.device_set(slug, dice.choice(names), dice.choice(["active", "active", "draining", "failed", "spare"]))
+        edit = edits.device_set(
+            slug, dice.choice(names), dice.choice(["active", "active", "draining", "failed", "spare"])
+        )
         if len(names) < DEVICES_MOST and dice.random() < COMES:
             edit = edits.devices_add(slug, 1, dice.choice(["active", "spare"]))
         try:
@@ -184,7 +202,9 @@ def _change(seed: int, stop: Any, told: Any) -> None:
 
 def _report(attempts: int, answers: Counter[str], changes: Counter[str], seconds: float) -> bool:
     wrong = [*_wrong(answers), *(kind for kind in changes if kind.startswith("broken"))]
-    print(f"{attempts:,} attempts at accepting by {PROCESSES} processes: {seconds:.0f} s, {attempts / seconds:.0f} a second")
+    print(
+        f"{attempts:,} attempts at accepting by {PROCESSES} processes: {seconds:.0f} s, {attempts / seconds:.0f} a second"
+    )
     for title, counted in (("attempts", answers), ("changes of the fleet meanwhile", changes)):
         print(f"  {title}: " + ", ".join(f"{count:,} {kind}" for kind, count in counted.most_common()))
     for one in wrong[:SHOWN]:
@@ -214,10 +234,12 @@ def _wrong(answers: Counter[str]) -> Iterator[str]:
     yield from (f"windows of {pk}, which is no contract" for pk in by_contract)
     won = answers["won"]
     counts = {
-        "contracts": len(contracts), "holds": Hold.objects.count(), "reservations": Reservation.objects.count(),
+        "contracts": len(contracts),
+        "holds": Hold.objects.count(),
+        "reservations": Reservation.objects.count(),
         "accepted quotes": Quote.objects.filter(state="accepted").count(),
         "quotes with a contract": len({one.quote_id for one in contracts.values()}),
-    }  # fmt: skip
+    }
     yield from (f"{won} won, {count} {name}" for name, count in counts.items() if count != won)
     refused = Refusal.objects.count()
     if refused != answers["capacity-taken"]:

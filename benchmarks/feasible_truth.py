@@ -91,7 +91,9 @@ class Facts:
             taken: dict[Any, list[tuple[int, int]]] = {
                 pk: [] for pk in Device.objects.filter(pool__slug=slug, state="active").values_list("pk", flat=True)
             }
-            for device, period in Window.objects.filter(device__in=list(taken), state="active").values_list("device", "period"):
+            for device, period in Window.objects.filter(device__in=list(taken), state="active").values_list(
+                "device", "period"
+            ):
                 taken[device].append((micros(period.lower), micros(period.upper)))
             self.busy[slug] = taken
         return self.busy[slug]
@@ -179,10 +181,11 @@ def proven_of(row: dict[str, Any], programs: dict[UUID, Any], error: Fraction, m
     is_host = Pool.objects.values_list("processor", flat=True).get(slug=row["pool"]) is None
     narrow = row["title"].endswith(" in int8")
     found = [
-        None if narrow and program is None else
-        _answers(UUID(model["version"]), programs.get(UUID(program)) if program else None, is_host, market)
+        None
+        if narrow and program is None
+        else _answers(UUID(model["version"]), programs.get(UUID(program)) if program else None, is_host, market)
         for model, program in zip(row["models"], row["programs"], strict=True)
-    ]  # fmt: skip
+    ]
     if None in found:
         return None
     stages = [list(_answered(one)) for one in found]

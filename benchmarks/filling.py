@@ -88,9 +88,14 @@ class Filling:
         executions = self.whole.jobs_each * self.whole.leases * PER_LEASE * 2
         for _ in range(2 if number % 5 == 0 else 1):  # some quotes are not taken
             quote = quote_create(
-                organisation=organisation, lines=[QuoteLine(program, executions)], klass="standard", pool=self.market.lpu,
-                window=(at, ends), actor=self.cast.engineer, now=at,
-            )  # fmt: skip
+                organisation=organisation,
+                lines=[QuoteLine(program, executions)],
+                klass="standard",
+                pool=self.market.lpu,
+                window=(at, ends),
+                actor=self.cast.engineer,
+                now=at,
+            )
         return quote_accept(quote_id=quote.pk, organisation=organisation, actor=self.cast.owner, now=at)
 
     def _jobs(self, contract: Contract, count: int) -> None:
@@ -120,9 +125,12 @@ class Filling:
         from apps.sales.services import contract_lease_rate
 
         return contract_lease_rate(
-            contract=contract, program_digest=program.digest, executions=PER_LEASE, first_instant=contract.accepted_at,
+            contract=contract,
+            program_digest=program.digest,
+            executions=PER_LEASE,
+            first_instant=contract.accepted_at,
             now=contract.accepted_at,
-        )  # fmt: skip
+        )
 
     def _job(self, contract: Contract, program: Program, window: Any, number: int) -> tuple[Job, JobStage, list[Lease]]:
         from apps.dispatch.models import Job, JobStage
@@ -131,15 +139,27 @@ class Filling:
         at = contract.accepted_at + (until - contract.accepted_at) * (number + 1) / (self.whole.jobs_each + 2)
         waits = contract.ends_at > self.now and len(self.contracts) % 5 == 0 and number == self.whole.jobs_each - 1
         job = Job(
-            organisation=self.cast.organisation, contract=contract, submitted_by=self.cast.engineer,
-            items=self.whole.leases * PER_LEASE, state="queued" if waits else "done", inputs_key="inputs.npz",
-            outputs_key="" if waits else "outputs.npz", submitted_at=at, started_at=None if waits else at,
+            organisation=self.cast.organisation,
+            contract=contract,
+            submitted_by=self.cast.engineer,
+            items=self.whole.leases * PER_LEASE,
+            state="queued" if waits else "done",
+            inputs_key="inputs.npz",
+            outputs_key="" if waits else "outputs.npz",
+            submitted_at=at,
+            started_at=None if waits else at,
             finished_at=None if waits else at + timedelta(seconds=2),
-        )  # fmt: skip
+        )
         stage = JobStage(
-            job=job, position=0, program=program, count=job.items, latency_cycles=program.latency_cycles,
-            interval_cycles=program.interval_cycles, clock_hz=program.clock_hz, state="running" if waits else "done",
-        )  # fmt: skip
+            job=job,
+            position=0,
+            program=program,
+            count=job.items,
+            latency_cycles=program.latency_cycles,
+            interval_cycles=program.interval_cycles,
+            clock_hz=program.clock_hz,
+            state="running" if waits else "done",
+        )
         return job, stage, [_lease(stage, window, number, place) for place in range(self.whole.leases)]
 
 
@@ -152,12 +172,24 @@ def _lease(stage: JobStage, window: Any, number: int, place: int) -> Lease:
     at += timedelta(milliseconds=place)
     ended = stage.job.finished_at if is_done else None
     return Lease(
-        stage=stage, window=window, device_id=window.device_id, from_item=place * PER_LEASE, count=PER_LEASE,
-        first_cycle=first, next_cycle=first + PER_LEASE * stage.interval_cycles, state="done" if is_done else "planned",
-        device_from=at, device_to=at + timedelta(milliseconds=1), taken_at=ended, heartbeat_at=ended, finished_at=ended,
-        host="near" if is_done else "", progress=PER_LEASE if is_done else 0, wall_ns=1_000_000 if is_done else None,
+        stage=stage,
+        window=window,
+        device_id=window.device_id,
+        from_item=place * PER_LEASE,
+        count=PER_LEASE,
+        first_cycle=first,
+        next_cycle=first + PER_LEASE * stage.interval_cycles,
+        state="done" if is_done else "planned",
+        device_from=at,
+        device_to=at + timedelta(milliseconds=1),
+        taken_at=ended,
+        heartbeat_at=ended,
+        finished_at=ended,
+        host="near" if is_done else "",
+        progress=PER_LEASE if is_done else 0,
+        wall_ns=1_000_000 if is_done else None,
         counters=stage.program.resources if is_done else None,
-    )  # fmt: skip
+    )
 
 
 def _usage(job: Job, lease: Lease, program: Program, rating: Rating) -> Any:
@@ -165,11 +197,19 @@ def _usage(job: Job, lease: Lease, program: Program, rating: Rating) -> Any:
 
     model = program.model_version.model
     return Usage(
-        organisation_id=job.organisation_id, contract_id=job.contract_id, lease_id=lease.pk,
-        idempotency_key=f"lease:{lease.pk}", operations=rating.counted_operations,
-        cycles=program.interval_cycles * lease.count, program_digest=program.digest, project_id=model.project_id,
-        model_name=model.name, rating=rating, occurred_from=lease.device_from, occurred_to=lease.device_to,
-    )  # fmt: skip
+        organisation_id=job.organisation_id,
+        contract_id=job.contract_id,
+        lease_id=lease.pk,
+        idempotency_key=f"lease:{lease.pk}",
+        operations=rating.counted_operations,
+        cycles=program.interval_cycles * lease.count,
+        program_digest=program.digest,
+        project_id=model.project_id,
+        model_name=model.name,
+        rating=rating,
+        occurred_from=lease.device_from,
+        occurred_to=lease.device_to,
+    )
 
 
 def opened(whole: Volume, now: datetime) -> Filling:
@@ -237,10 +277,18 @@ def spend_caps(filling: Filling) -> None:
     scopes += [{"project_id": one.pk} for one in Project.objects.filter(organisation=filling.cast.organisation)]
     for scope in scopes:
         cap_change(
-            organisation=filling.cast.organisation, amount=Decimal(10**6), currency="EUR", actor=filling.cast.owner,
-            now=filling.now, **scope,
-        )  # fmt: skip
+            organisation=filling.cast.organisation,
+            amount=Decimal(10**6),
+            currency="EUR",
+            actor=filling.cast.owner,
+            now=filling.now,
+            **scope,
+        )
         budget_create(
-            organisation=filling.cast.organisation, amount=Decimal(10**4), currency="EUR", actor=filling.cast.owner,
-            now=filling.now, **scope,
-        )  # fmt: skip
+            organisation=filling.cast.organisation,
+            amount=Decimal(10**4),
+            currency="EUR",
+            actor=filling.cast.owner,
+            now=filling.now,
+            **scope,
+        )

@@ -114,9 +114,14 @@ def _sell_one(organisation: Any, program_id: UUID, slug: str, dice: random.Rando
     now, hours = timezone.now(), dice.randrange(3, 9)
     start = now + timedelta(hours=dice.randrange(1, 5))
     quote = quote_create(
-        organisation=organisation, lines=[QuoteLine(Program.objects.get(pk=program_id), hours * HOUR)], klass="standard",
-        pool=Pool.objects.get(slug=slug), window=(start, start + timedelta(hours=hours, minutes=1)), actor=None, now=now,
-    )  # fmt: skip
+        organisation=organisation,
+        lines=[QuoteLine(Program.objects.get(pk=program_id), hours * HOUR)],
+        klass="standard",
+        pool=Pool.objects.get(slug=slug),
+        window=(start, start + timedelta(hours=hours, minutes=1)),
+        actor=None,
+        now=now,
+    )
     contract = quote_accept(quote_id=quote.pk, organisation=organisation, actor=None, now=timezone.now())
     if dice.random() < 0.5:
         job_create(contract=contract, arrays=Seeded(20), actor=None, now=timezone.now())
@@ -213,7 +218,9 @@ def _held() -> dict[UUID, tuple[Any, ...]]:
     from apps.timetable.models import Window
 
     rows = Window.objects.filter(state="active").order_by()
-    return {row[0]: row[1:] for row in rows.values_list("pk", "reservation__contract_id", "device__pool__slug", "period")}
+    return {
+        row[0]: row[1:] for row in rows.values_list("pk", "reservation__contract_id", "device__pool__slug", "period")
+    }
 
 
 def _compare(held: dict[UUID, tuple[Any, ...]]) -> list[str]:

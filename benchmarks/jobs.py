@@ -228,9 +228,11 @@ def invoice_differences(client: Client, contracts: list[dict[str, Any]], models:
     path = f"/api/v1/ledger/checks/{asked['id']}"
     ledger = wait_for("the check of the ledger", lambda: (found := client.get(path))["finished_at"] and found)
     wrong += ledger["differences"] + ([] if ledger["intact"] else [ledger["reason"]])
-    print(f"\n{len(contracts)} contracts quoted {total}, invoice {invoice['number']} net {invoice['net']}, "
-          f"payable {invoice['payable']} {invoice['currency']}; ledger of {ledger['transactions']} transactions "
-          f"{'intact' if ledger['intact'] else 'BROKEN'}")  # fmt: skip
+    print(
+        f"\n{len(contracts)} contracts quoted {total}, invoice {invoice['number']} net {invoice['net']}, "
+        f"payable {invoice['payable']} {invoice['currency']}; ledger of {ledger['transactions']} transactions "
+        f"{'intact' if ledger['intact'] else 'BROKEN'}"
+    )
     return wrong + verify_again(client, invoice, models)
 
 
@@ -254,8 +256,11 @@ def verify_again(client: Client, invoice: dict[str, Any], models: list[str]) -> 
 def show(row: Row) -> None:
     """One line of the table."""
     sizes = "x".join(str(size) for size in row.dims.values()) or "-"
-    print(f"{row.model:11} {sizes:>9} {row.pool:9} {row.device:11} {row.error:9.2e} {row.counters:9} {row.cycles or '-':>9} "
-          f"{row.quoted:>24f} {row.billed:>24f}{'' if row.right else '  WRONG'}", flush=True)  # fmt: skip
+    print(
+        f"{row.model:11} {sizes:>9} {row.pool:9} {row.device:11} {row.error:9.2e} {row.counters:9} {row.cycles or '-':>9} "
+        f"{row.quoted:>24f} {row.billed:>24f}{'' if row.right else '  WRONG'}",
+        flush=True,
+    )
 
 
 def main(wanted: list[str]) -> int:
@@ -264,8 +269,10 @@ def main(wanted: list[str]) -> int:
     client = demo_client(Path(os.environ.get("TAKT_DEMO") or DEMO))
     if client.get("/api/v1/invoices/draft")["document"]:
         client.post("/api/v1/invoices", {})  # what was used before is not ours to compare
-    print(f"{'model':11} {'lengths':>9} {'pool':9} {'device':11} {'error':>9} {'counters':9} {'cycles':>9} "
-          f"{'quoted':>24} {'billed':>24}")  # fmt: skip
+    print(
+        f"{'model':11} {'lengths':>9} {'pool':9} {'device':11} {'error':>9} {'counters':9} {'cycles':>9} "
+        f"{'quoted':>24} {'billed':>24}"
+    )
     wrong: list[str] = []
     contracts: list[dict[str, Any]] = []
     for model in models:

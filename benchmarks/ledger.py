@@ -90,9 +90,13 @@ def _prepare(size: Size) -> None:
         for contract in range(CONTRACTS):
             contract_id = _contract(number, contract)
             hold_place(
-                organisation_id=organisation.id, contract_id=contract_id, amount=amount, currency="EUR",
-                idempotency_key=f"contract:{contract_id}", now=NOW,
-            )  # fmt: skip
+                organisation_id=organisation.id,
+                contract_id=contract_id,
+                amount=amount,
+                currency="EUR",
+                idempotency_key=f"contract:{contract_id}",
+                now=NOW,
+            )
 
 
 def _usage(organisation: int, contract: int, key: str, rating: Any = None) -> Any:
@@ -101,11 +105,19 @@ def _usage(organisation: int, contract: int, key: str, rating: Any = None) -> An
 
     rating = rating or _rating(1 + hash_of(key) % 256)
     return Usage(
-        organisation_id=_organisation(organisation), contract_id=_contract(organisation, contract),
-        lease_id=uuid5(SPACE, key), idempotency_key=key, operations=rating.counted_operations,
-        cycles=rating.counts.cycles * rating.executions, program_digest="ab" * 32, project_id=None,
-        model_name="squeezenet", rating=rating, occurred_from=NOW, occurred_to=NOW + timedelta(seconds=1),
-    )  # fmt: skip
+        organisation_id=_organisation(organisation),
+        contract_id=_contract(organisation, contract),
+        lease_id=uuid5(SPACE, key),
+        idempotency_key=key,
+        operations=rating.counted_operations,
+        cycles=rating.counts.cycles * rating.executions,
+        program_digest="ab" * 32,
+        project_id=None,
+        model_name="squeezenet",
+        rating=rating,
+        occurred_from=NOW,
+        occurred_to=NOW + timedelta(seconds=1),
+    )
 
 
 def _batches(process: int, size: Size) -> list[list[Any]]:
@@ -156,9 +168,13 @@ def _post_holds(process: int, size: Size, start: Any) -> dict[str, Any]:
         contract = uuid5(SPACE, f"race {process} {number}")
         try:
             hold_place(
-                organisation_id=_organisation((process + number) % ORGANISATIONS), contract_id=contract,
-                amount=_rating().amount, currency="EUR", idempotency_key=f"contract:{contract}", now=NOW,
-            )  # fmt: skip
+                organisation_id=_organisation((process + number) % ORGANISATIONS),
+                contract_id=contract,
+                amount=_rating().amount,
+                currency="EUR",
+                idempotency_key=f"contract:{contract}",
+                now=NOW,
+            )
         except CapReached:
             return False
         return True
@@ -178,9 +194,13 @@ def _measured(start: Any, sent: int, work: Callable[[], int]) -> dict[str, Any]:
     created = work()
     ended = time.monotonic()
     return {
-        "began": began, "ended": ended, "sent": sent, "created": created,
-        "client": time.process_time() - client, "server": _processor_time(session) - server,
-    }  # fmt: skip
+        "began": began,
+        "ended": ended,
+        "sent": sent,
+        "created": created,
+        "client": time.process_time() - client,
+        "server": _processor_time(session) - server,
+    }
 
 
 def _processor_time(process: int) -> float:
@@ -324,9 +344,13 @@ def _refused_above_cap(number: int) -> list[str]:
 
     try:
         hold_place(
-            organisation_id=_organisation(number), contract_id=uuid5(SPACE, f"more {number}"), amount=Decimal("1e-15"),
-            currency="EUR", idempotency_key="more", now=NOW,
-        )  # fmt: skip
+            organisation_id=_organisation(number),
+            contract_id=uuid5(SPACE, f"more {number}"),
+            amount=Decimal("1e-15"),
+            currency="EUR",
+            idempotency_key="more",
+            now=NOW,
+        )
     except CapReached:
         return []
     return [f"organisation {number} could set aside more than its cap"]

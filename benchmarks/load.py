@@ -211,7 +211,9 @@ def _web() -> Iterator[tuple[str, int]]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     address = f"127.0.0.1:{port}"
-    server = subprocess.Popen(web_command(port, tempfile.gettempdir()), env=os.environ | {"SITE_URL": f"http://{address}"})
+    server = subprocess.Popen(
+        web_command(port, tempfile.gettempdir()), env=os.environ | {"SITE_URL": f"http://{address}"}
+    )
     try:
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:

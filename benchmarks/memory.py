@@ -65,8 +65,11 @@ def _file(path: Path, steps: int) -> bool:
     found = search([b.size for b in buffers], live, lengths, CAPACITY, steps)
     seconds = time.perf_counter() - began
     verdict = "not found" if found.offsets is None else "fits" if fits(buffers, found.offsets) else "WRONG"
-    print(f"{path.stem:12} buffers {len(buffers):4}  live {live_bound(buffers):9,}  {verdict:9} "
-          f"steps {found.steps:8,}  {seconds:6.1f} s", flush=True)  # fmt: skip
+    print(
+        f"{path.stem:12} buffers {len(buffers):4}  live {live_bound(buffers):9,}  {verdict:9} "
+        f"steps {found.steps:8,}  {seconds:6.1f} s",
+        flush=True,
+    )
     return verdict == "fits"
 
 
@@ -116,8 +119,11 @@ def _model(case: str, precision: str, name: str, graph: Graph, seconds: float) -
     )
     reason = "" if arena == bound else "  no smaller one exists" if none else "  a smaller one may exist"
     room = "" if target.on_chip(found.map.total, 0) <= target.memory_bytes else "  (more than it has)"
-    print(f"{case:12} {precision:8} {name:9} arenas {found.map.copies}  arena {arena:11,}  live {bound:11,}  "
-          f"ratio {arena / max(1, bound):.4f}{reason}{room}", flush=True)  # fmt: skip
+    print(
+        f"{case:12} {precision:8} {name:9} arenas {found.map.copies}  arena {arena:11,}  live {bound:11,}  "
+        f"ratio {arena / max(1, bound):.4f}{reason}{room}",
+        flush=True,
+    )
 
 
 def least(buffers: list[Lifetime], period: int, arena: int, seconds: float) -> int:
@@ -140,9 +146,12 @@ def least(buffers: list[Lifetime], period: int, arena: int, seconds: float) -> i
     top = np.append(np.zeros(count - 1), 1)
     above = np.concatenate([most - size, np.ones(len(pairs)), [most]])
     found = milp(
-        top, constraints=LinearConstraint(rules.tocsr(), -np.inf, limits), integrality=np.ones(count),
-        bounds=Bounds(top * (live_bound(buffers, period) // line), above), options={"time_limit": seconds},
-    )  # fmt: skip
+        top,
+        constraints=LinearConstraint(rules.tocsr(), -np.inf, limits),
+        integrality=np.ones(count),
+        bounds=Bounds(top * (live_bound(buffers, period) // line), above),
+        options={"time_limit": seconds},
+    )
     return ceil(found.mip_dual_bound - 1e-6) * line if found.mip_dual_bound is not None else live_bound(buffers, period)
 
 

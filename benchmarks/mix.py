@@ -15,13 +15,35 @@ EVERY = 5.0  # seconds between a session's requests
 WARM = 3  # times that each address is asked for before
 # Address and how often it comes, in the shares of a member's day: looking far more often than changing.
 MIX = (
-    ("/", 4), ("/portal", 4), ("/contracts", 4), ("/contracts/{contracts}", 3), ("/jobs", 4), ("/jobs/{jobs}", 4),
-    ("/jobs/new", 2), ("/quotes", 2), ("/quotes/{quotes}", 2), ("/models", 2), ("/plans", 1), ("/invoices", 2),
-    ("/invoices/{invoices}", 2), ("/invoices/draft", 1), ("/portal/usage", 2), ("/portal/caps", 1), ("/portal/budgets", 1),
-    ("/portal/ledger", 1), ("/commitments", 1), ("/prices", 1), ("/settings/organisation", 1),
-    ("/api/v1/contracts", 2), ("/api/v1/contracts/{contracts}", 1), ("/api/v1/jobs", 2), ("/api/v1/jobs/{jobs}", 2),
-    ("/api/v1/usage", 2), ("/api/v1/quotes", 1), ("/api/v1/invoices", 1),
-)  # fmt: skip
+    ("/", 4),
+    ("/portal", 4),
+    ("/contracts", 4),
+    ("/contracts/{contracts}", 3),
+    ("/jobs", 4),
+    ("/jobs/{jobs}", 4),
+    ("/jobs/new", 2),
+    ("/quotes", 2),
+    ("/quotes/{quotes}", 2),
+    ("/models", 2),
+    ("/plans", 1),
+    ("/invoices", 2),
+    ("/invoices/{invoices}", 2),
+    ("/invoices/draft", 1),
+    ("/portal/usage", 2),
+    ("/portal/caps", 1),
+    ("/portal/budgets", 1),
+    ("/portal/ledger", 1),
+    ("/commitments", 1),
+    ("/prices", 1),
+    ("/settings/organisation", 1),
+    ("/api/v1/contracts", 2),
+    ("/api/v1/contracts/{contracts}", 1),
+    ("/api/v1/jobs", 2),
+    ("/api/v1/jobs/{jobs}", 2),
+    ("/api/v1/usage", 2),
+    ("/api/v1/quotes", 1),
+    ("/api/v1/invoices", 1),
+)
 
 
 @dataclass

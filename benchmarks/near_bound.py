@@ -93,9 +93,12 @@ def _table(title: str, target: Target, graphs: dict[str, Graph], *, run: bool) -
         least, limit = (found.latency, found.latency_limit) if branches else (found.interval, found.interval_limit)
         ratios.append((plan.latency / found.latency, often.interval / least))
         work = ", ".join(f"{unit} {cycles}" for unit, cycles in loads(often).items())
-        print(f"{name:12} {plan.latency:8} {found.latency:8} {ratios[-1][0]:6.2f} {often.interval:9} {least:8} "
-              f"{ratios[-1][1]:6.2f}  {found.latency_limit}; {limit}; {work}; balanced {both.latency}, "
-              f"{both.interval}", flush=True)  # fmt: skip
+        print(
+            f"{name:12} {plan.latency:8} {found.latency:8} {ratios[-1][0]:6.2f} {often.interval:9} {least:8} "
+            f"{ratios[-1][1]:6.2f}  {found.latency_limit}; {limit}; {work}; balanced {both.latency}, "
+            f"{both.interval}",
+            flush=True,
+        )
         if run:
             _run(plan, graph)
             _run(often, graph)

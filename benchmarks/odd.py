@@ -38,8 +38,10 @@ def main(arguments: list[str]) -> int:
             print(f"{one.what} {seed} opset {one.opset} {', '.join(one.kinds)}: {one.reason}", flush=True)
     for reason, times in reasons.most_common(40):
         print(f"refused {times:5} x {reason}")
-    print(", ".join(f"{what} {found[what]}" for what in (PASSED, REFUSED, DISPUTED, LOSSY, WRONG, NOTHING)),
-          f"of {options.count}; operators that passed: {len(operators)}")  # fmt: skip
+    print(
+        ", ".join(f"{what} {found[what]}" for what in (PASSED, REFUSED, DISPUTED, LOSSY, WRONG, NOTHING)),
+        f"of {options.count}; operators that passed: {len(operators)}",
+    )
     return 1 if found[WRONG] else 0
 
 

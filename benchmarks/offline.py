@@ -29,7 +29,9 @@ def main(arguments: list[str]) -> int:
         folder = Path(name)
         takt = _installed(folder)
         papers = folder / "papers"
-        subprocess.run([sys.executable, "-m", "benchmarks.month", str(items), "--keep", str(papers)], cwd=ROOT, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "benchmarks.month", str(items), "--keep", str(papers)], cwd=ROOT, check=True
+        )
         return _verify(takt, papers)
 
 

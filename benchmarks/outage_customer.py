@@ -76,7 +76,9 @@ class Customer:
         self._count(str(answer.status_code))
         is_problem = answer.headers.get("Content-Type", "") == "application/problem+json"
         if "Retry-After" not in answer.headers or not is_problem or not answer.json().get("detail"):
-            self.untrue.append(f"{method} {path}: {answer.status_code} without Retry-After or reason: {answer.text[:200]}")
+            self.untrue.append(
+                f"{method} {path}: {answer.status_code} without Retry-After or reason: {answer.text[:200]}"
+            )
 
     def _count(self, what: str) -> None:
         self.refused[what] = self.refused.get(what, 0) + 1
@@ -151,9 +153,12 @@ class Activities:
     def all(self) -> dict[str, Callable[[], None]]:
         """By name."""
         return {
-            "uploading": self.upload, "compiling": self.compile, "accepting": self.accept, "running": self.run,
+            "uploading": self.upload,
+            "compiling": self.compile,
+            "accepting": self.accept,
+            "running": self.run,
             "invoicing": self.invoice,
-        }  # fmt: skip
+        }
 
     def upload(self) -> None:
         """A model that nobody had before, in pieces."""

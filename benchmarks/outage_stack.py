@@ -111,19 +111,27 @@ def product(port: int) -> Iterator[Product]:
     (folder / "tmp").mkdir(mode=0o777)
     names = ("PATH", "HOME", "LANG")
     environment = {name: os.environ[name] for name in names if name in os.environ} | {
-        "TAKT_VAR": str(folder), "PORT": str(port), "TMPDIR": str(folder / "tmp"), "FREE_BYTES_MIN": str(FREE_MIB << 20),
-    }  # fmt: skip
+        "TAKT_VAR": str(folder),
+        "PORT": str(port),
+        "TMPDIR": str(folder / "tmp"),
+        "FREE_BYTES_MIN": str(FREE_MIB << 20),
+    }
     said = (folder / "said").open("wb")
     process = subprocess.Popen(
-        [sys.executable, "-m", "bin.commands", "run"], cwd=ROOT, env=environment, stdout=said, stderr=subprocess.STDOUT,
+        [sys.executable, "-m", "bin.commands", "run"],
+        cwd=ROOT,
+        env=environment,
+        stdout=said,
+        stderr=subprocess.STDOUT,
         start_new_session=True,
-    )  # fmt: skip
+    )
     try:
         found = Product(folder, f"http://127.0.0.1:{port}", process, is_disk)
         wait_until(
-            lambda: b"Takt is ready" in (folder / "said").read_bytes(), READY_SECONDS,
+            lambda: b"Takt is ready" in (folder / "said").read_bytes(),
+            READY_SECONDS,
             lambda: (folder / "said").read_text(errors="replace"),
-        )  # fmt: skip
+        )
         yield found
     finally:
         process.terminate()

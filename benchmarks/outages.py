@@ -21,9 +21,12 @@ PORT = 8101
 FAULTS = ("Valkey killed", "PostgreSQL killed", "web killed", "storage away", "disk full")
 ACTIVITIES = ("uploading", "compiling", "accepting", "running", "invoicing")
 MADE = {
-    "version": "/api/v1/versions", "compile": "/api/v1/compiles", "contract": "/api/v1/contracts", "job": "/api/v1/jobs",
+    "version": "/api/v1/versions",
+    "compile": "/api/v1/compiles",
+    "contract": "/api/v1/contracts",
+    "job": "/api/v1/jobs",
     "invoice": "/api/v1/invoices",
-}  # fmt: skip
+}
 
 
 @dataclass
@@ -46,7 +49,9 @@ def run(faults: list[str]) -> list[str]:
             customer.kept[kind] = [str(one["id"]) for one in customer.rows(path)]
         works = Activities(customer)
         works.prepare()
-        print(f"{'':18}" + "".join(f"{name:>11}" for name in ACTIVITIES) + "   seconds until it works again", flush=True)
+        print(
+            f"{'':18}" + "".join(f"{name:>11}" for name in ACTIVITIES) + "   seconds until it works again", flush=True
+        )
         for fault in faults:
             row = struck(stack, works, fault)
             tell(row)
@@ -64,7 +69,9 @@ def tell(row: Row) -> None:
     if row.skipped:
         print(f"{row.fault:18}skipped: {row.skipped}", flush=True)
         return
-    figures = "".join(f"{row.recovery[name]:11.1f}" if name in row.recovery else f"{'never':>11}" for name in ACTIVITIES)
+    figures = "".join(
+        f"{row.recovery[name]:11.1f}" if name in row.recovery else f"{'never':>11}" for name in ACTIVITIES
+    )
     print(f"{row.fault:18}{figures}   {'nothing lost, doubled or untrue' if not row.wrong else 'WRONG'}", flush=True)
 
 
@@ -178,6 +185,8 @@ def settled(customer: Customer, administrator: Customer) -> list[str]:
     wait_until(is_over, AFTER_SECONDS, lambda: "the reconciliation does not end")
     if found["differences"]:
         wrong.append(f"the reconciliation finds {found['differences']} differences")
-    print(f"ledger of {ledger['transactions']} transactions intact: {ledger['intact']}; "
-          f"reconciliation: {found['differences']} differences")  # fmt: skip
+    print(
+        f"ledger of {ledger['transactions']} transactions intact: {ledger['intact']}; "
+        f"reconciliation: {found['differences']} differences"
+    )
     return wrong

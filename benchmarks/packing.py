@@ -137,7 +137,9 @@ def _arithmetic() -> int:
         and half.static == Fraction(90 * 2 * interval, clock)
         and full.static == Fraction(120 * interval, clock)
     )
-    print("power       latency        rate   dynamic    static  of one execution, 120 W static (90 W at 50 %), 320 W full")
+    print(
+        "power       latency        rate   dynamic    static  of one execution, 120 W static (90 W at 50 %), 320 W full"
+    )
     for name, one in (("100 %", full), ("50 %", half)):
         print(
             f"{name:>6} {float(one.latency * 10**6):9.3f} us {float(one.rate):9,.0f}/s {float(one.dynamic * 1000):6.3f} mJ "
@@ -152,7 +154,9 @@ def _powered(seed: int, kinds: int, count: int, sizes: str) -> int:
     instance, dice = made(seed, kinds, count, sizes), random.Random(f"watts {seed} {kinds}")
     static = {device.name: 1_000 * dice.randint(40, 120) for device in instance.devices}
     draws = {name: Draw(watts, watts + 1_000 * dice.randint(100, 250)) for name, watts in static.items()}
-    shares = {name: [Setting(Fraction(s, 100), watts * (100 + s) // 200) for s in SHARES] for name, watts in static.items()}
+    shares = {
+        name: [Setting(Fraction(s, 100), watts * (100 + s) // 200) for s in SHARES] for name, watts in static.items()
+    }
     full = with_settings(instance, draws, {name: one[:1] for name, one in shares.items()}, watts_limit=None)
     least = replace(full, devices=tuple(replace(device, cost=device.watts) for device in full.devices))
     drawn = plan(least).packing.watts(full)
@@ -165,7 +169,9 @@ def _powered(seed: int, kinds: int, count: int, sizes: str) -> int:
         run, could = count - planned.cost, count - planned.bound.value
         legal = not faults(asked, planned.packing)
         missed += not legal or Fraction(could, max(run, 1)) > Fraction(102, 100)
-        print(f"{seed:5} {kinds:7} {count:8,} {share:4} % {could:11,} {run:5,} {took:8.1f}{'' if legal else '  ILLEGAL'}")
+        print(
+            f"{seed:5} {kinds:7} {count:8,} {share:4} % {could:11,} {run:5,} {took:8.1f}{'' if legal else '  ILLEGAL'}"
+        )
     return missed
 
 

@@ -20,15 +20,23 @@ if TYPE_CHECKING:
 
 # They hold everything that there is, read in portions: files, not pages, and judged neither by their time nor their queries.
 FILES = (
-    "/portal/focus.csv", "/portal/focus.parquet", "/api/v1/usage/focus", "/api/v1/ledger/chain",
-    "/api/v1/invoices/{uuid:pk}/file", "/invoices/<uuid:pk>/invoice.<str:kind>",
-)  # fmt: skip
+    "/portal/focus.csv",
+    "/portal/focus.parquet",
+    "/api/v1/usage/focus",
+    "/api/v1/ledger/chain",
+    "/api/v1/invoices/{uuid:pk}/file",
+    "/invoices/<uuid:pk>/invoice.<str:kind>",
+)
 
 # Mails that the product does not send, a second factor that the owner does not have, a page for a token of its own, and a
 # comparison that names what it compares.
 ABSENT = (
-    "/mail", "/settings/two-factor/app/remove", "/settings/two-factor/recovery", "/metrics", "/api/v1/quotes/compare",
-)  # fmt: skip
+    "/mail",
+    "/settings/two-factor/app/remove",
+    "/settings/two-factor/recovery",
+    "/metrics",
+    "/api/v1/quotes/compare",
+)
 
 LONG = 2000.0  # milliseconds, after which an address is not asked for again
 
@@ -52,7 +60,9 @@ def measure(*, times: int, only: str = "", explain: bool = False) -> list[Measur
 
     from tests import tenancy
 
-    import_module("apps.config.wsgi")  # everything is loaded, and left alone by the collector, as in the web's processes
+    import_module(
+        "apps.config.wsgi"
+    )  # everything is loaded, and left alone by the collector, as in the web's processes
     settings.ALLOWED_HOSTS = ["*"]
     cast, found = the_cast(), []
     owner, stranger, admin = (_signed_in(one) for one in (cast.owner, cast.stranger, cast.admin))
@@ -73,10 +83,12 @@ def the_cast() -> Cast:
     users = {user.email.split("@")[0]: user for user in User.objects.all()}
     organisations = {one.slug: one for one in Organisation.objects.all()}
     return Cast(
-        organisation=organisations["acme-vision"], stranger=users["stranger"],
-        stranger_organisation=organisations["other-works"], admin=users["admin"],
+        organisation=organisations["acme-vision"],
+        stranger=users["stranger"],
+        stranger_organisation=organisations["other-works"],
+        admin=users["admin"],
         **{role.value: users[role.label.lower()] for role in Role},
-    )  # fmt: skip
+    )
 
 
 def _signed_in(user: Any) -> Client:
@@ -129,9 +141,14 @@ def objects(cast: Cast) -> dict[str, Any]:
     quote = Quote.objects.filter(organisation=cast.organisation, state="open").order_by("-created_at").first()
     job = Job.objects.filter(contract=contract, state="done").order_by("id").first()
     found = {
-        "contracts": contract, "invoices": invoice, "quotes": quote, "jobs": job, "customers": cast.organisation,
-        "reconciliations": ReconciliationRun.objects.order_by("started_at").last(), "organisation": cast.organisation,
-    }  # fmt: skip
+        "contracts": contract,
+        "invoices": invoice,
+        "quotes": quote,
+        "jobs": job,
+        "customers": cast.organisation,
+        "reconciliations": ReconciliationRun.objects.order_by("started_at").last(),
+        "organisation": cast.organisation,
+    }
     return {name: one.pk for name, one in found.items() if one is not None}
 
 
@@ -192,9 +209,14 @@ def acceptances(count: int) -> dict[str, float]:
     assert program
     for _ in range(count):
         quote = quote_create(
-            organisation=cast.organisation, lines=[QuoteLine(program, 1000)], klass="standard", pool=pool,
-            window=(now, now + timedelta(days=1)), actor=cast.engineer, now=now,
-        )  # fmt: skip
+            organisation=cast.organisation,
+            lines=[QuoteLine(program, 1000)],
+            klass="standard",
+            pool=pool,
+            window=(now, now + timedelta(days=1)),
+            actor=cast.engineer,
+            now=now,
+        )
         began = time.perf_counter()
         contract = quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=cast.owner, now=now)
         taken.append((time.perf_counter() - began) * 1000)

@@ -30,9 +30,14 @@ if TYPE_CHECKING:
 
 MODELS, ITEMS, LABELS = 10, 10_000, 100
 ASKED = (
-    (None, "cost"), (Fraction(80, 100), "cost"), (Fraction(90, 100), "cost"), (Fraction(94, 100), "cost"),
-    (Fraction(999, 1000), "cost"), (Fraction(94, 100), "latency"), (Fraction(94, 100), "device_time"),
-)  # fmt: skip
+    (None, "cost"),
+    (Fraction(80, 100), "cost"),
+    (Fraction(90, 100), "cost"),
+    (Fraction(94, 100), "cost"),
+    (Fraction(999, 1000), "cost"),
+    (Fraction(94, 100), "latency"),
+    (Fraction(94, 100), "device_time"),
+)
 LONGEST = 2.0  # seconds of a plan
 
 
@@ -66,9 +71,11 @@ def _plans(dice: np.random.Generator) -> float:
     for wanted, objective in ASKED:
         began, used = time.perf_counter(), time.process_time()
         plan = services.plan_create(
-            subject=version, requirements=Requirements(1_000_000, accuracy=wanted, objective=objective), actor=cast.engineer,
+            subject=version,
+            requirements=Requirements(1_000_000, accuracy=wanted, objective=objective),
+            actor=cast.engineer,
             now=NOW,
-        )  # fmt: skip
+        )
         took, used = time.perf_counter() - began, time.process_time() - used
         longest = max(longest, took)
         chosen = f"{plan.chosen['title']} on {plan.chosen['pool']}" if plan.chosen else "nothing is feasible"
@@ -90,33 +97,56 @@ def _market(dice: np.random.Generator) -> tuple[Cast, ModelVersion]:
     market, cast = open_market(devices=4), assemble()
     for slug, like in (("lpu-c", market.lpu), ("lpu2-d", market.lpu2)):
         pool = Pool.objects.create(
-            slug=slug, name=slug, kind=PoolKind.SIMULATED, processor=like.processor, processor_class=like.processor_class,
-            site=like.site, created_at=START,
-        )  # fmt: skip
+            slug=slug,
+            name=slug,
+            kind=PoolKind.SIMULATED,
+            processor=like.processor,
+            processor_class=like.processor_class,
+            site=like.site,
+            created_at=START,
+        )
         Device.objects.create(pool=pool, name=f"{slug}-0")
     family = ModelFamily.objects.create(organisation=cast.organisation, name="made up", created_at=START)
     labels = dice.integers(0, LABELS, ITEMS)
     for number in range(MODELS):
         cycles = 20_000 * (number + 1)
         program = market.program(
-            cast.organisation, cast.engineer, operations=cycles * 7_000, interval=cycles, latency=cycles * 2,
+            cast.organisation,
+            cast.engineer,
+            operations=cycles * 7_000,
+            interval=cycles,
+            latency=cycles * 2,
             name=f"model-{number}",
-        )  # fmt: skip
+        )
         version = program.model_version
         program.outputs = [{"name": "probabilities", "dtype": "float32", "shape": [1, LABELS]}]
         program.save(update_fields=["outputs"])
         HostMeasurement.objects.create(
-            pool=market.host, program_digest=program.digest, samples=100, p50_ns=cycles * 100, p95_ns=cycles * 110,
-            p99_ns=cycles * 120, hardware="made up", measured_at=NOW,
-        )  # fmt: skip
+            pool=market.host,
+            program_digest=program.digest,
+            samples=100,
+            p50_ns=cycles * 100,
+            p95_ns=cycles * 110,
+            p99_ns=cycles * 120,
+            hardware="made up",
+            measured_at=NOW,
+        )
         program.pk, program.digest, program.target = None, program.digest[::-1], "lpu2"
         program.target_digest = market.processors["lpu2"].digest
         program.save(force_insert=True)
         Evaluation.objects.create(
-            family=family, model_version=version, dataset_name="made up", dataset_digest="0" * 64, metric="accuracy", correct=1,
-            total=ITEMS // 2, lower_bound=0, confidence_output="probabilities", items=_answers(dice, labels, number),
+            family=family,
+            model_version=version,
+            dataset_name="made up",
+            dataset_digest="0" * 64,
+            metric="accuracy",
+            correct=1,
+            total=ITEMS // 2,
+            lower_bound=0,
+            confidence_output="probabilities",
+            items=_answers(dice, labels, number),
             created_at=NOW,
-        )  # fmt: skip
+        )
     return cast, version
 
 
@@ -156,7 +186,9 @@ def _small(instances: int, dice: np.random.Generator) -> int:
             different += 1
             print(f"  DIFFERENT: instance {number}: {set(ours) - set(best)}, by trying {set(best) - set(ours)}")
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    print(f"{instances} small markets with {feasible:,} feasible ways in all: {different} differ in a way or in their order")
+    print(
+        f"{instances} small markets with {feasible:,} feasible ways in all: {different} differ in a way or in their order"
+    )
     print(f"chosen: {listed}; in {narrowed} markets not every combination is judged")
     return different
 
@@ -167,9 +199,14 @@ def found_of(candidate: Candidate) -> Found:
     assert candidate.latency is not None
     assert candidate.duration is not None
     return Found(
-        candidate.price, candidate.latency, candidate.duration, candidate.title, candidate.pool, candidate.thresholds,
+        candidate.price,
+        candidate.latency,
+        candidate.duration,
+        candidate.title,
+        candidate.pool,
+        candidate.thresholds,
         candidate.accuracy,
-    )  # fmt: skip
+    )
 
 
 def _instance(dice: np.random.Generator) -> tuple[list[Variant], Requirements]:
@@ -187,11 +224,17 @@ def _instance(dice: np.random.Generator) -> tuple[list[Variant], Requirements]:
             latency = Fraction(int(dice.integers(1, 50)), 1000)
             variants.append(
                 Variant(
-                    f"{name}@{pool}", name, pool, lambda executions, unit=unit: unit * executions, evaluated, latency,
-                    latency * Fraction(1, 2), Fraction(int(dice.integers(0, 9)), 1000),
+                    f"{name}@{pool}",
+                    name,
+                    pool,
+                    lambda executions, unit=unit: unit * executions,
+                    evaluated,
+                    latency,
+                    latency * Fraction(1, 2),
+                    Fraction(int(dice.integers(0, 9)), 1000),
                     missing=("not compiled",) if dice.random() < 0.1 else (),
                 )
-            )  # fmt: skip
+            )
     share = None if dice.random() < 0.1 else Fraction(int(dice.integers(40, 80)), 100)
     latency_most = None if dice.random() < 0.6 else Fraction(int(dice.integers(5, 120)), 1000)
     budget = None if dice.random() < 0.6 else Decimal(int(dice.integers(100, 20_000)))

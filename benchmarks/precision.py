@@ -47,8 +47,11 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.here:
         return 1 if sum(_model(case, options) for case in options.cases) else 0
-    print(f"{'model':12} {'processor':9} {'precision':9} {'SNR dB':>7} {'max err':>8} {'top-1':>6} {'latency':>9} {'x bound':>7} "
-          f"{'interval':>9} {'x bound':>7} {'counters':8} contractions", flush=True)  # fmt: skip
+    print(
+        f"{'model':12} {'processor':9} {'precision':9} {'SNR dB':>7} {'max err':>8} {'top-1':>6} {'latency':>9} {'x bound':>7} "
+        f"{'interval':>9} {'x bound':>7} {'counters':8} contractions",
+        flush=True,
+    )
     rest = [a for a in arguments if a not in options.cases]
     failed = 0
     for case in options.cases:
@@ -151,9 +154,12 @@ def _line(case: Case, what: tuple[str, str], program: Any, errors: _Errors, *, e
     b, (target, precision) = program.bounds, what
     ok = equal and "DIFFER" not in words
     ok &= (precision != "int8" or snr >= LEAST or errors.inputs == 1) and (precision != "float32" or largest <= LARGEST)
-    print(f"{case.name:12} {target:9} {precision:9} {snr:7.1f} {largest:8.1e} {changed:>6} {program.resources.cycles:9} "
-          f"{b['latency']['ratio']:>7} {program.resources.interval:9} {b['interval']['ratio']:>7} "
-          f"{'equal' if equal else 'DIFFER':8} {words}{'' if ok else '  FAILED'}", flush=True)  # fmt: skip
+    print(
+        f"{case.name:12} {target:9} {precision:9} {snr:7.1f} {largest:8.1e} {changed:>6} {program.resources.cycles:9} "
+        f"{b['latency']['ratio']:>7} {program.resources.interval:9} {b['interval']['ratio']:>7} "
+        f"{'equal' if equal else 'DIFFER':8} {words}{'' if ok else '  FAILED'}",
+        flush=True,
+    )
     return ok
 
 
@@ -172,9 +178,11 @@ class _Errors:
             old = self._sums.get(name, (0.0, 0.0, 0.0, 0.0))
             gap = np.abs(a - b)
             self._sums[name] = (
-                old[0] + float((gap**2).sum()), old[1] + float((a**2).sum()),
-                max(old[2], float(gap.max())), max(old[3], float(np.abs(a).max())),
-            )  # fmt: skip
+                old[0] + float((gap**2).sum()),
+                old[1] + float((a**2).sum()),
+                max(old[2], float(gap.max())),
+                max(old[3], float(np.abs(a).max())),
+            )
             if a.ndim == 2 and a.shape[1] > 1:
                 self.changed += int((a.argmax(axis=1) != b.argmax(axis=1)).sum())
                 self.rows += a.shape[0]

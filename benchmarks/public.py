@@ -106,8 +106,11 @@ def _measured(
             spread = max([spread, *(float(np.abs(a - other[n]).max(initial=0.0)) / top for other in others)])
     ratio = min(10 * np.log10(signal[n] / noise[n]) if noise[n] and signal[n] else 999.0 for n in names)
     ok = equal and (ratio >= LEAST if precision == "int8" else largest <= max(LARGEST, 2 * spread))
-    print(f"{name:18} {precision:9} {largest:8.1e} {ratio:7.1f} {'equal' if equal else 'DIFFER':8} {program.resources.cycles:9} "
-          f"{'passed' if ok else 'WRONG'}{f' (beside itself {spread:.1e})' if quantised else ''}", flush=True)  # fmt: skip
+    print(
+        f"{name:18} {precision:9} {largest:8.1e} {ratio:7.1f} {'equal' if equal else 'DIFFER':8} {program.resources.cycles:9} "
+        f"{'passed' if ok else 'WRONG'}{f' (beside itself {spread:.1e})' if quantised else ''}",
+        flush=True,
+    )
     return 0 if ok else WRONG
 
 

@@ -53,8 +53,10 @@ def main(wanted: list[str]) -> int:
 
     wanted = names("real_models", __doc__, wanted, [*CASES, *samples()], "case")
     failed = 0
-    print(f"{'model':14} {'target':6} {'error':>9} {'counters':8} {'bytes':5} {'latency':>9} {'x bound':>7} "
-          f"{'interval':>9} {'x bound':>7} {'arena':>6} {'compile s':>9} {'simulate s':>10} {'onnxrt s':>8}")  # fmt: skip
+    print(
+        f"{'model':14} {'target':6} {'error':>9} {'counters':8} {'bytes':5} {'latency':>9} {'x bound':>7} "
+        f"{'interval':>9} {'x bound':>7} {'arena':>6} {'compile s':>9} {'simulate s':>10} {'onnxrt s':>8}"
+    )
     for case in wanted or [*CASES, *samples()]:
         for target in ("lpu", "lpu2"):  # the others multiply bytes only: benchmarks.processors
             failed += not _line(case, target)
@@ -87,10 +89,12 @@ def _line(case: str, target: str) -> bool:
     stable = _stable(case, target, program.digest)
     ok = max(errors) <= LIMIT and equal and stable
     b = program.bounds
-    print(f"{case:14} {target:6} {max(errors):9.2e} {'equal' if equal else 'DIFFER':8} {'same' if stable else 'DIFFER':5} "
-          f"{program.resources.cycles:9} {b['latency']['ratio']:>7} {program.resources.interval:9} {b['interval']['ratio']:>7} "
-          f"{b['memory']['ratio']:>6} {compiled:9.2f} {min(simulated):10.2f} {min(native):8.4f}{'' if ok else '  FAILED'}",
-          flush=True)  # fmt: skip
+    print(
+        f"{case:14} {target:6} {max(errors):9.2e} {'equal' if equal else 'DIFFER':8} {'same' if stable else 'DIFFER':5} "
+        f"{program.resources.cycles:9} {b['latency']['ratio']:>7} {program.resources.interval:9} {b['interval']['ratio']:>7} "
+        f"{b['memory']['ratio']:>6} {compiled:9.2f} {min(simulated):10.2f} {min(native):8.4f}{'' if ok else '  FAILED'}",
+        flush=True,
+    )
     return ok
 
 
@@ -119,8 +123,12 @@ def _stable(case: str, target: str, digest: str) -> bool:
     for seed in HASH_SEEDS:
         done = subprocess.run(
             [sys.executable, "-c", DIGEST, case, target],
-            env={**os.environ, "PYTHONHASHSEED": seed}, cwd=ROOT, capture_output=True, text=True, check=True,
-        )  # fmt: skip
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         if done.stdout.strip() != digest:
             return False
     return True

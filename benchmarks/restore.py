@@ -81,10 +81,15 @@ class Drill:
     def _open(self) -> None:
         addresses = self.services.acquire()
         os.environ |= {
-            "DATABASE_URL": addresses.database_url, "REDIS_URL": addresses.redis_url, "SECRET_KEY": "a key of this run alone",
-            "MEDIA_ROOT": str(self.var / "media"), "LOG_LEVEL": "WARNING", "LOG_FORMAT": "text", "STATIC_HASHED": "0",
+            "DATABASE_URL": addresses.database_url,
+            "REDIS_URL": addresses.redis_url,
+            "SECRET_KEY": "a key of this run alone",
+            "MEDIA_ROOT": str(self.var / "media"),
+            "LOG_LEVEL": "WARNING",
+            "LOG_FORMAT": "text",
+            "STATIC_HASHED": "0",
             "DJANGO_SETTINGS_MODULE": "apps.config.settings",
-        }  # fmt: skip
+        }
         import django
         from django.core.management import call_command
 
@@ -105,13 +110,22 @@ class Drill:
         assert isinstance(cast, Cast)
         version_of(cast, choosing_model(name), name)
         grant_create(
-            organisation=cast.organisation, amount=Decimal(1), currency="EUR", reason=name, expires_at=None,
-            idempotency_key=name, actor=cast.admin, now=timezone.now(),
-        )  # fmt: skip
+            organisation=cast.organisation,
+            amount=Decimal(1),
+            currency="EUR",
+            reason=name,
+            expires_at=None,
+            idempotency_key=name,
+            actor=cast.admin,
+            now=timezone.now(),
+        )
 
     def machine_lose(self) -> None:
         """Both servers killed, and everything that they and we had on this disk is gone."""
-        for path in (self.services.folder / "postgres" / "postmaster.pid", self.services.folder / "valkey" / "valkey.pid"):
+        for path in (
+            self.services.folder / "postgres" / "postmaster.pid",
+            self.services.folder / "valkey" / "valkey.pid",
+        ):
             if pid := _pid_of(path):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(1.0)  # their children end when they see it

@@ -84,9 +84,11 @@ def measured(data: bytes, dims: Mapping[str, int], feeds: list[dict[str, np.ndar
         program = compiler.compile(graph, precision=precision, calibration=ranges)
         outputs, counters = compiler.simulate(program.to_bytes(), feeds[-1])
         parts = (
-            ranges.to_json().encode() if ranges else b"", program.to_bytes(),
-            json.dumps(counters.to_json(), sort_keys=True).encode(), b"".join(outputs[n].tobytes() for n in sorted(outputs)),
-        )  # fmt: skip
+            ranges.to_json().encode() if ranges else b"",
+            program.to_bytes(),
+            json.dumps(counters.to_json(), sort_keys=True).encode(),
+            b"".join(outputs[n].tobytes() for n in sorted(outputs)),
+        )
         found[precision] = dict(zip(WHAT, map(digest, parts), strict=True))
     return found
 

@@ -85,8 +85,11 @@ def simulate(folder: Path, precision: str) -> Figures:
     (_, counters), figures = _timed(lambda: run(data, feeds))
     rows = json.loads((folder / f"{precision}.json").read_text())["instructions"]
     return figures | {
-        "peak": _peak(), "instructions": rows, "rate": rows / figures["cpu"], "cycles": counters.cycles / figures["cpu"],
-    }  # fmt: skip
+        "peak": _peak(),
+        "instructions": rows,
+        "rate": rows / figures["cpu"],
+        "cycles": counters.cycles / figures["cpu"],
+    }
 
 
 def native(folder: Path, dims: dict[str, int]) -> Figures:
@@ -109,8 +112,11 @@ def native(folder: Path, dims: dict[str, int]) -> Figures:
 
 
 CHILDREN: dict[str, Callable[..., Figures]] = {
-    "calibrate": calibrate, "compile": compile_, "simulate": simulate, "native": native,
-}  # fmt: skip
+    "calibrate": calibrate,
+    "compile": compile_,
+    "simulate": simulate,
+    "native": native,
+}
 
 
 # -- the others ---------------------------------------------------------------------------------------------------------
@@ -160,8 +166,12 @@ class Run:
         """The figures that a process of its own prints."""
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.speed", "--child", json.dumps([what, *arguments])],
-            cwd=ROOT, env=_environment(), stdout=subprocess.PIPE, text=True, check=True,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=_environment(),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
         found: Figures = json.loads(done.stdout)
         return found
 
@@ -184,8 +194,11 @@ class Run:
         (folder / "model.onnx").write_bytes(data)
         most = TIMES * len(data) / MB + MORE
         others = self._beside(case, folder, dims, tvm)
-        print(f"\n{case}: {len(data) / MB:.1f} MB; ONNX Runtime {others['native']:.3f} s for one inference"
-              f"{others['text']}", flush=True)  # fmt: skip
+        print(
+            f"\n{case}: {len(data) / MB:.1f} MB; ONNX Runtime {others['native']:.3f} s for one inference"
+            f"{others['text']}",
+            flush=True,
+        )
         seconds = self.child("calibrate", str(folder), dims)
         print(f"  int8 ranges and error, apart: {seconds['cpu']:.2f} s, {seconds['wall']:.2f} s wall", flush=True)
         found = []
@@ -193,16 +206,22 @@ class Run:
             name = f"{case} {precision}"
             made = self.child("compile", str(folder), precision, dims)
             ratio = f", {made['cpu'] / others['tvm']:.2f} x TVM's" if others["tvm"] else ""
-            print(f"  {precision:7} compile  {self.within(name + ' compile', made['cpu'], COMPILE.get(case), 's')}"
-                  f"{ratio}; wall {made['wall']:.2f} s, load {made['load']:.2f} s; "
-                  f"{self.within(name + ' compile memory', made['peak'], most, 'MB')}", flush=True)  # fmt: skip
+            print(
+                f"  {precision:7} compile  {self.within(name + ' compile', made['cpu'], COMPILE.get(case), 's')}"
+                f"{ratio}; wall {made['wall']:.2f} s, load {made['load']:.2f} s; "
+                f"{self.within(name + ' compile memory', made['peak'], most, 'MB')}",
+                flush=True,
+            )
             ran = self.child("simulate", str(folder), precision)
             found.append(ran | {"name": name})
             limit = SIMULATE.get((case, precision))
-            print(f"  {precision:7} simulate {self.within(name + ' simulate', ran['cpu'], limit, 's')}, "
-                  f"{ran['cpu'] / others['native']:.0f} x ONNX Runtime's; wall {ran['wall']:.2f} s; "
-                  f"{ran['instructions']:,} instructions, {ran['rate']:,.0f} per second; "
-                  f"{self.within(name + ' simulate memory', ran['peak'], most, 'MB')}", flush=True)  # fmt: skip
+            print(
+                f"  {precision:7} simulate {self.within(name + ' simulate', ran['cpu'], limit, 's')}, "
+                f"{ran['cpu'] / others['native']:.0f} x ONNX Runtime's; wall {ran['wall']:.2f} s; "
+                f"{ran['instructions']:,} instructions, {ran['rate']:,.0f} per second; "
+                f"{self.within(name + ' simulate memory', ran['peak'], most, 'MB')}",
+                flush=True,
+            )
         return found
 
     def _beside(self, case: str, folder: Path, dims: dict[str, int], tvm: Path | None) -> Figures:
@@ -239,8 +258,10 @@ def main(arguments: list[str]) -> int:
         tvm = None if given.alone else environment("tvm", run.folder)
         found = [figures for case in given.models or MODELS for figures in run.model(case, tvm)]
         longest = max(found, key=lambda f: int(f["instructions"]))
-        print(f"\nlongest program, {longest['name']}: "
-              f"{run.within('instructions', longest['rate'], RATE, 'instructions/s', least=True)}")  # fmt: skip
+        print(
+            f"\nlongest program, {longest['name']}: "
+            f"{run.within('instructions', longest['rate'], RATE, 'instructions/s', least=True)}"
+        )
         if not given.alone:
             fastest = max(found, key=lambda f: float(f["cycles"]))
             print(f"{fastest['name']}: {fastest['cycles']:,.0f} simulated cycles per second, with arithmetic")
@@ -260,8 +281,10 @@ def _scalesim(run: Run, topology: Path, layers: int) -> None:
     if isinstance(made, str):
         print(f"SCALE-Sim fails: {made}")
         return
-    print(f"SCALE-Sim, {made['layers']} layers of its topology: {made['cycles']:,} cycles in {made['cpu']:.2f} s, "
-          f"{made['cycles'] / made['cpu']:,.0f} per second, {made['peak_mb']:.0f} MB")  # fmt: skip
+    print(
+        f"SCALE-Sim, {made['layers']} layers of its topology: {made['cycles']:,} cycles in {made['cpu']:.2f} s, "
+        f"{made['cycles'] / made['cpu']:,.0f} per second, {made['peak_mb']:.0f} MB"
+    )
 
 
 def _child(order: str) -> int:

@@ -34,9 +34,7 @@ FILED_OVER = timedelta(days=2)
 
 
 def main(arguments: list[str]) -> int:
-    requests, releases, seed = counts(
-        "standing", __doc__ or "", arguments, requests=1000, releases=200, seed=1
-    )
+    requests, releases, seed = counts("standing", __doc__ or "", arguments, requests=1000, releases=200, seed=1)
     with house():
         return _Run(requests, releases, seed).judged()
 
@@ -58,7 +56,10 @@ class _Run:
         events += [(NOW + self.dice.random() * FILED_OVER, number, None) for number in range(requests)]
         ended = self.dice.sample(contracts, min(releases, len(contracts)))
         events += [(NOW + self.dice.random() * SOLD_FOR, -1, contract) for contract in ended]
-        print(f"{len(contracts)} contracts sold, {len(ended)} of them are to be released, in {self.spent:.0f} s", flush=True)
+        print(
+            f"{len(contracts)} contracts sold, {len(ended)} of them are to be released, in {self.spent:.0f} s",
+            flush=True,
+        )
         for at, number, contract in sorted(events, key=lambda one: one[0]):
             if contract is None:
                 self._file(number, at)
@@ -88,7 +89,13 @@ class _Run:
         parts = programs if whole else programs[:1]
         lines = [(program, HOUR * minutes // 60 // len(parts) - 10) for program in parts]
         return quote_create(
-            organisation=organisation, lines=lines, klass="standard", pool=self.market.lpu, window=(at, until), actor=user, now=at
+            organisation=organisation,
+            lines=lines,
+            klass="standard",
+            pool=self.market.lpu,
+            window=(at, until),
+            actor=user,
+            now=at,
         )
 
     def _sell_out(self) -> list[Contract]:
@@ -167,7 +174,9 @@ class _Run:
         """After a round nobody waits for whom there is room at the price, in what is no older claim."""
         for key, found in this.reasons.items():
             if found.kind == "fits":
-                self.faults.append(f"request {rows[key].number} of {rows[key].organisation.slug} fits and was not served")
+                self.faults.append(
+                    f"request {rows[key].number} of {rows[key].organisation.slug} fits and was not served"
+                )
 
     def judged(self) -> int:
         """Print what was found; 1 where a line does not hold."""
@@ -176,7 +185,9 @@ class _Run:
         rows = list(StandingRequest.objects.select_related("contract", "organisation").order_by("filed_at"))
         states = Counter(row.state for row in rows)
         reasons = Counter(row.reason_kind for row in rows if row.state == "expired")
-        print(f"{len(rows)} requests in {self.rounds} rounds: {dict(states)}; expired for {dict(reasons)}; {self.spent:.0f} s")
+        print(
+            f"{len(rows)} requests in {self.rounds} rounds: {dict(states)}; expired for {dict(reasons)}; {self.spent:.0f} s"
+        )
         waits = sorted(row.ended_at - row.filed_at for row in rows if row.state == "served" and row.ended_at)
         if waits:
             half, most = waits[len(waits) // 2], waits[len(waits) * 99 // 100]
@@ -217,7 +228,9 @@ def _prices(rows: list[StandingRequest]) -> list[str]:
     for row in rows:
         if row.contract is not None and row.contract.net > row.most:
             found.append(f"request {row.pk} was served above its price")
-        if row.contract is not None and (ends[row.contract_id] > row.until or (row.ended_at or row.until) >= row.waits_until):
+        if row.contract is not None and (
+            ends[row.contract_id] > row.until or (row.ended_at or row.until) >= row.waits_until
+        ):
             found.append(f"request {row.pk} was served after its time")
     return found
 

@@ -138,7 +138,9 @@ def _together(parts: tuple[Any, ...]) -> bool:
     return len({part.pool for part in parts}) == 1 and len({part.program or part.key for part in parts}) == len(parts)
 
 
-def _counted(kind: str, parts: tuple[Any, ...], thresholds: tuple[Decimal, ...], which: str) -> tuple[int, tuple[int, ...]]:
+def _counted(
+    kind: str, parts: tuple[Any, ...], thresholds: tuple[Decimal, ...], which: str
+) -> tuple[int, tuple[int, ...]]:
     """(right answers, items that reach each further part of a cascade) on one part of the items."""
     answers = [getattr(part.evaluated, which) for part in parts]
     right, reached = 0, [0] * len(thresholds)

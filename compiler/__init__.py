@@ -25,20 +25,48 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Where each name of the face is defined. Loaded on first use: the rooms import each other through this package, and a
 # worker that only simulates should not pay for the frontend.
 _HOMES = {
-    "Buckets": "compiler.bundle", "Bundle": "compiler.bundle", "read_programs": "compiler.bundle",
-    "Calibration": "compiler.precision", "calibrate": "compiler.precision",
-    "compile": "compiler.driver", "DoesNotFit": "compiler.errors", "ModelError": "compiler.errors",
-    "chrome_trace": "compiler.face", "disassemble": "compiler.face", "inspect": "compiler.face",
-    "load": "compiler.face", "report": "compiler.face", "Counters": "compiler.isa.resources",
-    "Resources": "compiler.isa.resources", "Program": "compiler.program",
-    "Session": "compiler.simulator", "SimulationError": "compiler.simulator", "simulate": "compiler.simulator",
-}  # fmt: skip
+    "Buckets": "compiler.bundle",
+    "Bundle": "compiler.bundle",
+    "read_programs": "compiler.bundle",
+    "Calibration": "compiler.precision",
+    "calibrate": "compiler.precision",
+    "compile": "compiler.driver",
+    "DoesNotFit": "compiler.errors",
+    "ModelError": "compiler.errors",
+    "chrome_trace": "compiler.face",
+    "disassemble": "compiler.face",
+    "inspect": "compiler.face",
+    "load": "compiler.face",
+    "report": "compiler.face",
+    "Counters": "compiler.isa.resources",
+    "Resources": "compiler.isa.resources",
+    "Program": "compiler.program",
+    "Session": "compiler.simulator",
+    "SimulationError": "compiler.simulator",
+    "simulate": "compiler.simulator",
+}
 
 __all__ = [
-    "Buckets", "Bundle", "Calibration", "Counters", "DoesNotFit", "ModelError", "Program", "Resources", "Session",
-    "SimulationError", "calibrate", "chrome_trace", "compile", "disassemble", "inspect", "load", "read_programs",
-    "report", "simulate",
-]  # fmt: skip
+    "Buckets",
+    "Bundle",
+    "Calibration",
+    "Counters",
+    "DoesNotFit",
+    "ModelError",
+    "Program",
+    "Resources",
+    "Session",
+    "SimulationError",
+    "calibrate",
+    "chrome_trace",
+    "compile",
+    "disassemble",
+    "inspect",
+    "load",
+    "read_programs",
+    "report",
+    "simulate",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -64,9 +64,13 @@ class Figure:
         """Prices as text, counts as numbers."""
         plain = [format(v, "f") if isinstance(v, Decimal) else v for v in (self.before, self.after)]
         return {
-            "key": self.key, "title": self.title, "unit": self.unit, "before": plain[0], "after": plain[1],
+            "key": self.key,
+            "title": self.title,
+            "unit": self.unit,
+            "before": plain[0],
+            "after": plain[1],
             "percent": None if self.share is None else percent(self.share),
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)
@@ -113,10 +117,15 @@ class Difference:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "models": list(self.names), "target": self.target, "precision": self.precision,
-            "bounds": list(self.reasons), "changed": self.changed, "over_budget": list(self.over),
-            "figures": [f.to_json() for f in self.figures], "operations": [o.to_json() for o in self.operations],
-        }  # fmt: skip
+            "models": list(self.names),
+            "target": self.target,
+            "precision": self.precision,
+            "bounds": list(self.reasons),
+            "changed": self.changed,
+            "over_budget": list(self.over),
+            "figures": [f.to_json() for f in self.figures],
+            "operations": [o.to_json() for o in self.operations],
+        }
 
 
 def difference(old: Program, new: Program, prices: Sequence[Figure] = (), budget: Budget | None = None) -> Difference:
@@ -128,10 +137,14 @@ def difference(old: Program, new: Program, prices: Sequence[Figure] = (), budget
             raise ModelError(f"the programs differ in {key} ({heads[0][key]}, {heads[1][key]}); compile both for one")
     figures = (*_figures(old, new), *prices)
     return Difference(
-        (heads[0]["model"], heads[1]["model"]), heads[0]["target"], heads[0]["precision"],
-        (old.resources.reason, new.resources.reason), figures, _operations(reports[0], reports[1]),
+        (heads[0]["model"], heads[1]["model"]),
+        heads[0]["target"],
+        heads[0]["precision"],
+        (old.resources.reason, new.resources.reason),
+        figures,
+        _operations(reports[0], reports[1]),
         tuple(_over(figures, budget or Budget())),
-    )  # fmt: skip
+    )
 
 
 def _figures(old: Program, new: Program) -> list[Figure]:
@@ -142,11 +155,18 @@ def _figures(old: Program, new: Program) -> list[Figure]:
 def _counts(program: Program) -> dict[str, int]:
     r, load = program.resources, load_of(program.resources.storage, program.target)
     return {
-        "cycles": r.cycles, "interval": r.interval, "operations": r.operations, "memory": r.storage.total,
-        "external": r.storage.external, "bytes_in": r.io.bytes_in, "bytes_out": r.io.bytes_out,
-        "external_in": r.io.external_in, "energy_fj": r.energy_fj,
-        "load_bytes": load.bytes_in, "load_cycles": load.cycles_in,
-    }  # fmt: skip
+        "cycles": r.cycles,
+        "interval": r.interval,
+        "operations": r.operations,
+        "memory": r.storage.total,
+        "external": r.storage.external,
+        "bytes_in": r.io.bytes_in,
+        "bytes_out": r.io.bytes_out,
+        "external_in": r.io.external_in,
+        "energy_fj": r.energy_fj,
+        "load_bytes": load.bytes_in,
+        "load_cycles": load.cycles_in,
+    }
 
 
 def _operations(old: dict[str, Any], new: dict[str, Any]) -> tuple[Operation, ...]:

@@ -144,9 +144,14 @@ class _Job:
         for extent in extents[-1:] if way.in_turns else extents:
             for copies in (1,) if way.in_turns else (0, 1):  # one arena before anything else leaves the chip
                 made = tiled(
-                    way.graph, target, self.on_stage, extent,
-                    in_turns=way.in_turns, unused=self.unused, objective=self.objective,
-                )  # fmt: skip
+                    way.graph,
+                    target,
+                    self.on_stage,
+                    extent,
+                    in_turns=way.in_turns,
+                    unused=self.unused,
+                    objective=self.objective,
+                )
                 self.unused = made if in_vain(made) else None
                 if self.unused is not None:
                     attempt = Attempt.unplanned(made)
@@ -180,9 +185,11 @@ def _least(plan: Plan, fused: Graph) -> dict[str, Any]:
 
     proven = bounds(taken(fused), plan.target)
     least = {
-        "latency": proven.latency, "latency_limit": proven.latency_limit,
-        "interval": proven.interval, "interval_limit": proven.interval_limit,
-    }  # fmt: skip
+        "latency": proven.latency,
+        "latency_limit": proven.latency_limit,
+        "interval": proven.interval,
+        "interval_limit": proven.interval_limit,
+    }
     if plan.way is not None:  # a machine that branches has nothing else under way
         least |= {"interval": proven.latency, "interval_limit": proven.latency_limit}
     return least

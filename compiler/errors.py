@@ -67,6 +67,9 @@ class DoesNotFit(ModelError):
 
     def to_json(self) -> dict[str, object]:
         return {
-            "message": self.message, "asked": self.asked, "available": self.available, "gap": self.gap,
+            "message": self.message,
+            "asked": self.asked,
+            "available": self.available,
+            "gap": self.gap,
             "levers": self.levers,
-        }  # fmt: skip
+        }

@@ -129,8 +129,10 @@ def refusal(graph: Graph, tried: list[Attempt]) -> DoesNotFit:
     return DoesNotFit(
         f"the program {needs} {asked} bytes of on-chip memory, {asked - available} more than the {available} of "
         f"{first.target.name}; " + ("; ".join(lever["text"] for lever in levers) or "split the model"),
-        asked=asked, available=available, levers=levers,
-    )  # fmt: skip
+        asked=asked,
+        available=available,
+        levers=levers,
+    )
 
 
 def _levers(first: Attempt, graph: Graph, least: Attempt) -> list[dict[str, Any]]:
@@ -142,9 +144,12 @@ def _levers(first: Attempt, graph: Graph, least: Attempt) -> list[dict[str, Any]
         levers.append(_bands(first, least))
     if first.spare:
         levers.append(
-            {"lever": "memory plan", "effect": first.spare,
-             "text": f"a perfect plan of the arena would save {first.spare} bytes"}
-        )  # fmt: skip
+            {
+                "lever": "memory plan",
+                "effect": first.spare,
+                "text": f"a perfect plan of the arena would save {first.spare} bytes",
+            }
+        )
     for name in targets.names():
         lever = _target(name, first, graph)
         if lever is not None:

@@ -179,7 +179,15 @@ def shift(images: Array, rng: np.random.Generator) -> Array:
 
 
 def train(
-    layers: list[Layer], x: Array, y: Array, *, epochs: int, rate: float, decay: float, shifted: bool, rng: np.random.Generator
+    layers: list[Layer],
+    x: Array,
+    y: Array,
+    *,
+    epochs: int,
+    rate: float,
+    decay: float,
+    shifted: bool,
+    rng: np.random.Generator,
 ) -> None:
     """Adam with decoupled weight decay and a cosine rate, minibatches of 64, cross-entropy; changes the layers in place."""
     moments = [[(np.zeros_like(p), np.zeros_like(p)) for p in layer.parameters] for layer in layers]
@@ -199,7 +207,9 @@ def train(
             _adam(layers, moments, step=step, rate=float(now), decay=decay)
 
 
-def _adam(layers: list[Layer], moments: list[list[tuple[Array, Array]]], *, step: int, rate: float, decay: float) -> None:
+def _adam(
+    layers: list[Layer], moments: list[list[tuple[Array, Array]]], *, step: int, rate: float, decay: float
+) -> None:
     """One update of every parameter; biases and weights alike."""
     for layer, pairs in zip(layers, moments, strict=True):
         for parameter, gradient, (first, second) in zip(layer.parameters, layer.gradients, pairs, strict=True):

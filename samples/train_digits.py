@@ -72,7 +72,9 @@ def make(sample: Sample, folder: Path) -> Path:
     rng = np.random.default_rng(7)
     layers = sample.network(rng)
     x = (images.reshape(len(images), -1) / 16).astype(np.float32)
-    train(layers, x, labels, epochs=sample.epochs, rate=sample.rate, decay=sample.decay, shifted=sample.shifted, rng=rng)
+    train(
+        layers, x, labels, epochs=sample.epochs, rate=sample.rate, decay=sample.decay, shifted=sample.shifted, rng=rng
+    )
     path = folder / f"{sample.name}.onnx"
     size = sum(parameter.size for layer in layers for parameter in layer.parameters)
     exported = model(sample.name, layers, batch=sample.batch, description=f"{sample.description}, {size:,} parameters.")

@@ -18,6 +18,20 @@ from takt.records import (
 )
 
 __all__ = [
-    "Client", "CompileJob", "Contract", "ContractLine", "Ending", "Failed", "Invoice", "Job", "Me", "Pool", "Program", "Quote",
-    "Refused", "SpendCap", "Unreachable", "Version",
-]  # fmt: skip
+    "Client",
+    "CompileJob",
+    "Contract",
+    "ContractLine",
+    "Ending",
+    "Failed",
+    "Invoice",
+    "Job",
+    "Me",
+    "Pool",
+    "Program",
+    "Quote",
+    "Refused",
+    "SpendCap",
+    "Unreachable",
+    "Version",
+]

@@ -91,9 +91,15 @@ class Client:
         return Version.read(self.get(f"/versions/{pk}"))
 
     def upload(
-        self, model: str | os.PathLike[str] | bytes, *, name: str = "", project: str = "Default", filename: str = "",
-        on_progress: Callable[[int, int], object] | None = None, timeout: float = 600.0,
-    ) -> Version:  # fmt: skip
+        self,
+        model: str | os.PathLike[str] | bytes,
+        *,
+        name: str = "",
+        project: str = "Default",
+        filename: str = "",
+        on_progress: Callable[[int, int], object] | None = None,
+        timeout: float = 600.0,
+    ) -> Version:
         """Upload an ONNX file (a path or its bytes) in pieces and wait until it is checked.
 
         The version that the organisation has already is returned where the bytes are the same. `on_progress` gets bytes
@@ -136,19 +142,28 @@ class Client:
         return found if found.get("version_id") else None
 
     def compile(
-        self, version: Version | str, *, target: str, precision: str = "float32",
-        dims: Mapping[str, int | Sequence[int]] | None = None, constants: Mapping[str, Any] | None = None,
-        examples: Mapping[str, Array] | None = None, timeout: float = 900.0,
-    ) -> list[Program]:  # fmt: skip
+        self,
+        version: Version | str,
+        *,
+        target: str,
+        precision: str = "float32",
+        dims: Mapping[str, int | Sequence[int]] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        examples: Mapping[str, Array] | None = None,
+        timeout: float = 900.0,
+    ) -> list[Program]:
         """Compile a version and wait: one program, or one for each size where a dimension has several.
 
         `dims` gives the sizes of variable dimensions, `examples` typical inputs (one array for each input, the items along
         the leading axis) from which float16 and int8 take their ranges. Raises Failed with the reason.
         """
         asked: dict[str, Any] = {
-            "version_id": _id(version), "target": target, "precision": precision, "dims": dict(dims or {}),
+            "version_id": _id(version),
+            "target": target,
+            "precision": precision,
+            "dims": dict(dims or {}),
             "constants": dict(constants or {}),
-        }  # fmt: skip
+        }
         if examples:
             asked["calibration"] = base64.b64encode(_npz(examples)).decode()
         job = CompileJob.read(self.post("/compiles", asked))
@@ -180,9 +195,15 @@ class Client:
     # Quotes and contracts
 
     def quote(
-        self, program: Program | str, executions: int, *, klass: str = "standard", pool: str = "",
-        start: datetime | None = None, end: datetime | None = None,
-    ) -> Quote:  # fmt: skip
+        self,
+        program: Program | str,
+        executions: int,
+        *,
+        klass: str = "standard",
+        pool: str = "",
+        start: datetime | None = None,
+        end: datetime | None = None,
+    ) -> Quote:
         """A quote for executions of one program; its price is locked until `valid_until`. `start` and `end` bound the
         window, in any time zone. Without `pool` it is the first one of the program's processor."""
         pool = pool or self._pool_of(program)

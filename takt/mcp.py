@@ -60,10 +60,16 @@ def server(client: Client) -> FastMCP[None]:
     made: FastMCP[None] = FastMCP("takt", instructions=INSTRUCTIONS, log_level="WARNING")
     tools = Tools(client)
     for tool, notes in (
-        (tools.list_models, READS), (tools.upload_model, CREATES), (tools.compile_model, CREATES),
-        (tools.program_report, READS), (tools.make_quote, CREATES), (tools.accept_quote, SPENDS),
-        (tools.submit_job, SPENDS), (tools.job_result, CREATES), (tools.spending, READS),
-    ):  # fmt: skip
+        (tools.list_models, READS),
+        (tools.upload_model, CREATES),
+        (tools.compile_model, CREATES),
+        (tools.program_report, READS),
+        (tools.make_quote, CREATES),
+        (tools.accept_quote, SPENDS),
+        (tools.submit_job, SPENDS),
+        (tools.job_result, CREATES),
+        (tools.spending, READS),
+    ):
         made.tool(annotations=notes)(_told(tool))
     return made
 
@@ -107,10 +113,15 @@ class Tools:
         """Price a number of executions. Costs nothing and reserves nothing; the price holds until `valid_until`."""
         one = self._client.quote(program, executions, klass=klass, pool=pool)
         return {
-            "id": one.id, "net": str(one.net), "currency": one.currency, "class": one.klass, "pool": one.pool,
-            "valid_until": one.valid_until.isoformat(), "late_cancellation": one.raw["document"].get("late"),
+            "id": one.id,
+            "net": str(one.net),
+            "currency": one.currency,
+            "class": one.klass,
+            "pool": one.pool,
+            "valid_until": one.valid_until.isoformat(),
+            "late_cancellation": one.raw["document"].get("late"),
             "page": f"{self._client.url}/quotes/{one.id}",
-        }  # fmt: skip
+        }
 
     def accept_quote(self, quote: str) -> dict[str, Any]:
         """Buy what a quote offers. This spends money: ask the user first. Needs a token with a spend cap."""
@@ -137,9 +148,13 @@ class Tools:
         """A job's state, cost and, once it is done, the shapes of its outputs. `save_to` writes them to a new .npz file."""
         one = self._client.job(job)
         told: dict[str, Any] = {
-            "state": one.state, "items": one.items, "done": one.executions_done, "cost": str(one.cost),
-            "currency": one.currency, "problem": one.problem,
-        }  # fmt: skip
+            "state": one.state,
+            "items": one.items,
+            "done": one.executions_done,
+            "cost": str(one.cost),
+            "currency": one.currency,
+            "problem": one.problem,
+        }
         if one.state == "done":
             arrays: dict[str, Any] = dict(self._client.outputs(job))
             told["outputs"] = {name: list(array.shape) for name, array in arrays.items()}
@@ -171,10 +186,17 @@ class Tools:
 
 def _program(one: Program) -> dict[str, Any]:
     return {
-        "id": one.id, "version": one.version_id, "processor": one.target, "precision": one.precision, "dimensions": one.dims,
-        "latency_cycles": one.latency_cycles, "interval_cycles": one.interval_cycles, "clock_hz": one.clock_hz,
-        "operations": one.operations, "exact": one.exact,
-    }  # fmt: skip
+        "id": one.id,
+        "version": one.version_id,
+        "processor": one.target,
+        "precision": one.precision,
+        "dimensions": one.dims,
+        "latency_cycles": one.latency_cycles,
+        "interval_cycles": one.interval_cycles,
+        "clock_hz": one.clock_hz,
+        "operations": one.operations,
+        "exact": one.exact,
+    }
 
 
 def main() -> None:

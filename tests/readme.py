@@ -45,10 +45,12 @@ def _parts(visit: visiting.Watched, first: str, last: str) -> bytes:
     height = bottom["y"] + bottom["height"] - top["y"]
     return page.screenshot(
         clip={
-            "x": top["x"] - MARGIN, "y": top["y"] - MARGIN,
-            "width": top["width"] + 2 * MARGIN, "height": height + 2 * MARGIN,
+            "x": top["x"] - MARGIN,
+            "y": top["y"] - MARGIN,
+            "width": top["width"] + 2 * MARGIN,
+            "height": height + 2 * MARGIN,
         }
-    )  # fmt: skip
+    )
 
 
 def _keep(name: str, picture: bytes) -> None:

@@ -80,7 +80,9 @@ def page(
     """A page, for members with `roles` unless it says `public`, `signed_in` (no organisation needed), `admin` or `step`:
     a step of a sign-in under way, which sends everybody else to its beginning. `own`: the object is a person's."""
     chosen = methods or ("GET",)
-    return [Route(method, path, roles, None, public, signed_in or own, admin, make, body, step, own) for method in chosen]
+    return [
+        Route(method, path, roles, None, public, signed_in or own, admin, make, body, step, own) for method in chosen
+    ]
 
 
 def operation(

@@ -49,15 +49,18 @@ def test_a_duration_takes_the_unit_that_fits(seconds: figures.Number | timedelta
     assert figures.duration_format(seconds).replace(SPACE, " ") == text
 
 
-@pytest.mark.parametrize(("minutes", "text"), [(1440, "24 h"), (60, "1 h"), (90, "90 min"), (0, "0 min"), (60000, "1,000 h")])
+@pytest.mark.parametrize(
+    ("minutes", "text"), [(1440, "24 h"), (60, "1 h"), (90, "90 min"), (0, "0 min"), (60000, "1,000 h")]
+)
 def test_a_notice_is_told_in_hours_where_it_has_whole_ones(minutes: int, text: str) -> None:
     assert figures.notice_format(minutes).replace(SPACE, " ") == text
 
 
-@pytest.mark.parametrize(("share", "text"), [("0.4", "40 %"), ("0.375", "37.5 %"), ("1", "100 %"), ("0.0001", "0.01 %")])
+@pytest.mark.parametrize(
+    ("share", "text"), [("0.4", "40 %"), ("0.375", "37.5 %"), ("1", "100 %"), ("0.0001", "0.01 %")]
+)
 def test_an_agreed_share_has_no_digits_that_say_nothing(share: str, text: str) -> None:
     assert figures.share_format(Decimal(share)).replace(SPACE, " ") == text
-
 
 
 @pytest.mark.parametrize(
@@ -77,10 +80,16 @@ def test_an_amount_is_rounded_for_reading_but_never_to_nought(amount: Decimal | 
 @pytest.mark.parametrize(
     ("amount", "text"),
     [
-        ("0.014237", "€ 0.01424"), ("12.345", "€ 12.34"), ("0", "€ 0.00"), ("0.5", "€ 0.50"), ("0.0000014823", "€ 0.000001482"),
-        ("5.632", "€ 5.632"), ("1234.5678", "€ 1,234.57"), (None, "not priced"),
+        ("0.014237", "€ 0.01424"),
+        ("12.345", "€ 12.34"),
+        ("0", "€ 0.00"),
+        ("0.5", "€ 0.50"),
+        ("0.0000014823", "€ 0.000001482"),
+        ("5.632", "€ 5.632"),
+        ("1234.5678", "€ 1,234.57"),
+        (None, "not priced"),
     ],
-)  # fmt: skip
+)
 def test_a_price_has_four_significant_digits(amount: str | None, text: str) -> None:
     assert figures.price_format(amount, "EUR").replace(SPACE, " ") == text
 
@@ -150,8 +159,12 @@ def test_a_share_above_nought_is_never_written_as_nought(share: Fraction) -> Non
 
 
 def test_a_share_just_below_the_whole_is_not_written_as_all() -> None:
-    for share, places, text in ((Fraction(99_999, 100_000), 1, "> 99.9 %"), (Fraction(9994, 10_000), 1, "99.9 %"),
-                                (Fraction(999, 1000), 0, "> 99 %"), (Fraction(20001, 20000), 1, "100.0 %")):  # fmt: skip
+    for share, places, text in (
+        (Fraction(99_999, 100_000), 1, "> 99.9 %"),
+        (Fraction(9994, 10_000), 1, "99.9 %"),
+        (Fraction(999, 1000), 0, "> 99 %"),
+        (Fraction(20001, 20000), 1, "100.0 %"),
+    ):
         assert figures.percent_format(share, places).replace(SPACE, " ") == text
 
 
@@ -198,4 +211,7 @@ def test_a_unit_price_is_told_for_as_many_as_reads_well(amount: str, of: int, th
 
 def test_prices_beside_each_other_have_one_scale() -> None:
     assert figures.unit_price_scale([Decimal("1"), Decimal("0.00002"), None]) == 1000
-    assert " ".join(figures.unit_price_format("1", "EUR", scale=1000)).replace(SPACE, " ") == "€ 1,000.00 per thousand executions"
+    assert (
+        " ".join(figures.unit_price_format("1", "EUR", scale=1000)).replace(SPACE, " ")
+        == "€ 1,000.00 per thousand executions"
+    )

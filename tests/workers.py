@@ -39,10 +39,23 @@ class Crew:
         """Start a worker on these queues (default: `default`) and wait until it answers; `include` adds tasks."""
         name = f"crew{os.getpid()}-{len(self.processes)}@localhost"
         command = [
-            sys.executable, "-m", "celery", "-A", "apps.config", "worker", "-n", name, *how, "-l", "WARNING",
-            "-Q", ",".join(queues or ("default",)), "--without-gossip", "--without-mingle",
+            sys.executable,
+            "-m",
+            "celery",
+            "-A",
+            "apps.config",
+            "worker",
+            "-n",
+            name,
+            *how,
+            "-l",
+            "WARNING",
+            "-Q",
+            ",".join(queues or ("default",)),
+            "--without-gossip",
+            "--without-mingle",
             *(["-I", include] if include else []),
-        ]  # fmt: skip
+        ]
         settings = {
             **os.environ,
             "DATABASE_URL": self.database_url,

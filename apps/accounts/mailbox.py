@@ -40,7 +40,9 @@ class Message:
         """The text with its links to follow."""
         parts = _LINK.split(self.text)
         return format_html_join(
-            "", "{}", ((format_html('<a href="{}">{}</a>', one, one) if at % 2 else one,) for at, one in enumerate(parts))
+            "",
+            "{}",
+            ((format_html('<a href="{}">{}</a>', one, one) if at % 2 else one,) for at, one in enumerate(parts)),
         )
 
 

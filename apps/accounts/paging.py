@@ -140,9 +140,10 @@ class Cursor(CursorPagination):
         size = self._get_page_size(pagination.page_size)
         part: Part[Any] = part_of(queryset, ordering=self.ordering, size=size, place=place)
         return {
-            "next": self._address(request, part.after), "previous": self._address(request, part.before),
+            "next": self._address(request, part.after),
+            "previous": self._address(request, part.before),
             self.items_attribute: part.rows,
-        }  # fmt: skip
+        }
 
     def _address(self, request: HttpRequest, place: Place | None) -> str | None:
         if place is None:

@@ -154,7 +154,12 @@ def person_delete(*, user: User, now: datetime) -> None:
     Authenticator.objects.filter(user=user).delete()
     SocialAccount.objects.filter(user=user).delete()
     UserSession.objects.filter(user=user).delete()
-    user.email, user.name, user.is_active, user.is_platform_admin = f"{user.pk}@deleted.invalid", "Deleted person", False, False
+    user.email, user.name, user.is_active, user.is_platform_admin = (
+        f"{user.pk}@deleted.invalid",
+        "Deleted person",
+        False,
+        False,
+    )
     user.set_unusable_password()
     user.save(update_fields=["email", "name", "is_active", "is_platform_admin", "password"])
     audit_record(action="person.delete", now=now, actor=user)
@@ -243,7 +248,10 @@ def invitation_create(
         detail={"role": str(role)},
     )
     if mail_allowed("invitation", email):
-        words = {"invitation": invitation, "link": f"{settings.SITE_URL}{reverse('accounts:invitation', args=[secret])}"}
+        words = {
+            "invitation": invitation,
+            "link": f"{settings.SITE_URL}{reverse('accounts:invitation', args=[secret])}",
+        }
         mail_queue(
             to=email,
             subject=f"Join {organisation.name} on Takt",

@@ -124,12 +124,16 @@ def shortfalls_of(organisation: Organisation, *, currency: str, until: datetime)
     """What every ended month of a commitment lacks to what was promised, once for each month."""
     ended = shortfalls_ended(organisation, currency=currency, until=until)
     standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state="void")
-    charged = {
-        one["basis"]["key"]
-        for adjustments in standing.values_list("document__adjustments", flat=True)
-        for one in adjustments or []
-        if one["kind"] == "shortfall"
-    } if ended else set()  # fmt: skip
+    charged = (
+        {
+            one["basis"]["key"]
+            for adjustments in standing.values_list("document__adjustments", flat=True)
+            for one in adjustments or []
+            if one["kind"] == "shortfall"
+        }
+        if ended
+        else set()
+    )
     return [
         Adjustment("shortfall", "Commitment shortfall", one.sentence, one.missing, AccountKind.BREAKAGE, one.basis)
         for one in ended
@@ -184,10 +188,16 @@ def _credits(wallet: Wallet, uses: dict[tuple[datetime, str], Decimal], currency
         title = "Credit for a missed guarantee" if grant.kind == GrantKind.GUARANTEE else "Credit"
         found.append(
             Adjustment(
-                grant.kind, title, f"{grant.reason} ({left} {grant.currency} left)", amount.copy_negate(),
-                AccountKind.CREDIT, _grant_basis(one, parts), grant, parts,
+                grant.kind,
+                title,
+                f"{grant.reason} ({left} {grant.currency} left)",
+                amount.copy_negate(),
+                AccountKind.CREDIT,
+                _grant_basis(one, parts),
+                grant,
+                parts,
             )
-        )  # fmt: skip
+        )
     return found
 
 

@@ -164,9 +164,12 @@ def invoice_create(request: HttpRequest, payload: InvoiceIn) -> tuple[int, Invoi
     """Over everything used in one currency before `until` (default: now) that is on no invoice yet."""
     organisation = organisation_get(request, roles=MONEY)
     return 201, services.invoice_issue(
-        organisation=organisation, until=payload.until, currency=payload.currency, actor=principal_get(request).user,
+        organisation=organisation,
+        until=payload.until,
+        currency=payload.currency,
+        actor=principal_get(request).user,
         now=timezone.now(),
-    )  # fmt: skip
+    )
 
 
 @router.get("/invoices/draft", response=DraftOut, operation_id="invoice_draft", summary="What would be invoiced now")
@@ -195,7 +198,9 @@ def draft_begin(request: HttpRequest, currency: str | None) -> KeptDraft:
     waiting = currencies_waiting(organisation, until=now, long=long)
     code = currency or next(iter(waiting), "")
     if code not in waiting:
-        raise Problem(409, "Nothing to invoice", "There is no usage that is not invoiced yet.", kind="nothing-to-invoice")
+        raise Problem(
+            409, "Nothing to invoice", "There is no usage that is not invoiced yet.", kind="nothing-to-invoice"
+        )
     rate_take(ASKING, str(organisation.pk))
     return draft_ask(organisation=organisation, currency=code, now=now)
 
@@ -220,9 +225,12 @@ def invoice_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "js
 
 
 @router.post(
-    "/invoices/{uuid:pk}/paid", auth=requires(Scope.ADMIN), response=InvoiceOut, operation_id="invoice_paid",
+    "/invoices/{uuid:pk}/paid",
+    auth=requires(Scope.ADMIN),
+    response=InvoiceOut,
+    operation_id="invoice_paid",
     summary="Record that an invoice is paid",
-)  # fmt: skip
+)
 @idempotent
 def invoice_paid(request: HttpRequest, pk: UUID, payload: PaidIn) -> Invoice:
     """For administrators."""
@@ -230,9 +238,13 @@ def invoice_paid(request: HttpRequest, pk: UUID, payload: PaidIn) -> Invoice:
     if invoice is None:
         raise Http404
     return services.invoice_mark_paid(
-        invoice_id=pk, amount=amount_entered(payload.amount, currency=invoice.unit), reference=payload.reference,
-        actor=principal_get(request).user, now=timezone.now(), is_overpaid=payload.overpaid,
-    )  # fmt: skip
+        invoice_id=pk,
+        amount=amount_entered(payload.amount, currency=invoice.unit),
+        reference=payload.reference,
+        actor=principal_get(request).user,
+        now=timezone.now(),
+        is_overpaid=payload.overpaid,
+    )
 
 
 @router.get("/usage", response=list[UsageOut], operation_id="usage_list", summary="Usage rows")

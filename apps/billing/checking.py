@@ -78,8 +78,11 @@ def ledger_check_keep(
     chain = found.ledger.chain
     check.read_at, check.finished_at = read_at, max(read_at, now)
     check.sequence, check.head, check.broken_at, check.reason = (
-        chain.transactions, chain.head, chain.broken_at, chain.reason,
-    )  # fmt: skip
+        chain.transactions,
+        chain.head,
+        chain.broken_at,
+        chain.reason,
+    )
     check.amounts = [
         {name: one if isinstance(one, str) else decimal_text(one) for name, one in sums._asdict().items()}
         for sums in found.sums
@@ -97,9 +100,10 @@ def ledger_checks_due(*, now: datetime, clock: Clock) -> int:
     newest = LedgerCheck.objects.filter(organisation=OuterRef("organisation"), finished_at__isnull=False)
     newest = newest.order_by("-read_at", "-id")
     grown = Chain.objects.annotate(
-        seen=Subquery(newest.values("sequence")[:1]), read_at=Subquery(newest.values("read_at")[:1]),
+        seen=Subquery(newest.values("sequence")[:1]),
+        read_at=Subquery(newest.values("read_at")[:1]),
         ended_at=Subquery(newest.values("finished_at")[:1]),
-    ).filter(Q(seen=None) | Q(seen__lt=F("sequence")), sequence__gt=0)  # fmt: skip
+    ).filter(Q(seen=None) | Q(seen__lt=F("sequence")), sequence__gt=0)
     for chain in grown.select_related("organisation").order_by(F("read_at").asc(nulls_first=True), "organisation_id"):
         if chain.read_at is None or now - chain.read_at >= max(EVERY, REST * (chain.ended_at - chain.read_at)):
             asked = ledger_check_ask(organisation=chain.organisation, actor=None, now=clock())

@@ -56,9 +56,13 @@ def organisation_delete(*, organisation: Organisation, principal: Principal, now
     WebhookEndpoint.objects.filter(organisation=organisation, is_active=True).update(is_active=False)
     members = Membership.objects.filter(organisation=organisation)
     audit_record(
-        action="organisation.delete", now=now, principal=principal, organisation=organisation,
-        subject=organisation.name, detail={"members": members.count()},
-    )  # fmt: skip
+        action="organisation.delete",
+        now=now,
+        principal=principal,
+        organisation=organisation,
+        subject=organisation.name,
+        detail={"members": members.count()},
+    )
     members.delete()
 
 

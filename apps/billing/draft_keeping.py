@@ -114,9 +114,10 @@ def drafts_due(*, now: datetime, clock: Clock) -> int:
     made = sum(draft_make(organisation_id=pk, currency=code, clock=clock) for pk, code in list(lost))
     oldest = KeptDraft.objects.filter(organisation=OuterRef("organisation"), read_at__isnull=False).order_by("read_at")
     grown = Chain.objects.annotate(
-        seen=Subquery(oldest.values("sequence")[:1]), read_at=Subquery(oldest.values("read_at")[:1]),
+        seen=Subquery(oldest.values("sequence")[:1]),
+        read_at=Subquery(oldest.values("read_at")[:1]),
         ended_at=Subquery(oldest.values("finished_at")[:1]),
-    ).filter(Q(seen=None) | Q(seen__lt=F("sequence")), sequence__gt=0)  # fmt: skip
+    ).filter(Q(seen=None) | Q(seen__lt=F("sequence")), sequence__gt=0)
     for chain in grown.select_related("organisation").order_by(F("read_at").asc(nulls_first=True), "organisation_id"):
         rested = chain.read_at is None or now - chain.read_at >= max(EVERY, REST * (chain.ended_at - chain.read_at))
         if rested and is_long(chain.organisation, until=now):

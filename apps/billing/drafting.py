@@ -47,9 +47,15 @@ from apps.sales.models import Commitment, Contract
 from apps.sales.selectors import ContractUsage, contract_usages, terms_line
 
 __all__ = [
-    "Draft", "carried_open", "credits_waiting", "currencies_open", "document_of_draft", "invoice_draft", "months_lacking",
+    "Draft",
+    "carried_open",
+    "credits_waiting",
+    "currencies_open",
+    "document_of_draft",
+    "invoice_draft",
+    "months_lacking",
     "usage_open",
-]  # fmt: skip
+]
 FORMAT = "takt-invoice/1"
 ROWS_AT_ONCE = 2_000
 TAX_NOTES: dict[str, str] = {

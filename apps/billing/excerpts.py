@@ -94,7 +94,9 @@ def document_excerpt(document: dict[str, Any], *, first: int) -> Excerpt:
     contracts = {line["contract"] for line in lines}
     compared = [one for one in document["quoted_against_actual"] if one["contract"] in contracts]
     books = sorted({line["rating"]["book_version"] for line in document["lines"]})
-    return Excerpt({**document, "lines": lines, "quoted_against_actual": compared}, first, len(document["lines"]), books)
+    return Excerpt(
+        {**document, "lines": lines, "quoted_against_actual": compared}, first, len(document["lines"]), books
+    )
 
 
 def document_text(stored: Stored) -> str:

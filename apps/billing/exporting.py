@@ -36,9 +36,11 @@ def focus_file(request: HttpRequest, kind: str = "csv") -> StreamingHttpResponse
 
 
 @router.get(
-    "/usage/focus", operation_id="usage_focus", summary="Usage and cost in FOCUS 1.2 columns (CSV or Parquet)",
+    "/usage/focus",
+    operation_id="usage_focus",
+    summary="Usage and cost in FOCUS 1.2 columns (CSV or Parquet)",
     openapi_extra=download_described("text/csv", PARQUET),
-)  # fmt: skip
+)
 def usage_focus(
     request: HttpRequest, start: Day | None = None, end: Day | None = None, kind: Literal["csv", "parquet"] = "csv"
 ) -> StreamingHttpResponse:

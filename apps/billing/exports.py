@@ -46,13 +46,15 @@ def invoice_pdf(invoice: Invoice) -> bytes:
     paper = Paper(
         title=f"Invoice {invoice.number}", footer=f"Invoice {invoice.number} - digest {invoice.digest[:32]}..."
     )
-    paper.facts([
-        *_addressee(document["addressee"]),
-        ("Number", invoice.number),
-        ("Issued", instant(document["issued_at"])),
-        ("Due", instant(document["due_at"])),
-        ("Period", f"{instant(document['period']['start'])} to {instant(document['period']['end'])}"),
-    ])  # fmt: skip
+    paper.facts(
+        [
+            *_addressee(document["addressee"]),
+            ("Number", invoice.number),
+            ("Issued", instant(document["issued_at"])),
+            ("Due", instant(document["due_at"])),
+            ("Period", f"{instant(document['period']['start'])} to {instant(document['period']['end'])}"),
+        ]
+    )
     _print_lines(paper, document, currency)
     paper.facts(_totals(document, currency))
     instructions = provider_of(invoice).instructions(invoice)
@@ -148,10 +150,17 @@ def credit_note_csv(note: CreditNote) -> str:
     writer = csv.writer(buffer)
     writer.writerow(["credit_note", "invoice", "line", "title", "exact_amount", "share", "currency"])
     for line in note.document["lines"]:
-        writer.writerow([
-            note.number, note.document["invoice"]["number"], line["number"], line["title"], line["amount"], line["share"],
-            note.currency,
-        ])  # fmt: skip
+        writer.writerow(
+            [
+                note.number,
+                note.document["invoice"]["number"],
+                line["number"],
+                line["title"],
+                line["amount"],
+                line["share"],
+                note.currency,
+            ]
+        )
     return buffer.getvalue()
 
 
@@ -161,31 +170,37 @@ def credit_note_pdf(note: CreditNote) -> bytes:
     currency = note.invoice.document["currency"]
     title = f"Credit note {note.number}"
     paper = Paper(title=title, footer=f"{title} - digest {note.digest[:32]}...")
-    paper.facts([
-        *_addressee(document["addressee"]),
-        ("Number", note.number),
-        ("Issued", instant(document["issued_at"])),
-        ("Of invoice", document["invoice"]["number"]),
-        ("Reason", document["reason"]),
-    ])  # fmt: skip
+    paper.facts(
+        [
+            *_addressee(document["addressee"]),
+            ("Number", note.number),
+            ("Issued", instant(document["issued_at"])),
+            ("Of invoice", document["invoice"]["number"]),
+            ("Reason", document["reason"]),
+        ]
+    )
     paper.heading("Credited")
     paper.table(
         ["Line", "What", "Exact amount", f"Share ({currency['code']})"],
         [
             [
-                str(line["number"]), line["title"], money_exact_format(line["amount"], currency),
+                str(line["number"]),
+                line["title"],
+                money_exact_format(line["amount"], currency),
                 money_format(line["share"], currency),
             ]
             for line in document["lines"]
         ],
         widths=(0.08, 0.5, 0.24, 0.18),
         right=2,
-    )  # fmt: skip
-    paper.facts([
-        ("Net", money_format(document["net"], currency)),
-        (f"Tax, {_percent(document['tax_rate'])}", money_format(document["tax"], currency)),
-        ("Credited", money_format(document["total"], currency)),
-    ])  # fmt: skip
+    )
+    paper.facts(
+        [
+            ("Net", money_format(document["net"], currency)),
+            (f"Tax, {_percent(document['tax_rate'])}", money_format(document["tax"], currency)),
+            ("Credited", money_format(document["total"], currency)),
+        ]
+    )
     paper.text(
         "What of the invoice was open is settled by this; the rest is your balance and taken by the next invoice."
     )

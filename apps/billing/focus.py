@@ -135,9 +135,13 @@ def _line_about(line: dict[str, Any], names: Names) -> Row:
     """What a corrected line was about; its quantities and prices stay those of the invoice."""
     program, contract = line["program"] or {"digest": "", "project_id": ""}, line["contract"]
     about = about_row(
-        names, contract=contract, digest=program["digest"], model=line_subject(line), project=program["project_id"],
+        names,
+        contract=contract,
+        digest=program["digest"],
+        model=line_subject(line),
+        project=program["project_id"],
         unused=line["kind"] != "usage",
-    )  # fmt: skip
+    )
     return about | promised_row(names.commitment_of(contract), "Used")
 
 

@@ -71,9 +71,13 @@ def usage_rows(usage: UsageRow, frame: Row, names: Names) -> Iterator[Row]:
         "x_UsageDigest": usage.payload_digest,
     }
     about = about_row(
-        names, contract=str(usage.contract_id), digest=usage.program_digest, model=usage.model_name,
-        project=str(usage.project_id) if usage.project_id else "", unused=rating.unused,
-    )  # fmt: skip
+        names,
+        contract=str(usage.contract_id),
+        digest=usage.program_digest,
+        model=usage.model_name,
+        project=str(usage.project_id) if usage.project_id else "",
+        unused=rating.unused,
+    )
     promise = names.commitment_of(str(usage.contract_id))
     if rating.charged is not None:
         said = f"{usage.model_name}: its lines came to {decimal_text(rating.charged)} {usage.currency}"
@@ -163,26 +167,28 @@ def shortfall_row(frame: Row, adjustment: dict[str, Any], amount: Decimal, names
     commitment = names.commitments[basis["commitment"]]
     sku = f"commitment/{commitment.kind}"
     said = f"{adjustment['title']}: {basis['used']} of {basis['minimum']} {currency} were used"
-    return plain_row(frame, "Usage", amount, said) | promised_row(
-        commitment, "Unused"
-    ) | {
-        "ChargeFrequency": "Recurring",
-        "ChargePeriodStart": datetime.fromisoformat(basis["start"]),
-        "ChargePeriodEnd": datetime.fromisoformat(basis["end"]),
-        "CommitmentDiscountQuantity": amount,
-        "CommitmentDiscountUnit": currency,
-        "ContractedUnitPrice": Decimal(1),
-        "ListUnitPrice": Decimal(1),
-        "PricingQuantity": amount,
-        "PricingUnit": currency,
-        "ResourceId": str(commitment.id),
-        "ResourceName": f"Commitment, {commitment.kind}",
-        "ResourceType": "Commitment",
-        "SkuId": sku,
-        "SkuMeter": "Committed spend",
-        "SkuPriceDetails": {"x_Commitment": commitment.kind},
-        "SkuPriceId": f"{sku}/{currency}",
-    }  # fmt: skip
+    return (
+        plain_row(frame, "Usage", amount, said)
+        | promised_row(commitment, "Unused")
+        | {
+            "ChargeFrequency": "Recurring",
+            "ChargePeriodStart": datetime.fromisoformat(basis["start"]),
+            "ChargePeriodEnd": datetime.fromisoformat(basis["end"]),
+            "CommitmentDiscountQuantity": amount,
+            "CommitmentDiscountUnit": currency,
+            "ContractedUnitPrice": Decimal(1),
+            "ListUnitPrice": Decimal(1),
+            "PricingQuantity": amount,
+            "PricingUnit": currency,
+            "ResourceId": str(commitment.id),
+            "ResourceName": f"Commitment, {commitment.kind}",
+            "ResourceType": "Commitment",
+            "SkuId": sku,
+            "SkuMeter": "Committed spend",
+            "SkuPriceDetails": {"x_Commitment": commitment.kind},
+            "SkuPriceId": f"{sku}/{currency}",
+        }
+    )
 
 
 def category_of(kind: str) -> str:

@@ -89,9 +89,11 @@ def ledger_get(request: HttpRequest) -> dict[str, Any]:
 
 
 @router.post(
-    "/ledger/checks", response={202: LedgerCheckOut}, operation_id="ledger_check_create",
+    "/ledger/checks",
+    response={202: LedgerCheckOut},
+    operation_id="ledger_check_create",
     summary="Check the whole history now",
-)  # fmt: skip
+)
 @idempotent
 def ledger_check_create(request: HttpRequest) -> tuple[int, dict[str, Any]]:
     """Answers at once; a worker computes every hash again and reconciles everything. While a check is under way the answer
@@ -121,12 +123,20 @@ def found_json(check: LedgerCheck | None) -> dict[str, Any]:
     """What a check found, or that there is none that is finished."""
     done = check if check and check.finished_at else LedgerCheck()
     return {
-        "checked_at": done.read_at, "intact": done.intact if done.finished_at else None, "transactions": done.sequence,
-        "head": done.head, "reason": done.reason, "amounts": done.amounts, "differences": done.differences,
-    }  # fmt: skip
+        "checked_at": done.read_at,
+        "intact": done.intact if done.finished_at else None,
+        "transactions": done.sequence,
+        "head": done.head,
+        "reason": done.reason,
+        "amounts": done.amounts,
+        "differences": done.differences,
+    }
 
 
 def _told(check: LedgerCheck) -> dict[str, Any]:
     return {
-        **found_json(check), "id": check.pk, "asked_at": check.asked_at, "finished_at": check.finished_at,
-    }  # fmt: skip
+        **found_json(check),
+        "id": check.pk,
+        "asked_at": check.asked_at,
+        "finished_at": check.finished_at,
+    }

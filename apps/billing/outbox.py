@@ -79,34 +79,56 @@ _METER = (
 # The table of handlers. A room adds a line; the function is imported when the first row comes.
 HANDLERS: tuple[Handler, ...] = (
     Handler(
-        "stripe", ("invoice.issued", "invoice.paid", "invoice.voided", "invoice.written_off", "credit_note.issued"),
-        "apps.billing.stripe.collecting.outbox_handle", remote=True, queue="stripe",
+        "stripe",
+        ("invoice.issued", "invoice.paid", "invoice.voided", "invoice.written_off", "credit_note.issued"),
+        "apps.billing.stripe.collecting.outbox_handle",
+        remote=True,
+        queue="stripe",
     ),
     Handler(
-        "stripe-parts", ("payment.received",), "apps.billing.stripe.collecting.settlement_handle", remote=True,
+        "stripe-parts",
+        ("payment.received",),
+        "apps.billing.stripe.collecting.settlement_handle",
+        remote=True,
         queue="stripe",
     ),
     Handler(
         "webhooks",
         (
-            "ledger.usage", "ledger.hold.", "contract.", "invoice.", "payment.", "refund.", "dispute.", "credit_note.",
-            "credit.", "guarantee.", "budget.", "standing.",
+            "ledger.usage",
+            "ledger.hold.",
+            "contract.",
+            "invoice.",
+            "payment.",
+            "refund.",
+            "dispute.",
+            "credit_note.",
+            "credit.",
+            "guarantee.",
+            "budget.",
+            "standing.",
         ),
         "apps.billing.webhooks.services.outbox_handle",
     ),
     Handler("budgets", ("ledger.usage",), "apps.billing.budgets.services.usage_handle"),
     Handler(
-        "invoice-mails", ("invoice.issued", "invoice.reminder"), "apps.billing.mails.invoice_mail", remote=True,
+        "invoice-mails",
+        ("invoice.issued", "invoice.reminder"),
+        "apps.billing.mails.invoice_mail",
+        remote=True,
         queue="mail",
     ),
     Handler(
-        "standing-mails", ("standing.served", "standing.expired", "standing.refused"), "apps.billing.mails.standing_mail",
-        remote=True, queue="mail",
+        "standing-mails",
+        ("standing.served", "standing.expired", "standing.refused"),
+        "apps.billing.mails.standing_mail",
+        remote=True,
+        queue="mail",
     ),
     Handler("budget-mails", ("budget.alert",), "apps.billing.budgets.services.alert_mail", remote=True, queue="mail"),
     Handler("webhook-mails", ("webhook.",), "apps.billing.webhooks.services.disabled_mail", remote=True, queue="mail"),
     *(_METER if settings.STRIPE_METER else ()),
-)  # fmt: skip
+)
 
 
 def outbox_write(*, organisation_id: UUID, topic: str, payload: dict[str, Any], now: datetime) -> OutboxRow:

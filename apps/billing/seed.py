@@ -18,7 +18,11 @@ def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User)
     if BillingProfile.objects.filter(organisation=organisation).exists():
         return
     profile_set(
-        organisation=organisation, legal_name=organisation.name, address="1 Example Street\n10115 Berlin", tax_id="",
-        actor=owner, now=now,
-    )  # fmt: skip
+        organisation=organisation,
+        legal_name=organisation.name,
+        address="1 Example Street\n10115 Berlin",
+        tax_id="",
+        actor=owner,
+        now=now,
+    )
     cap_change(organisation=organisation, amount=CAP, currency=book_in_force(at=now).currency, actor=owner, now=now)

@@ -111,9 +111,12 @@ def credit_note_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv",
 
 
 @router.post(
-    "/invoices/{uuid:pk}/credit-notes", auth=ADMIN, response={201: CreditNoteOut}, operation_id="credit_note_create",
+    "/invoices/{uuid:pk}/credit-notes",
+    auth=ADMIN,
+    response={201: CreditNoteOut},
+    operation_id="credit_note_create",
     summary="Issue a credit note",
-)  # fmt: skip
+)
 @idempotent
 def credit_note_create(request: HttpRequest, pk: UUID, payload: CreditNoteIn) -> tuple[int, CreditNote]:
     """For administrators. An invoice never changes: what was wrong is taken back by a reversal with a paper of its own."""
@@ -121,22 +124,30 @@ def credit_note_create(request: HttpRequest, pk: UUID, payload: CreditNoteIn) ->
     if payload.parts is not None:
         parts = {number: amount_entered(text, currency=invoice.unit) for number, text in payload.parts.items()}
     note = services.credit_note_issue(
-        invoice_id=invoice.pk, parts=parts, reason=payload.reason, actor=principal_get(request).user,
+        invoice_id=invoice.pk,
+        parts=parts,
+        reason=payload.reason,
+        actor=principal_get(request).user,
         now=timezone.now(),
-    )  # fmt: skip
+    )
     return 201, note
 
 
 @router.post(
-    "/invoices/{uuid:pk}/end", auth=ADMIN, response=StateOut, operation_id="invoice_end",
+    "/invoices/{uuid:pk}/end",
+    auth=ADMIN,
+    response=StateOut,
+    operation_id="invoice_end",
     summary="Void an invoice, write it off or give it to collection",
-)  # fmt: skip
+)
 @idempotent
 def invoice_end(request: HttpRequest, pk: UUID, payload: EndIn) -> dict[str, Any]:
     """For administrators."""
     given: dict[str, Any] = {
-        "invoice_id": _known(pk).pk, "actor": principal_get(request).user, "now": timezone.now(),
-    }  # fmt: skip
+        "invoice_id": _known(pk).pk,
+        "actor": principal_get(request).user,
+        "now": timezone.now(),
+    }
     if payload.action == "void":
         invoice = services.invoice_void(reason=payload.reason, **given)
     elif payload.action == "write-off":
@@ -165,10 +176,15 @@ def credit_create(request: HttpRequest, payload: CreditIn) -> tuple[int, dict[st
     key = request.headers.get("Idempotency-Key") or f"{now.isoformat()}:{payload.reason}"
     currency = currency_chosen(payload.currency, now=now)
     grant = services.grant_create(
-        organisation=organisation, amount=amount_entered(payload.amount, currency=currency), currency=currency.code,
-        reason=payload.reason, expires_at=payload.expires_at, idempotency_key=f"api:{key}"[:160],
-        actor=principal_get(request).user, now=now,
-    )  # fmt: skip
+        organisation=organisation,
+        amount=amount_entered(payload.amount, currency=currency),
+        currency=currency.code,
+        reason=payload.reason,
+        expires_at=payload.expires_at,
+        idempotency_key=f"api:{key}"[:160],
+        actor=principal_get(request).user,
+        now=now,
+    )
     return 201, _credit(grant, grant.amount)
 
 
@@ -191,10 +207,17 @@ def credit_end(request: HttpRequest, pk: UUID, payload: CreditEndIn) -> dict[str
 def _credit(grant: CreditGrant, left: Decimal) -> dict[str, Any]:
     end = grant.ended
     return {
-        "id": grant.id, "kind": grant.kind, "amount": decimal_text(grant.amount), "left": decimal_text(left),
-        "currency": grant.currency, "reason": grant.reason, "granted_at": grant.granted_at, "expires_at": grant.expires_at,
-        "ended_at": end.ended_at if end else None, "end_reason": end.reason if end else "",
-    }  # fmt: skip
+        "id": grant.id,
+        "kind": grant.kind,
+        "amount": decimal_text(grant.amount),
+        "left": decimal_text(left),
+        "currency": grant.currency,
+        "reason": grant.reason,
+        "granted_at": grant.granted_at,
+        "expires_at": grant.expires_at,
+        "ended_at": end.ended_at if end else None,
+        "end_reason": end.reason if end else "",
+    }
 
 
 def _known(pk: UUID) -> Invoice:

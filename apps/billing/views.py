@@ -58,9 +58,11 @@ def invoice_create(request: HttpRequest) -> HttpResponse:
     organisation = organisation_get(request, roles=MONEY)
     try:
         invoice = services.invoice_issue(
-            organisation=organisation, currency=_currency(request.POST), actor=principal_get(request).user,
+            organisation=organisation,
+            currency=_currency(request.POST),
+            actor=principal_get(request).user,
             now=timezone.now(),
-        )  # fmt: skip
+        )
     except Problem as refusal:
         messages.error(request, refusal.detail)
         return redirect("billing:invoice_list")
@@ -163,9 +165,10 @@ def settings(request: HttpRequest) -> HttpResponse:
     month = selectors.month_so_far(organisation=organisation, currency=book.currency, now=now)
     posted = request.POST if request.method == "POST" else None
     cap_form = CapForm(
-        posted if posted and "cap" in posted else None, initial={"amount": _plain(month.cap)},
+        posted if posted and "cap" in posted else None,
+        initial={"amount": _plain(month.cap)},
         currencies=[currency_of(book.currency)],
-    )  # fmt: skip
+    )
     profile_form = ProfileForm(
         posted if posted and "profile" in posted else None,
         initial={"legal_name": profile.legal_name, "address": profile.address, "tax_id": profile.tax_id}
@@ -174,9 +177,12 @@ def settings(request: HttpRequest) -> HttpResponse:
     )
     if cap_form.is_bound and cap_form.is_valid():
         services.cap_change(
-            organisation=organisation, amount=cap_form.cleaned_data["amount"], currency=cap_form.chosen.code,
-            actor=principal_get(request).user, now=now,
-        )  # fmt: skip
+            organisation=organisation,
+            amount=cap_form.cleaned_data["amount"],
+            currency=cap_form.chosen.code,
+            actor=principal_get(request).user,
+            now=now,
+        )
         messages.success(request, "The spend cap is set; it holds from now on.")
         return redirect("billing:settings")
     if profile_form.is_bound and profile_form.is_valid():
@@ -206,18 +212,24 @@ def payments(request: HttpRequest) -> HttpResponse:
                 asked = "Enter the amount that arrived and the reference of the statement."
                 raise Problem(422, "Not recorded", f"{said} {asked}".strip(), kind="payment-not-recorded")
             services.invoice_mark_paid(
-                invoice_id=invoice.id, actor=principal.user, now=timezone.now(),
-                amount=form.cleaned_data["amount"], reference=form.cleaned_data["reference"],
+                invoice_id=invoice.id,
+                actor=principal.user,
+                now=timezone.now(),
+                amount=form.cleaned_data["amount"],
+                reference=form.cleaned_data["reference"],
                 is_overpaid=form.cleaned_data["overpaid"],
-            )  # fmt: skip
+            )
         except Problem as problem:
             refusal = problem
         else:
             messages.success(request, f"The payment of invoice {invoice.number} is recorded.")
             return redirect("billing:payments")
     context = {
-        "invoices": selectors.invoices_unpaid(), "refusal": refusal, "now": timezone.now(), "entered": request.POST,
-    }  # fmt: skip
+        "invoices": selectors.invoices_unpaid(),
+        "refusal": refusal,
+        "now": timezone.now(),
+        "entered": request.POST,
+    }
     return render(request, "billing/payments.html", context, status=refusal.status if refusal else 200)
 
 

@@ -61,11 +61,14 @@ def wallet_of(organisation: Organisation, *, currency: str) -> Wallet:
     over = dict(rows.filter(invoice=None).order_by().values_list("grant_id").annotate(sum=Sum("amount")))
     funds = {
         key: Fund(
-            key, one.grant.granted_at, one.grant.expires_at, subtract(one.grant.amount, over.get(one.grant.id, Decimal(0))),
+            key,
+            one.grant.granted_at,
+            one.grant.expires_at,
+            subtract(one.grant.amount, over.get(one.grant.id, Decimal(0))),
             ended=one.grant.ended.ended_at if one.grant.ended else None,
         )
         for key, one in known.items()
-    }  # fmt: skip
+    }
     returned: list[Fund] = []
     used: Uses = {}
     older: dict[str, Decimal] = {}

@@ -85,9 +85,10 @@ def _named(document: dict[str, Any], hashes: dict[int, str]) -> None:
         reached = len(hashes), hashes.get(len(hashes), FIRST)
         if named != reached:
             raise Difference(
-                f"transaction {head['sequence']}, which the chain's head names", head["hash"],
+                f"transaction {head['sequence']}, which the chain's head names",
+                head["hash"],
                 f"an end with transaction {reached[0]} ({reached[1]})",
-            )  # fmt: skip
+            )
     roots = [(f"root of {root['day']}", root) for root in document["roots"]]
     if document.get("today") is not None:
         roots.append((f"root of {document['today']['day']} so far", document["today"]))

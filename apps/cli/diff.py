@@ -37,8 +37,13 @@ def _prices(
     """Title and amount by class."""
     head = program.report()["headline"]
     facts = Recompiled(
-        program.digest, head["target_digest"], version_name(head["compiler_version"]), head["operations"],
-        head["interval_cycles"], head["latency_cycles"], head["exact"],
-    )  # fmt: skip
+        program.digest,
+        head["target_digest"],
+        version_name(head["compiler_version"]),
+        head["operations"],
+        head["interval_cycles"],
+        head["latency_cycles"],
+        head["exact"],
+    )
     rows = prices(facts, head["price_class"], head["precision"], executions, book)
     return {r["class"]: (r["title"], None if r["amount"] is None else Decimal(r["amount"])) for r in rows}

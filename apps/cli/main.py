@@ -121,7 +121,9 @@ def _add_report(commands: Any) -> None:
 
 def _add_prices(command: argparse.ArgumentParser) -> None:
     command.add_argument("--book", type=Path, help="a price book, as JSON; without it nothing is priced")
-    command.add_argument("--executions", type=at_least(1), default=1000, help="how many are priced to the digit (default: 1000)")
+    command.add_argument(
+        "--executions", type=at_least(1), default=1000, help="how many are priced to the digit (default: 1000)"
+    )
 
 
 def _verify(options: argparse.Namespace) -> int:

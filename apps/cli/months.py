@@ -112,9 +112,12 @@ class MonthsCheck:
         earlier, beside = ([Eligible.from_json(part) for part in basis[key]] for key in ("earlier", "beside"))
         given = Free(basis["given"]["operations"], Decimal(basis["given"]["amount"]))
         held.free = free_due(
-            earlier=[*earlier, *ours], section=[*beside, *held.eligible], given=given, most=held.usage,
+            earlier=[*earlier, *ours],
+            section=[*beside, *held.eligible],
+            given=given,
+            most=held.usage,
             taken=basis["older"],
-        )  # fmt: skip
+        )
         same(f"{place}, free operations", basis["operations"], held.free.operations)
         same(f"{place}, amount", one["amount"], decimal_text(held.free.amount.copy_negate()))
         return f"{place}: {basis['operations']:,} free operations of the lines come to {one['amount']}"
@@ -150,7 +153,10 @@ class MonthsCheck:
             return {}
         funds = [
             Fund(
-                one["grant"], _instant(one["start"]), one["end"] and _instant(one["end"]), Decimal(one["amount"]),
+                one["grant"],
+                _instant(one["start"]),
+                one["end"] and _instant(one["end"]),
+                Decimal(one["amount"]),
                 ended=_instant(one["ended"]) if "ended" in one else None,
             )
             for one in stated["funds"]

@@ -213,8 +213,9 @@ def _program_same(place: str, program: dict[str, Any], again: Recompiled) -> Non
     if again.digest != program["digest"]:
         raise Difference(
             f"{place}, digest of the program of compiler {again.compiler_version}",
-            program["digest"], again.digest,
-        )  # fmt: skip
+            program["digest"],
+            again.digest,
+        )
 
 
 def _line_price(

@@ -18,7 +18,16 @@ FILE_BYTES_MAX = 64 * 2**20
 ARRAY_BYTES_MAX = 512 * 2**20
 ITEMS_MAX = 256
 MEMBERS_MAX = 64
-UNREADABLE = (ValueError, OSError, EOFError, KeyError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile)
+UNREADABLE = (
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    RuntimeError,
+    NotImplementedError,
+    zlib.error,
+    zipfile.BadZipFile,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -44,7 +53,9 @@ def feeds_read(data: bytes, wanted: Mapping[str, Wanted]) -> list[dict[str, Arra
     arrays = _arrays(data)
     for name in wanted:
         if name not in arrays:
-            raise CalibrationError(f"The calibration file has no array {name!r}; it needs one for each input of the model.")
+            raise CalibrationError(
+                f"The calibration file has no array {name!r}; it needs one for each input of the model."
+            )
     unknown = sorted(set(arrays) - set(wanted))
     if unknown:
         raise CalibrationError(f"The model has no input {unknown[0]!r}; leave that array out of the calibration file.")
@@ -78,7 +89,9 @@ def _items(name: str, array: Array, wanted: Wanted) -> Array:
     if wanted.shape[:1] == (1,) and array.ndim == len(wanted.shape) and array.shape[1:] == wanted.shape[1:]:
         return array[:, np.newaxis]
     needed = _written(["items", *wanted.shape])
-    raise OtherShape(f"The array {name!r} of the calibration file needs the shape {needed}; it has {_written(array.shape)}.")
+    raise OtherShape(
+        f"The array {name!r} of the calibration file needs the shape {needed}; it has {_written(array.shape)}."
+    )
 
 
 def _written(shape: Sequence[object]) -> str:
@@ -91,11 +104,15 @@ def _typed(name: str, array: Array, wanted: Wanted) -> Array:
     if array.dtype == kind:
         return np.ascontiguousarray(array)
     if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and kind.kind != "f"):
-        raise CalibrationError(f"The array {name!r} of the calibration file needs the type {kind}; it has {array.dtype}.")
+        raise CalibrationError(
+            f"The array {name!r} of the calibration file needs the type {kind}; it has {array.dtype}."
+        )
     with np.errstate(over="ignore", invalid="ignore"):
         made = array.astype(kind)
     if kind.kind != "f" and not np.array_equal(made, array):
         raise CalibrationError(f"The array {name!r} of the calibration file holds values that {kind} cannot hold.")
     if kind.kind == "f" and not np.all(np.isfinite(made)):
-        raise CalibrationError(f"The array {name!r} of the calibration file holds values that are not finite in {kind}.")
+        raise CalibrationError(
+            f"The array {name!r} of the calibration file holds values that are not finite in {kind}."
+        )
     return np.ascontiguousarray(made)

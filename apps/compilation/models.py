@@ -60,7 +60,9 @@ class CompileJob(models.Model):
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     program_ids = ArrayField(models.UUIDField(), default=list)
     error = models.JSONField(null=True, blank=True)
-    compares_with = models.ForeignKey("Program", on_delete=models.PROTECT, null=True, blank=True, related_name="comparisons")
+    compares_with = models.ForeignKey(
+        "Program", on_delete=models.PROTECT, null=True, blank=True, related_name="comparisons"
+    )
     comparison = models.JSONField(null=True, blank=True)
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
@@ -69,7 +71,9 @@ class CompileJob(models.Model):
     class Meta:
         indexes: ClassVar = [
             models.Index(fields=["organisation", "-created_at"], name="compile_of_organisation"),
-            models.Index(fields=["heartbeat_at"], condition=Q(state__in=["queued", "running"]), name="compile_unfinished"),
+            models.Index(
+                fields=["heartbeat_at"], condition=Q(state__in=["queued", "running"]), name="compile_unfinished"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -150,7 +150,9 @@ def price_preview(program: Program, *, now: datetime) -> dict[str, Any] | None:
 def jobs_list(*, organisation: Organisation) -> QuerySet[CompileJob]:
     """The organisation's compile jobs, newest first."""
     return (
-        CompileJob.objects.filter(organisation=organisation).select_related("model_version__model").order_by("-created_at", "-id")
+        CompileJob.objects.filter(organisation=organisation)
+        .select_related("model_version__model")
+        .order_by("-created_at", "-id")
     )
 
 

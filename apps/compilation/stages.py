@@ -44,7 +44,9 @@ def advance(bucket: dict[str, Any], marks: list[tuple[str, float]], now: float, 
             rows.append({"name": name, "state": state, "seconds": f"{max(0.0, end - starts[name]):.3f}"})
         else:
             passed = bool(order) and names.index(name) < names.index(order[-1])
-            rows.append({"name": name, "state": "done" if passed else "waiting", "seconds": "0.000" if passed else None})
+            rows.append(
+                {"name": name, "state": "done" if passed else "waiting", "seconds": "0.000" if passed else None}
+            )
     return {**bucket, "stages": rows}
 
 

@@ -119,13 +119,17 @@ class Buffered:
 
 def too_slow() -> Problem:
     """The refusal of a body that does not arrive in time."""
-    detail = f"The body arrived more slowly than {settings.BODY_BYTES_PER_SECOND_MIN} bytes a second. Send smaller pieces."
+    detail = (
+        f"The body arrived more slowly than {settings.BODY_BYTES_PER_SECOND_MIN} bytes a second. Send smaller pieces."
+    )
     return Problem(408, "The request took too long", detail, kind="request-too-slow")
 
 
 def busy() -> Problem:
     """The refusal while more is waiting than this process can hold."""
-    return Problem(503, "Busy", "Too many requests are waiting. Try again in a moment.", kind="unavailable", retry_after=2)
+    return Problem(
+        503, "Busy", "Too many requests are waiting. Try again in a moment.", kind="unavailable", retry_after=2
+    )
 
 
 def _size_check(size: int, most: int) -> None:
@@ -173,14 +177,25 @@ def _environ(scope: Message, body: SpooledTemporaryFile[bytes], size: int) -> En
     server, client = scope.get("server") or ("localhost", 0), scope.get("client") or ("", 0)
     path = unquote_to_bytes(scope["raw_path"].split(b"?", 1)[0]) if scope.get("raw_path") else scope["path"].encode()
     environ: Environ = {
-        "REQUEST_METHOD": scope["method"], "SCRIPT_NAME": "", "PATH_INFO": path.decode("latin-1"),
-        "QUERY_STRING": scope["query_string"].decode("latin-1"), "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
-        "SERVER_NAME": str(server[0]), "SERVER_PORT": str(server[1] or 0), "REMOTE_ADDR": str(client[0]),
-        "REMOTE_PORT": str(client[1]), "CONTENT_LENGTH": str(size),
-        "wsgi.version": (1, 0), "wsgi.url_scheme": scope.get("scheme", "http"), "wsgi.input": body,
-        "wsgi.errors": sys.stderr, "wsgi.multithread": True, "wsgi.multiprocess": True, "wsgi.run_once": False,
+        "REQUEST_METHOD": scope["method"],
+        "SCRIPT_NAME": "",
+        "PATH_INFO": path.decode("latin-1"),
+        "QUERY_STRING": scope["query_string"].decode("latin-1"),
+        "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
+        "SERVER_NAME": str(server[0]),
+        "SERVER_PORT": str(server[1] or 0),
+        "REMOTE_ADDR": str(client[0]),
+        "REMOTE_PORT": str(client[1]),
+        "CONTENT_LENGTH": str(size),
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": scope.get("scheme", "http"),
+        "wsgi.input": body,
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
         "wsgi.input_terminated": True,
-    }  # fmt: skip
+    }
     for raw_name, raw_value in scope["headers"]:
         name, value = cast("bytes", raw_name).decode("latin-1"), cast("bytes", raw_value).decode("latin-1")
         if "_" in name or name in {"content-length", "transfer-encoding"}:

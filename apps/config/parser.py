@@ -30,9 +30,12 @@ class WithoutNul(Parser):
     def parse_body(self, request: HttpRequest) -> Any:
         if request.body.count(b"[") + request.body.count(b"{") > CONTAINERS_MAX:
             raise Problem(
-                413, "Too many lists", f"A JSON body holds at most {CONTAINERS_MAX:,} lists and objects; send inputs as a .npz "
-                "file, or several requests.", kind="body-too-large",
-            )  # fmt: skip
+                413,
+                "Too many lists",
+                f"A JSON body holds at most {CONTAINERS_MAX:,} lists and objects; send inputs as a .npz "
+                "file, or several requests.",
+                kind="body-too-large",
+            )
         body = super().parse_body(request)
         # Only a body that can hold one is searched: written as an escape, or as the byte itself.
         if (b"\\u0000" in request.body or b"\0" in request.body) and _has_nul(body):
@@ -51,8 +54,10 @@ def names_known() -> None:
     ninja reads a query, a form and its files each by one class, whose subclasses know the names that the operation takes.
     """
     for model, given, what in (
-        (QueryModel, "GET", "parameter"), (FormModel, "POST", "field"), (FileModel, "FILES", "file"),
-    ):  # fmt: skip
+        (QueryModel, "GET", "parameter"),
+        (FormModel, "POST", "field"),
+        (FileModel, "FILES", "file"),
+    ):
         if "strict" not in vars(model):
             _strict(model, given, what)
     if "strict" not in vars(Operation):

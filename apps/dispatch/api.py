@@ -175,9 +175,13 @@ def _submit(
 ) -> tuple[int, JobOut]:
     now, principal = timezone.now(), principal_get(request)
     job = services.job_create(
-        contract=contract, arrays=arrays, actor=principal.user, now=now, wanted=wanted,
+        contract=contract,
+        arrays=arrays,
+        actor=principal.user,
+        now=now,
+        wanted=wanted,
         token_id=principal.token.pk if principal.token else None,
-    )  # fmt: skip
+    )
     return 201, job_out(job, now=now)
 
 
@@ -295,9 +299,12 @@ def job_labels(request: HttpRequest, pk: UUID, labels: File[UploadedFile | None]
 
 
 @router.get(
-    "/contracts/{uuid:pk}/promises", auth=requires(Scope.READ), response=list[PromiseOut], operation_id="contract_promises",
+    "/contracts/{uuid:pk}/promises",
+    auth=requires(Scope.READ),
+    response=list[PromiseOut],
+    operation_id="contract_promises",
     summary="What a contract promised, and what was kept",
-)  # fmt: skip
+)
 def contract_promises(request: HttpRequest, pk: UUID) -> list[PromiseOut]:
     """Over all jobs of the contract. Empty for a contract without a plan, or from before promises were kept."""
     contract = org_object_get(request, Contract.objects.select_related("pool", "organisation"), pk=pk)

@@ -88,20 +88,30 @@ def _take_up(batch: UUID, pool_id: UUID, *, now: datetime) -> int:
         if not runs:
             return 0
         quote = quote_create(
-            organisation=first.organisation, lines=[QuoteLine(run.program, data.items) for run in runs], klass=first.klass,
-            pool=first.pool, actor=first.created_by, now=now,
-        )  # fmt: skip
+            organisation=first.organisation,
+            lines=[QuoteLine(run.program, data.items) for run in runs],
+            klass=first.klass,
+            pool=first.pool,
+            actor=first.created_by,
+            now=now,
+        )
         if quote.worst > first.most:
-            detail = "Evaluating costs more by now than was shown when it was asked for. Nothing was run; ask for it again."
+            detail = (
+                "Evaluating costs more by now than was shown when it was asked for. Nothing was run; ask for it again."
+            )
             raise Problem(409, "The price has changed", detail, kind="price-changed")
         contract = quote_accept(
             quote_id=quote.pk, organisation=first.organisation, actor=first.created_by, now=now, token_id=first.token_id
         )
         for run in runs:
             job = job_create(
-                contract=contract, arrays=stored[run.pk], actor=run.created_by, now=now, wanted=run.program_id,
+                contract=contract,
+                arrays=stored[run.pk],
+                actor=run.created_by,
+                now=now,
+                wanted=run.program_id,
                 token_id=run.token_id,
-            )  # fmt: skip
+            )
             run.state, run.note, run.contract_id, run.job_id = EvaluationState.RUNNING, "", contract.pk, job.pk
             run.save(update_fields=["state", "note", "contract_id", "job_id"])
     return len(runs)
@@ -170,7 +180,13 @@ def _settle(pk: UUID, *, now: datetime) -> bool:
         return False
     if job is None or job.state != JobState.DONE:
         is_cancelled = job is not None and job.state == JobState.CANCELLED
-        reason = job.problem if job and job.problem else "Its job was cancelled." if is_cancelled else "Its job did not finish."
+        reason = (
+            job.problem
+            if job and job.problem
+            else "Its job was cancelled."
+            if is_cancelled
+            else "Its job did not finish."
+        )
         _finish(run, EvaluationState.CANCELLED if is_cancelled else EvaluationState.FAILED, reason, now=now)
         return True
     if run.task.data_set.deleted_at is not None:
@@ -186,9 +202,15 @@ def _settle(pk: UUID, *, now: datetime) -> bool:
     output = output_of(run.task, run.program)
     answered = Answered(verdict.labels, verdict.predicted, verdict.confidence, output if verdict.has_confidence else "")
     run.evaluation = evaluation_store(
-        data_set=run.task.data_set, version=run.program.model_version, program_digest=run.program.digest,
-        is_host=run.pool.is_host, metric=metric_title(run.task), answered=answered, now=now, bound=partial(_bound, run),
-    )  # fmt: skip
+        data_set=run.task.data_set,
+        version=run.program.model_version,
+        program_digest=run.program.digest,
+        is_host=run.pool.is_host,
+        metric=metric_title(run.task),
+        answered=answered,
+        now=now,
+        bound=partial(_bound, run),
+    )
     _finish(run, EvaluationState.DONE, "", now=now)
     return True
 
@@ -221,13 +243,18 @@ def _float32_answers(run: EvaluationRun) -> Array | None:
     known = [one for one in evaluations_of(run.task).values() if one.model_version_id == version]
     digests = {one.program_digest for one in known}
     float32 = set(
-        Program.objects.filter(model_version=version, precision="float32", digest__in=digests).values_list("digest", flat=True)
+        Program.objects.filter(model_version=version, precision="float32", digest__in=digests).values_list(
+            "digest", flat=True
+        )
     )
     for one in sorted(known, key=lambda row: (row.is_host != run.pool.is_host, row.program_digest)):
         if one.program_digest in float32:
             parts = split(data.items, seed=data.seed, choose=data.choose)
             answers = np.full(data.items, NO_ANSWER)
-            answers[parts.choose], answers[parts.promise] = one.items["choose"]["predicted"], one.items["evaluate"]["predicted"]
+            answers[parts.choose], answers[parts.promise] = (
+                one.items["choose"]["predicted"],
+                one.items["evaluate"]["predicted"],
+            )
             return answers
     _asked_check(run)
     return None
@@ -237,9 +264,12 @@ def _float32_numbers(run: EvaluationRun, name: str) -> Array | None:
     """The output of the version's float32 program on every item, from its job on the same kind of pool if there is one; None
     while it is still to answer. Raises MetricError when nobody has asked it, or its job's files are gone."""
     done = EvaluationRun.objects.filter(
-        task__data_set=run.task.data_set, program__model_version=run.program.model_version, program__precision="float32",
-        state=EvaluationState.DONE, job_id__isnull=False,
-    ).select_related("pool")  # fmt: skip
+        task__data_set=run.task.data_set,
+        program__model_version=run.program.model_version,
+        program__precision="float32",
+        state=EvaluationState.DONE,
+        job_id__isnull=False,
+    ).select_related("pool")
     for one in sorted(done, key=lambda row: (row.pool.is_host != run.pool.is_host, str(row.pk))):
         job = Job.objects.filter(pk=str(one.job_id), state=JobState.DONE).exclude(outputs_key="").first()
         if job is None:

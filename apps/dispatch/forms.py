@@ -8,9 +8,7 @@ from uuid import uuid4
 from django import forms
 
 MOST_ITEMS = 100_000  # seeded ones; files may have more
-ITEMS = dict.fromkeys(
-    ("invalid", "min_value", "max_value"), f"Enter a whole number of items from 1 to {MOST_ITEMS:,}."
-)
+ITEMS = dict.fromkeys(("invalid", "min_value", "max_value"), f"Enter a whole number of items from 1 to {MOST_ITEMS:,}.")
 
 
 class JobForm(forms.Form):

@@ -108,7 +108,9 @@ def _latency(most: Fraction, contract: Contract, jobs: Sequence[Job]) -> Promise
         return Promise("latency", "Latency of one item", str(most), "", OPEN, said, "nothing has run yet")
     kept = sum(worst.values(), Fraction(0))
     verdict = KEPT if kept <= most else MISSED
-    return Promise("latency", "Latency of one item", str(most), str(kept), verdict, said, f"{duration_format(kept)}, {how}")
+    return Promise(
+        "latency", "Latency of one item", str(most), str(kept), verdict, said, f"{duration_format(kept)}, {how}"
+    )
 
 
 def _seconds(lease: Lease, *, is_host: bool) -> Fraction | None:
@@ -134,7 +136,9 @@ def _completion(by: datetime, items: int, jobs: Sequence[Job], contract: Contrac
         verdict = MISSED
         if (kept or now) <= _due(by, items, jobs, contract, now):
             verdict, text = UNJUDGED, f"{text}; items were submitted after the reserved time had begun"
-    return Promise("completion", "All items done", by.isoformat(), kept.isoformat() if kept else "", verdict, said, text)
+    return Promise(
+        "completion", "All items done", by.isoformat(), kept.isoformat() if kept else "", verdict, said, text
+    )
 
 
 def _due(by: datetime, items: int, jobs: Sequence[Job], contract: Contract, now: datetime) -> datetime:
@@ -160,4 +164,6 @@ def _price(contract: Contract, most: Decimal) -> Promise:
     actual, unit = contract_usage(contract).actual, contract.terms["currency"]
     verdict = MISSED if actual > most else KEPT if actual or contract.closed_at else OPEN
     said = f"at most {money_exact_format(most, unit)}"
-    return Promise("price", "Price", str(most), str(actual), verdict, said, f"{money_exact_format(actual, unit)} so far")
+    return Promise(
+        "price", "Price", str(most), str(actual), verdict, said, f"{money_exact_format(actual, unit)} so far"
+    )

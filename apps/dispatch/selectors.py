@@ -300,7 +300,8 @@ def _quoted_most(job: Job, stages: list[JobStage], now: datetime) -> Decimal:
     if plan is None or plan.is_ensemble:
         return exact_sum([_quoted(job, stage, stage.count, now) for stage in stages])
     often = {stage.program.digest: stage.count for stage in stages[:1]} | {
-        program.digest: min(job.items, contracts.line_of(job.contract, program).executions) for program in plan.programs[1:]
+        program.digest: min(job.items, contracts.line_of(job.contract, program).executions)
+        for program in plan.programs[1:]
     }
     ratings = [
         contract_lease_rate(

@@ -122,7 +122,9 @@ def _submit(request: HttpRequest, form: JobForm) -> Job:
 @require_GET
 def job_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The page; asked for by htmx, only the part that changes."""
-    job = org_object_get(request, Job.objects.select_related("contract__pool", "contract__organisation", "submitted_by"), pk=pk)
+    job = org_object_get(
+        request, Job.objects.select_related("contract__pool", "contract__organisation", "submitted_by"), pk=pk
+    )
     template = "dispatch/_job.html" if request.headers.get("HX-Request") else "dispatch/job_detail.html"
     now = timezone.now()
     context = {"view": selectors.job_view(job, now=now), "job": job, "promises": promises_of_job(job, now=now)}
@@ -143,7 +145,11 @@ def job_labels(request: HttpRequest, pk: UUID) -> HttpResponse:
         if file is None:
             raise Problem(422, "No file", "Choose a file of labels: .npz, .npy or CSV.", kind="labels-invalid")
         services.job_labels_add(
-            job=job, file=cast("BinaryIO", file.file), size=file.size or 0, actor=principal_get(request).user, now=timezone.now()
+            job=job,
+            file=cast("BinaryIO", file.file),
+            size=file.size or 0,
+            actor=principal_get(request).user,
+            now=timezone.now(),
         )
     except Problem as refusal:
         messages.error(request, refusal.detail)

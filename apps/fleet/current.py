@@ -75,6 +75,11 @@ def _pool(pool: Pool) -> PoolFacts:
 def cost_of(row: PoolCost) -> Cost:
     """A stored cost as the document holds it."""
     return Cost(
-        row.begins.astimezone(UTC), row.currency, row.capital.normalize(), row.months, row.watts.normalize(),
-        row.energy_price.normalize(), row.pue.normalize(),
-    )  # fmt: skip
+        row.begins.astimezone(UTC),
+        row.currency,
+        row.capital.normalize(),
+        row.months,
+        row.watts.normalize(),
+        row.energy_price.normalize(),
+        row.pue.normalize(),
+    )

@@ -26,18 +26,38 @@ UNITS: dict[str, tuple[str, str]] = {
 }
 OTHERS = {"clock": "Clock", "memory": "On-chip memory", "passes": "Scalar operators", "energy": "Energy"}
 WORDS = {
-    "hz": "cycles per second", "bytes": "bytes", "line_bytes": "bytes of a line", "read_ports": "lines read per cycle",
-    "write_ports": "lines written per cycle", "instances": "how many", "latency": "cycles to the first result",
-    "tile": "most elements of one instruction", "bytes_per_cycle": "bytes per cycle", "slots": "sets of weights held",
-    "accumulator_rows": "rows of sums held", "alus": "operations on an element in one pass", "lanes": "elements per cycle",
-    "ahead": "bytes fetched ahead at most", "weights": "which weights lie there", "instructions": "where instructions lie",
-    "out": "lines written per cycle", "index": "lines of indices read per cycle", "alu": "one operation on an element",
-    "mac_8": "multiply and add, 8 bits", "mac_16": "multiply and add, 16 bits", "mac_32": "multiply and add, 32 bits",
-    "read_byte": "one byte read", "write_byte": "one byte written", "link_byte": "one byte over the link",
-    "external_byte": "one byte from external memory", "cycle": "one cycle, whatever runs",
-    "i8": "int8: rows x columns", "u8": "unsigned int8: rows x columns", "f16": "float16: rows x columns",
+    "hz": "cycles per second",
+    "bytes": "bytes",
+    "line_bytes": "bytes of a line",
+    "read_ports": "lines read per cycle",
+    "write_ports": "lines written per cycle",
+    "instances": "how many",
+    "latency": "cycles to the first result",
+    "tile": "most elements of one instruction",
+    "bytes_per_cycle": "bytes per cycle",
+    "slots": "sets of weights held",
+    "accumulator_rows": "rows of sums held",
+    "alus": "operations on an element in one pass",
+    "lanes": "elements per cycle",
+    "ahead": "bytes fetched ahead at most",
+    "weights": "which weights lie there",
+    "instructions": "where instructions lie",
+    "out": "lines written per cycle",
+    "index": "lines of indices read per cycle",
+    "alu": "one operation on an element",
+    "mac_8": "multiply and add, 8 bits",
+    "mac_16": "multiply and add, 16 bits",
+    "mac_32": "multiply and add, 32 bits",
+    "read_byte": "one byte read",
+    "write_byte": "one byte written",
+    "link_byte": "one byte over the link",
+    "external_byte": "one byte from external memory",
+    "cycle": "one cycle, whatever runs",
+    "i8": "int8: rows x columns",
+    "u8": "unsigned int8: rows x columns",
+    "f16": "float16: rows x columns",
     "f32": "float32: rows x columns",
-}  # fmt: skip
+}
 KINDS = {
     "published": "published by the maker",
     "derived": "derived from what was published",
@@ -175,7 +195,10 @@ def _rows() -> Iterator[tuple[str, Any]]:
     yield "External memory", _external_text
     yield "Matrix planes", _planes_text
     yield "Vector unit", lambda target: f"{target.vector.lanes} x {target.vector.alus} operations per cycle"
-    yield "Link, each way", lambda target: per_second(target, target.link_in.bytes_per_cycle * target.link_in.instances, "B")
+    yield (
+        "Link, each way",
+        lambda target: per_second(target, target.link_in.bytes_per_cycle * target.link_in.instances, "B"),
+    )
     yield "Branches on data", lambda target: "yes" if target.control.instances else "no"
     yield "Energy of a multiply-add, int8", lambda target: figures.energy_format(target.energy.get("mac_8", 0))
     yield "Power without work", idle_power
@@ -194,4 +217,8 @@ def _external_text(target: Target) -> str:
 
 
 def _planes_text(target: Target) -> str:
-    return f"{target.matrix.instances} of {_fact(target, 'matrix').removesuffix(' each')}" if target.matrix.instances else "none"
+    return (
+        f"{target.matrix.instances} of {_fact(target, 'matrix').removesuffix(' each')}"
+        if target.matrix.instances
+        else "none"
+    )

@@ -65,12 +65,20 @@ def processors_offered() -> dict[str, str]:
 
 def targets_known() -> list[Target]:
     """Every processor that anybody can compile for: those that ship, then those that the fleet has besides."""
-    return [*(targets.load(name) for name in targets.names()), *(described(text) for text in processors_offered().values())]
+    return [
+        *(targets.load(name) for name in targets.names()),
+        *(described(text) for text in processors_offered().values()),
+    ]
 
 
 def processor_find(*, name: str, digest: str) -> Target | None:
     """The description of a processor of one's own that the fleet has or had, by its digest; None for any other."""
-    text = ProcessorVersion.objects.filter(name=name, digest=digest).exclude(text="").values_list("text", flat=True).first()
+    text = (
+        ProcessorVersion.objects.filter(name=name, digest=digest)
+        .exclude(text="")
+        .values_list("text", flat=True)
+        .first()
+    )
     return described(text) if text else None
 
 

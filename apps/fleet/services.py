@@ -20,7 +20,9 @@ def shipped_follow(*, now: datetime) -> int:
     What was sold for the earlier description is refused when it would run, and says so (`description_check`).
     """
     moved = 0
-    for pool in Pool.objects.select_for_update().filter(processor__name__in=targets.names()).select_related("processor"):
+    for pool in (
+        Pool.objects.select_for_update().filter(processor__name__in=targets.names()).select_related("processor")
+    ):
         assert pool.processor is not None
         present = processor_row(name=pool.processor.name, text="", now=now)
         if pool.processor_id != present.pk:

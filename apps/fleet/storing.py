@@ -65,18 +65,23 @@ def fleet_write(
     change = difference(before, after)
     written = document_store(before=before, after=after, now=now)
     row = FleetChange.objects.create(
-        at=now, actor=actor, note=note[:200], summary=(said or change.summary())[:400], before=before.to_json(),
-        after=after.to_json(), before_digest=before.digest, after_digest=after.digest,
-        made=[str(pk) for pk in written.made], retired=[str(pk) for pk in written.retired],
-    )  # fmt: skip
+        at=now,
+        actor=actor,
+        note=note[:200],
+        summary=(said or change.summary())[:400],
+        before=before.to_json(),
+        after=after.to_json(),
+        before_digest=before.digest,
+        after_digest=after.digest,
+        made=[str(pk) for pk in written.made],
+        retired=[str(pk) for pk in written.retired],
+    )
     detail = {"summary": row.summary, "before": before.digest, "after": after.digest, "windows_moved": moved}
     audit_record(action="fleet.change", subject=f"fleet change {row.pk}", actor=actor, now=now, detail=detail)
     return row
 
 
-def document_store(
-    *, before: Document, after: Document, now: datetime, revive: Sequence[str] = ()
-) -> Written:
+def document_store(*, before: Document, after: Document, now: datetime, revive: Sequence[str] = ()) -> Written:
     """The rows of `after`, where `before` is what they say now. Of devices that come, those in `revive` are the old rows."""
     pools_check(after)
     change = difference(before, after)
@@ -108,9 +113,12 @@ def processor_row(*, name: str, text: str, now: datetime) -> ProcessorVersion:
         name=target.name,
         digest=target.digest,
         defaults={
-            "clock_hz": target.clock_hz, "memory_bytes": target.memory_bytes, "text": text, "created_at": now,
+            "clock_hz": target.clock_hz,
+            "memory_bytes": target.memory_bytes,
+            "text": text,
+            "created_at": now,
         },
-    )  # fmt: skip
+    )
     return version
 
 
@@ -222,9 +230,14 @@ def _costs(pool: Pool, facts: PoolFacts) -> None:
     pool.costs.all().delete()
     rows: list[dict[str, Any]] = [
         {
-            "begins": cost.begins, "currency": cost.currency, "capital": cost.capital, "months": cost.months,
-            "watts": cost.watts, "energy_price": cost.energy_price, "pue": cost.pue,
+            "begins": cost.begins,
+            "currency": cost.currency,
+            "capital": cost.capital,
+            "months": cost.months,
+            "watts": cost.watts,
+            "energy_price": cost.energy_price,
+            "pue": cost.pue,
         }
         for cost in facts.costs
-    ]  # fmt: skip
+    ]
     PoolCost.objects.bulk_create(PoolCost(pool=pool, **row) for row in rows)

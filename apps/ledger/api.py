@@ -65,18 +65,24 @@ def spend_cap_list(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 @router.put(
-    "/spend-caps/projects/{uuid:pk}", auth=BILLING, response=list[ScopedCapOut], operation_id="spend_cap_project",
+    "/spend-caps/projects/{uuid:pk}",
+    auth=BILLING,
+    response=list[ScopedCapOut],
+    operation_id="spend_cap_project",
     summary="Set the spend cap of a project",
-)  # fmt: skip
+)
 def spend_cap_project(request: HttpRequest, pk: UUID, payload: ScopedCapIn) -> list[dict[str, Any]]:
     """No quote with work of this project can be accepted that would go above it."""
     return _set(request, payload, project=org_object_get(request, Project, roles=MONEY, pk=pk))
 
 
 @router.put(
-    "/spend-caps/tokens/{uuid:pk}", auth=BILLING, response=list[ScopedCapOut], operation_id="spend_cap_token",
+    "/spend-caps/tokens/{uuid:pk}",
+    auth=BILLING,
+    response=list[ScopedCapOut],
+    operation_id="spend_cap_token",
     summary="Set the spend cap of an API token",
-)  # fmt: skip
+)
 def spend_cap_token(request: HttpRequest, pk: UUID, payload: ScopedCapIn) -> list[dict[str, Any]]:
     """This token accepts no quote that would go above it."""
     return _set(request, payload, token=org_object_get(request, ApiToken, roles=MONEY, pk=pk))
@@ -91,14 +97,22 @@ def _set(
     chosen = currency_chosen(payload.currency, now=now)
     amount = None if payload.amount is None else amount_entered(payload.amount, currency=chosen)
     cap_set(
-        organisation=organisation, amount=amount, currency=chosen.code, now=now,
-        project_id=project.pk if project else None, token_id=token.pk if token else None,
-    )  # fmt: skip
+        organisation=organisation,
+        amount=amount,
+        currency=chosen.code,
+        now=now,
+        project_id=project.pk if project else None,
+        token_id=token.pk if token else None,
+    )
     subject = f"project {project.pk}" if project else f"token {token.pk if token else ''}"
     audit_record(
-        action="cap.set", subject=subject, actor=principal_get(request).user, organisation=organisation, now=now,
+        action="cap.set",
+        subject=subject,
+        actor=principal_get(request).user,
+        organisation=organisation,
+        now=now,
         detail={"amount": None if amount is None else decimal_text(amount), "currency": chosen.code},
-    )  # fmt: skip
+    )
     return _caps(organisation.pk)
 
 
@@ -111,7 +125,12 @@ def _caps(organisation_id: UUID) -> list[dict[str, Any]]:
 
 def _told(cap: Cap, spent: Spending) -> dict[str, Any]:
     return {
-        "scope": cap.scope, "project": cap.project_id, "token": cap.token_id, "cap": decimal_text(cap.amount),
-        "used": decimal_text(spent.used), "held": decimal_text(spent.held), "currency": cap.currency,
+        "scope": cap.scope,
+        "project": cap.project_id,
+        "token": cap.token_id,
+        "cap": decimal_text(cap.amount),
+        "used": decimal_text(spent.used),
+        "held": decimal_text(spent.held),
+        "currency": cap.currency,
         "set_at": cap.set_at,
-    }  # fmt: skip
+    }

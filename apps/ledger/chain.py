@@ -152,12 +152,23 @@ def _difference(row: UsageRow, posted: Transaction, digest: str) -> str:
 
 def _unlike(row: UsageRow, posted: Transaction, rating: Rating) -> str:
     told = (
-        row.billed_operations, row.klass, row.amount, row.currency, row.unused, row.organisation_id, row.created_at,
-    )  # fmt: skip
+        row.billed_operations,
+        row.klass,
+        row.amount,
+        row.currency,
+        row.unused,
+        row.organisation_id,
+        row.created_at,
+    )
     follows = (
-        Decimal(rating.billed_operations), rating.terms.klass, rating.amount, rating.currency, rating.unused,
-        posted.organisation_id, posted.at,
-    )  # fmt: skip
+        Decimal(rating.billed_operations),
+        rating.terms.klass,
+        rating.amount,
+        rating.currency,
+        rating.unused,
+        posted.organisation_id,
+        posted.at,
+    )
     if told != follows:
         return "its columns are not those of its rating and its transaction"
     known_by_key = "rows" in posted.detail  # older rows have ids by chance
@@ -339,9 +350,16 @@ def _altered(broken: _Broken | None) -> dict[str, Any]:
 
 def _told(posted: Transaction, walk: _Walk, broken: _Broken | None) -> dict[str, Any]:
     told = {
-        "sequence": posted.sequence, "kind": posted.kind, "key": posted.idempotency_key, "subject": posted.subject,
-        "detail": posted.detail, "at": stamp(posted.at), "entries": entries_text(posted),
-        "previous": posted.previous_hash, "hash": posted.hash, **_altered(broken),
-    }  # fmt: skip
+        "sequence": posted.sequence,
+        "kind": posted.kind,
+        "key": posted.idempotency_key,
+        "subject": posted.subject,
+        "detail": posted.detail,
+        "at": stamp(posted.at),
+        "entries": entries_text(posted),
+        "previous": posted.previous_hash,
+        "hash": posted.hash,
+        **_altered(broken),
+    }
     usages = [[row.idempotency_key, walk.digest(row)] for row in posted.usages.all()]
     return {**told, "usages": usages} if usages else told

@@ -291,13 +291,22 @@ class UsageSum(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=[
-                    "organisation", "recorded_at", "occurred_at", "currency", "contract_id", "program_digest", "project_id",
-                    "token_id", "model_name", "klass", "unused",
+                    "organisation",
+                    "recorded_at",
+                    "occurred_at",
+                    "currency",
+                    "contract_id",
+                    "program_digest",
+                    "project_id",
+                    "token_id",
+                    "model_name",
+                    "klass",
+                    "unused",
                 ],
                 nulls_distinct=False,
                 name="usagesum_once",
             )
-        ]  # fmt: skip
+        ]
         indexes = [
             models.Index(fields=["recorded_at"], name="usagesum_by_record"),
             models.Index(fields=["occurred_at"], name="usagesum_by_time"),

@@ -66,9 +66,16 @@ def transaction_post(
     if known is not None:
         return known, False
     posted = transaction_new(
-        organisation_id=organisation_id, kind=kind, idempotency_key=idempotency_key, subject=subject, currency=currency,
-        amounts=moved, detail=detail, now=now, chain=chain,
-    )  # fmt: skip
+        organisation_id=organisation_id,
+        kind=kind,
+        idempotency_key=idempotency_key,
+        subject=subject,
+        currency=currency,
+        amounts=moved,
+        detail=detail,
+        now=now,
+        chain=chain,
+    )
     return posted, True
 
 
@@ -115,9 +122,17 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 def _insert(posted: Transaction) -> None:
     """Write the row of a transaction; the model's own way takes four times as long."""
     values: list[Any] = [
-        posted.id, posted.organisation_id, posted.sequence, posted.kind, posted.idempotency_key, posted.subject,
-        json.dumps(posted.detail), posted.at, posted.previous_hash, posted.hash,
-    ]  # fmt: skip
+        posted.id,
+        posted.organisation_id,
+        posted.sequence,
+        posted.kind,
+        posted.idempotency_key,
+        posted.subject,
+        json.dumps(posted.detail),
+        posted.at,
+        posted.previous_hash,
+        posted.hash,
+    ]
     with connection.cursor() as cursor:
         cursor.execute(_POSTED, values)
     posted._state.adding, posted._state.db = False, connection.alias
@@ -145,13 +160,20 @@ def _chain(chain: Chain, posted: Transaction, currency: str, moved: Mapping[Acco
     failpoint("ledger.entries")
     chain.sequence, chain.hash = posted.sequence, posted.hash
     payload = {
-        "transaction": str(posted.id), "sequence": posted.sequence, "subject": posted.subject,
+        "transaction": str(posted.id),
+        "sequence": posted.sequence,
+        "subject": posted.subject,
         **({"rows": posted.detail["count"]} if "count" in posted.detail else {}),
-    }  # fmt: skip
+    }
     values: list[Any] = [
-        chain.sequence, chain.hash, organisation_id,
-        organisation_id, f"ledger.{posted.kind}", json.dumps(payload), posted.at,
-    ]  # fmt: skip
+        chain.sequence,
+        chain.hash,
+        organisation_id,
+        organisation_id,
+        f"ledger.{posted.kind}",
+        json.dumps(payload),
+        posted.at,
+    ]
     with connection.cursor() as cursor:
         cursor.execute(_TOLD, values)
     failpoint("ledger.outbox")

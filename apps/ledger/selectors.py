@@ -88,16 +88,17 @@ def spendings(*, organisation_id: UUID, scopes: Sequence[Scope], now: datetime) 
     clock that was ahead posted to a month to come counts as well.
     """
     values: dict[str, Any] = {
-        "organisation": organisation_id, "month": month_of(now)[0].date(),
-        "currencies": [one.currency for one in scopes], "projects": [one.project_id for one in scopes],
+        "organisation": organisation_id,
+        "month": month_of(now)[0].date(),
+        "currencies": [one.currency for one in scopes],
+        "projects": [one.project_id for one in scopes],
         "tokens": [one.token_id for one in scopes],
-    }  # fmt: skip
+    }
     with connection.cursor() as cursor:
         cursor.execute(_SPENT, values)
         found = cursor.fetchall()
     return [
-        Spending(used=used, held=held, currency=one.currency)
-        for one, (used, held) in zip(scopes, found, strict=True)
+        Spending(used=used, held=held, currency=one.currency) for one, (used, held) in zip(scopes, found, strict=True)
     ]
 
 
@@ -105,9 +106,7 @@ def spending(
     *, organisation_id: UUID, currency: str, now: datetime, project_id: UUID | None = None, token_id: UUID | None = None
 ) -> Spending:
     """The same by the organisation, for one of its projects, or through one API token."""
-    (found,) = spendings(
-        organisation_id=organisation_id, scopes=[Scope(currency, project_id, token_id)], now=now
-    )
+    (found,) = spendings(organisation_id=organisation_id, scopes=[Scope(currency, project_id, token_id)], now=now)
     return found
 
 

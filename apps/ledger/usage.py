@@ -81,12 +81,18 @@ class Usage:
 def payload_of(columns: dict[str, Any]) -> dict[str, Any]:
     """What a usage row's digest is over, from its columns; a key that did not ask for it is left out."""
     told = {
-        "contract": str(columns["contract_id"]), "lease": str(columns["lease_id"]),
-        "quantity": int(columns["quantity"]), "operations": int(columns["operations"]),
-        "cycles": int(columns["cycles"]), "program": columns["program_digest"],
-        "project": str(columns["project_id"]), "model": columns["model_name"], "rating": columns["rating"],
-        "from": stamp(columns["occurred_from"]), "to": stamp(columns["occurred_to"]),
-    }  # fmt: skip
+        "contract": str(columns["contract_id"]),
+        "lease": str(columns["lease_id"]),
+        "quantity": int(columns["quantity"]),
+        "operations": int(columns["operations"]),
+        "cycles": int(columns["cycles"]),
+        "program": columns["program_digest"],
+        "project": str(columns["project_id"]),
+        "model": columns["model_name"],
+        "rating": columns["rating"],
+        "from": stamp(columns["occurred_from"]),
+        "to": stamp(columns["occurred_to"]),
+    }
     return told if columns["token_id"] is None else {**told, "token": str(columns["token_id"])}
 
 

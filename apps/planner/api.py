@@ -44,15 +44,19 @@ class PlanIn(RequestBody):
     task_id: UUID | None = Field(default=None, description="Or the task, whose models the platform evaluated.")
     items: Whole = Field(ge=1, le=services.ITEMS_MAX)
     accuracy: Decimal | None = Field(
-        default=None, gt=0, lt=1, max_digits=20,
+        default=None,
+        gt=0,
+        lt=1,
+        max_digits=20,
         description="By the task's metric, as a share; of the mean error 1 - error / limit. Without a task the accuracy.",
-    )  # fmt: skip
+    )
     latency_seconds: Decimal | None = Field(default=None, gt=0, max_digits=30)
     duration_seconds: Decimal | None = Field(default=None, gt=0, max_digits=30)
     budget: Decimal | None = Field(default=None, gt=0, max_digits=30)
     until: Instant | None = None
     objective: Literal["cost", "latency", "device_time"] = Field(
-        default="cost", description="Of what the chosen candidate has least: price, latency of an item, or device time of all."
+        default="cost",
+        description="Of what the chosen candidate has least: price, latency of an item, or device time of all.",
     )
     klass: str = Field(default="standard", max_length=40)
     dims: dict[str, Whole] | None = None

@@ -123,11 +123,15 @@ def evaluations_of(task: Task, *, with_items: bool = True) -> dict[tuple[str, bo
     """(digest of the program, whether on a host) -> what the platform measured with the task's data and metric; the answers
     are large, and read only where they are wanted."""
     data = task.data_set
-    rows = Evaluation.objects.defer(*([] if with_items else ["items"])).filter(
-        family__organisation_id=task.organisation_id,
-        family__dataset_digest=split_digest(data.digest, data.seed, data.choose),
-        family__metric=metric_title(task),
-    ).exclude(program_digest="")
+    rows = (
+        Evaluation.objects.defer(*([] if with_items else ["items"]))
+        .filter(
+            family__organisation_id=task.organisation_id,
+            family__dataset_digest=split_digest(data.digest, data.seed, data.choose),
+            family__metric=metric_title(task),
+        )
+        .exclude(program_digest="")
+    )
     return {(row.program_digest, row.is_host): row for row in rows}
 
 

@@ -42,15 +42,24 @@ TAKE_UP = "apps.dispatch.tasks.evaluations_take_up"
 
 @transaction.atomic
 def task_create(
-    *, organisation: Organisation, name: str, data_set: DataSet, metric: Metric, output: str = "",
-    versions: Sequence[UUID] = (), actor: User, now: datetime,
-) -> Task:  # fmt: skip
+    *,
+    organisation: Organisation,
+    name: str,
+    data_set: DataSet,
+    metric: Metric,
+    output: str = "",
+    versions: Sequence[UUID] = (),
+    actor: User,
+    now: datetime,
+) -> Task:
     """Keep a task. `versions` empty: all models that take the data set's items. Raises Problem(422)."""
     if metric.name not in METRICS or not 1 <= metric.k <= K_MAX:
         detail = f"Choose one of {', '.join(METRICS)}, and k from 1 to {K_MAX}."
         raise Problem(422, "No such metric", detail, kind="metric-unknown")
     if metric.needs_limit and not (metric.limit is not None and 0 < metric.limit <= LIMIT_MAX):
-        detail = f"{METRICS[metric.name].partition(':')[0]} needs a limit above 0: the largest error or difference, or dB."
+        detail = (
+            f"{METRICS[metric.name].partition(':')[0]} needs a limit above 0: the largest error or difference, or dB."
+        )
         raise Problem(422, "No limit", detail, kind="metric-unknown")
     if metric.needs_labels and data_set.label_shape is None:
         detail = f"{data_set.name} has no labels; choose agreement with the float32 model, or upload data with labels."
@@ -61,17 +70,26 @@ def task_create(
     known = versions_present().filter(organisation=organisation, pk__in=versions)
     _fitting_check(list(known), set(versions), data_set)
     task = Task.objects.create(
-        organisation=organisation, name=name.strip()[:120] or data_set.name, data_set=data_set, metric=metric.name,
-        k=metric.k if metric.name == "accuracy" else 1, output=output, versions=list(versions), created_by=actor, created_at=now,
+        organisation=organisation,
+        name=name.strip()[:120] or data_set.name,
+        data_set=data_set,
+        metric=metric.name,
+        k=metric.k if metric.name == "accuracy" else 1,
+        output=output,
+        versions=list(versions),
+        created_by=actor,
+        created_at=now,
         limit=metric.limit if metric.needs_limit else None,
-    )  # fmt: skip
+    )
     found = candidates.versions_of(task)
     if metric.compares_with_float32 and len(found) > 1:
         detail = "This metric compares a model's programs with its own float32 program. Choose one model."
         raise Problem(422, "Several models", detail, kind="metric-unknown")
     if not found:
         wanted = ", ".join(f"'{one['name']}' {one['shape']}" for one in data_set.inputs)
-        detail = f"No model takes the items of {data_set.name} ({wanted}). Upload a model with these inputs, or other data."
+        detail = (
+            f"No model takes the items of {data_set.name} ({wanted}). Upload a model with these inputs, or other data."
+        )
         raise Problem(422, "No model fits the data", detail, kind="data-set-unfitting")
     audit_record(action="task.create", now=now, actor=actor, organisation=organisation, subject=f"task {task.pk}")
     return task
@@ -84,13 +102,24 @@ def task_sample(*, organisation: Organisation, actor: User, now: datetime) -> Ta
         sample_add(organisation=organisation, actor=actor, slug=sample.slug, now=now)
     data = SAMPLE_DATA.read_bytes()
     data_set, _ = dataset_add(
-        organisation=organisation, file=BytesIO(data), size=len(data), name="Handwritten digits", seed=1, choose_percent=33,
-        actor=actor, now=now,
-    )  # fmt: skip
+        organisation=organisation,
+        file=BytesIO(data),
+        size=len(data),
+        name="Handwritten digits",
+        seed=1,
+        choose_percent=33,
+        actor=actor,
+        now=now,
+    )
     return task_create(
-        organisation=organisation, name="Read handwritten digits", data_set=data_set, metric=Metric("accuracy"),
-        output="", actor=actor, now=now,
-    )  # fmt: skip
+        organisation=organisation,
+        name="Read handwritten digits",
+        data_set=data_set,
+        metric=Metric("accuracy"),
+        output="",
+        actor=actor,
+        now=now,
+    )
 
 
 def _fitting_check(known: Sequence[ModelVersion], wanted: set[UUID], data_set: DataSet) -> None:
@@ -114,7 +143,9 @@ def task_delete(*, task: Task, actor: User, now: datetime) -> None:
         waiting.update(state=EvaluationState.CANCELLED, finished_at=now)
         row.deleted_at = now
         row.save(update_fields=["deleted_at"])
-        audit_record(action="task.delete", now=now, actor=actor, organisation=row.organisation, subject=f"task {row.pk}")
+        audit_record(
+            action="task.delete", now=now, actor=actor, organisation=row.organisation, subject=f"task {row.pk}"
+        )
 
 
 @transaction.atomic
@@ -124,18 +155,25 @@ def programs_compile(*, task: Task, actor: User, now: datetime) -> list[CompileJ
     As many as the queue has room for; ask again for the rest. int8 is calibrated on items that choose, never on those that
     promise. Raises Problem(429) when the queue has no room.
     """
-    Organisation.objects.select_for_update(no_key=True).get(pk=task.organisation_id)  # two clicks queue each compile once
+    Organisation.objects.select_for_update(no_key=True).get(
+        pk=task.organisation_id
+    )  # two clicks queue each compile once
     data_set_check(task)
     missing = [one for one in candidates.missing_of(task) if one.failed is None]
     missing = missing[: max(1, compiles_room(task.organisation))]  # where there is none, the first says so
     examples = _examples(task) if any(one.precision != Precision.FLOAT32 for one in missing) else {}
     return [
         job_create(
-            version=one.version, target=one.target, actor=actor, now=now, precision=one.precision, dims=dict(one.lengths),
+            version=one.version,
+            target=one.target,
+            actor=actor,
+            now=now,
+            precision=one.precision,
+            dims=dict(one.lengths),
             calibration=None if one.precision == Precision.FLOAT32 else _calibration(examples, one),
         )
         for one in missing
-    ]  # fmt: skip
+    ]
 
 
 def data_set_check(task: Task) -> None:
@@ -201,10 +239,13 @@ def _once(task: Task, rows: Sequence[Row]) -> list[Row]:
     """The rows that can be evaluated, each program once: not where it runs already, for this task or another one with the
     same data and metric."""
     asked = EvaluationRun.objects.filter(
-        task__data_set=task.data_set_id, task__metric=task.metric, task__k=task.k, task__limit=task.limit,
+        task__data_set=task.data_set_id,
+        task__metric=task.metric,
+        task__k=task.k,
+        task__limit=task.limit,
         task__output=task.output,
         finished_at=None,
-    )  # fmt: skip
+    )
     taken = {(run.program.digest, run.pool.is_host) for run in asked.select_related("program", "pool")}
     chosen = []
     for row in rows:
@@ -217,9 +258,7 @@ def _once(task: Task, rows: Sequence[Row]) -> list[Row]:
 
 
 @transaction.atomic
-def evaluations_request(
-    *, task: Task, actor: User, now: datetime, token_id: UUID | None = None
-) -> list[EvaluationRun]:
+def evaluations_request(*, task: Task, actor: User, now: datetime, token_id: UUID | None = None) -> list[EvaluationRun]:
     """Ask for every evaluation that is missing; dispatch takes them up as jobs under one contract for each pool.
 
     Raises Problem(409) where nothing is missing, or the data set was deleted.
@@ -232,21 +271,34 @@ def evaluations_request(
     asked = evaluations_priced(task, rows=rows, now=now)
     if not asked.rows:
         problems = dict.fromkeys(row.problem for row in rows if row.problem)
-        detail = " ".join(problems) or "Every program that is compiled and priced has been evaluated, or is being evaluated."
+        detail = (
+            " ".join(problems) or "Every program that is compiled and priced has been evaluated, or is being evaluated."
+        )
         raise Problem(409, "Nothing to evaluate", detail, kind="nothing-to-evaluate")
     batch = uuid4()
     runs = EvaluationRun.objects.bulk_create(
         EvaluationRun(
-            organisation_id=task.organisation_id, task=task, program=row.program, pool=row.place.pool, klass=KLASS, batch=batch,
+            organisation_id=task.organisation_id,
+            task=task,
+            program=row.program,
+            pool=row.place.pool,
+            klass=KLASS,
+            batch=batch,
             most=asked.prices[row.place.pool],
-            created_by=actor, token_id=token_id, created_at=now,
+            created_by=actor,
+            token_id=token_id,
+            created_at=now,
         )
         for row in asked.rows
-    )  # fmt: skip
+    )
     audit_record(
-        action="evaluation.request", now=now, actor=actor, organisation=task.organisation, subject=f"task {task.pk}",
+        action="evaluation.request",
+        now=now,
+        actor=actor,
+        organisation=task.organisation,
+        subject=f"task {task.pk}",
         detail={"programs": [row.program.digest for row in asked.rows if row.program]},
-    )  # fmt: skip
+    )
     task_send_on_commit(TAKE_UP, queue="dispatch")
     return runs
 

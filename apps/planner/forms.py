@@ -23,7 +23,11 @@ from apps.registry.models import ModelVersion
 TIME_UNITS = (("1/1000000", "microseconds"), ("1/1000", "milliseconds"), ("1", "seconds"))
 CLASSES = (("standard", "Standard"), ("priority", "Priority"), ("batch", "Batch, within 24 hours"))
 
-OBJECTIVE_CHOICES = (("cost", "Least cost"), ("latency", "Least latency"), ("device_time", "Least device time (fewest devices)"))
+OBJECTIVE_CHOICES = (
+    ("cost", "Least cost"),
+    ("latency", "Least latency"),
+    ("device_time", "Least device time (fewest devices)"),
+)
 
 
 def _accuracy_field(measure: Measure) -> forms.DecimalField:
@@ -31,13 +35,22 @@ def _accuracy_field(measure: Measure) -> forms.DecimalField:
     proven = "Proven with 95 % confidence on items that were used for nothing else."
     if measure.limit is None:
         return forms.DecimalField(
-            min_value=0, max_value=100, max_digits=8, decimal_places=5, required=False, help_text=proven,
+            min_value=0,
+            max_value=100,
+            max_digits=8,
+            decimal_places=5,
+            required=False,
+            help_text=proven,
             label=f"{measure.title} of at least, per cent",
-        )  # fmt: skip
+        )
     return forms.DecimalField(
-        min_value=0, max_digits=18, decimal_places=9, required=False, label=f"{measure.title} of at most",
+        min_value=0,
+        max_digits=18,
+        decimal_places=9,
+        required=False,
+        label=f"{measure.title} of at most",
         help_text=f"In the labels' units, below the limit {measure.text('0')}. {proven}",
-    )  # fmt: skip
+    )
 
 
 class PlanForm(forms.Form):
@@ -48,22 +61,36 @@ class PlanForm(forms.Form):
     )
     accuracy = forms.DecimalField(required=False)  # by the subject's metric
     latency = forms.DecimalField(
-        min_value=0, max_digits=20, decimal_places=6, required=False, label="One item within",
+        min_value=0,
+        max_digits=20,
+        decimal_places=6,
+        required=False,
+        label="One item within",
         help_text="From the first input byte to the last output byte.",
-    )  # fmt: skip
+    )
     latency_unit = forms.ChoiceField(choices=TIME_UNITS, label="Unit", initial="1/1000000")
     duration = forms.DecimalField(
-        min_value=0, max_digits=20, decimal_places=6, required=False, label="All items within, seconds",
+        min_value=0,
+        max_digits=20,
+        decimal_places=6,
+        required=False,
+        label="All items within, seconds",
         help_text="Device time of the whole job.",
-    )  # fmt: skip
+    )
     until = forms.DateTimeField(
-        required=False, label="All items done by", input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"],
+        required=False,
+        label="All items done by",
+        input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"],
         widget=forms.DateTimeInput({"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
-    )  # fmt: skip
+    )
     budget = forms.DecimalField(
-        min_value=0, max_digits=20, decimal_places=6, required=False, label="Budget for all items",
+        min_value=0,
+        max_digits=20,
+        decimal_places=6,
+        required=False,
+        label="Budget for all items",
         help_text="In the currency of the price book.",
-    )  # fmt: skip
+    )
     klass = forms.ChoiceField(choices=CLASSES, label="Class of service")
     objective = forms.ChoiceField(choices=OBJECTIVE_CHOICES, label="Choose the one with", required=False)
     dims = forms.ChoiceField(label="One item is", required=False)
@@ -74,12 +101,16 @@ class PlanForm(forms.Form):
         self.measure = measure_of(metric_title(subject) if isinstance(subject, Task) else DEFAULT)
         self.fields["accuracy"] = _accuracy_field(self.measure)
         days = DEFAULT_WINDOW.days
-        self.fields["until"].help_text = f"{self.zone.key}; empty means within {days} days, waiting for free devices included."
+        self.fields[
+            "until"
+        ].help_text = f"{self.zone.key}; empty means within {days} days, waiting for free devices included."
         if isinstance(subject, Task) or not subject.symbolic_dims:  # a task's data say what one item is
             self.fields["dims"].widget = forms.HiddenInput()
             return
         found = {json.dumps(p.dims, sort_keys=True): p.dims for p in programs_of_version(subject)}
-        choices = [(key, ", ".join(f"{n} = {v}" for n, v in dims.items()) or "fixed") for key, dims in sorted(found.items())]
+        choices = [
+            (key, ", ".join(f"{n} = {v}" for n, v in dims.items()) or "fixed") for key, dims in sorted(found.items())
+        ]
         self.fields["dims"] = forms.ChoiceField(choices=choices, label="One item is", required=bool(choices))
 
     def requirements(self) -> Requirements:
@@ -113,26 +144,44 @@ class TaskForm(forms.Form):
     data_set = forms.ChoiceField(label="Data set", required=False)
     file = forms.FileField(label="Or upload a data set", required=False)
     choose_percent = forms.IntegerField(
-        min_value=1, max_value=99, initial=33, label="Share of items to choose on, per cent",
+        min_value=1,
+        max_value=99,
+        initial=33,
+        label="Share of items to choose on, per cent",
         help_text="Thresholds are chosen on these items; the others decide what is promised.",
-    )  # fmt: skip
+    )
     seed = forms.IntegerField(
-        min_value=0, max_value=2**63 - 1, initial=1, label="Seed of the split", help_text="The same seed splits the same way."
+        min_value=0,
+        max_value=2**63 - 1,
+        initial=1,
+        label="Seed of the split",
+        help_text="The same seed splits the same way.",
     )
     metric = forms.ChoiceField(choices=list(METRICS.items()), label="Metric")
-    k = forms.IntegerField(min_value=1, max_value=K_MAX, initial=1, label="k", help_text="For accuracy: 1, or 5 for top-5.")
+    k = forms.IntegerField(
+        min_value=1, max_value=K_MAX, initial=1, label="k", help_text="For accuracy: 1, or 5 for top-5."
+    )
     limit = forms.DecimalField(
-        required=False, min_value=Decimal("0.000000001"), max_value=LIMIT_MAX, max_digits=18, decimal_places=9, label="Limit",
+        required=False,
+        min_value=Decimal("0.000000001"),
+        max_value=LIMIT_MAX,
+        max_digits=18,
+        decimal_places=9,
+        label="Limit",
         help_text="For mean error and closeness, in the output's units; for signal-to-noise in dB.",
-    )  # fmt: skip
+    )
     output = forms.CharField(
         max_length=200, required=False, label="Output", help_text="Empty: the output with one score for each class."
     )
     versions = forms.MultipleChoiceField(
-        required=False, label="Models", help_text="None chosen: every model that takes these items.",
-    )  # fmt: skip
+        required=False,
+        label="Models",
+        help_text="None chosen: every model that takes these items.",
+    )
 
-    def __init__(self, *args: Any, data_sets: list[tuple[str, str]], versions: list[tuple[str, str]], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, data_sets: list[tuple[str, str]], versions: list[tuple[str, str]], **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         for name, choices in (("data_set", [("", "Choose a data set"), *data_sets]), ("versions", versions)):
             field = self.fields[name]

@@ -185,9 +185,7 @@ def lengths_for(version: ModelVersion, wanted: Signature | None) -> dict[str, in
     return lengths if len(shapes) == len(version.inputs) else None
 
 
-def place_of(
-    version: ModelVersion, pool: Pool, programs: list[Program], precision: str = Precision.FLOAT32
-) -> Place:
+def place_of(version: ModelVersion, pool: Pool, programs: list[Program], precision: str = Precision.FLOAT32) -> Place:
     """The newest of these programs that is the version's in that precision and fits the pool."""
     fitting = [p for p in programs if p.model_version_id == version.pk and p.precision == precision]
     if pool.kind == PoolKind.HOST:
@@ -225,7 +223,9 @@ def _variant(
     if pool.kind == PoolKind.HOST:
         measured = host_measurement_latest(pool=pool, program_digest=program.digest)
         if measured is None:
-            reason = f"{place.version} has not been measured on {pool.slug} yet; that happens by itself within a minute."
+            reason = (
+                f"{place.version} has not been measured on {pool.slug} yet; that happens by itself within a minute."
+            )
             return Variant(**common, price=price, certainty="measured", missing=(reason,))
         seconds = Fraction(measured.p95_ns, NANOSECONDS)
         return Variant(**common, price=price, latency=seconds, interval=seconds, certainty="measured")
@@ -259,7 +259,9 @@ def evaluated_of(evaluation: Evaluation) -> Evaluated:
         for name, part in evaluation.items.items()
     }
     bound = bound_of(evaluation.metric, evaluation.items)
-    return Evaluated(choose=parts["choose"], evaluate=parts["evaluate"], output=evaluation.confidence_output, bound=bound)
+    return Evaluated(
+        choose=parts["choose"], evaluate=parts["evaluate"], output=evaluation.confidence_output, bound=bound
+    )
 
 
 def _six(confidence: str) -> str:

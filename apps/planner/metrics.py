@@ -46,9 +46,13 @@ class Metric:
             return "accuracy" if self.k == 1 else f"top-{self.k} accuracy"
         limit = "" if self.limit is None else f"{self.limit.normalize():f}"
         return {
-            "exact": "exact match", "agreement": "agreement with float32", "f1": MACRO_F1, "mean_error": f"{MEAN_ERROR} {limit}",
-            "close": f"within {limit} of float32", "snr": f"at least {limit} dB over float32",
-        }[self.name]  # fmt: skip
+            "exact": "exact match",
+            "agreement": "agreement with float32",
+            "f1": MACRO_F1,
+            "mean_error": f"{MEAN_ERROR} {limit}",
+            "close": f"within {limit} of float32",
+            "snr": f"at least {limit} dB over float32",
+        }[self.name]
 
     @property
     def needs_labels(self) -> bool:
@@ -112,7 +116,9 @@ def judge(metric: Metric, output: Array, name: str, labels: Array | Sequence[int
         return Verdict(wanted, best.tolist(), confidence, has_confidence)
     known = np.asarray(labels)
     if known.ndim != 1:
-        raise MetricError("The data set has several labels an item; choose exact match, or send one label for each item.")
+        raise MetricError(
+            "The data set has several labels an item; choose exact match, or send one label for each item."
+        )
     classes_check(int(known.max()) + 1, scores.shape[1], name)
     if metric.name == "f1":
         return Verdict(known.tolist(), best.tolist(), ["0"] * len(known), has_confidence=False)
@@ -170,7 +176,9 @@ def classes_check(labels: int, classes: int, name: str) -> None:
 def _error(output: Array, name: str, labels: Array, metric: Metric) -> Verdict:
     """Each item's score 1 - min(error, limit) / limit stands as its confidence, rounded down; 1 is right where it is above 0."""
     if labels.ndim != 1 or int(np.prod(output.shape[1:])) != 1:
-        raise MetricError(f"Output '{name}' must be one number an item, and so must the labels; choose another metric or output.")
+        raise MetricError(
+            f"Output '{name}' must be one number an item, and so must the labels; choose another metric or output."
+        )
     assert metric.limit is not None
     limit = float(metric.limit)
     away = np.abs(output.reshape(-1).astype(np.float64) - labels)
@@ -183,7 +191,9 @@ def _error(output: Array, name: str, labels: Array, metric: Metric) -> Verdict:
 def _numeric(output: Array, name: str, wanted: Array, metric: Metric) -> Verdict:
     """1 where an item's output is as close to float32's as the limit says."""
     if output.shape != wanted.shape or output.dtype.kind not in "iuf":
-        raise MetricError(f"Output '{name}' has other values than float32's; name an output of numbers that both programs have.")
+        raise MetricError(
+            f"Output '{name}' has other values than float32's; name an output of numbers that both programs have."
+        )
     assert metric.limit is not None
     limit = float(metric.limit)
     signal, found = (one.reshape(len(output), -1).astype(np.float64) for one in (wanted, output))

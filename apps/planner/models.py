@@ -14,8 +14,15 @@ from apps.planner.task_models import EvaluationRun, EvaluationState, Task
 from apps.registry.models import ModelVersion
 
 __all__ = [
-    "EvaluationRun", "EvaluationState", "OwnMachine", "PlaceMeasurement", "Plan", "PriceListFile", "RentedPrice", "Task",
-]  # fmt: skip
+    "EvaluationRun",
+    "EvaluationState",
+    "OwnMachine",
+    "PlaceMeasurement",
+    "Plan",
+    "PriceListFile",
+    "RentedPrice",
+    "Task",
+]
 
 
 class Plan(models.Model):

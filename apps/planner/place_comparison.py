@@ -86,7 +86,9 @@ def comparison_of(plan: Plan, *, now: datetime) -> Comparison:
         if not found:
             unpriced.append(one.place)
     if len(places) > PLACES_MAX:
-        unused.append(Unused(f"{len(places) - PLACES_MAX} further places", f"At most {PLACES_MAX} are compared at once."))
+        unused.append(
+            Unused(f"{len(places) - PLACES_MAX} further places", f"At most {PLACES_MAX} are compared at once.")
+        )
     groups = groups_of(_told_apart(places[:PLACES_MAX]), items=items, currency=currency)
     return Comparison(items, currency, groups, unpriced, unused)
 
@@ -113,7 +115,9 @@ def _task(plan: Plan) -> Task:
         str(one.pk): one
         for one in ModelVersion.objects.filter(organisation=plan.organisation_id, pk__in=wanted).select_related("model")
     }
-    programs = Program.objects.filter(organisation=plan.organisation_id, pk__in={p for row in rows for p in row["programs"] if p})
+    programs = Program.objects.filter(
+        organisation=plan.organisation_id, pk__in={p for row in rows for p in row["programs"] if p}
+    )
     dims = {str(pk): lengths for pk, lengths in programs.values_list("pk", "dims")}
     items: dict[str, dict[str, int]] = {}
     accuracies: dict[str, Fraction | None] = {}
@@ -124,7 +128,9 @@ def _task(plan: Plan) -> Task:
         program = row["programs"][0]
         if program in dims:
             items.setdefault(version.sha256, dims[program])
-        if row["accuracy"] is not None and row["models"][0]["name"] == str(version):  # what ran elsewhere has all its bits
+        if row["accuracy"] is not None and row["models"][0]["name"] == str(
+            version
+        ):  # what ran elsewhere has all its bits
             accuracies[version.sha256] = Fraction(row["accuracy"])
     stated = plan.requirements
     return Task(
@@ -139,7 +145,9 @@ def _task(plan: Plan) -> Task:
 
 def _pools(plan: Plan) -> Iterator[Place]:
     """The cheapest feasible candidates; their price for an item is that of the plan, with the minimum of a contract."""
-    feasible = [row for row in plan.candidates if row["feasible"] and row["price_per_thousand"] is not None][:POOLS_SHOWN]
+    feasible = [row for row in plan.candidates if row["feasible"] and row["price_per_thousand"] is not None][
+        :POOLS_SHOWN
+    ]
     least = Fraction(book_of_digest(plan.basis["book_digest"]).contract_minimum) if feasible else Fraction(0)
     for row in feasible:
         yield Place(
@@ -181,7 +189,11 @@ def _measurements(plan: Plan, task: Task, *, now: datetime) -> tuple[list[Measur
 def _judged(row: PlaceMeasurement, task: Task, *, now: datetime) -> Measured | None:
     read = measurement_of(row.document, now=now)
     item = task.items.get(row.model_sha256)
-    taken = row_chosen(read.rows, leading=read.batch_dimension, item=item, latency=task.latency) if item is not None else None
+    taken = (
+        row_chosen(read.rows, leading=read.batch_dimension, item=item, latency=task.latency)
+        if item is not None
+        else None
+    )
     if taken is None:
         return None
     best, rate = taken
@@ -241,20 +253,36 @@ def _is_offered(row: RentedPrice, keys: set[str]) -> bool:
 
 def _offer(row: RentedPrice, price_list: PriceListFile) -> Offer:
     return Offer(
-        label=str(row.pk), machine=row.machine, region=row.region, zone=row.zone, currency=price_list.currency,
-        on_demand=row.on_demand, spot=row.spot, seller=price_list.source, source=f"{price_list}, line {row.line}",
-        number=row.pk, expires_at=price_list.expires_at,
-    )  # fmt: skip
+        label=str(row.pk),
+        machine=row.machine,
+        region=row.region,
+        zone=row.zone,
+        currency=price_list.currency,
+        on_demand=row.on_demand,
+        spot=row.spot,
+        seller=price_list.source,
+        source=f"{price_list}, line {row.line}",
+        number=row.pk,
+        expires_at=price_list.expires_at,
+    )
 
 
 def _owned(one: Measured, own: Iterable[OwnMachine]) -> Iterator[Place]:
     for machine in own:
         if machine.key in one.row.keys:
             costs = Owned(
-                capital=Fraction(machine.capital), months=machine.months, watts=Fraction(machine.watts),
-                energy_price=Fraction(machine.energy_price), pue=Fraction(machine.pue), utilisation=Fraction(machine.utilisation),
-            )  # fmt: skip
+                capital=Fraction(machine.capital),
+                months=machine.months,
+                watts=Fraction(machine.watts),
+                energy_price=Fraction(machine.energy_price),
+                pue=Fraction(machine.pue),
+                utilisation=Fraction(machine.utilisation),
+            )
             yield owned(
-                one.place, machine=str(machine.pk), name=machine.name, currency=machine.currency, costs=costs,
+                one.place,
+                machine=str(machine.pk),
+                name=machine.name,
+                currency=machine.currency,
+                costs=costs,
                 source="stated by your organisation",
-            )  # fmt: skip
+            )

@@ -45,9 +45,11 @@ class MeasurementForm(Marked):
     mark = "measurement"
     file = forms.FileField(label="Measurement file (.json)", widget=forms.ClearableFileInput({"accept": ".json"}))
     machines = forms.CharField(
-        required=False, max_length=800, label="Names of the machine",
+        required=False,
+        max_length=800,
+        label="Names of the machine",
         help_text="As price lists and your own machines know it, with commas between them. Empty: those of the file.",
-    )  # fmt: skip
+    )
     expires = forms.DateField(
         required=False, label="Use it until", widget=DAY, help_text="Empty: for 90 days after it was measured."
     )
@@ -58,10 +60,14 @@ class ChangeForm(Marked):
 
     mark = "change"
     machines = forms.CharField(
-        required=False, max_length=800, label="Names of the machine",
+        required=False,
+        max_length=800,
+        label="Names of the machine",
         help_text="As price lists and your own machines know it, with commas between them.",
-    )  # fmt: skip
-    expires = forms.DateField(required=False, label="Use it until", widget=DAY, help_text="It can only be brought forward.")
+    )
+    expires = forms.DateField(
+        required=False, label="Use it until", widget=DAY, help_text="It can only be brought forward."
+    )
 
 
 class PriceListForm(Marked):
@@ -88,13 +94,23 @@ class MachineForm(Marked):
     watts = forms.DecimalField(max_digits=12, decimal_places=3, min_value=0, label="Power while it works, watts")
     energy_price = forms.DecimalField(max_digits=18, decimal_places=9, min_value=0, label="Energy, price of a kWh")
     pue = forms.DecimalField(
-        max_digits=6, decimal_places=3, min_value=1, max_value=10, initial=Decimal("1.0"), label="PUE",
+        max_digits=6,
+        decimal_places=3,
+        min_value=1,
+        max_value=10,
+        initial=Decimal("1.0"),
+        label="PUE",
         help_text="What the building draws for each watt of the machine, such as 1.3.",
-    )  # fmt: skip
+    )
     utilisation = forms.DecimalField(
-        max_digits=7, decimal_places=3, min_value=0, max_value=100, initial=40, label="Utilisation, per cent",
+        max_digits=7,
+        decimal_places=3,
+        min_value=0,
+        max_value=100,
+        initial=40,
+        label="Utilisation, per cent",
         help_text="The share of hours in which it can be given work.",
-    )  # fmt: skip
+    )
 
     def facts(self) -> MachineFacts:
         """What the service takes."""

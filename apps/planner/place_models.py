@@ -76,7 +76,9 @@ class PriceListFile(ImportedFile):
     left_out = models.PositiveIntegerField()
 
     class Meta:
-        constraints: ClassVar = [models.UniqueConstraint(fields=["organisation", "digest", "kind"], name="pricelist_once")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["organisation", "digest", "kind"], name="pricelist_once")
+        ]
 
     def __str__(self) -> str:
         return f"{self.source}, {self.as_of}"
@@ -138,8 +140,13 @@ class OwnMachine(models.Model):
             models.UniqueConstraint(fields=["organisation", "key"], name="ownmachine_once"),
             models.CheckConstraint(
                 condition=models.Q(
-                    capital__gte=0, months__gte=1, watts__gte=0, energy_price__gte=0, pue__gte=1,
-                    utilisation__gt=0, utilisation__lte=1,
+                    capital__gte=0,
+                    months__gte=1,
+                    watts__gte=0,
+                    energy_price__gte=0,
+                    pue__gte=1,
+                    utilisation__gt=0,
+                    utilisation__lte=1,
                 ),
                 name="ownmachine_sane",
             ),

@@ -76,7 +76,14 @@ def measurement_import(
         created_at=now,
     )
     _kept(row, PlaceMeasurement.objects.filter(organisation=organisation, digest=found.digest), "measurement")
-    _audit("measurement.import", row, organisation, actor, now, {"digest": row.digest, "expires_at": row.expires_at.isoformat()})
+    _audit(
+        "measurement.import",
+        row,
+        organisation,
+        actor,
+        now,
+        {"digest": row.digest, "expires_at": row.expires_at.isoformat()},
+    )
     return row
 
 
@@ -152,7 +159,9 @@ def _list_check(kind: str, source: str, as_of: date, now: datetime) -> None:
     """Raises Problem for what is stated of a list beside its file."""
     if kind not in {one.value for one in Format}:
         known = ", ".join(one.value for one in Format)
-        raise Problem(422, "No such format", f"A price list comes in one of the formats {known}.", kind="price-list-invalid")
+        raise Problem(
+            422, "No such format", f"A price list comes in one of the formats {known}.", kind="price-list-invalid"
+        )
     if not source.strip() or len(source) > NAME_LENGTH or not source.isprintable():
         detail = f"State where the list comes from, in at most {NAME_LENGTH} printable characters."
         raise Problem(422, "No source", detail, kind="price-list-invalid")
@@ -238,7 +247,9 @@ def _machine_errors(machine: MachineFacts) -> list[dict[str, str]]:
     if not 1 <= machine.months <= MONTHS_MAX:
         errors.append({"field": "months", "message": f"Give whole months from 1 to {MONTHS_MAX}."})
     if machine.currency not in PLACES:
-        errors.append({"field": "currency", "message": "Give a currency by its code of ISO 4217 in capitals, such as EUR."})
+        errors.append(
+            {"field": "currency", "message": "Give a currency by its code of ISO 4217 in capitals, such as EUR."}
+        )
     if not name_key(machine.name) or len(machine.name) > NAME_LENGTH or not machine.name.isprintable():
         errors.append({"field": "name", "message": f"Give a name of at most {NAME_LENGTH} printable characters."})
     return errors
@@ -268,8 +279,12 @@ def _fault(fault: Fault) -> dict[str, Any]:
 def _names(names: Sequence[str]) -> list[str]:
     """Raises Problem for too many names, and for one without a letter or digit."""
     found = list(dict.fromkeys(name.strip() for name in names if name.strip()))
-    if len(found) > NAMES_MAX or any(not name_key(one) or len(one) > NAME_LENGTH or not one.isprintable() for one in found):
-        detail = f"Give at most {NAMES_MAX} names of at most {NAME_LENGTH} printable characters, with commas between them."
+    if len(found) > NAMES_MAX or any(
+        not name_key(one) or len(one) > NAME_LENGTH or not one.isprintable() for one in found
+    ):
+        detail = (
+            f"Give at most {NAMES_MAX} names of at most {NAME_LENGTH} printable characters, with commas between them."
+        )
         raise Problem(422, "Not names of a machine", detail, kind="measurement-invalid")
     return found
 
@@ -291,7 +306,9 @@ def _expiry(stated: datetime | None, since: datetime) -> datetime:
 
 def _earlier(row: ImportedFile, stated: datetime) -> datetime:
     if stated > row.expires_at:
-        detail = f"It expires on {row.expires_at:%Y-%m-%d}, which can only be brought forward; import a newer file instead."
+        detail = (
+            f"It expires on {row.expires_at:%Y-%m-%d}, which can only be brought forward; import a newer file instead."
+        )
         raise Problem(422, "Expiry out of range", detail, kind="expiry-invalid")
     return stated
 
@@ -301,7 +318,9 @@ def _limit_check(
 ) -> None:
     rows: models.QuerySet[Any] = kind._default_manager.filter(organisation=organisation)
     if rows.count() >= most:
-        raise Problem(422, "Too many", f"An organisation keeps at most {most} {what}; remove one first.", kind="too-many-places")
+        raise Problem(
+            422, "Too many", f"An organisation keeps at most {most} {what}; remove one first.", kind="too-many-places"
+        )
 
 
 def _kept(row: I, same: models.QuerySet[I], what: str) -> None:

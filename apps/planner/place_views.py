@@ -29,7 +29,11 @@ from apps.planner.places import measurement, pricelist
 from apps.planner.places.formats import SAMPLE
 
 ROWS = 50
-FORMS: dict[str, type[Form]] = {"measurement_form": MeasurementForm, "list_form": PriceListForm, "machine_form": MachineForm}
+FORMS: dict[str, type[Form]] = {
+    "measurement_form": MeasurementForm,
+    "list_form": PriceListForm,
+    "machine_form": MachineForm,
+}
 
 
 @require_GET
@@ -38,7 +42,11 @@ def places(request: HttpRequest) -> HttpResponse:
 
 
 def _places(
-    request: HttpRequest, organisation: Organisation, *, bound: dict[str, Form] | None = None, refusal: Problem | None = None
+    request: HttpRequest,
+    organisation: Organisation,
+    *,
+    bound: dict[str, Form] | None = None,
+    refusal: Problem | None = None,
 ) -> HttpResponse:
     """The page with everything imported; `bound`: the form that was sent and is wrong."""
     now = timezone.now()
@@ -120,7 +128,9 @@ def machine_add(request: HttpRequest) -> HttpResponse:
 def measurement_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """What was measured; POST gives other names or an earlier end."""
     row = _one(request, PlaceMeasurement, pk)
-    form = ChangeForm(request.POST or None, initial={"machines": ", ".join(row.machines), "expires": row.expires_at.date()})
+    form = ChangeForm(
+        request.POST or None, initial={"machines": ", ".join(row.machines), "expires": row.expires_at.date()}
+    )
     refusal: Problem | None = None
     if request.method == "POST" and form.is_valid():
         stated = form.cleaned_data
@@ -158,7 +168,13 @@ def pricelist_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         except Problem as problem:
             refusal = problem
     page = page_of(request, row.prices.all(), ordering=("line", "id"), size=ROWS)
-    context = {"row": row, "page": page, "form": form, "refusal": refusal, "expired": row.is_expired(now=timezone.now())}
+    context = {
+        "row": row,
+        "page": page,
+        "form": form,
+        "refusal": refusal,
+        "expired": row.is_expired(now=timezone.now()),
+    }
     return render(request, "planner/price_list.html", context, status=_status(form, refusal))
 
 
@@ -213,7 +229,9 @@ def plan_places_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
     comparison = comparison_of(plan, now=now)
     if kind == "csv":
         return _file(as_csv(comparison), "text/csv", f"places-{plan.pk}.csv")
-    return _file(json.dumps(document(plan, comparison, now=now), indent=1), "application/json", f"places-{plan.pk}.json")
+    return _file(
+        json.dumps(document(plan, comparison, now=now), indent=1), "application/json", f"places-{plan.pk}.json"
+    )
 
 
 def _file(content: str, kind: str, name: str) -> HttpResponse:

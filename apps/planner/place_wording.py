@@ -22,9 +22,23 @@ PER_THOUSAND = 1000
 WATT = 1000  # milliwatts
 STEPS_DRAWN, RANGES_TOLD = 20, 20
 CSV_COLUMNS = (
-    "currency", "items_per_month", "place", "kind", "model", "certainty", "interruptible", "measured_at", "expires_at", "source",
-    "machines", "cost", "meets_task", "break_even_from", "break_even_until", "against",
-)  # fmt: skip
+    "currency",
+    "items_per_month",
+    "place",
+    "kind",
+    "model",
+    "certainty",
+    "interruptible",
+    "measured_at",
+    "expires_at",
+    "source",
+    "machines",
+    "cost",
+    "meets_task",
+    "break_even_from",
+    "break_even_until",
+    "against",
+)
 
 
 def document(plan: Plan, comparison: Comparison, *, now: datetime) -> dict[str, Any]:
@@ -106,13 +120,26 @@ def as_csv(comparison: Comparison) -> str:
             first = worth.ranges[0] if worth and worth.ranges else None
             for volume in group.volumes:
                 assert place.cost is not None
-                writer.writerow([
-                    group.currency, volume, _cell(place.key), place.kind, _cell(place.model), place.certainty,
-                    "yes" if place.is_interruptible else "no", _instant(place.measured_at), _instant(place.expires_at),
-                    _cell(place.source), place.cost.machines(volume),
-                    _amount(place.cost.of(volume)), "no" if place.reasons else "yes",
-                    first.first if first else "", first.last if first else "", _cell(worth.against.key) if worth else "",
-                ])  # fmt: skip
+                writer.writerow(
+                    [
+                        group.currency,
+                        volume,
+                        _cell(place.key),
+                        place.kind,
+                        _cell(place.model),
+                        place.certainty,
+                        "yes" if place.is_interruptible else "no",
+                        _instant(place.measured_at),
+                        _instant(place.expires_at),
+                        _cell(place.source),
+                        place.cost.machines(volume),
+                        _amount(place.cost.of(volume)),
+                        "no" if place.reasons else "yes",
+                        first.first if first else "",
+                        first.last if first else "",
+                        _cell(worth.against.key) if worth else "",
+                    ]
+                )
     return out.getvalue()
 
 
@@ -175,7 +202,9 @@ def sentence(one: BreakEven, other: str) -> str:
         return f"Dearer than {other} at every volume up to {figures.count_format(one.searched)} items a month."
     first = one.ranges[0]
     if first.last >= one.searched:
-        begins = "At every volume" if first.first == 1 else f"From {figures.count_format(first.first)} items a month on,"
+        begins = (
+            "At every volume" if first.first == 1 else f"From {figures.count_format(first.first)} items a month on,"
+        )
         return f"{begins} no dearer than {other}."
     least = "Up" if first.first == 1 else f"From {figures.count_format(first.first)}"
     later = f", and again from {figures.count_format(one.ranges[1].first)}" if len(one.ranges) > 1 else ""
@@ -223,7 +252,11 @@ def chart(group: Group, items: int, labels: dict[str, str]) -> dict[str, Any]:
             if place.cost
         ],
         "marks": [
-            {"name": f"{labels[one.place.key]}: {said} {figures.count_format(volume)} items a month", "x": volume, "y": height}
+            {
+                "name": f"{labels[one.place.key]}: {said} {figures.count_format(volume)} items a month",
+                "x": volume,
+                "y": height,
+            }
             for one in group.break_evens
             if one.against is group.reference
             for said, volume, height in _crossing(one)

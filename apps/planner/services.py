@@ -172,7 +172,9 @@ def _requirements_json(
     requirements: Requirements, klass: str, window: Window, until: datetime | None
 ) -> dict[str, Any]:
     """`completion` is the instant until which there had to be room, `until` the same where it was stated."""
-    stated = {name: None if value is None else str(value) for name, value in asdict(requirements).items() if name != "metric"}
+    stated = {
+        name: None if value is None else str(value) for name, value in asdict(requirements).items() if name != "metric"
+    }
     instants = {"completion": window.end.isoformat(), "until": until.isoformat() if until else None}
     return {**stated, "items": requirements.items, "klass": klass, **instants}
 

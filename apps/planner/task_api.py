@@ -100,25 +100,41 @@ def _task(request: HttpRequest, pk: UUID, **access: Any) -> Task:
 
 def _candidate(row: candidates.Row) -> TaskCandidateOut:
     run, evaluation = row.run, row.evaluation
-    state = "evaluated" if evaluation else "not compiled" if row.program is None else run.state if run else "not evaluated"
+    state = (
+        "evaluated" if evaluation else "not compiled" if row.program is None else run.state if run else "not evaluated"
+    )
     return TaskCandidateOut(
-        version_id=row.place.version.pk, model=str(row.place.version), precision=row.precision, pool=row.place.pool.slug,
-        program_id=row.program.pk if row.program else None, state=state, note=(run.problem or run.note) if run else "",
-        job_id=run.job_id if run else None, contract_id=run.contract_id if run else None,
-        correct=evaluation.correct if evaluation else None, total=evaluation.total if evaluation else None,
+        version_id=row.place.version.pk,
+        model=str(row.place.version),
+        precision=row.precision,
+        pool=row.place.pool.slug,
+        program_id=row.program.pk if row.program else None,
+        state=state,
+        note=(run.problem or run.note) if run else "",
+        job_id=run.job_id if run else None,
+        contract_id=run.contract_id if run else None,
+        correct=evaluation.correct if evaluation else None,
+        total=evaluation.total if evaluation else None,
         lower_bound=str(evaluation.lower_bound) if evaluation else None,
-    )  # fmt: skip
+    )
 
 
 @router.post("/tasks", auth=BUILD, response={201: TaskRow}, summary="State a task: data, metric, models")
 @idempotent
 def task_create(request: HttpRequest, payload: TaskIn) -> tuple[int, Task]:
-    data_set = org_object_get(request, DataSet.objects.filter(deleted_at=None), roles=ENGINEERING, pk=payload.data_set_id)
+    data_set = org_object_get(
+        request, DataSet.objects.filter(deleted_at=None), roles=ENGINEERING, pk=payload.data_set_id
+    )
     task = evaluating.task_create(
-        organisation=organisation_get(request, roles=ENGINEERING), name=payload.name, data_set=data_set,
-        metric=Metric(payload.metric, payload.k, payload.limit), output=payload.output, versions=payload.versions,
-        actor=principal_get(request).user, now=timezone.now(),
-    )  # fmt: skip
+        organisation=organisation_get(request, roles=ENGINEERING),
+        name=payload.name,
+        data_set=data_set,
+        metric=Metric(payload.metric, payload.k, payload.limit),
+        output=payload.output,
+        versions=payload.versions,
+        actor=principal_get(request).user,
+        now=timezone.now(),
+    )
     return 201, task
 
 
@@ -142,20 +158,27 @@ def task_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
     return 204, None
 
 
-@router.post("/tasks/{uuid:pk}/evaluations", auth=BUY, response={201: list[EvaluationRunOut]}, summary="Evaluate what is missing")
+@router.post(
+    "/tasks/{uuid:pk}/evaluations", auth=BUY, response={201: list[EvaluationRunOut]}, summary="Evaluate what is missing"
+)
 @idempotent
 def task_evaluate(request: HttpRequest, pk: UUID) -> tuple[int, list[EvaluationRun]]:
     """Runs every compiled program that was not evaluated on the data yet, as jobs under one contract for each pool."""
     principal = principal_get(request)
     runs = evaluating.evaluations_request(
-        task=_task(request, pk, roles=ENGINEERING), actor=principal.user, now=timezone.now(),
+        task=_task(request, pk, roles=ENGINEERING),
+        actor=principal.user,
+        now=timezone.now(),
         token_id=principal.token.pk if principal.token else None,
-    )  # fmt: skip
+    )
     return 201, runs
 
 
 @router.get(
-    "/tasks/{uuid:pk}/evaluations", auth=requires(Scope.READ), response=list[EvaluationRunOut], summary="A task's evaluations"
+    "/tasks/{uuid:pk}/evaluations",
+    auth=requires(Scope.READ),
+    response=list[EvaluationRunOut],
+    summary="A task's evaluations",
 )
 @paginate(Cursor, ordering=("-created_at", "-id"))
 def task_evaluations(request: HttpRequest, pk: UUID) -> QuerySet[EvaluationRun]:

@@ -72,7 +72,9 @@ class EvaluationRun(models.Model):
     pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="+")
     klass = models.CharField(max_length=20)
     batch = models.UUIDField()
-    most = models.DecimalField(max_digits=72, decimal_places=40)  # what was shown for the batch on this pool, before it was asked
+    most = models.DecimalField(
+        max_digits=72, decimal_places=40
+    )  # what was shown for the batch on this pool, before it was asked
     state = models.CharField(max_length=10, choices=EvaluationState, default=EvaluationState.QUEUED)
     note = models.CharField(max_length=400, blank=True)
     problem = models.TextField(blank=True)
@@ -87,7 +89,9 @@ class EvaluationRun(models.Model):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=["task", "program", "pool"], condition=Q(state__in=["queued", "running"]), name="evaluationrun_open_once"
+                fields=["task", "program", "pool"],
+                condition=Q(state__in=["queued", "running"]),
+                name="evaluationrun_open_once",
             ),
             models.CheckConstraint(
                 condition=Q(state__in=["queued", "running"], finished_at__isnull=True)

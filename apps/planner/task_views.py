@@ -56,9 +56,12 @@ def task_create(request: HttpRequest) -> HttpResponse:
             refusal = problem
     faults = [error["message"] for error in refusal.errors if "message" in error] if refusal else []
     context = {
-        "form": form, "refusal": refusal, "refusal_list": faults, "has_models": form.has_models,
+        "form": form,
+        "refusal": refusal,
+        "refusal_list": faults,
+        "has_models": form.has_models,
         "refusal_text": "" if faults or refusal is None else refusal.detail,
-    }  # fmt: skip
+    }
     refused = refusal is not None or bool(form.is_bound and form.errors)
     return render(request, "planner/task_create.html", context, status=422 if refused else 200)
 
@@ -68,9 +71,12 @@ def _form(request: HttpRequest, organisation: Organisation) -> TaskForm:
     versions = versions_present().filter(organisation=organisation).order_by("model__name", "number")
     initial = {"data_set": request.GET.get("data_set", "")}
     return TaskForm(
-        request.POST or None, request.FILES or None, data_sets=sets, versions=[(str(one.pk), str(one)) for one in versions],
+        request.POST or None,
+        request.FILES or None,
+        data_sets=sets,
+        versions=[(str(one.pk), str(one)) for one in versions],
         initial=initial,
-    )  # fmt: skip
+    )
 
 
 def _create(request: HttpRequest, organisation: Organisation, form: TaskForm) -> Task:
@@ -78,15 +84,29 @@ def _create(request: HttpRequest, organisation: Organisation, form: TaskForm) ->
     if stated["file"]:
         file = stated["file"]
         data_set, _ = registry_services.dataset_add(
-            organisation=organisation, file=cast("BinaryIO", file.file), size=file.size or 0, name=file.name or "",
-            seed=stated["seed"], choose_percent=stated["choose_percent"], actor=actor, now=now,
-        )  # fmt: skip
+            organisation=organisation,
+            file=cast("BinaryIO", file.file),
+            size=file.size or 0,
+            name=file.name or "",
+            seed=stated["seed"],
+            choose_percent=stated["choose_percent"],
+            actor=actor,
+            now=now,
+        )
     else:
-        data_set = org_object_get(request, DataSet.objects.filter(deleted_at=None), roles=ENGINEERING, pk=stated["data_set"])
+        data_set = org_object_get(
+            request, DataSet.objects.filter(deleted_at=None), roles=ENGINEERING, pk=stated["data_set"]
+        )
     return evaluating.task_create(
-        organisation=organisation, name=stated["name"], data_set=data_set, metric=form.chosen_metric(),
-        output=stated["output"], versions=[UUID(one) for one in stated["versions"]], actor=actor, now=now,
-    )  # fmt: skip
+        organisation=organisation,
+        name=stated["name"],
+        data_set=data_set,
+        metric=form.chosen_metric(),
+        output=stated["output"],
+        versions=[UUID(one) for one in stated["versions"]],
+        actor=actor,
+        now=now,
+    )
 
 
 @require_POST
@@ -107,12 +127,18 @@ def task_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     except Problem:  # no price book is in force
         asked = None
     context = {
-        "task": task, "rows": rows, "asked": asked, "missing": candidates.missing_of(task), "now": now,
-        "compiling": candidates.compiles_open(task), "metric": candidates.metric_title(task),
+        "task": task,
+        "rows": rows,
+        "asked": asked,
+        "missing": candidates.missing_of(task),
+        "now": now,
+        "compiling": candidates.compiles_open(task),
+        "metric": candidates.metric_title(task),
         "measure": measure_of(candidates.metric_title(task)),
-        "is_open": any(row.is_open for row in rows), "plans": task.plans.order_by("-created_at")[:5],
+        "is_open": any(row.is_open for row in rows),
+        "plans": task.plans.order_by("-created_at")[:5],
         "evaluated": sum(row.evaluation is not None for row in rows),
-    }  # fmt: skip
+    }
     template = "planner/_task.html" if request.headers.get("HX-Request") else "planner/task_detail.html"
     return render(request, template, context)
 
@@ -165,14 +191,21 @@ def task_plan(request: HttpRequest, pk: UUID) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             plan = services.plan_create(
-                subject=task, requirements=form.requirements(), klass=form.cleaned_data["klass"], until=form.chosen_until(),
-                actor=principal_get(request).user, now=timezone.now(),
-            )  # fmt: skip
+                subject=task,
+                requirements=form.requirements(),
+                klass=form.cleaned_data["klass"],
+                until=form.chosen_until(),
+                actor=principal_get(request).user,
+                now=timezone.now(),
+            )
             return redirect("planner:plan_detail", pk=plan.pk)
         except Problem as problem:
             refusal = problem
     context = {
-        "task": task, "form": form, "refusal": refusal, "rows": candidates.rows_of(task),
+        "task": task,
+        "form": form,
+        "refusal": refusal,
+        "rows": candidates.rows_of(task),
         "measure": measure_of(candidates.metric_title(task)),
     }
     refused = refusal is not None or bool(form.is_bound and form.errors)

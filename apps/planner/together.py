@@ -17,7 +17,9 @@ def together_said(
     """A sentence for each part of a cascade but the last, with its threshold and the bound of what goes on; one for a vote; none
     for a single program."""
     if kind == ENSEMBLE:
-        return [f"All {len(names)} answer every item; the answer that two of them give counts, else that of {names[0]}."]
+        return [
+            f"All {len(names)} answer every item; the answer that two of them give counts, else that of {names[0]}."
+        ]
     if kind != CASCADE:
         return []
     sentences: list[str] = []

@@ -29,11 +29,19 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("places/measurements", place_views.measurement_import, name="measurement_import"),
     path("places/measurements/<uuid:pk>", place_views.measurement_detail, name="measurement_detail"),
     path(
-        "places/measurements/<uuid:pk>/remove", place_views.place_remove, {"kind": PlaceMeasurement}, name="measurement_remove"
+        "places/measurements/<uuid:pk>/remove",
+        place_views.place_remove,
+        {"kind": PlaceMeasurement},
+        name="measurement_remove",
     ),
     path("places/price-lists", place_views.pricelist_import, name="pricelist_import"),
     path("places/price-lists/<uuid:pk>", place_views.pricelist_detail, name="pricelist_detail"),
-    path("places/price-lists/<uuid:pk>/remove", place_views.place_remove, {"kind": PriceListFile}, name="pricelist_remove"),
+    path(
+        "places/price-lists/<uuid:pk>/remove",
+        place_views.place_remove,
+        {"kind": PriceListFile},
+        name="pricelist_remove",
+    ),
     path("places/machines", place_views.machine_add, name="machine_add"),
     path("places/machines/<uuid:pk>/remove", place_views.place_remove, {"kind": OwnMachine}, name="machine_remove"),
 ]

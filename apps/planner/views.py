@@ -119,7 +119,8 @@ def scatter(plan: Plan, rows: list[dict[str, Any]]) -> dict[str, Any]:
             "y": float(Fraction(row["price_per_thousand"])),
             "state": row["state"],
             "note": " ".join(row["reasons"]),
-            "labelled": row["state"] == "chosen" or (row["on_frontier"] and row["kind"] == "single"),  # long names hide points
+            "labelled": row["state"] == "chosen"
+            or (row["on_frontier"] and row["kind"] == "single"),  # long names hide points
             "row": row["anchor"],
         }
         for row in rows
@@ -133,9 +134,12 @@ def plan_json(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The whole plan as a download."""
     plan = org_object_get(request, Plan, pk=pk)
     document = {
-        "requirements": plan.requirements, "candidates": plan.candidates, "chosen": plan.chosen, "changes": plan.changes,
+        "requirements": plan.requirements,
+        "candidates": plan.candidates,
+        "chosen": plan.chosen,
+        "changes": plan.changes,
         "basis": plan.basis,
-    }  # fmt: skip
+    }
     response = HttpResponse(json.dumps(document, indent=1), content_type="application/json")
     response["Content-Disposition"] = f'attachment; filename="plan-{plan.pk}.json"'
     return response

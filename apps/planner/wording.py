@@ -71,8 +71,13 @@ def value_text(name: str, value: str, currency: str) -> str:
 def change_rows(plan: Plan, currency: str) -> list[dict[str, Any]]:
     """Each change as one sentence, the cheapest first."""
     measure = measure_of_plan(plan)
-    words = {"accuracy": f"{measure.named} of {measure.side}", "latency": "one item within", "duration": "all items within",
-             "completion": "until", "budget": "a budget of"}  # fmt: skip
+    words = {
+        "accuracy": f"{measure.named} of {measure.side}",
+        "latency": "one item within",
+        "duration": "all items within",
+        "completion": "until",
+        "budget": "a budget of",
+    }
     rows = []
     for change in plan.changes:
         values = {name: _changed(name, value, plan, currency) for name, value in change["values"].items()}
@@ -143,8 +148,10 @@ class Rows(NamedTuple):
     @property
     def drawn(self) -> list[dict[str, Any]]:
         """What the chart draws: everything feasible, and of the others as many as leave it readable."""
-        feasible, others = (_split([*self.shown, *(row for _, rows in self.folded for row in rows)], "feasible"))
-        known = [row for row in [*feasible[:DRAWN], *others[:DRAWN_INFEASIBLE]] if row["latency"] and row["per_thousand"]]
+        feasible, others = _split([*self.shown, *(row for _, rows in self.folded for row in rows)], "feasible")
+        known = [
+            row for row in [*feasible[:DRAWN], *others[:DRAWN_INFEASIBLE]] if row["latency"] and row["per_thousand"]
+        ]
         return sorted(known, key=lambda row: int(row["anchor"].rpartition("-")[2]))
 
 
@@ -186,7 +193,9 @@ def chosen_text(plan: Plan) -> list[str]:
     """Why the chosen candidate, and of how many."""
     basis, objective = plan.basis, plan.requirements.get("objective", COST)
     if "judged" not in basis:  # made when every combination of two programs was judged
-        return [f"{BEST[objective]} of {basis['examined']:,} candidates: every program on every pool, and every cascade of two."]
+        return [
+            f"{BEST[objective]} of {basis['examined']:,} candidates: every program on every pool, and every cascade of two."
+        ]
     judged = basis["judged"]
     several = [row for row in plan.candidates if row["kind"] != "single"]
     combined = basis["examined"] - (judged - len(several))

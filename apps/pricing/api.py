@@ -65,9 +65,12 @@ def price_book_get(request: HttpRequest, version: int) -> PriceBook:
 
 
 @router.post(
-    "/price-books", auth=requires(Scope.ADMIN), response={201: PriceBookOut}, operation_id="price_book_publish",
+    "/price-books",
+    auth=requires(Scope.ADMIN),
+    response={201: PriceBookOut},
+    operation_id="price_book_publish",
     summary="Publish the next price book",
-)  # fmt: skip
+)
 @idempotent
 def price_book_publish(request: HttpRequest, payload: PriceBookIn) -> tuple[int, PriceBook]:
     """For administrators. The book before it ends where this one begins, after the notice that it promised."""

@@ -163,12 +163,19 @@ def _class(name: str, targets: dict[str, Any]) -> ClassDerivation:
         Computed("Purchase, an hour", f"{shown(value['Purchase'])} / {shown(hours)} h", capital, "an hour"),
         Computed(
             "Energy, an hour",
-            f"{shown(value['Power'])} W / 1,000 x {shown(value['Cooling'])} x {shown(value['Energy'])}", energy, "an hour",
+            f"{shown(value['Power'])} W / 1,000 x {shown(value['Cooling'])} x {shown(value['Energy'])}",
+            energy,
+            "an hour",
         ),
-        Computed("Cost of a device-hour", f"{shown(capital)} + {shown(energy)} + {shown(value['Operation'])}", cost, "an hour"),
+        Computed(
+            "Cost of a device-hour",
+            f"{shown(capital)} + {shown(energy)} + {shown(value['Operation'])}",
+            cost,
+            "an hour",
+        ),
         Computed("Target of a device-hour", f"{shown(cost)} x (1 + {shown(value['Margin'])})", target, "an hour"),
         Computed("A used hour must fetch", f"{shown(target)} / {shown(value['Expected use'])}", used, "a used hour"),
-    )  # fmt: skip
+    )
     prices = tuple(_prices(row, used))
     return ClassDerivation(
         name, row["reference"], given, steps, target, value["Expected use"], row.get("clock_hz"), prices
@@ -177,11 +184,15 @@ def _class(name: str, targets: dict[str, Any]) -> ClassDerivation:
 
 def _given(row: dict[str, Any], targets: dict[str, Any]) -> Iterator[Given]:
     for title, place, unit in (
-        ("Purchase", row["purchase"], ""), ("Written off over", row["years"], "years"), ("Power", row["watts"], "W"),
-        ("Cooling", targets["cooling"], "x the power"), ("Energy", targets["energy_per_kwh"], "a kWh"),
-        ("Operation", row["operation"], "an hour"), ("Margin", row["margin"], "of the cost"),
+        ("Purchase", row["purchase"], ""),
+        ("Written off over", row["years"], "years"),
+        ("Power", row["watts"], "W"),
+        ("Cooling", targets["cooling"], "x the power"),
+        ("Energy", targets["energy_per_kwh"], "a kWh"),
+        ("Operation", row["operation"], "an hour"),
+        ("Margin", row["margin"], "of the cost"),
         ("Expected use", row["expected_use"], "of the hours"),
-    ):  # fmt: skip
+    ):
         yield Given(title, Fraction(place["value"]), unit, place["source"])
 
 
@@ -204,9 +215,11 @@ def _minimums(one: ClassDerivation) -> int | dict[str, int]:
 
 def _contract(row: dict[str, Any], exponent: int) -> tuple[tuple[tuple[Given, ...], tuple[Computed, ...]], Fraction]:
     titles = (
-        ("platform_seconds", "Handling", "s"), ("platform_per_hour", "Platform", "an hour"), ("records", "Records", "a contract"),
+        ("platform_seconds", "Handling", "s"),
+        ("platform_per_hour", "Platform", "an hour"),
+        ("records", "Records", "a contract"),
         ("margin", "Margin", "of the cost"),
-    )  # fmt: skip
+    )
     given = tuple(Given(title, Fraction(row[key]["value"]), unit, row[key]["source"]) for key, title, unit in titles)
     seconds, hour, records, margin = (one.value for one in given)
     cost = seconds * hour / HOUR + records

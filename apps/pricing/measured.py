@@ -44,10 +44,12 @@ def measured_price(found: Derivation, record: dict[str, Any]) -> Measured:
         Computed("Operations, a second", f"{shown(operations)} x 1,000,000 / {shown(micro)}", rate, "a second"),
         Computed("Tera-operations, a used hour", f"{shown(rate)} x 3,600 / 10^12", per_hour, "a used hour"),
         Computed(
-            "Price of a tera-operation", f"{shown(used)} / {shown(per_hour)}, rounded up to four significant digits",
-            price.price, "a tera-operation",
+            "Price of a tera-operation",
+            f"{shown(used)} / {shown(per_hour)}, rounded up to four significant digits",
+            price.price,
+            "a tera-operation",
         ),
-    )  # fmt: skip
+    )
     return Measured(one.name, record["reference"], _given(record), steps, price, stated, _said(price, stated, found))
 
 
@@ -60,11 +62,18 @@ def _given(record: dict[str, Any]) -> tuple[Given, ...]:
     return (
         Given("Operations of an image", Fraction(record["operations"]), "", "counted: the compiled program"),
         Given(
-            "An image", Fraction(record["processor_microseconds"]), "µs of a processor",
+            "An image",
+            Fraction(record["processor_microseconds"]),
+            "µs of a processor",
             f"{source}; the median of {record['images']}; {quiet}",
         ),
-        Given("An image by the clock", Fraction(record["clock_microseconds"]), "µs", "the same images, with waits for a turn"),
-    )  # fmt: skip
+        Given(
+            "An image by the clock",
+            Fraction(record["clock_microseconds"]),
+            "µs",
+            "the same images, with waits for a turn",
+        ),
+    )
 
 
 def _said(price: Price, stated: Price, found: Derivation) -> str:

@@ -30,17 +30,17 @@ class PriceBook(models.Model):
     class Meta:
         ordering = ["version"]
         constraints = [
-            ExclusionConstraint(
-                name="pricebook_one_in_force", expressions=[("effective", RangeOperators.OVERLAPS)]
-            ),
+            ExclusionConstraint(name="pricebook_one_in_force", expressions=[("effective", RangeOperators.OVERLAPS)]),
             models.CheckConstraint(
                 condition=models.Q(
-                    effective__isempty=False, effective__lower_inc=True, effective__upper_inc=False,
+                    effective__isempty=False,
+                    effective__lower_inc=True,
+                    effective__upper_inc=False,
                     effective__lower_inf=False,
                 ),
                 name="pricebook_half_open",
             ),
-        ]  # fmt: skip
+        ]
 
     def __str__(self) -> str:
         return f"price book {self.version}"

@@ -55,9 +55,12 @@ def document_of(book: PriceBook) -> PriceBookDocument:
     altered, parsed = _looked_into(book)
     if altered or parsed is None:
         raise Problem(
-            503, "A price book was altered", f"{altered[0].capitalize()}. Nothing is priced by it until the administrator "
-            "has put back the published one.", kind="price-book-altered",
-        )  # fmt: skip
+            503,
+            "A price book was altered",
+            f"{altered[0].capitalize()}. Nothing is priced by it until the administrator "
+            "has put back the published one.",
+            kind="price-book-altered",
+        )
     return parsed
 
 

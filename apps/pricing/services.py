@@ -37,9 +37,12 @@ def pricebook_publish(
     published.save(force_insert=True)
     if actor is not None:
         audit_record(
-            action="price-book.publish", subject=f"price book {book.version}", actor=actor, now=now,
+            action="price-book.publish",
+            subject=f"price book {book.version}",
+            actor=actor,
+            now=now,
             detail={"digest": book.digest, "effective_from": effective_from.isoformat()},
-        )  # fmt: skip
+        )
     task_send_on_commit("apps.sales.tasks.standing_sweep", queue="default")  # what waits for a price is tried
     return published
 

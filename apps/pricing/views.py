@@ -54,7 +54,9 @@ def derivation(request: HttpRequest) -> HttpResponse:
     """How the newest shipped book follows from what a device-hour must fetch: for everybody."""
     found = derived()
     document = book_from_json(found.document)
-    subtitle = f"Price book {document.version}: what a device-hour costs, what it must fetch, and the prices that follow."
+    subtitle = (
+        f"Price book {document.version}: what a device-hour costs, what it must fetch, and the prices that follow."
+    )
     context = {"derivation": found, "measured": host_measured(), "document": document, "subtitle": subtitle}
     return render(request, "pricing/derivation.html", context)
 

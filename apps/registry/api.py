@@ -299,7 +299,9 @@ class DataSetOut(Schema):
     digest: str
     items: int
     inputs: list[dict[str, Any]]
-    label_shape: list[int] | None = Field(description="[] for one class number an item; null where there are no labels.")
+    label_shape: list[int] | None = Field(
+        description="[] for one class number an item; null where there are no labels."
+    )
     classes: int
     seed: int
     choose: int = Field(description="How many items choose; the others promise.")
@@ -322,10 +324,15 @@ def data_set_add(
 ) -> tuple[int, DataSet]:
     """A .npz file: an array for each input of the model, items along the first axis, and `labels`. 200: it was here."""
     row, is_new = services.dataset_add(
-        organisation=organisation_get(request, roles=ENGINEERING), file=cast("BinaryIO", file.file), size=file.size or 0,
-        name=name or file.name or "", seed=seed, choose_percent=choose_percent, actor=principal_get(request).user,
+        organisation=organisation_get(request, roles=ENGINEERING),
+        file=cast("BinaryIO", file.file),
+        size=file.size or 0,
+        name=name or file.name or "",
+        seed=seed,
+        choose_percent=choose_percent,
+        actor=principal_get(request).user,
         now=timezone.now(),
-    )  # fmt: skip
+    )
     return (201 if is_new else 200), row
 
 

@@ -11,4 +11,3 @@ class UploadForm(forms.Form):
     file = forms.FileField(allow_empty_file=True, label="Model file (.onnx)")
     name = forms.CharField(max_length=120, required=False, label="Name", help_text="Left empty: the file's name.")
     project = forms.CharField(max_length=80, required=False, initial="Default", label="Project")
-

@@ -59,9 +59,14 @@ def labelled_check(arrays: Mapping[str, Array]) -> Labelled:
     """The arrays as a data set. Raises InputError with a sentence for each fault, which names array, item and remedy."""
     inputs = {name: array for name, array in sorted(arrays.items()) if name != LABELS}
     if not inputs:
-        raise InputError(["The file holds no inputs: add an array for each input of the model, under the input's name."])
-    scalars = [f"Array '{name}' is a single number; its first axis must count the items." for name in arrays
-               if not arrays[name].ndim]  # fmt: skip
+        raise InputError(
+            ["The file holds no inputs: add an array for each input of the model, under the input's name."]
+        )
+    scalars = [
+        f"Array '{name}' is a single number; its first axis must count the items."
+        for name in arrays
+        if not arrays[name].ndim
+    ]
     if scalars:
         raise InputError(scalars)
     problems = _count_problems(arrays)
@@ -128,7 +133,9 @@ def labels_read(file: BinaryIO, limits: Limits, *, items: int) -> Array:
     if labels is None:
         raise InputError(wrong)
     if len(labels) != items:
-        raise InputError([f"The file has {len(labels):,} labels, the job has {items:,} items; send one label for each item."])
+        raise InputError(
+            [f"The file has {len(labels):,} labels, the job has {items:,} items; send one label for each item."]
+        )
     return labels
 
 
@@ -157,7 +164,9 @@ def _labels_text(data: bytes) -> Array:
     for number, line in enumerate(lines):
         cells = [cell.strip() for cell in line.split(",")]
         if not all(cell.isascii() and cell.isdigit() and len(cell) < 12 for cell in cells):
-            raise InputError([f"Item {number} has the label {line[:40]!r}; a label is a class number, a whole number from 0."])
+            raise InputError(
+                [f"Item {number} has the label {line[:40]!r}; a label is a class number, a whole number from 0."]
+            )
         rows.append([int(cell) for cell in cells])
     if not rows or len({len(row) for row in rows}) > 1:
         raise InputError(["The file needs one line for each item, with equally many labels in each."])
@@ -178,13 +187,19 @@ def _labels(given: Array | None, *, is_one_class: bool = False) -> tuple[Array |
     off = (labels < 0) | (labels > LARGEST_LABEL) | (labels != np.floor(labels) if labels.dtype.kind == "f" else False)
     if off.any():
         item = int(np.argwhere(off)[0][0])
-        return None, [f"'{LABELS}' at item {item} is {labels[off][0]}; a label is a class number, a whole number from 0."]
+        return None, [
+            f"'{LABELS}' at item {item} is {labels[off][0]}; a label is a class number, a whole number from 0."
+        ]
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim > 2:
-        return None, [f"'{LABELS}' has shape {list(labels.shape)}; send one label for each item, or one for each position."]
+        return None, [
+            f"'{LABELS}' has shape {list(labels.shape)}; send one label for each item, or one for each position."
+        ]
     if not labels.size:
         return None, [f"'{LABELS}' has shape {list(labels.shape)} and so holds no label; send one label for each item."]
     if labels.min() == labels.max() and not is_one_class:
-        return None, [f"Every item has the label {int(labels.flat[0])}; data of one class prove nothing. Add the others."]
+        return None, [
+            f"Every item has the label {int(labels.flat[0])}; data of one class prove nothing. Add the others."
+        ]
     return np.ascontiguousarray(labels, dtype=np.int64), []

@@ -34,9 +34,10 @@ class BookForm(forms.Form):
         required=False, widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false"}), label="Or its text"
     )
     effective_from = forms.DateTimeField(
-        label="In force from (UTC)", input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
+        label="In force from (UTC)",
+        input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
-    )  # fmt: skip
+    )
 
     def clean(self) -> dict[str, Any]:
         """Exactly one document, and JSON; the fault names line and column."""
@@ -97,7 +98,10 @@ def _preview(draft: PriceBook, current: PriceBook, form: BookForm, user: User, n
     this_month, _ = month_of(now)
     days = [(this_month - timedelta(days=1)).date(), this_month.date()]
     return {
-        "draft": draft, "last": last, "differences": differences,
+        "draft": draft,
+        "last": last,
+        "differences": differences,
         "reratings": [rerating_begin(draft, day, user) for day in days],
-        "text": form.cleaned_data["text"], "effective_from": f"{form.cleaned_data['effective_from']:%Y-%m-%dT%H:%M}",
-    }  # fmt: skip
+        "text": form.cleaned_data["text"],
+        "effective_from": f"{form.cleaned_data['effective_from']:%Y-%m-%dT%H:%M}",
+    }

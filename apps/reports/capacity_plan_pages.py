@@ -52,9 +52,12 @@ class CapacityPlanOut(Schema):
 
 
 @router.post(
-    "/capacity/plans", auth=requires(Scope.ADMIN), response={202: CapacityPlanOut}, operation_id="capacity_plan_create",
+    "/capacity/plans",
+    auth=requires(Scope.ADMIN),
+    response={202: CapacityPlanOut},
+    operation_id="capacity_plan_create",
     summary="Plan how few devices would hold what is sold",
-)  # fmt: skip
+)
 @idempotent
 def capacity_plan_create(request: HttpRequest) -> tuple[int, CapacityPlan]:
     """Answers at once; a worker makes the plan. Devices run one program at a time today: the plan is arithmetic."""
@@ -62,26 +65,35 @@ def capacity_plan_create(request: HttpRequest) -> tuple[int, CapacityPlan]:
 
 
 @router.get(
-    "/capacity/plans", auth=requires(Scope.ADMIN), response=list[CapacityPlanOut], operation_id="capacity_plan_list",
+    "/capacity/plans",
+    auth=requires(Scope.ADMIN),
+    response=list[CapacityPlanOut],
+    operation_id="capacity_plan_list",
     summary="Capacity plans, newest first",
-)  # fmt: skip
+)
 @paginate(Cursor, ordering=ORDER)
 def capacity_plan_all(request: HttpRequest) -> QuerySet[CapacityPlan]:
     return CapacityPlan.objects.all()
 
 
 @router.get(
-    "/capacity/plans/{uuid:pk}", auth=requires(Scope.ADMIN), response=CapacityPlanOut, operation_id="capacity_plan_get",
+    "/capacity/plans/{uuid:pk}",
+    auth=requires(Scope.ADMIN),
+    response=CapacityPlanOut,
+    operation_id="capacity_plan_get",
     summary="One capacity plan",
-)  # fmt: skip
+)
 def capacity_plan_get(request: HttpRequest, pk: UUID) -> CapacityPlan:
     return get_object_or_404(CapacityPlan, pk=pk)
 
 
 @router.post(
-    "/capacity/plans/{uuid:pk}/cancel", auth=requires(Scope.ADMIN), response=CapacityPlanOut,
-    operation_id="capacity_plan_cancel", summary="End a plan that is being made",
-)  # fmt: skip
+    "/capacity/plans/{uuid:pk}/cancel",
+    auth=requires(Scope.ADMIN),
+    response=CapacityPlanOut,
+    operation_id="capacity_plan_cancel",
+    summary="End a plan that is being made",
+)
 @idempotent
 def capacity_plan_stop(request: HttpRequest, pk: UUID) -> CapacityPlan:
     get_object_or_404(CapacityPlan, pk=pk)
@@ -195,9 +207,18 @@ def watts(value: Fraction) -> str:
 
 
 EXACT = (
-    "share", "latency_factor", "watts", "static_watts", "peak_watts", "watts_saved", "saved_per_hour", "moved_seconds",
-    "moved_cost", "payback_seconds", "peak_watts_saved",
-)  # fmt: skip
+    "share",
+    "latency_factor",
+    "watts",
+    "static_watts",
+    "peak_watts",
+    "watts_saved",
+    "saved_per_hour",
+    "moved_seconds",
+    "moved_cost",
+    "payback_seconds",
+    "peak_watts_saved",
+)
 
 
 def _fractions(row: dict[str, Any]) -> dict[str, Any]:
@@ -213,7 +234,17 @@ def _csv(asked: CapacityPlan) -> HttpResponse:
     response = HttpResponse(content_type="text/csv")
     response["Content-Disposition"] = f'attachment; filename="capacity-plan-{asked.pk}.csv"'
     sheet = csv.writer(response)
-    columns = ("share", "needed", "bound", "first_fit_decreasing", "method", "fits", "latency_factor", "watts", "peak_watts")
+    columns = (
+        "share",
+        "needed",
+        "bound",
+        "first_fit_decreasing",
+        "method",
+        "fits",
+        "latency_factor",
+        "watts",
+        "peak_watts",
+    )
     sheet.writerow(["pool", "owned", *columns])
     for pool in (asked.result or {})["pools"]:
         for row in pool["power"]:

@@ -64,9 +64,12 @@ class ControllerProposalOut(Schema):
 
 
 @router.get(
-    "/capacity/controller/proposals", auth=requires(Scope.ADMIN), response=list[ControllerProposalOut],
-    operation_id="controller_proposal_list", summary="Proposals of the controller, newest first",
-)  # fmt: skip
+    "/capacity/controller/proposals",
+    auth=requires(Scope.ADMIN),
+    response=list[ControllerProposalOut],
+    operation_id="controller_proposal_list",
+    summary="Proposals of the controller, newest first",
+)
 @paginate(Cursor, ordering=ORDER)
 def proposal_all(request: HttpRequest) -> QuerySet[ControllerProposal]:
     """Open ones and what became of the others."""
@@ -93,9 +96,12 @@ def controller(request: HttpRequest) -> HttpResponse:
     opened = rows.filter(state=ProposalState.OPEN).order_by("pool__slug", "kind")
     page = page_of(request, rows.exclude(state=ProposalState.OPEN), ordering=ORDER, size=PER_PAGE)
     context = {
-        "rules": rules_now(), "opened": [_shown(one) for one in opened], "page": page, "past": [_shown(one) for one in page],
+        "rules": rules_now(),
+        "opened": [_shown(one) for one in opened],
+        "page": page,
+        "past": [_shown(one) for one in page],
         "api_path": "/api/v1/capacity/controller/proposals",
-    }  # fmt: skip
+    }
     return render(request, "reports/controller.html", context)
 
 
@@ -115,7 +121,9 @@ def controller_pool(request: HttpRequest, slug: str) -> HttpResponse:
         values = dict(form.cleaned_data)
         mode = values.pop("mode")
         try:
-            rule_set(pool=pool, mode=mode, limits=Limits(**values), actor=principal_get(request).user, now=timezone.now())
+            rule_set(
+                pool=pool, mode=mode, limits=Limits(**values), actor=principal_get(request).user, now=timezone.now()
+            )
         except Problem as refusal:
             form.add_error(None, refusal.detail)
         else:

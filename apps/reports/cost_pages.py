@@ -59,9 +59,12 @@ class CostRateOut(Schema):
 
 
 @router.get(
-    "/cost-rates", auth=requires(Scope.ADMIN), response=list[CostRateOut], operation_id="cost_rate_list",
+    "/cost-rates",
+    auth=requires(Scope.ADMIN),
+    response=list[CostRateOut],
+    operation_id="cost_rate_list",
     summary="Every cost rate, the last entered first",
-)  # fmt: skip
+)
 @paginate(Cursor, ordering=("-id",))
 def cost_rate_list(request: HttpRequest) -> QuerySet[CostRate]:
     """Rates are only ever added: of several that begin at one instant, the one entered last holds."""
@@ -69,9 +72,12 @@ def cost_rate_list(request: HttpRequest) -> QuerySet[CostRate]:
 
 
 @router.post(
-    "/cost-rates", auth=requires(Scope.ADMIN), response={201: CostRateOut}, operation_id="cost_rate_create",
+    "/cost-rates",
+    auth=requires(Scope.ADMIN),
+    response={201: CostRateOut},
+    operation_id="cost_rate_create",
     summary="State what a device-hour costs",
-)  # fmt: skip
+)
 @idempotent
 def cost_rate_create(request: HttpRequest, payload: CostRateIn) -> tuple[int, CostRate]:
     """From `effective_from` on, in the past too, until the next rate of the class begins."""
@@ -81,10 +87,14 @@ def cost_rate_create(request: HttpRequest, payload: CostRateIn) -> tuple[int, Co
         raise Problem(422, "Impossible cost", f"{error}.", kind="cost-invalid") from error
     now = timezone.now()
     return 201, costrate_set(
-        processor_class=payload.processor_class, per_hour=per_hour, currency=book_in_force(at=now).currency,
-        effective_from=payload.effective_from, note=payload.note,
-        actor=principal_get(request).user, now=now,
-    )  # fmt: skip
+        processor_class=payload.processor_class,
+        per_hour=per_hour,
+        currency=book_in_force(at=now).currency,
+        effective_from=payload.effective_from,
+        note=payload.note,
+        actor=principal_get(request).user,
+        now=now,
+    )
 
 
 class CostForm(forms.Form):
@@ -93,9 +103,10 @@ class CostForm(forms.Form):
     processor_class = forms.ChoiceField(label="Processor class", widget=forms.Select(attrs={"class": "form-select"}))
     per_hour = PriceField(label="A device-hour costs")
     effective_from = forms.DateTimeField(
-        label="From (UTC)", input_formats=AT,
+        label="From (UTC)",
+        input_formats=AT,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local", "class": "form-control"}, format="%Y-%m-%dT%H:%M"),
-    )  # fmt: skip
+    )
     note = forms.CharField(max_length=200, required=False, widget=forms.TextInput(attrs={"class": "form-control"}))
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -119,12 +130,14 @@ def cost_list(request: HttpRequest) -> HttpResponse:
             refusal = problem
     parts = segments(start=now, end=datetime.max.replace(tzinfo=UTC), currency=currency)
     context = {
-        "form": form, "refusal": refusal, "currency": currency,
+        "form": form,
+        "refusal": refusal,
+        "currency": currency,
         "present": [(name, parts[0].per_hour.get(name)) for name in processor_classes()],
         "pools": [
             (pool, rounded(parts[0].rate(pool.processor_class, pool.pk)), pool.processor_class in parts[0].per_hour)
             for pool in Pool.objects.filter(is_active=True)
         ],
         "page": page_of(request, CostRate.objects.select_related("set_by"), ordering=("-id",), size=PER_PAGE),
-    }  # fmt: skip
+    }
     return render(request, "reports/cost_list.html", context, status=422 if form.errors or refusal else 200)

@@ -35,9 +35,15 @@ def processor_classes() -> list[str]:
 
 
 def costrate_set(
-    *, processor_class: str, per_hour: Decimal, currency: str, effective_from: datetime, note: str, actor: User,
+    *,
+    processor_class: str,
+    per_hour: Decimal,
+    currency: str,
+    effective_from: datetime,
+    note: str,
+    actor: User,
     now: datetime,
-) -> CostRate:  # fmt: skip
+) -> CostRate:
     """Add what a device-hour of a class costs from an instant on, in the past too. Raises Problem for nonsense."""
     known = processor_classes()
     if processor_class not in known:
@@ -61,9 +67,14 @@ def costrate_set(
     if "\x00" in note or len(note) > 200:
         raise Problem(422, "Impossible note", "A note has at most 200 characters of text.", kind="note-invalid")
     rate = CostRate.objects.create(
-        processor_class=processor_class, currency=currency, per_hour=per_hour, effective_from=effective_from, note=note,
-        set_by=actor, set_at=now,
-    )  # fmt: skip
+        processor_class=processor_class,
+        currency=currency,
+        per_hour=per_hour,
+        effective_from=effective_from,
+        note=note,
+        set_by=actor,
+        set_at=now,
+    )
     detail = {"per_hour": decimal_text(per_hour), "currency": currency, "effective_from": effective_from.isoformat()}
     audit_record(action="cost-rate.set", subject=f"class {processor_class}", actor=actor, now=now, detail=detail)
     return rate

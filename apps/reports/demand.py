@@ -55,11 +55,14 @@ def demands(*, until: datetime) -> list[Demand]:
         devices = len(pool.devices.all())
         used = {DEVICE_TIME: times[pool.pk], OPERATIONS: operations[pool.pk]}
         for dimension, capacity in (
-            (DEVICE_TIME, float(devices * SECONDS)), (OPERATIONS, operations_in_hour(pool) * devices)
-        ):  # fmt: skip
+            (DEVICE_TIME, float(devices * SECONDS)),
+            (OPERATIONS, operations_in_hour(pool) * devices),
+        ):
             if not capacity and dimension == OPERATIONS:
                 continue  # a computer's rate is measured by program, none is stated
-            series = series_of_hours(used[dimension], start=start, end=until) if start and start + HOUR <= until else None
+            series = (
+                series_of_hours(used[dimension], start=start, end=until) if start and start + HOUR <= until else None
+            )
             found.append(Demand(pool, dimension, series, capacity, leases[pool.pk]))
     return found
 

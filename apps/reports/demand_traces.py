@@ -36,12 +36,17 @@ def trace_upload(*, name: str, size: int, lines: Iterable[bytes], actor: User | 
     by_second = np.bincount(seconds[mine] - (last - DAY_SECONDS + 1), weights=trace.counts[mine], minlength=DAY_SECONDS)
     with transaction.atomic():
         kept = DemandTrace.objects.create(
-            name="".join(letter for letter in name if letter.isprintable())[:120] or "trace", format=trace.format,
-            requests=trace.total, first_at=_instant(int(trace.micros[0])), last_at=_instant(int(trace.micros[-1])),
+            name="".join(letter for letter in name if letter.isprintable())[:120] or "trace",
+            format=trace.format,
+            requests=trace.total,
+            first_at=_instant(int(trace.micros[0])),
+            last_at=_instant(int(trace.micros[-1])),
             hours={"start": hours.start.isoformat(), "values": hours.values.tolist()},
-            seconds=zlib.compress(by_second.astype("<f8").tobytes()), ignored=list(trace.ignored)[:20],
-            uploaded_by=actor, uploaded_at=now,
-        )  # fmt: skip
+            seconds=zlib.compress(by_second.astype("<f8").tobytes()),
+            ignored=list(trace.ignored)[:20],
+            uploaded_by=actor,
+            uploaded_at=now,
+        )
         audit_record(action="trace.upload", subject=f"trace {kept.pk}", actor=actor, now=now)
     return kept
 

@@ -34,9 +34,12 @@ class FailureIn(RequestBody):
 
 
 @router.post(
-    "/fleet/devices/{uuid:pk}/failure", auth=requires(Scope.ADMIN), response=FleetEditOut, operation_id="fleet_failure_record",
+    "/fleet/devices/{uuid:pk}/failure",
+    auth=requires(Scope.ADMIN),
+    response=FleetEditOut,
+    operation_id="fleet_failure_record",
     summary="Record that a device failed, though sold time is lost",
-)  # fmt: skip
+)
 @idempotent
 def failure_create(request: HttpRequest, pk: UUID, payload: FailureIn) -> dict[str, Any]:
     """Windows move where they can; the rest is lost and credited to its owners, in one transaction. It cannot be undone."""

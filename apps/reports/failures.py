@@ -59,7 +59,11 @@ _Line = tuple[dict[str, Any], int, int]  # the frozen line, what is bought of it
 
 
 def _contracts(free: dict[UUID, Fraction]) -> dict[UUID, Contract]:
-    rows = Contract.objects.filter(pk__in=list(free)).select_related("organisation", "pool").order_by("organisation_id", "id")
+    rows = (
+        Contract.objects.filter(pk__in=list(free))
+        .select_related("organisation", "pool")
+        .order_by("organisation_id", "id")
+    )
     return {contract.pk: contract for contract in rows}
 
 
@@ -82,11 +86,19 @@ def _left(contract: Contract) -> tuple[Contract, list[_Line]]:
 
 
 def _time_credit(
-    contract: Contract, lines: list[_Line], seconds: Fraction, *, change: FleetChange, device: str, actor: User | None,
+    contract: Contract,
+    lines: list[_Line],
+    seconds: Fraction,
+    *,
+    change: FleetChange,
+    device: str,
+    actor: User | None,
     now: datetime,
-) -> None:  # fmt: skip
+) -> None:
     """What the executions without a job would have cost that the lost time stands for, times the book's share."""
-    weights = [Fraction(1) if contract.pool.is_host else facts_of_line(line).seconds or Fraction(1) for line, _, _ in lines]
+    weights = [
+        Fraction(1) if contract.pool.is_host else facts_of_line(line).seconds or Fraction(1) for line, _, _ in lines
+    ]
     bought = sum((weight * count for weight, (_, count, _) in zip(weights, lines, strict=True)), Fraction(0))
     waiting = sum((weight * left for weight, (_, _, left) in zip(weights, lines, strict=True)), Fraction(0))
     if not waiting:
@@ -99,21 +111,37 @@ def _time_credit(
 
 
 def _grant(
-    contract: Contract, line: dict[str, Any], number: int, count: int, *, change: FleetChange, device: str,
-    actor: User | None, now: datetime,
-) -> CreditGrant | None:  # fmt: skip
+    contract: Contract,
+    line: dict[str, Any],
+    number: int,
+    count: int,
+    *,
+    change: FleetChange,
+    device: str,
+    actor: User | None,
+    now: datetime,
+) -> CreditGrant | None:
     facts, stated = facts_of_line(line), line["rating"]
     is_quota = contract.form == FormName.QUOTA
     rating = rate(
-        book=book_of_digest(stated["book_digest"]), counts=Counts(count, 0) if is_quota else facts.counts,
-        executions=1 if is_quota else count, terms=Terms.from_json(stated["terms"]), missed=True,
-    )  # fmt: skip
+        book=book_of_digest(stated["book_digest"]),
+        counts=Counts(count, 0) if is_quota else facts.counts,
+        executions=1 if is_quota else count,
+        terms=Terms.from_json(stated["terms"]),
+        missed=True,
+    )
     if not rating.amount:
         return None
     what = f"{count:,} operations of a quota" if is_quota else f"{count:,} executions of {facts.model}"
     return grant_create(
-        organisation=contract.organisation, amount=rating.amount, currency=rating.currency, kind=GrantKind.GUARANTEE,
+        organisation=contract.organisation,
+        amount=rating.amount,
+        currency=rating.currency,
+        kind=GrantKind.GUARANTEE,
         reason=f"{what} lost their reserved time when device {device} failed.",
-        basis={"change": change.pk, "contract": str(contract.pk), "rating": rating.to_json()}, expires_at=None,
-        idempotency_key=f"lost:{change.pk}:{contract.pk}:{number}", actor=actor, now=now,
-    )  # fmt: skip
+        basis={"change": change.pk, "contract": str(contract.pk), "rating": rating.to_json()},
+        expires_at=None,
+        idempotency_key=f"lost:{change.pk}:{contract.pk}:{number}",
+        actor=actor,
+        now=now,
+    )

@@ -93,9 +93,12 @@ class ForecastOut(Schema):
 
 
 @router.get(
-    "/capacity/forecast", auth=requires(Scope.ADMIN), response=ForecastOut, operation_id="forecast_get",
+    "/capacity/forecast",
+    auth=requires(Scope.ADMIN),
+    response=ForecastOut,
+    operation_id="forecast_get",
     summary="The newest forecast of every pool",
-)  # fmt: skip
+)
 def forecast_get(request: HttpRequest) -> ForecastRun:
     """The newest that is finished, else the one that is under way."""
     found = forecast_latest() or forecast_waiting(now=timezone.now())
@@ -105,9 +108,12 @@ def forecast_get(request: HttpRequest) -> ForecastRun:
 
 
 @router.post(
-    "/capacity/forecast", auth=requires(Scope.ADMIN), response={202: ForecastOut}, operation_id="forecast_create",
+    "/capacity/forecast",
+    auth=requires(Scope.ADMIN),
+    response={202: ForecastOut},
+    operation_id="forecast_create",
     summary="Forecast every pool from the last whole hour on",
-)  # fmt: skip
+)
 @idempotent
 def forecast_create(request: HttpRequest) -> tuple[int, ForecastRun]:
     """Answers at once; a worker fits. While one is under way, that one is answered."""
@@ -128,11 +134,15 @@ def forecast_page(request: HttpRequest) -> HttpResponse:
         request,
         "reports/forecast.html",
         {
-            "run": run, "waiting": forecast_waiting(now=now), "entries": [_row(one) for one in entries], "entry": entry,
-            "days": _days(entry) if entry and "low" in entry else [], "horizon": HORIZON_DAYS,
+            "run": run,
+            "waiting": forecast_waiting(now=now),
+            "entries": [_row(one) for one in entries],
+            "entry": entry,
+            "days": _days(entry) if entry and "low" in entry else [],
+            "horizon": HORIZON_DAYS,
             "chart": _chart(entry) if entry and "low" in entry else None,
         },
-    )  # fmt: skip
+    )
 
 
 @require_GET

@@ -78,9 +78,12 @@ def entry_of(demand: Demand) -> dict[str, Any]:
     """What the page shows of one pool and dimension. Where there is too little history, `needed` and `known` hours alone."""
     known = 0 if demand.used is None or not demand.used.values.any() else len(demand.used.values)
     found: dict[str, Any] = {
-        "pool": demand.pool.slug, "dimension": demand.dimension, "unit": UNITS[demand.dimension],
-        "capacity": rounded(demand.capacity), "known": known,
-    }  # fmt: skip
+        "pool": demand.pool.slug,
+        "dimension": demand.dimension,
+        "unit": UNITS[demand.dimension],
+        "capacity": rounded(demand.capacity),
+        "known": known,
+    }
     series = demand.used
     try:
         if series is None or not series.values.any():
@@ -110,11 +113,15 @@ def told(made: Forecast, capacity: float) -> dict[str, Any]:
         "high": [rounded(value) for value in made.high],
         "method": made.method,
         "backtest": {
-            "origins": len(made.plan.origins), "leads": made.plan.leads,
+            "origins": len(made.plan.origins),
+            "leads": made.plan.leads,
             "scores": [
                 {
-                    "method": score.method, "wape": rounded(score.wape), "mase": rounded(score.mase),
-                    "coverage": None if score.coverage is None else rounded(score.coverage), "steps": score.steps,
+                    "method": score.method,
+                    "wape": rounded(score.wape),
+                    "mase": rounded(score.mase),
+                    "coverage": None if score.coverage is None else rounded(score.coverage),
+                    "steps": score.steps,
                 }
                 for score in made.scores
             ],
@@ -122,7 +129,7 @@ def told(made: Forecast, capacity: float) -> dict[str, Any]:
         "headroom": {
             name: None if end is None else end.isoformat() for name, end in zip(ends._fields, ends, strict=True)
         },
-    }  # fmt: skip
+    }
 
 
 def rounded(value: float | np.floating[Any]) -> float:

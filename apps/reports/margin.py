@@ -161,8 +161,10 @@ def ran_within(parts: Sequence[Segment]) -> list[list[Ran]]:
     if not parts:
         return found
     told: dict[str, Any] = {
-        "starts": [part.start for part in parts], "ends": [part.end for part in parts], "host": PoolKind.HOST,
-    }  # fmt: skip
+        "starts": [part.start for part in parts],
+        "ends": [part.end for part in parts],
+        "host": PoolKind.HOST,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_HOURS, told)
         for place, pool_id, klass, organisation_id, clock, cycles in cursor.fetchall():

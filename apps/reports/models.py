@@ -161,7 +161,8 @@ class ControllerRule(models.Model):
                 name="controllerrule_power",
             ),
             models.CheckConstraint(
-                condition=models.Q(from_hour__lte=23, until_hour__range=(1, 24)) & ~models.Q(from_hour=models.F("until_hour")),
+                condition=models.Q(from_hour__lte=23, until_hour__range=(1, 24))
+                & ~models.Q(from_hour=models.F("until_hour")),
                 name="controllerrule_hours",
             ),
         ]
@@ -204,7 +205,9 @@ class ControllerProposal(models.Model):
         ordering = ["-made_at", "-id"]
         constraints = [
             models.UniqueConstraint(
-                fields=["pool", "kind"], condition=models.Q(state=ProposalState.OPEN), name="controllerproposal_one_open"
+                fields=["pool", "kind"],
+                condition=models.Q(state=ProposalState.OPEN),
+                name="controllerproposal_one_open",
             ),
             models.CheckConstraint(
                 condition=models.Q(state=ProposalState.APPLIED, change__isnull=False)

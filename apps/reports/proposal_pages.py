@@ -32,18 +32,24 @@ class ProposedOut(Schema):
 
 
 @router.get(
-    "/capacity/what-if/{uuid:pk}/fleet", auth=requires(Scope.ADMIN), response=ProposedOut,
-    operation_id="what_if_fleet", summary="The fleet file that a what-if stands for",
-)  # fmt: skip
+    "/capacity/what-if/{uuid:pk}/fleet",
+    auth=requires(Scope.ADMIN),
+    response=ProposedOut,
+    operation_id="what_if_fleet",
+    summary="The fleet file that a what-if stands for",
+)
 def what_if_fleet_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     """Changes nothing. Demand and prices have no place in it."""
     return _proposed(document_of_what_if(get_object_or_404(WhatIf, pk=pk), now=timezone.now()))
 
 
 @router.get(
-    "/capacity/plans/{uuid:pk}/fleet/{pool}/{kind}", auth=requires(Scope.ADMIN), response=ProposedOut,
-    operation_id="capacity_plan_fleet", summary="The fleet file that a plan's proposal stands for",
-)  # fmt: skip
+    "/capacity/plans/{uuid:pk}/fleet/{pool}/{kind}",
+    auth=requires(Scope.ADMIN),
+    response=ProposedOut,
+    operation_id="capacity_plan_fleet",
+    summary="The fleet file that a plan's proposal stands for",
+)
 def plan_fleet_get(request: HttpRequest, pk: UUID, pool: str, kind: str) -> dict[str, Any]:
     """Changes nothing; `kind` is spare, power or short."""
     return _proposed(document_of_plan(get_object_or_404(CapacityPlan, pk=pk), pool=pool, kind=kind, now=timezone.now()))
@@ -67,5 +73,7 @@ def what_if_fleet(request: HttpRequest, pk: UUID) -> HttpResponse:
 def plan_fleet(request: HttpRequest, pk: UUID, pool: str, kind: str) -> HttpResponse:
     """The same for one proposal of a capacity plan."""
     asked = get_object_or_404(CapacityPlan, pk=pk)
-    shown = Shown("Apply this proposal", reverse("reports:capacity_plan", args=[pk]), "Capacity plan", f"capacity plan {pk}")
+    shown = Shown(
+        "Apply this proposal", reverse("reports:capacity_plan", args=[pk]), "Capacity plan", f"capacity plan {pk}"
+    )
     return difference_page(request, lambda: document_of_plan(asked, pool=pool, kind=kind, now=timezone.now()), shown)

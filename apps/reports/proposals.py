@@ -65,7 +65,9 @@ def document_of_plan(asked: CapacityPlan, *, pool: str, kind: str, now: datetime
     pools = {one["pool"]: one for one in (asked.result or {}).get("pools", [])}
     found = next((one for one in pools.get(pool, {}).get("proposals", []) if one["kind"] == kind), None)
     if found is None:
-        raise Problem(404, "No such proposal", f"This plan proposes nothing of that kind for {pool}.", kind="proposal-unknown")
+        raise Problem(
+            404, "No such proposal", f"This plan proposes nothing of that kind for {pool}.", kind="proposal-unknown"
+        )
     held = windows_held(now=now)
 
     def edit(raw: Raw) -> None:
@@ -102,7 +104,9 @@ def _count(raw: Raw, slug: str, count: int, held: Held) -> None:
 
 def _serve(raw: Raw, slug: str, count: int) -> None:
     """Spare devices come into service, the first by name first; what they do not make up for is added."""
-    spares = sorted((one["name"] for one in raw["pools"][slug]["devices"] if one["state"] == DeviceState.SPARE), key=natural)
+    spares = sorted(
+        (one["name"] for one in raw["pools"][slug]["devices"] if one["state"] == DeviceState.SPARE), key=natural
+    )
     for name in spares[:count]:
         edits.device_set(slug, name, DeviceState.ACTIVE)(raw)
     if count > len(spares):
@@ -145,7 +149,9 @@ def _unchanged_check(raw: Raw, slug: str, since: datetime) -> None:
     if then is not None and slug in raw["pools"] and _served(then) != _served(raw["pools"][slug]):
         count, power = _served(raw["pools"][slug])
         devices = "1 active device" if count == 1 else f"{count:,} active devices"
-        detail = f"Pool {slug} was changed since this was worked out: it has {devices} at {power} % power now. Ask again."
+        detail = (
+            f"Pool {slug} was changed since this was worked out: it has {devices} at {power} % power now. Ask again."
+        )
         raise Problem(422, "The pool has changed", detail, kind="proposal-outdated")
 
 

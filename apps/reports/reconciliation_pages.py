@@ -56,9 +56,12 @@ class RowOut(Schema):
 
 
 @router.get(
-    "/reconciliations", auth=requires(Scope.ADMIN), response=list[RunOut], operation_id="reconciliation_list",
+    "/reconciliations",
+    auth=requires(Scope.ADMIN),
+    response=list[RunOut],
+    operation_id="reconciliation_list",
     summary="Every reconciliation, newest first",
-)  # fmt: skip
+)
 @paginate(Cursor, ordering=("-started_at", "id"))
 def reconciliation_list(request: HttpRequest) -> QuerySet[ReconciliationRun]:
     """Once a day by the clock, and whenever somebody asks."""
@@ -66,9 +69,12 @@ def reconciliation_list(request: HttpRequest) -> QuerySet[ReconciliationRun]:
 
 
 @router.post(
-    "/reconciliations", auth=requires(Scope.ADMIN), response={202: RunOut}, operation_id="reconciliation_create",
+    "/reconciliations",
+    auth=requires(Scope.ADMIN),
+    response={202: RunOut},
+    operation_id="reconciliation_create",
     summary="Compare everything now",
-)  # fmt: skip
+)
 @idempotent
 def reconciliation_create(request: HttpRequest) -> tuple[int, ReconciliationRun]:
     """Answers at once; the run is finished when its `finished_at` is set."""
@@ -76,18 +82,24 @@ def reconciliation_create(request: HttpRequest) -> tuple[int, ReconciliationRun]
 
 
 @router.get(
-    "/reconciliations/{uuid:pk}", auth=requires(Scope.ADMIN), response=RunOut, operation_id="reconciliation_get",
+    "/reconciliations/{uuid:pk}",
+    auth=requires(Scope.ADMIN),
+    response=RunOut,
+    operation_id="reconciliation_get",
     summary="One reconciliation",
-)  # fmt: skip
+)
 def reconciliation_get(request: HttpRequest, pk: UUID) -> ReconciliationRun:
     """Its state and the number of differences."""
     return get_object_or_404(ReconciliationRun, pk=pk)
 
 
 @router.get(
-    "/reconciliations/{uuid:pk}/organisations", auth=requires(Scope.ADMIN), response=list[RowOut],
-    operation_id="reconciliation_rows", summary="What a reconciliation found in each organisation",
-)  # fmt: skip
+    "/reconciliations/{uuid:pk}/organisations",
+    auth=requires(Scope.ADMIN),
+    response=list[RowOut],
+    operation_id="reconciliation_rows",
+    summary="What a reconciliation found in each organisation",
+)
 @paginate(Cursor, ordering=("id",))
 def reconciliation_rows(request: HttpRequest, pk: UUID) -> QuerySet[ReconciliationRow]:
     """Executed, metered, rated, posted, invoiced: rows, executions and amounts; every difference in a sentence."""

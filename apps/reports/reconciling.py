@@ -162,18 +162,24 @@ def _row_store(
     run: ReconciliationRun, organisation: Organisation, found: Compared, now: datetime, until: datetime
 ) -> None:
     row = ReconciliationRow(
-        run=run, organisation=organisation, stages=[stage.to_json() for stage in found.stages],
-        differences=found.differences, compared_at=now,
-    )  # fmt: skip
+        run=run,
+        organisation=organisation,
+        stages=[stage.to_json() for stage in found.stages],
+        differences=found.differences,
+        compared_at=now,
+    )
     if ReconciliationRow.objects.filter(run=run, organisation=organisation).exists():
         return  # another delivery of the same task was here
     row.save(force_insert=True)
     ledger_check_keep(organisation=organisation, found=found.found, read_at=now, now=until)
     if found.differences:
         log.error(
-            TOPIC, run=str(run.id), organisation=organisation.slug, differences=len(found.differences),
+            TOPIC,
+            run=str(run.id),
+            organisation=organisation.slug,
+            differences=len(found.differences),
             first=found.differences[0],
-        )  # fmt: skip
+        )
         payload = {"run": str(run.id), "differences": len(found.differences), "first": found.differences[0]}
         outbox_write(organisation_id=organisation.id, topic=TOPIC, payload=payload, now=now)
 

@@ -77,9 +77,15 @@ def rerating_ask(*, book: PriceBook, month: datetime, asked_by: User | None, now
     """
     start, end = month_of(month)
     asked = Rerating(
-        asked_by=asked_by, version=book.version, document=book.document, currency=book.currency, start=start,
-        until=max(start, min(end, now)), rows_total=0, asked_at=now,
-    )  # fmt: skip
+        asked_by=asked_by,
+        version=book.version,
+        document=book.document,
+        currency=book.currency,
+        start=start,
+        until=max(start, min(end, now)),
+        rows_total=0,
+        asked_at=now,
+    )
     asked.rows_total = usage_of(asked).count()
     asked.save(force_insert=True)
     return asked
@@ -161,8 +167,15 @@ def rated_again(document: PriceBookDocument, row: UsageRow) -> Decimal | None:
         if rating.late and document.price_class(rating.terms.klass).late is None:
             return Decimal(0)
         return rate(
-            book=document, counts=rating.counts, executions=rating.executions, terms=rating.terms, unused=rating.unused,
-            missed=rating.missed, late=rating.late, measured=rating.measured, periods=rating.periods,
-        ).amount  # fmt: skip
+            book=document,
+            counts=rating.counts,
+            executions=rating.executions,
+            terms=rating.terms,
+            unused=rating.unused,
+            missed=rating.missed,
+            late=rating.late,
+            measured=rating.measured,
+            periods=rating.periods,
+        ).amount
     except (NotPriced, RatingError):
         return None

@@ -85,9 +85,12 @@ class RatingIn(RequestBody):
 
 
 @router.post(
-    "/revenue/ratings", auth=requires(Scope.ADMIN), response={202: ReratingOut}, operation_id="rerating_create",
+    "/revenue/ratings",
+    auth=requires(Scope.ADMIN),
+    response={202: ReratingOut},
+    operation_id="rerating_create",
     summary="Rate a month by another price book",
-)  # fmt: skip
+)
 @idempotent
 def rerating_create(request: HttpRequest, payload: RatingIn) -> tuple[int, Rerating]:
     """Answers at once; a worker rates every usage row of the month again."""
@@ -95,9 +98,12 @@ def rerating_create(request: HttpRequest, payload: RatingIn) -> tuple[int, Rerat
 
 
 @router.get(
-    "/revenue/ratings/{uuid:pk}", auth=requires(Scope.ADMIN), response=ReratingOut, operation_id="rerating_get",
+    "/revenue/ratings/{uuid:pk}",
+    auth=requires(Scope.ADMIN),
+    response=ReratingOut,
+    operation_id="rerating_get",
     summary="A month by another price book",
-)  # fmt: skip
+)
 def rerating_get(request: HttpRequest, pk: UUID) -> Rerating:
     """How far it is, and the result once it is finished."""
     return get_object_or_404(Rerating, pk=pk)

@@ -142,14 +142,16 @@ def credited(start: datetime, end: datetime, currency: str) -> dict[str, dict[st
     earlier ones is of no one pool and class. An invoice that is void took nothing back: its usage is invoiced again."""
     rows = (
         CreditNoteLine.objects.filter(
-            Q(line__isnull=False) | Q(number=CARRIED), credit_note__issued_at__gte=start, credit_note__issued_at__lt=end,
+            Q(line__isnull=False) | Q(number=CARRIED),
+            credit_note__issued_at__gte=start,
+            credit_note__issued_at__lt=end,
             credit_note__currency=currency,
         )
         .exclude(credit_note__invoice__state=InvoiceState.VOID)
         .annotate(klass=Min("line__usages__usage__klass"))
         .order_by()
         .values_list("line__contract__pool__slug", "klass", "credit_note__organisation_id", "amount")
-    )  # fmt: skip
+    )
     sums: dict[str, dict[str, Decimal]] = {group: {} for group in GROUPS}
     for *names, amount in rows:
         for group, name in zip(GROUPS, names, strict=True):

@@ -69,9 +69,12 @@ class RevenueOut(Schema):
 
 
 @router.get(
-    "/revenue", auth=requires(Scope.ADMIN), response=RevenueOut, operation_id="revenue",
+    "/revenue",
+    auth=requires(Scope.ADMIN),
+    response=RevenueOut,
+    operation_id="revenue",
     summary="Revenue and margin of a month",
-)  # fmt: skip
+)
 def revenue_get(request: HttpRequest, month: Day | None = None, currency: Code | None = None) -> dict[str, Any]:
     """Any day of the month (UTC), this month unless stated; the currency of the price book in force unless stated. Device
     time counts up to `until`: the month's end, or now."""

@@ -202,7 +202,9 @@ class _Known(NamedTuple):
         start, end = hours[0], hours[-1] + HOUR
         free = slots_free([device for device in devices if device.is_active], now, now + FREE_AHEAD, now=now)
         ids = [device.pk for device in devices]
-        return cls(_sold(ids, start, end), _executed(ids, start, end), free, queue_depths(), waits(since=now - FREE_AHEAD))
+        return cls(
+            _sold(ids, start, end), _executed(ids, start, end), free, queue_depths(), waits(since=now - FREE_AHEAD)
+        )
 
 
 def _pool_load(row: PoolInFull, hours: Sequence[datetime], known: _Known) -> PoolLoad:
@@ -212,7 +214,8 @@ def _pool_load(row: PoolInFull, hours: Sequence[datetime], known: _Known) -> Poo
     )
     devices = sum(device.is_active for device in row.devices)
     cells = [
-        Cell(hour, devices * HOUR_MICROS, in_sale, run) for hour, in_sale, run in zip(hours, sold, executed, strict=True)
+        Cell(hour, devices * HOUR_MICROS, in_sale, run)
+        for hour, in_sale, run in zip(hours, sold, executed, strict=True)
     ]
     free = [_slot_row(slot) for slot in known.free if slot.device.pk in ids]
     longest = sorted(free, key=lambda slot: (-slot.length, slot.start))[:FREE_SHOWN]

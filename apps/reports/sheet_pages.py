@@ -55,18 +55,24 @@ class ReportOut(Schema):
 
 
 @router.get(
-    "/reports", auth=requires(Scope.ADMIN), response=list[ReportLineOut], operation_id="report_list",
+    "/reports",
+    auth=requires(Scope.ADMIN),
+    response=list[ReportLineOut],
+    operation_id="report_list",
     summary="The administrator's reports",
-)  # fmt: skip
+)
 def report_all(request: HttpRequest) -> list[dict[str, Any]]:
     """Each has an address of its own."""
     return [{"report": one.slug, "title": one.title, "line": one.line} for one in REPORTS.values()]
 
 
 @router.get(
-    "/reports/{slug}", auth=requires(Scope.ADMIN), response=ReportOut, operation_id="report_get",
+    "/reports/{slug}",
+    auth=requires(Scope.ADMIN),
+    response=ReportOut,
+    operation_id="report_get",
     summary="One report over a period",
-)  # fmt: skip
+)
 def report_get(request: HttpRequest, slug: str, first: Day | None = None, last: Day | None = None) -> dict[str, Any]:
     """The last 28 days unless stated, at most 366; the calendar of gaps reaches from today on, at most 62 days. Raises
     Problem(422) for days that cannot be reported on."""
@@ -106,12 +112,17 @@ def report_page(request: HttpRequest, slug: str) -> HttpResponse:
         return response
     period = urlencode({"from": asked.period.first, "to": asked.period.last})
     context = {
-        "report": report, "asked": asked, "sheet": sheet, "period": period,
+        "report": report,
+        "asked": asked,
+        "sheet": sheet,
+        "period": period,
         "rows": [list(zip(sheet.columns, row, strict=True)) for row in sheet.rows[:SHOWN]],
-        "more": len(sheet.rows) - SHOWN, "tabs": _tabs(sheet, period),
-        "current": dict(sheet.views).get(sheet.view, ""), "height": _height(sheet),
+        "more": len(sheet.rows) - SHOWN,
+        "tabs": _tabs(sheet, period),
+        "current": dict(sheet.views).get(sheet.view, ""),
+        "height": _height(sheet),
         "api_path": f"/api/v1/reports/{slug}?first={asked.period.first}&last={asked.period.last}",
-    }  # fmt: skip
+    }
     return render(request, "reports/report.html", context)
 
 

@@ -50,9 +50,14 @@ def what_if_ask(*, change: Change, trace: DemandTrace | None, asked_by: User | N
             rerating = rerating_ask(book=book, month=month, asked_by=asked_by, now=now)
             task_send_on_commit(RERATE, queue="books", pk=str(rerating.pk))
         asked = WhatIf.objects.create(
-            asked_by=asked_by, asked_at=now, change=change.to_json(), currency=book_in_force(at=now).currency, trace=trace,
-            rerating=rerating, steps_total=len(rows),
-        )  # fmt: skip
+            asked_by=asked_by,
+            asked_at=now,
+            change=change.to_json(),
+            currency=book_in_force(at=now).currency,
+            trace=trace,
+            rerating=rerating,
+            steps_total=len(rows),
+        )
         audit_record(action="what-if.ask", subject=f"what-if {asked.pk}", actor=asked_by, now=now)
         task_send_on_commit(TASK, queue="books", pk=str(asked.pk))
     return asked
@@ -87,10 +92,13 @@ def _answer(asked: WhatIf, now: datetime) -> None:
     for done, one in enumerate(wanted, 1):
         before, after = outlooks(one, change, asked.trace)
         rate = parts[0].rate(one.pool.processor_class, one.pool.pk) if parts else None
-        result.append({
-            "pool": one.pool.slug,
-            "now": side_json(look(before), rate), "then": side_json(look(after), rate),
-        })  # fmt: skip
+        result.append(
+            {
+                "pool": one.pool.slug,
+                "now": side_json(look(before), rate),
+                "then": side_json(look(after), rate),
+            }
+        )
         if not unfinished.update(steps_done=done, steps_total=len(wanted)):
             return  # somebody cancelled it
     unfinished.update(result=result, finished_at=now)
@@ -107,9 +115,11 @@ def outlooks(one: Demand, change: Change, trace: DemandTrace | None) -> tuple[Ou
     after = replace(before, devices=left, power=change.power_percent / 100, factor=change.demand_factor)
     if trace is not None and change.trace_pool == one.pool.slug:
         after = replace(
-            after, used=hours_of(trace).scaled(change.request_seconds), request_seconds=change.request_seconds,
+            after,
+            used=hours_of(trace).scaled(change.request_seconds),
+            request_seconds=change.request_seconds,
             seconds=seconds_of(trace),
-        )  # fmt: skip
+        )
     return before, after
 
 

@@ -20,20 +20,30 @@ SHOWN = 50
 class WhatIfForm(forms.Form):
     """A change of fleet, demand or prices; what is left as it is changes nothing."""
 
-    failed_sites = forms.MultipleChoiceField(label="Sites that fail", required=False, widget=forms.CheckboxSelectMultiple)
-    power_percent = forms.IntegerField(label="Power", initial=100, min_value=1, max_value=200, widget=forms.NumberInput(NUMBER))
+    failed_sites = forms.MultipleChoiceField(
+        label="Sites that fail", required=False, widget=forms.CheckboxSelectMultiple
+    )
+    power_percent = forms.IntegerField(
+        label="Power", initial=100, min_value=1, max_value=200, widget=forms.NumberInput(NUMBER)
+    )
     demand_factor = forms.FloatField(
         label="Demand", initial=1, min_value=0, max_value=1000, widget=forms.NumberInput({**NUMBER, "step": "any"})
     )
     trace = forms.ModelChoiceField(
-        label="Trace", queryset=DemandTrace.objects.none(), required=False, empty_label="none: past use",
+        label="Trace",
+        queryset=DemandTrace.objects.none(),
+        required=False,
+        empty_label="none: past use",
         widget=forms.Select(CHOICE),
-    )  # fmt: skip
+    )
     trace_pool = forms.ChoiceField(label="Pool of the trace", required=False, widget=forms.Select(CHOICE))
     request_seconds = forms.FloatField(
-        label="Device time of a request", required=False, min_value=0.000_001, max_value=86_400,
+        label="Device time of a request",
+        required=False,
+        min_value=0.000_001,
+        max_value=86_400,
         widget=forms.NumberInput({**NUMBER, "step": "any"}),
-    )  # fmt: skip
+    )
     book = forms.TypedChoiceField(
         label="Price book", required=False, coerce=int, empty_value=None, widget=forms.Select(CHOICE)
     )
@@ -43,9 +53,13 @@ class WhatIfForm(forms.Form):
         self.slugs = sorted(pool_slugs())
         for slug in self.slugs:
             self.fields[f"devices-{slug}"] = forms.IntegerField(
-                label=f"Devices of {slug}", initial=0, required=False, min_value=-DEVICES_MOST, max_value=DEVICES_MOST,
+                label=f"Devices of {slug}",
+                initial=0,
+                required=False,
+                min_value=-DEVICES_MOST,
+                max_value=DEVICES_MOST,
                 widget=forms.NumberInput(NUMBER),
-            )  # fmt: skip
+            )
         sites = Site.objects.filter(pools__is_active=True).distinct().order_by("slug")
         choices: dict[str, list[tuple[Any, str]]] = {
             "failed_sites": [(site.slug, site.name) for site in sites],
@@ -66,9 +80,14 @@ class WhatIfForm(forms.Form):
         given = self.cleaned_data
         devices = {slug: given[f"devices-{slug}"] for slug in self.slugs if given.get(f"devices-{slug}")}
         return Change(
-            devices, given["failed_sites"], given["power_percent"], given["demand_factor"], given["trace_pool"],
-            given["request_seconds"] or 0.0, given["book"],
-        )  # fmt: skip
+            devices,
+            given["failed_sites"],
+            given["power_percent"],
+            given["demand_factor"],
+            given["trace_pool"],
+            given["request_seconds"] or 0.0,
+            given["book"],
+        )
 
 
 def _books() -> list[int]:

@@ -107,9 +107,12 @@ class WhatIfOut(Schema):
 
 
 @router.get(
-    "/capacity/traces", auth=requires(Scope.ADMIN), response=list[TraceOut], operation_id="trace_list",
+    "/capacity/traces",
+    auth=requires(Scope.ADMIN),
+    response=list[TraceOut],
+    operation_id="trace_list",
     summary="Uploaded traces, the newest first",
-)  # fmt: skip
+)
 @paginate(Cursor, ordering=("-uploaded_at", "-id"))
 def trace_list(request: HttpRequest) -> QuerySet[DemandTrace]:
     """Requests of other systems, for questions of what if."""
@@ -117,9 +120,12 @@ def trace_list(request: HttpRequest) -> QuerySet[DemandTrace]:
 
 
 @router.post(
-    "/capacity/traces", auth=requires(Scope.ADMIN), response={201: TraceOut}, operation_id="trace_create",
+    "/capacity/traces",
+    auth=requires(Scope.ADMIN),
+    response={201: TraceOut},
+    operation_id="trace_create",
     summary="Upload a trace",
-)  # fmt: skip
+)
 @idempotent
 def trace_create(request: HttpRequest, file: File[UploadedFile]) -> tuple[int, DemandTrace]:
     """CSV with a column timestamp (and count, program), OpenTelemetry spans as JSON lines, or an access log; in order of time."""
@@ -127,9 +133,12 @@ def trace_create(request: HttpRequest, file: File[UploadedFile]) -> tuple[int, D
 
 
 @router.post(
-    "/capacity/what-if", auth=requires(Scope.ADMIN), response={202: WhatIfOut}, operation_id="what_if_create",
+    "/capacity/what-if",
+    auth=requires(Scope.ADMIN),
+    response={202: WhatIfOut},
+    operation_id="what_if_create",
     summary="Ask what a change of fleet or demand would do",
-)  # fmt: skip
+)
 @idempotent
 def what_if_create(request: HttpRequest, payload: WhatIfIn) -> tuple[int, WhatIf]:
     """Answers at once; a worker compares both plans, pool by pool."""
@@ -145,18 +154,24 @@ def what_if_create(request: HttpRequest, payload: WhatIfIn) -> tuple[int, WhatIf
 
 
 @router.get(
-    "/capacity/what-if/{uuid:pk}", auth=requires(Scope.ADMIN), response=WhatIfOut, operation_id="what_if_get",
+    "/capacity/what-if/{uuid:pk}",
+    auth=requires(Scope.ADMIN),
+    response=WhatIfOut,
+    operation_id="what_if_get",
     summary="The difference between two plans",
-)  # fmt: skip
+)
 def what_if_get(request: HttpRequest, pk: UUID) -> WhatIf:
     """How far it is, and the difference once it is finished."""
     return get_object_or_404(WhatIf, pk=pk)
 
 
 @router.post(
-    "/capacity/what-if/{uuid:pk}/cancel", auth=requires(Scope.ADMIN), response=WhatIfOut, operation_id="what_if_cancel",
+    "/capacity/what-if/{uuid:pk}/cancel",
+    auth=requires(Scope.ADMIN),
+    response=WhatIfOut,
+    operation_id="what_if_cancel",
     summary="Stop a comparison",
-)  # fmt: skip
+)
 @idempotent
 def what_if_stop(request: HttpRequest, pk: UUID) -> WhatIf:
     """It stops after the pool that the worker is at; one that is finished stays as it is."""
@@ -202,10 +217,12 @@ def trace_page(request: HttpRequest) -> HttpResponse:
 def _asking(request: HttpRequest, form: WhatIfForm, upload: TraceForm, refusal: Problem | None) -> HttpResponse:
     rows = WhatIf.objects.defer("result").select_related("asked_by")
     context = {
-        "form": form, "upload": upload, "refusal": refusal,
+        "form": form,
+        "upload": upload,
+        "refusal": refusal,
         "traces": DemandTrace.objects.defer("hours", "seconds")[:PER_PAGE],
         "page": page_of(request, rows, ordering=("-asked_at", "-id"), size=PER_PAGE),
-    }  # fmt: skip
+    }
     status = 422 if form.errors or upload.errors or refusal else 200
     return render(request, "reports/what_if.html", context, status=status)
 
@@ -217,11 +234,14 @@ def what_if_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     asked = get_object_or_404(WhatIf.objects.select_related("trace", "rerating"), pk=pk)
     name = "reports/_what_if.html" if request.headers.get("HX-Request") else "reports/what_if_detail.html"
     context: dict[str, Any] = {
-        "what_if": asked, "change": said(asked), "rows": [_row(one) for one in asked.result or []],
-        "hours": [f"{hour:02d}" for hour in range(24)], "currency": asked.currency,
+        "what_if": asked,
+        "change": said(asked),
+        "rows": [_row(one) for one in asked.result or []],
+        "hours": [f"{hour:02d}" for hour in range(24)],
+        "currency": asked.currency,
         "applies": asked.finished_at is not None and is_of_the_fleet(Change(**asked.change)),
         "api_path": f"/api/v1/capacity/what-if/{pk}",
-    }  # fmt: skip
+    }
     if asked.rerating is not None and asked.finished_at:
         context |= shown(asked.rerating)
     return render(request, name, context)
@@ -245,7 +265,12 @@ def _row(one: dict[str, Any]) -> dict[str, Any]:
     before, after = one["now"]["by_hour"], one["then"]["by_hour"]
     week = [(name, before[n * 24 : n * 24 + 24], after[n * 24 : n * 24 + 24]) for n, name in enumerate(WEEKDAYS)]
     has_hours = any(value is not None for value in [*before, *after])
-    return {"pool": one["pool"], "sides": [("now", one["now"]), ("then", one["then"])], "week": week, "has_hours": has_hours}
+    return {
+        "pool": one["pool"],
+        "sides": [("now", one["now"]), ("then", one["then"])],
+        "week": week,
+        "has_hours": has_hours,
+    }
 
 
 def said(asked: WhatIf) -> list[str]:
@@ -258,7 +283,9 @@ def said(asked: WhatIf) -> list[str]:
     if change.demand_factor != 1:
         found.append(f"Demand times {change.demand_factor:g}.")
     if asked.trace is not None:
-        found.append(f"{change.trace_pool} serves the trace {asked.trace.name}, {change.request_seconds:g} s a request.")
+        found.append(
+            f"{change.trace_pool} serves the trace {asked.trace.name}, {change.request_seconds:g} s a request."
+        )
     if change.book is not None:
         found.append(f"Last month by price book {change.book}.")
     return found or ["Nothing changes."]

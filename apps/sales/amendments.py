@@ -33,9 +33,13 @@ class RestLine:
     def to_json(self) -> dict[str, Any]:
         late = {"late": self.late, "late_charge": decimal_text(self.late_charge)} if self.late else {}
         return {
-            "model": self.model, "unit": self.unit, "unused": self.unused, "worth": decimal_text(self.worth),
-            "charge": decimal_text(self.charge), **late,
-        }  # fmt: skip
+            "model": self.model,
+            "unit": self.unit,
+            "unused": self.unused,
+            "worth": decimal_text(self.worth),
+            "charge": decimal_text(self.charge),
+            **late,
+        }
 
 
 @dataclass(frozen=True)

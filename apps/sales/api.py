@@ -220,11 +220,15 @@ def _asked(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -
         pool = pool_get(payload.pool)
     every = None if payload.form.every is None else Fraction(payload.form.every)
     return {
-        "organisation": organisation, "lines": lines, "klass": payload.klass, "pool": pool, "window": window,
+        "organisation": organisation,
+        "lines": lines,
+        "klass": payload.klass,
+        "pool": pool,
+        "window": window,
         "form": VolumeForm(payload.form.name, every),
         "measured": payload.measured,
         "amends": None if payload.amends is None else contract_of(request, payload.amends, roles=ENGINEERING),
-    }  # fmt: skip
+    }
 
 
 @router.post(
@@ -236,9 +240,13 @@ def quote_preview(request: HttpRequest, payload: QuoteIn) -> dict[str, Any]:
     asked = _asked(request, organisation, payload)
     offer = services.offer_make(**asked, now=now)
     refused = services.offer_refusals(
-        organisation=organisation, offer=offer, amends=asked["amends"], actor=principal.user, now=now,
+        organisation=organisation,
+        offer=offer,
+        amends=asked["amends"],
+        actor=principal.user,
+        now=now,
         token_id=principal.token.pk if principal.token else None,
-    )  # fmt: skip
+    )
     return {"document": offer.document, "refused": refused}
 
 

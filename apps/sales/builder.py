@@ -28,12 +28,23 @@ FIRST_YEAR, LAST_YEAR = 2000, 9000
 STEPS = tuple(digit * 10**power for power in range(13) for digit in (1, 2, 5) if digit * 10**power <= MOST_EXECUTIONS)
 OF_PROGRAMS = (FormName.EXECUTION.value, FormName.SPREAD.value, FormName.INTERVAL.value)
 UNITS = {
-    "us": Fraction(1, 10**6), "ms": Fraction(1, 1000), "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600),
-    "d": Fraction(86_400), "w": Fraction(7 * 86_400),
-}  # fmt: skip
+    "us": Fraction(1, 10**6),
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "min": Fraction(60),
+    "h": Fraction(3600),
+    "d": Fraction(86_400),
+    "w": Fraction(7 * 86_400),
+}
 UNIT_NAMES = {
-    "us": "microseconds", "ms": "milliseconds", "s": "seconds", "min": "minutes", "h": "hours", "d": "days", "w": "weeks",
-}  # fmt: skip
+    "us": "microseconds",
+    "ms": "milliseconds",
+    "s": "seconds",
+    "min": "minutes",
+    "h": "hours",
+    "d": "days",
+    "w": "weeks",
+}
 COUNT = re.compile(r"[0-9]{1,20}")
 NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
@@ -95,9 +106,11 @@ class Controls:
             return Form()
         if not NUMBER.fullmatch(self.every) or self.unit not in UNITS or not Fraction(self.every):
             raise Problem(
-                422, "Not such a contract", "State how long a part is: a number above 0, such as 1, and its unit.",
+                422,
+                "Not such a contract",
+                "State how long a part is: a number above 0, such as 1, and its unit.",
                 kind="form",
-            )  # fmt: skip
+            )
         return Form(self.form, Fraction(self.every) * UNITS[self.unit])
 
     @property
@@ -190,10 +203,12 @@ def box_check(data: Mapping[str, Any], controls: Controls) -> None:
         same = False
     if not same:
         raise Problem(
-            409, "The price is of another volume",
+            409,
+            "The price is of another volume",
             f"The box said {str(data['box'])[:40]!r}, the price beside the button was of {controls.sold}. No quote was made: "
-            "look at the price below and make the quote if you want it.", kind=CHANGED,
-        )  # fmt: skip
+            "look at the price below and make the quote if you want it.",
+            kind=CHANGED,
+        )
 
 
 def step_of(volume: int) -> int:
@@ -278,9 +293,11 @@ def _count(value: Any, default: int, least: int, most: int, unit: str) -> int:
     text = str(value).replace(",", "").replace("_", "").replace(" ", "")
     if not COUNT.fullmatch(text) or not least <= int(text) <= most:
         raise Problem(
-            422, "Impossible volume", f"Enter a whole number of {unit} from {least} to {most:,}; nothing is priced until then.",
+            422,
+            "Impossible volume",
+            f"Enter a whole number of {unit} from {least} to {most:,}; nothing is priced until then.",
             kind="volume",
-        )  # fmt: skip
+        )
     return int(text)
 
 

@@ -66,16 +66,22 @@ class StandingOut(Schema):
     pool_share: str | None
 
 
-@router.get("/buying-rules", auth=ADMIN, response=BuyingRulesOut, operation_id="buying_rules_get", summary="Buying limits")
+@router.get(
+    "/buying-rules", auth=ADMIN, response=BuyingRulesOut, operation_id="buying_rules_get", summary="Buying limits"
+)
 def buying_rules_get(request: HttpRequest) -> BuyingRulesOut:
     """The limits of every organisation that has none of its own."""
     rules = services.rules_now()
     return BuyingRulesOut(
-        newcomer_credit=_text(rules.newcomer_credit), pool_share=decimal_text(rules.pool_share), horizon_days=rules.horizon.days
+        newcomer_credit=_text(rules.newcomer_credit),
+        pool_share=decimal_text(rules.pool_share),
+        horizon_days=rules.horizon.days,
     )
 
 
-@router.put("/buying-rules", auth=ADMIN, response=BuyingRulesOut, operation_id="buying_rules_set", summary="Set buying limits")
+@router.put(
+    "/buying-rules", auth=ADMIN, response=BuyingRulesOut, operation_id="buying_rules_set", summary="Set buying limits"
+)
 def buying_rules_set(request: HttpRequest, payload: BuyingRulesIn) -> BuyingRulesOut:
     """They hold for the next acceptance; what was sold stays."""
     services.buying_rules_set(

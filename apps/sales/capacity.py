@@ -77,9 +77,11 @@ def _duration_of_quota(facts: ProgramFacts, pool: Pool, book: PriceBookDocument)
 def _duration_of_interval(facts: ProgramFacts, schedule: Schedule, pool: Pool) -> Fraction:
     if pool.is_host:
         raise Problem(
-            422, "Not on a host", f"{pool.name} is measured, not proven; an interval is guaranteed on a processor only.",
+            422,
+            "Not on a host",
+            f"{pool.name} is measured, not proven; an interval is guaranteed on a processor only.",
             kind="form",
-        )  # fmt: skip
+        )
     first, each = (facts.load_seconds + facts.first_seconds) * pool.slowdown, facts.seconds * pool.slowdown
     needed = first + schedule.each * each
     if needed > schedule.every:

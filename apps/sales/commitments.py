@@ -166,9 +166,11 @@ def _used(months: Sequence[tuple[Commitment, datetime, datetime]]) -> list[Decim
     if not months:
         return []
     told: dict[str, Any] = {
-        "commitments": [one.pk for one, _, _ in months], "codes": [one.currency for one, _, _ in months],
-        "starts": [start for _, start, _ in months], "ends": [end for _, _, end in months],
-    }  # fmt: skip
+        "commitments": [one.pk for one, _, _ in months],
+        "codes": [one.currency for one, _, _ in months],
+        "starts": [start for _, start, _ in months],
+        "ends": [end for _, _, end in months],
+    }
     with connection.cursor() as cursor:
         cursor.execute(_USED, told)
         found = dict(cursor.fetchall())

@@ -79,12 +79,17 @@ class CommitmentDetailOut(CommitmentOut):
     def resolve_months(row: Commitment) -> list[dict[str, Any]]:
         return [
             {
-                "number": month.number, "key": month.key, "start": month.start, "end": month.end,
-                "minimum": decimal_text(month.minimum), "used": decimal_text(month.used),
-                "missing": decimal_text(month.missing), "priced": month.priced,
+                "number": month.number,
+                "key": month.key,
+                "start": month.start,
+                "end": month.end,
+                "minimum": decimal_text(month.minimum),
+                "used": decimal_text(month.used),
+                "missing": decimal_text(month.missing),
+                "priced": month.priced,
             }
             for month in commitment_months(row)
-        ]  # fmt: skip
+        ]
 
 
 @router.get("/commitments", response=list[CommitmentOut], operation_id="commitment_list", summary="Commitments")
@@ -103,9 +108,12 @@ def commitment_get(request: HttpRequest, pk: UUID) -> Commitment:
 
 
 @router.post(
-    "/commitments", auth=ENTER, response={201: CommitmentDetailOut}, operation_id="commitment_enter",
+    "/commitments",
+    auth=ENTER,
+    response={201: CommitmentDetailOut},
+    operation_id="commitment_enter",
     summary="Enter a commitment",
-)  # fmt: skip
+)
 @idempotent
 def commitment_enter(request: HttpRequest, payload: CommitmentIn) -> tuple[int, Commitment]:
     """Begins at once; what is missing to `minimum` in a month is charged."""

@@ -149,12 +149,16 @@ def _fields(now: datetime) -> list[Field]:
         _time("begins", "May begin", lambda quote: quote.document["window"]["start"]),
         _time("ends", "Must be done", lambda quote: quote.document["window"]["end"]),
         _time("runs", "Would run", _runs),
-        Field("device_seconds", "Reserved time", lambda quote: quote.document["device_seconds"],
-              lambda quote: duration_format(quote.document["device_seconds"]),
-              lambda quote: Fraction(quote.document["device_seconds"])),
+        Field(
+            "device_seconds",
+            "Reserved time",
+            lambda quote: quote.document["device_seconds"],
+            lambda quote: duration_format(quote.document["device_seconds"]),
+            lambda quote: Fraction(quote.document["device_seconds"]),
+        ),
         _words("book", "Price book", lambda quote: str(quote.document["book"]["version"])),
         _time("valid_until", "Price locked until", lambda quote: quote.document["valid_until"]),
-    ]  # fmt: skip
+    ]
 
 
 def _line_fields(quotes: Sequence[Quote]) -> Iterable[Field]:
@@ -171,9 +175,15 @@ def _line_fields(quotes: Sequence[Quote]) -> Iterable[Field]:
         yield _of_line(f"{name}.volume", f"{title}: volume", line_of, _volume)
         yield _count(f"{name}.billed", f"{title}: billed operations", line_of, lambda line: _step(line, "billed"))
         yield _price(
-            f"{name}.price", f"{title}: price per tera-operation", line_of, lambda line: _factor(line, "list"), _unit_price
+            f"{name}.price",
+            f"{title}: price per tera-operation",
+            line_of,
+            lambda line: _factor(line, "list"),
+            _unit_price,
         )
-        yield _price(f"{name}.amount", f"{title}: amount", line_of, lambda line: str(line["amount"]), money_exact_format)
+        yield _price(
+            f"{name}.amount", f"{title}: amount", line_of, lambda line: str(line["amount"]), money_exact_format
+        )
 
 
 LineOf = Callable[[Quote], "dict[str, Any] | None"]
@@ -210,9 +220,12 @@ def _price(
         return "" if line is None else read(line)
 
     return Field(
-        name, title, exact, lambda quote: shown(exact(quote), quote.currency) if exact(quote) else "-",
+        name,
+        title,
+        exact,
+        lambda quote: shown(exact(quote), quote.currency) if exact(quote) else "-",
         lambda quote: Fraction(exact(quote) or 0),
-    )  # fmt: skip
+    )
 
 
 def _words(name: str, title: str, read: Callable[[Quote], str]) -> Field:
@@ -221,17 +234,23 @@ def _words(name: str, title: str, read: Callable[[Quote], str]) -> Field:
 
 def _time(name: str, title: str, read: Callable[[Quote], str]) -> Field:
     return Field(
-        name, title, read,
-        lambda quote: instant_format(datetime.fromisoformat(read(quote)), seconds=True) if read(quote) else "no room then",
-    )  # fmt: skip
+        name,
+        title,
+        read,
+        lambda quote: (
+            instant_format(datetime.fromisoformat(read(quote)), seconds=True) if read(quote) else "no room then"
+        ),
+    )
 
 
 def _money(name: str, title: str) -> Field:
     return Field(
-        name, title, lambda quote: f"{quote.document[name]} {quote.currency}",
+        name,
+        title,
+        lambda quote: f"{quote.document[name]} {quote.currency}",
         lambda quote: money_exact_format(quote.document[name], quote.currency),
         lambda quote: Fraction(Decimal(quote.document[name])),
-    )  # fmt: skip
+    )
 
 
 def _runs(quote: Quote) -> str:

@@ -119,20 +119,27 @@ class ContractOut(Schema):
     def resolve_lines(row: Contract) -> list[dict[str, Any]]:
         return [
             {
-                "number": line.number, "program": line.facts.program_id or None, "program_digest": line.program_digest,
-                "model": line.facts.model, "unit": line.unit, "executions": line.executions, "taken": line.taken,
+                "number": line.number,
+                "program": line.facts.program_id or None,
+                "program_digest": line.program_digest,
+                "model": line.facts.model,
+                "unit": line.unit,
+                "executions": line.executions,
+                "taken": line.taken,
                 "used": line.used,
-                "quoted": decimal_text(line.quoted), "actual": decimal_text(line.actual),
+                "quoted": decimal_text(line.quoted),
+                "actual": decimal_text(line.actual),
             }
             for line in _usage(row).lines
-        ]  # fmt: skip
+        ]
 
 
 class ContractEndIn(RequestBody):
     at_most: str | None = Field(
-        default=None, pattern=r"^[0-9]{1,30}(\.[0-9]{1,40})?$",
+        default=None,
+        pattern=r"^[0-9]{1,30}(\.[0-9]{1,40})?$",
         description="Refuse with 409 if ending costs more than this, as the preview told it.",
-    )  # fmt: skip
+    )
 
 
 class EndingLineOut(Schema):
@@ -160,16 +167,23 @@ class EndingOut(Schema):
     def of(contract: Contract, ending: Ending) -> dict[str, Any]:
         """The answer for one contract."""
         return {
-            "charge": decimal_text(ending.charge), "late_charge": decimal_text(ending.late_charge),
-            "currency": contract.currency, "free_until": ending.free_until, "rises_at": ending.rises_at,
+            "charge": decimal_text(ending.charge),
+            "late_charge": decimal_text(ending.late_charge),
+            "currency": contract.currency,
+            "free_until": ending.free_until,
+            "rises_at": ending.rises_at,
             "lines": [
                 {
-                    "model": line.model, "unit": line.unit, "unused": line.unused, "late": line.late,
-                    "late_charge": decimal_text(line.late_charge), "charge": decimal_text(line.charge),
+                    "model": line.model,
+                    "unit": line.unit,
+                    "unused": line.unused,
+                    "late": line.late,
+                    "late_charge": decimal_text(line.late_charge),
+                    "charge": decimal_text(line.charge),
                 }
                 for line in ending.rest.lines
             ],
-        }  # fmt: skip
+        }
 
 
 def contract_of(request: HttpRequest, pk: UUID, **access: Any) -> Contract:
@@ -208,9 +222,12 @@ class RevisionOut(Schema):
 
 
 @router.post(
-    "/contracts/{uuid:pk}/plan", auth=requires(Scope.BUILD, roles=ENGINEERING), response={201: RevisionOut},
-    operation_id="contract_plan", summary="Plan again what a contract has left",
-)  # fmt: skip
+    "/contracts/{uuid:pk}/plan",
+    auth=requires(Scope.BUILD, roles=ENGINEERING),
+    response={201: RevisionOut},
+    operation_id="contract_plan",
+    summary="Plan again what a contract has left",
+)
 @idempotent
 def contract_plan(request: HttpRequest, pk: UUID) -> tuple[int, RevisionOut]:
     """Nothing is applied: the answer is the difference in cost, promises and windows."""

@@ -51,21 +51,25 @@ def _named(
     if exact_sum(Decimal(row["amount"]) for row in named) != subtract(usage.difference, beside):
         named += _reduced(book, contract, usage)
     if usage.breakage:
-        named.append({
-            "name": "charged for unused",
-            "program": "",
-            "executions": sum(line.unused for line in usage.lines),
-            "amount": decimal_text(usage.breakage),
-            "sentence": "The contract's class charges a share of what was reserved and not used.",
-        })  # fmt: skip
+        named.append(
+            {
+                "name": "charged for unused",
+                "program": "",
+                "executions": sum(line.unused for line in usage.lines),
+                "amount": decimal_text(usage.breakage),
+                "sentence": "The contract's class charges a share of what was reserved and not used.",
+            }
+        )
     if usage.late:
-        named.append({
-            "name": "late cancellation",
-            "program": "",
-            "executions": 0,
-            "amount": decimal_text(usage.late),
-            "sentence": "Reserved time that was not used was not released in time; a share of its price is charged.",
-        })  # fmt: skip
+        named.append(
+            {
+                "name": "late cancellation",
+                "program": "",
+                "executions": 0,
+                "amount": decimal_text(usage.late),
+                "sentence": "Reserved time that was not used was not released in time; a share of its price is charged.",
+            }
+        )
     if minimum:
         named.append(_minimum(contract, usage, minimum))
     told = exact_sum(Decimal(row["amount"]) for row in named)
@@ -83,8 +87,12 @@ def _minimum(contract: Contract, usage: ContractUsage, amount: Decimal) -> dict[
     else:
         sentence = "The contract minimum was reached, or its hold had expired before the contract closed."
     return {
-        "name": "contract minimum", "program": "", "executions": 0, "amount": decimal_text(amount), "sentence": sentence,
-    }  # fmt: skip
+        "name": "contract minimum",
+        "program": "",
+        "executions": 0,
+        "amount": decimal_text(amount),
+        "sentence": sentence,
+    }
 
 
 def _ended_word(contract: Contract, usage: ContractUsage, *, is_amended: bool) -> str:

@@ -152,10 +152,14 @@ class Priced:
         begins = [self.window.start + number * step for number in range(schedule.intervals)]
         assert facts.digest, "a schedule belongs to a program"
         return [
-            {**self.demand, "duration": duration, "not_before": max(begin, self.limits.not_before),
-             "not_after": min(begin + step, self.limits.not_after)}
+            {
+                **self.demand,
+                "duration": duration,
+                "not_before": max(begin, self.limits.not_before),
+                "not_after": min(begin + step, self.limits.not_after),
+            }
             for begin in begins
-        ]  # fmt: skip
+        ]
 
 
 def price_asks(
@@ -234,10 +238,15 @@ def quote_document(
 
 def _late(priced: Priced, slots: Sequence[Slot] | None) -> dict[str, Any]:
     return late_json(
-        book=priced.book, price_class=priced.price_class, asks=[line.ask for line in priced.lines],
-        terms=[line.worst.terms for line in priced.lines], duration=priced.duration, is_host=priced.pool.is_host,
-        reserved=None if slots is None else [(one.start, one.end) for one in slots], stamp=stamp,
-    )  # fmt: skip
+        book=priced.book,
+        price_class=priced.price_class,
+        asks=[line.ask for line in priced.lines],
+        terms=[line.worst.terms for line in priced.lines],
+        duration=priced.duration,
+        is_host=priced.pool.is_host,
+        reserved=None if slots is None else [(one.start, one.end) for one in slots],
+        stamp=stamp,
+    )
 
 
 def assumptions_of(priced: Priced) -> list[str]:
@@ -317,21 +326,31 @@ def alternatives_of(*, asks: Sequence[Ask], chosen: Priced, now: datetime) -> li
             continue
         try:
             other = price_asks(
-                asks=asks, book=chosen.book, klass=name, pool=chosen.pool, window=chosen.window, now=now,
+                asks=asks,
+                book=chosen.book,
+                klass=name,
+                pool=chosen.pool,
+                window=chosen.window,
+                now=now,
                 form=chosen.form,
-            )  # fmt: skip
+            )
         except Problem:
             continue
         slots = other.preview(now=now)
-        found.append((other.worst, {
-            "klass": name,
-            "title": price_class.title,
-            "promise": price_class.promise,
-            "amount": decimal_text(other.worst),
-            "share": str(Fraction(other.worst) / Fraction(chosen.worst)),
-            "start": stamp(min(one.start for one in slots)) if slots else None,
-            "end": stamp(max(one.end for one in slots)) if slots else None,
-        }))  # fmt: skip
+        found.append(
+            (
+                other.worst,
+                {
+                    "klass": name,
+                    "title": price_class.title,
+                    "promise": price_class.promise,
+                    "amount": decimal_text(other.worst),
+                    "share": str(Fraction(other.worst) / Fraction(chosen.worst)),
+                    "start": stamp(min(one.start for one in slots)) if slots else None,
+                    "end": stamp(max(one.end for one in slots)) if slots else None,
+                },
+            )
+        )
     return [document for _, document in sorted(found, key=lambda pair: pair[0])]
 
 
@@ -365,9 +384,16 @@ def _quota_json(facts: ProgramFacts) -> dict[str, Any]:
 def terms_of(ask: Ask, pool: Pool, klass: str, instant: datetime, form: Form) -> Terms:
     """What a line is rated by."""
     return Terms(
-        pool.processor_class, ask.facts.precision, klass, instant=instant, form=str(form.name), schedule=ask.schedule,
-        measured=ask.measured, commitment=ask.commitment, commitment_factor=ask.commitment_factor,
-    )  # fmt: skip
+        pool.processor_class,
+        ask.facts.precision,
+        klass,
+        instant=instant,
+        form=str(form.name),
+        schedule=ask.schedule,
+        measured=ask.measured,
+        commitment=ask.commitment,
+        commitment_factor=ask.commitment_factor,
+    )
 
 
 def _line(book: PriceBookDocument, ask: Ask, pool: Pool, klass: str, instant: datetime, form: Form) -> Line:

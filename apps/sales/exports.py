@@ -21,9 +21,21 @@ from apps.sales.paper import Paper
 
 UNIT_PRICES = "A unit price is shown with four significant digits and computed with every digit, which the JSON has."
 CSV_HEAD = (
-    "line", "model", "program_digest", "processor_class", "precision", "class", "executions", "step", "operation", "input",
-    "factor", "result", "unit", "rule",
-)  # fmt: skip
+    "line",
+    "model",
+    "program_digest",
+    "processor_class",
+    "precision",
+    "class",
+    "executions",
+    "step",
+    "operation",
+    "input",
+    "factor",
+    "result",
+    "unit",
+    "rule",
+)
 
 
 def quote_file_response(quote: Quote, kind: str) -> HttpResponse:
@@ -59,10 +71,21 @@ def _rows(lines: list[dict[str, Any]]) -> Iterator[list[Any]]:
         terms = rating["terms"]
         for step in rating["steps"]:
             yield [
-                line["number"], text_cell(line_subject(line)), program["digest"], terms["processor_class"], terms["precision"],
-                terms["klass"], rating["executions"], step["name"], step["operation"], step["input"], step["factor"],
-                step["result"], step["unit"], step["rule"],
-            ]  # fmt: skip
+                line["number"],
+                text_cell(line_subject(line)),
+                program["digest"],
+                terms["processor_class"],
+                terms["precision"],
+                terms["klass"],
+                rating["executions"],
+                step["name"],
+                step["operation"],
+                step["input"],
+                step["factor"],
+                step["result"],
+                step["unit"],
+                step["rule"],
+            ]
 
 
 def priced_lines(document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -108,18 +131,20 @@ def quote_pdf(quote: Quote) -> bytes:
     document = quote.document
     currency = document["currency"]  # with the places that it is rounded to
     paper = Paper(title="Quote", footer=f"Quote {quote.id} - digest {quote.digest[:32]}...")
-    paper.facts([
-        ("For", document["organisation"]["name"]),
-        ("Number", document["id"]),
-        ("Made", instant(document["created_at"])),
-        ("Price locked until", instant(document["valid_until"])),
-        ("Class", f"{document['class']['title']}: {document['class']['promise']}"),
-        ("Pool", f"{document['pool']['name']} ({document['pool']['processor_class']})"),
-        ("Window", f"{instant(document['window']['start'])} to {instant(document['window']['end'])}"),
-        ("Reserved time", duration_format(document["device_seconds"])),
-        *([("Loading", loading_said(document["loading"]))] if "loading" in document else []),
-        ("Price book", f"version {document['book']['version']}"),
-    ])  # fmt: skip
+    paper.facts(
+        [
+            ("For", document["organisation"]["name"]),
+            ("Number", document["id"]),
+            ("Made", instant(document["created_at"])),
+            ("Price locked until", instant(document["valid_until"])),
+            ("Class", f"{document['class']['title']}: {document['class']['promise']}"),
+            ("Pool", f"{document['pool']['name']} ({document['pool']['processor_class']})"),
+            ("Window", f"{instant(document['window']['start'])} to {instant(document['window']['end'])}"),
+            ("Reserved time", duration_format(document["device_seconds"])),
+            *([("Loading", loading_said(document["loading"]))] if "loading" in document else []),
+            ("Price book", f"version {document['book']['version']}"),
+        ]
+    )
     _lines(paper, document, currency)
     totals = [("Net, worst case (held)", money_exact_format(document["net"], currency))]
     if document["expected"] != document["net"]:
@@ -170,12 +195,14 @@ def _amendment(paper: Paper, document: dict[str, Any], currency: dict[str, Any])
     if amended is None:
         return
     paper.heading("Change from the contract")
-    paper.facts([
-        ("Amends", f"contract {amended['contract']}"),
-        ("Ends, as quoted", money_exact_format(amended["rest"], currency)),
-        ("Charged for ending it", money_exact_format(amended["charge"], currency)),
-        ("Change in total", money_exact_format(amended["difference"], currency)),
-    ])  # fmt: skip
+    paper.facts(
+        [
+            ("Amends", f"contract {amended['contract']}"),
+            ("Ends, as quoted", money_exact_format(amended["rest"], currency)),
+            ("Charged for ending it", money_exact_format(amended["charge"], currency)),
+            ("Change in total", money_exact_format(amended["difference"], currency)),
+        ]
+    )
 
 
 def _line_title(facts: ProgramFacts, machine: str) -> str:

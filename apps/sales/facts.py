@@ -108,11 +108,25 @@ def facts_of(program: Program) -> ProgramFacts:
 def quota_facts(quota: dict[str, Any]) -> ProgramFacts:
     """What stands in a program's place on the line of a quota: its operations, and no cycles of its own."""
     return ProgramFacts(
-        program_id="", digest="", model=f"any {quota['precision']} program", model_sha256="", project_id="", project="",
-        target=quota["target"], target_digest="", precision=quota["precision"], dims={}, constants={},
-        compiler_version="", operations=int(quota["operations"]), cycles=0, latency_cycles=0,
-        clock_hz=int(quota["clock_hz"]), exact=True, reason="",
-    )  # fmt: skip
+        program_id="",
+        digest="",
+        model=f"any {quota['precision']} program",
+        model_sha256="",
+        project_id="",
+        project="",
+        target=quota["target"],
+        target_digest="",
+        precision=quota["precision"],
+        dims={},
+        constants={},
+        compiler_version="",
+        operations=int(quota["operations"]),
+        cycles=0,
+        latency_cycles=0,
+        clock_hz=int(quota["clock_hz"]),
+        exact=True,
+        reason="",
+    )
 
 
 def facts_of_line(line: dict[str, Any]) -> ProgramFacts:

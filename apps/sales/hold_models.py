@@ -47,7 +47,9 @@ class PlanHold(models.Model):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["plan"], condition=models.Q(state="held"), name="planhold_one_for_a_plan"),
-            models.CheckConstraint(condition=models.Q(held_until__gt=models.F("created_at")), name="planhold_half_open"),
+            models.CheckConstraint(
+                condition=models.Q(held_until__gt=models.F("created_at")), name="planhold_half_open"
+            ),
         ]
         indexes: ClassVar = [
             models.Index(fields=["organisation"], name="planhold_open", condition=models.Q(state="held")),

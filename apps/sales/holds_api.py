@@ -30,7 +30,10 @@ BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 
 class HoldIn(RequestBody):
     candidate: Whole | None = Field(
-        default=None, ge=0, le=10**6, description="A feasible candidate by its place in `candidates`; without it the chosen one."
+        default=None,
+        ge=0,
+        le=10**6,
+        description="A feasible candidate by its place in `candidates`; without it the chosen one.",
     )
 
 
@@ -60,24 +63,38 @@ def hold_out(hold: PlanHold, *, now: datetime) -> HoldOut:
     """The hold as machines read it."""
     windows = [HeldWindowOut(device=one.device.name, start=one.start, end=one.end) for one in hold_windows(hold)]
     return HoldOut(
-        id=hold.pk, plan=hold.plan_id, quote=hold.quote_id, contract_id=hold.contract_id, state=shown_state(hold, now=now),
-        held_until=hold.held_until, pool=hold.quote.pool.slug, device_seconds=str(hold.seconds),
-        net=decimal_text(hold.quote.worst), currency=hold.quote.currency, windows=windows,
-    )  # fmt: skip
+        id=hold.pk,
+        plan=hold.plan_id,
+        quote=hold.quote_id,
+        contract_id=hold.contract_id,
+        state=shown_state(hold, now=now),
+        held_until=hold.held_until,
+        pool=hold.quote.pool.slug,
+        device_seconds=str(hold.seconds),
+        net=decimal_text(hold.quote.worst),
+        currency=hold.quote.currency,
+        windows=windows,
+    )
 
 
 @router.post(
-    "/plans/{uuid:pk}/hold", auth=BUILD, response={201: HoldOut}, operation_id="plan_hold",
+    "/plans/{uuid:pk}/hold",
+    auth=BUILD,
+    response={201: HoldOut},
+    operation_id="plan_hold",
     summary="Hold a plan's capacity for ten minutes",
-)  # fmt: skip
+)
 @idempotent
 def plan_hold(request: HttpRequest, pk: UUID, payload: HoldIn | None = None) -> tuple[int, HoldOut]:
     """Makes the plan's quote and keeps its windows free for it. They begin when the hold ends or later."""
     plan, now = org_object_get(request, Plan, roles=ENGINEERING, pk=pk), timezone.now()
     hold = services.plan_hold(
-        plan_id=plan.pk, organisation=plan.organisation, actor=principal_get(request).user, now=now,
+        plan_id=plan.pk,
+        organisation=plan.organisation,
+        actor=principal_get(request).user,
+        now=now,
         candidate=payload.candidate if payload else None,
-    )  # fmt: skip
+    )
     return 201, hold_out(hold, now=now)
 
 
@@ -100,9 +117,11 @@ def plan_hold_release(request: HttpRequest, pk: UUID) -> HoldOut:
 
 
 @router.get(
-    "/plans/{uuid:pk}/refusals", response=list[RefusedOut], operation_id="plan_refusals",
+    "/plans/{uuid:pk}/refusals",
+    response=list[RefusedOut],
+    operation_id="plan_refusals",
     summary="What would refuse a plan's quote",
-)  # fmt: skip
+)
 def plan_refusals(request: HttpRequest, pk: UUID) -> list[Problem]:
     """The caps and limits that would refuse the quote of the plan's choice if it were made and accepted now, beside the
     capacity; each with its remedy. Empty: none."""

@@ -89,9 +89,11 @@ def late_json(
         late_rating(book, ask.facts, one, ask.counted) for ask, one in zip(asks, terms, strict=True) if ask.counted
     ]
     late = {
-        "title": TITLE, **term.to_json(), "amount": decimal_text(exact_sum(one.amount for one in ratings)),
+        "title": TITLE,
+        **term.to_json(),
+        "amount": decimal_text(exact_sum(one.amount for one in ratings)),
         "free_until": None if until is None else stamp(until),
-    }  # fmt: skip
+    }
     return {"late": late}
 
 

@@ -22,9 +22,22 @@ from apps.sales.revision_models import ContractReview
 from apps.sales.standing_models import QuotaNode, StandingRequest, StandingState
 
 __all__ = [
-    "BuyingRules", "Commitment", "Contract", "ContractLine", "ContractQuota", "ContractReview", "ContractState", "FormName",
-    "OrganisationStanding", "PlanHold", "QuotaNode", "Quote", "QuoteState", "StandingRequest", "StandingState",
-]  # fmt: skip
+    "BuyingRules",
+    "Commitment",
+    "Contract",
+    "ContractLine",
+    "ContractQuota",
+    "ContractReview",
+    "ContractState",
+    "FormName",
+    "OrganisationStanding",
+    "PlanHold",
+    "QuotaNode",
+    "Quote",
+    "QuoteState",
+    "StandingRequest",
+    "StandingState",
+]
 
 
 def _amount(**options: Any) -> models.DecimalField[Any, Any]:
@@ -61,7 +74,8 @@ class Commitment(models.Model):
             ExclusionConstraint(
                 name="commitment_one_in_each_currency",
                 expressions=[
-                    ("organisation", RangeOperators.EQUAL), ("currency", RangeOperators.EQUAL),
+                    ("organisation", RangeOperators.EQUAL),
+                    ("currency", RangeOperators.EQUAL),
                     ("period", RangeOperators.OVERLAPS),
                 ],
             ),
@@ -70,12 +84,15 @@ class Commitment(models.Model):
             ),
             models.CheckConstraint(
                 condition=models.Q(
-                    period__isempty=False, period__lower_inc=True, period__upper_inc=False,
-                    period__lower_inf=False, period__upper_inf=False,
+                    period__isempty=False,
+                    period__lower_inc=True,
+                    period__upper_inc=False,
+                    period__lower_inf=False,
+                    period__upper_inf=False,
                 ),
                 name="commitment_half_open",
             ),
-        ]  # fmt: skip
+        ]
 
     def __str__(self) -> str:
         return f"commitment {self.kind} of {self.minimum} {self.currency}"
@@ -119,7 +136,9 @@ class Quote(models.Model):
     created_at = models.DateTimeField()
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     valid_until = models.DateTimeField()
-    share_token = models.CharField(max_length=64, unique=True, null=True)  # null: nobody asked for a link, or it was ended
+    share_token = models.CharField(
+        max_length=64, unique=True, null=True
+    )  # null: nobody asked for a link, or it was ended
     share_until = models.DateTimeField(null=True)
     state = models.CharField(max_length=10, choices=QuoteState, default=QuoteState.OPEN)
 

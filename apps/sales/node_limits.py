@@ -85,9 +85,7 @@ def uses(nodes: Sequence[Node], reserved: Mapping[Any, int]) -> dict[Hashable, U
     return found
 
 
-def excess(
-    nodes: Sequence[Node], reserved: Mapping[Any, int], added: Mapping[Any, int]
-) -> Excess | None:
+def excess(nodes: Sequence[Node], reserved: Mapping[Any, int], added: Mapping[Any, int]) -> Excess | None:
     """What speaks against adding, on the nodes whose demand grows by it; None where nothing does.
 
     A node that was above its limit before is no reason by itself: only what would make it worse is refused.

@@ -54,12 +54,19 @@ class QuotaNodeOut(Schema):
 def _tree(request: HttpRequest, organisation: Any) -> list[dict[str, Any]]:
     return [
         {
-            "name": node_name(row), "project": row.project_id, "token": row.token_id, "nominal": _text(row.nominal_us),
-            "lending": _text(row.lending_us), "borrowing": _text(row.borrowing_us), "used": _text(use.used),
-            "borrowed": _text(use.borrowed), "free": _text(use.free), "set_at": row.set_at,
+            "name": node_name(row),
+            "project": row.project_id,
+            "token": row.token_id,
+            "nominal": _text(row.nominal_us),
+            "lending": _text(row.lending_us),
+            "borrowing": _text(row.borrowing_us),
+            "used": _text(use.used),
+            "borrowed": _text(use.borrowed),
+            "free": _text(use.free),
+            "set_at": row.set_at,
         }
         for row, use in tree_shown(organisation, now=timezone.now())
-    ]  # fmt: skip
+    ]
 
 
 @router.get("/quota-tree", response=list[QuotaNodeOut], operation_id="quota_tree_get", summary="Quota tree")
@@ -73,10 +80,15 @@ def quota_node_set(request: HttpRequest, payload: QuotaNodeIn) -> list[dict[str,
     """Of one node; the answer is the whole tree. What is reserved already stays."""
     organisation = organisation_get(request, roles=MONEY)
     node_set(
-        organisation=organisation, project_id=payload.project, token_id=payload.token, nominal_us=_micros(payload.nominal),
-        lending_us=_micros(payload.lending), borrowing_us=_micros(payload.borrowing), actor=principal_get(request).user,
+        organisation=organisation,
+        project_id=payload.project,
+        token_id=payload.token,
+        nominal_us=_micros(payload.nominal),
+        lending_us=_micros(payload.lending),
+        borrowing_us=_micros(payload.borrowing),
+        actor=principal_get(request).user,
         now=timezone.now(),
-    )  # fmt: skip
+    )
     return _tree(request, organisation)
 
 

@@ -51,10 +51,14 @@ class Paper:
         cells = [[Paragraph(escape(name), _SMALL), Paragraph(escape(value), _BODY)] for name, value in rows]
         table = Table(cells, colWidths=[38 * mm, WIDTH - 38 * mm])
         table.setStyle(
-            TableStyle([
-                ("VALIGN", (0, 0), (-1, -1), "TOP"), ("TOPPADDING", (0, 0), (-1, -1), 1), ("LEFTPADDING", (0, 0), (-1, -1), 0),
-            ])
-        )  # fmt: skip
+            TableStyle(
+                [
+                    ("VALIGN", (0, 0), (-1, -1), "TOP"),
+                    ("TOPPADDING", (0, 0), (-1, -1), 1),
+                    ("LEFTPADDING", (0, 0), (-1, -1), 0),
+                ]
+            )
+        )
         self.parts.append(table)
 
     def table(
@@ -83,23 +87,32 @@ class Paper:
             repeatRows=1,
         )
         table.setStyle(
-            TableStyle([
-                ("LINEBELOW", (0, 0), (-1, 0), 0.8, INK),
-                ("LINEBELOW", (0, 1), (-1, -1), 0.4, LINE),
-                ("VALIGN", (0, 0), (-1, -1), "TOP"),
-                ("LEFTPADDING", (0, 0), (-1, -1), 2),
-                ("RIGHTPADDING", (0, 0), (-1, -1), 2),
-            ])
-        )  # fmt: skip
+            TableStyle(
+                [
+                    ("LINEBELOW", (0, 0), (-1, 0), 0.8, INK),
+                    ("LINEBELOW", (0, 1), (-1, -1), 0.4, LINE),
+                    ("VALIGN", (0, 0), (-1, -1), "TOP"),
+                    ("LEFTPADDING", (0, 0), (-1, -1), 2),
+                    ("RIGHTPADDING", (0, 0), (-1, -1), 2),
+                ]
+            )
+        )
         self.parts += [table, Spacer(1, 2 * mm)]
 
     def print(self) -> bytes:
         """The PDF."""
         buffer = io.BytesIO()
         document = SimpleDocTemplate(
-            buffer, pagesize=A4, leftMargin=18 * mm, rightMargin=18 * mm, topMargin=18 * mm, bottomMargin=20 * mm,
-            title=self.title, author="Takt", invariant=1,
-        )  # fmt: skip
+            buffer,
+            pagesize=A4,
+            leftMargin=18 * mm,
+            rightMargin=18 * mm,
+            topMargin=18 * mm,
+            bottomMargin=20 * mm,
+            title=self.title,
+            author="Takt",
+            invariant=1,
+        )
         document.build(self.parts, onFirstPage=self._foot, onLaterPages=self._foot)
         return buffer.getvalue()
 

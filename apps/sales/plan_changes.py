@@ -53,9 +53,9 @@ def _pool(plan: Plan, pool: Pool) -> list[Changed]:
         return []
     found = []
     if before["power_percent"] != pool.power_percent:
-        found.append(Changed(
-            "pace", f"{pool.slug} runs at {pool.power_percent} % power instead of {before['power_percent']} %."
-        ))  # fmt: skip
+        found.append(
+            Changed("pace", f"{pool.slug} runs at {pool.power_percent} % power instead of {before['power_percent']} %.")
+        )
     digest = pool.processor.digest if pool.processor else ""
     if before["processor"] != digest:
         found.append(Changed("processor", f"{pool.slug} has another processor."))
@@ -70,9 +70,11 @@ def _pool(plan: Plan, pool: Pool) -> list[Changed]:
 def _capacity(plan: Plan, pool: Pool, now: datetime) -> list[Changed]:
     """How much of the pool's time to come was sold or held after the plan was made."""
     rows = Window.objects.filter(
-        reservation__pool=pool, reservation__created_at__gt=plan.created_at, state=WindowState.ACTIVE,
+        reservation__pool=pool,
+        reservation__created_at__gt=plan.created_at,
+        state=WindowState.ACTIVE,
         period__endswith__gt=now,
-    )  # fmt: skip
+    )
     length = ExpressionWrapper(F("period__endswith") - F("period__startswith"), output_field=DurationField())
     total = taken(rows, now=now).aggregate(total=Sum(length))["total"]
     if not total:

@@ -11,15 +11,31 @@ from typing import Any
 
 REQUIRED = ("accuracy", "latency", "duration", "budget", "completion", "until")
 PROMISED = (
-    "kind", "title", "pool", "programs", "output", "threshold", "accuracy", "latency", "duration", "completion", "certainty",
-    "share", "price",
-)  # fmt: skip
+    "kind",
+    "title",
+    "pool",
+    "programs",
+    "output",
+    "threshold",
+    "accuracy",
+    "latency",
+    "duration",
+    "completion",
+    "certainty",
+    "share",
+    "price",
+)
 
 
 def promises_of(
-    *, plan_id: str, requirements: dict[str, Any], candidate: dict[str, Any], basis: dict[str, Any], items: int,
+    *,
+    plan_id: str,
+    requirements: dict[str, Any],
+    candidate: dict[str, Any],
+    basis: dict[str, Any],
+    items: int,
     number: int | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """What is frozen of a plan's candidate for so many items. What counts all of the plan's items (duration, completion,
     price) is promised only where the quote is for as many."""
     whole = int(requirements["items"]) == items

@@ -30,9 +30,11 @@ def quota_promised(*, organisation_id: UUID, project_id: UUID, currency: str) ->
 def quotas_promised(*, organisation_id: UUID, project_id: UUID | None = None) -> dict[tuple[UUID, str], Decimal]:
     """The same by project and currency: of one project, or of all."""
     lines = ContractLine.objects.filter(
-        contract__organisation=organisation_id, contract__form=FormName.QUOTA, contract__state=ContractState.ACTIVE,
+        contract__organisation=organisation_id,
+        contract__form=FormName.QUOTA,
+        contract__state=ContractState.ACTIVE,
         taken__gt=0,
-    )  # fmt: skip
+    )
     if project_id is not None:
         lines = lines.filter(facts__project_id=str(project_id))
     rows = list(lines.select_related("contract"))

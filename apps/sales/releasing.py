@@ -86,9 +86,11 @@ def _late(contract: Contract, term: LateCancellation, released: datetime, usage:
     """Late executions of each program: by its windows, and at least what was late already when it took them over."""
     unused = unused_counted(contract, usage)
     counts = late_counts(
-        list(unused.values()), reserved=periods_reserved(contract.reservation_id), released=released,
+        list(unused.values()),
+        reserved=periods_reserved(contract.reservation_id),
+        released=released,
         notice_minutes=term.notice_minutes,
-    )  # fmt: skip
+    )
     before: dict[str, int] = contract.terms.get("amends", {}).get("carried", {})
     return {
         digest: min(one.count, max(count, before.get(digest, 0)))
@@ -135,15 +137,22 @@ def takeover_stored(document: dict[str, Any]) -> Takeover:
 def _takeover(book: PriceBookDocument, lines: list[tuple[Ask, Terms]], pool: str, start: datetime) -> Takeover:
     has_term = book.price_class(lines[0][1].klass).late is not None
     held = {
-        ask.facts.digest: (ask.counted, late_rating(book, ask.facts, terms, 1).amount) for ask, terms in lines if has_term
+        ask.facts.digest: (ask.counted, late_rating(book, ask.facts, terms, 1).amount)
+        for ask, terms in lines
+        if has_term
     }
     return Takeover(pool, start, held)
 
 
 def rest_rating(
-    contract: Contract, program_digest: str, count: int, *, unused: bool, late: bool = False,
+    contract: Contract,
+    program_digest: str,
+    count: int,
+    *,
+    unused: bool,
+    late: bool = False,
     book: PriceBookDocument | None = None,
-) -> Rating:  # fmt: skip
+) -> Rating:
     """The price of a line's rest by the frozen terms: if it were used, as what was reserved and not used, or what releasing
     it late adds to that.
 

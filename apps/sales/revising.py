@@ -68,12 +68,19 @@ def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Pl
     return plan_create(
         subject=subject,
         requirements=Requirements(
-            items=items, accuracy=_fraction(wanted.get("accuracy")), latency=_fraction(wanted.get("latency")),
-            duration=_fraction(wanted.get("duration")), objective=wanted.get("objective", COST),
+            items=items,
+            accuracy=_fraction(wanted.get("accuracy")),
+            latency=_fraction(wanted.get("latency")),
+            duration=_fraction(wanted.get("duration")),
+            objective=wanted.get("objective", COST),
         ),
-        klass=contract.klass, dims=plan.basis.get("dims") or None if plan.task is None else None, until=contract.ends_at,
-        actor=actor, now=now, revises=str(contract.pk),
-    )  # fmt: skip
+        klass=contract.klass,
+        dims=plan.basis.get("dims") or None if plan.task is None else None,
+        until=contract.ends_at,
+        actor=actor,
+        now=now,
+        revises=str(contract.pk),
+    )
 
 
 def items_left(contract: Contract, plan: Plan) -> int:

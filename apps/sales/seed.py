@@ -15,4 +15,4 @@ def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User)
     if not OrganisationStanding.objects.filter(pk=organisation.pk).exists():
         standing_set(
             organisation=organisation, is_approved=True, credit=None, pool_share=Decimal(1), principal=None, now=now
-        )  # fmt: skip
+        )

@@ -32,16 +32,20 @@ def price_check(mark: str, quote: Quote) -> None:
     if not mark:
         price = money_exact_format(quote.worst, quote.currency)
         raise Problem(
-            409, "No price was shown",
+            409,
+            "No price was shown",
             f"The form did not say which price its page showed; this costs {price}. No quote was made: look at the price below "
-            "and make the quote if you want it.", kind=CHANGED,
-        )  # fmt: skip
+            "and make the quote if you want it.",
+            kind=CHANGED,
+        )
     old, new = _said(mark, quote.worst, quote.currency)
     raise Problem(
-        409, "The price has changed",
+        409,
+        "The price has changed",
         f"This page showed {old}; at present the same costs {new}. No quote was made: look at the price below and make the "
-        "quote again if you want it.", kind=CHANGED,
-    )  # fmt: skip
+        "quote again if you want it.",
+        kind=CHANGED,
+    )
 
 
 def _said(mark: str, amount: Decimal, currency: str) -> tuple[str, str]:

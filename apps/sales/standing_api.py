@@ -55,7 +55,9 @@ class StandingRequestOut(Schema):
     filed_at: datetime
     ended_at: datetime | None
     contract: UUID | None
-    reason_code: str = Field(description="Why it was not served when it was last tried; empty when it was not tried yet.")
+    reason_code: str = Field(
+        description="Why it was not served when it was last tried; empty when it was not tried yet."
+    )
     reason: str
 
     @staticmethod
@@ -104,7 +106,9 @@ def standing_list(request: HttpRequest) -> QuerySet[StandingRequest]:
     return standing_of_organisation(organisation_get(request))
 
 
-@router.get("/standing/{uuid:pk}", response=StandingDetailOut, operation_id="standing_get", summary="One standing request")
+@router.get(
+    "/standing/{uuid:pk}", response=StandingDetailOut, operation_id="standing_get", summary="One standing request"
+)
 def standing_get(request: HttpRequest, pk: UUID) -> StandingRequest:
     """With its place in the order of each pool."""
     return org_object_get(request, StandingRequest, pk=pk)
@@ -118,17 +122,24 @@ def standing_file(request: HttpRequest, payload: StandingRequestIn) -> tuple[int
     """Sets `most` aside. Served as soon as there is room at that price; otherwise the amount is released."""
     quote, principal = org_object_get(request, Quote, pk=payload.quote, roles=BUYING), principal_get(request)
     return 201, services.standing_file(
-        quote_id=quote.pk, organisation=quote.organisation,
+        quote_id=quote.pk,
+        organisation=quote.organisation,
         most=amount_entered(payload.most, currency=book_of_digest(quote.document["book"]["digest"]).currency),
-        until=payload.until, pools=payload.pools, actor=principal.user, now=timezone.now(),
+        until=payload.until,
+        pools=payload.pools,
+        actor=principal.user,
+        now=timezone.now(),
         token_id=principal.token.pk if principal.token else None,
-    )  # fmt: skip
+    )
 
 
 @router.post(
-    "/standing/{uuid:pk}/withdraw", auth=BUY, response=StandingDetailOut, operation_id="standing_withdraw",
+    "/standing/{uuid:pk}/withdraw",
+    auth=BUY,
+    response=StandingDetailOut,
+    operation_id="standing_withdraw",
     summary="Stop waiting",
-)  # fmt: skip
+)
 def standing_withdraw(request: HttpRequest, pk: UUID) -> StandingRequest:
     """Releases what is set aside; safe to repeat."""
     row = org_object_get(request, StandingRequest, pk=pk, roles=BUYING)

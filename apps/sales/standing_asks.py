@@ -23,20 +23,28 @@ def asked_of(quote: Quote) -> dict[str, Any]:
     """`lines`, `form` and `measured` of a stored quote, for `quote_create`. Raises Problem: it was altered, or a program is
     gone."""
     if digest_of(quote.document) != quote.digest:
-        raise Problem(409, "Quote altered", "What is stored of this quote is no longer what was quoted.", kind="quote-altered")
+        raise Problem(
+            409, "Quote altered", "What is stored of this quote is no longer what was quoted.", kind="quote-altered"
+        )
     asks, form = asks_of(quote.document), Form.from_json(quote.document.get("form"))
     measured = any(ask.measured for ask in asks)
     if asks[0].facts.is_quota:
         return {
-            "lines": Quota(asks[0].facts.precision, asks[0].facts.operations // 10**12), "form": form, "measured": measured,
-        }  # fmt: skip
-    programs = Program.objects.select_related("model_version__model__project").filter(organisation=quote.organisation_id)
+            "lines": Quota(asks[0].facts.precision, asks[0].facts.operations // 10**12),
+            "form": form,
+            "measured": measured,
+        }
+    programs = Program.objects.select_related("model_version__model__project").filter(
+        organisation=quote.organisation_id
+    )
     known = programs.in_bulk([UUID(ask.facts.program_id) for ask in asks])
     if len(known) < len(asks):
         raise Problem(409, "Program is gone", "A program of this request does not exist any more.", kind="not-found")
     return {
-        "lines": [_line(known[UUID(ask.facts.program_id)], ask, form) for ask in asks], "form": form, "measured": measured,
-    }  # fmt: skip
+        "lines": [_line(known[UUID(ask.facts.program_id)], ask, form) for ask in asks],
+        "form": form,
+        "measured": measured,
+    }
 
 
 def _line(program: Program, ask: Ask, form: Form) -> QuoteLine:

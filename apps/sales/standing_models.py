@@ -46,7 +46,9 @@ class StandingRequest(models.Model):
     filed_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, null=True, related_name="+")
     state = models.CharField(max_length=10, choices=StandingState, default=StandingState.WAITING)
-    contract = models.OneToOneField("sales.Contract", on_delete=models.PROTECT, null=True, related_name="standing_request")
+    contract = models.OneToOneField(
+        "sales.Contract", on_delete=models.PROTECT, null=True, related_name="standing_request"
+    )
     reason_kind = models.CharField(max_length=40, blank=True)
     reason = models.CharField(max_length=400, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
@@ -122,7 +124,8 @@ class QuotaNode(models.Model):
                 name="quotanode_not_negative",
             ),
             models.CheckConstraint(
-                condition=models.Q(token__isnull=True) | models.Q(project__isnull=False), name="quotanode_token_in_project"
+                condition=models.Q(token__isnull=True) | models.Q(project__isnull=False),
+                name="quotanode_token_in_project",
             ),
         ]
 

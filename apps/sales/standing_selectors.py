@@ -84,7 +84,12 @@ def wait_of(quote: Quote, *, now: datetime) -> Wait | None:
                 return None if number == 0 else _wait(quote, min(slot.start for slot in slots), now)
     except Problem:
         return None
-    return Wait(quote.pool.slug, None, None, f"Pool {quote.pool.slug} has no room for it in the next {LONGEST_WINDOW.days} days.")
+    return Wait(
+        quote.pool.slug,
+        None,
+        None,
+        f"Pool {quote.pool.slug} has no room for it in the next {LONGEST_WINDOW.days} days.",
+    )
 
 
 def _wait(quote: Quote, start: datetime, now: datetime) -> Wait:

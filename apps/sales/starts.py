@@ -66,8 +66,11 @@ class Horizon:
 
     def off_peak(self, start: datetime, end: datetime) -> list[Interval]:
         """The off-peak parts of [start, end)."""
-        return [(max(left, start), min(right, end)) for period, left, right in self.spans
-                if period.off_peak and left < end and right > start]  # fmt: skip
+        return [
+            (max(left, start), min(right, end))
+            for period, left, right in self.spans
+            if period.off_peak and left < end and right > start
+        ]
 
     def dearest(self, start: datetime, end: datetime) -> datetime:
         """The first of the dearest instants of [start, end)."""
@@ -168,10 +171,14 @@ def _placed(
     length = ceil(priced.duration * 10**6)
     left, right = micros_of(max(first, hour)), micros_of(min(last, end))
     begins = min(
-        (max(free.start, left) for one in horizon.free.values() for free in one
-         if max(free.start, left) + length <= min(free.end, right)),
+        (
+            max(free.start, left)
+            for one in horizon.free.values()
+            for free in one
+            if max(free.start, left) + length <= min(free.end, right)
+        ),
         default=None,
-    )  # fmt: skip
+    )
     longest = max((micros_of(until) - micros_of(since) for since, until in allowed or [(hour, end)]), default=0)
     if begins is None and length > longest and priced.quantum is not None:
         demand = Demand(priced.duration, hour, end, allowed, priced.setup, priced.quantum, WINDOWS_MAX)
@@ -197,10 +204,12 @@ def _price(
     if key not in prices:
         lines = exact_sum(
             rate(
-                book=priced.book, counts=line.ask.facts.counts, executions=line.ask.executions,
+                book=priced.book,
+                counts=line.ask.facts.counts,
+                executions=line.ask.executions,
                 terms=terms_of(line.ask, priced.pool, one.name, instant, priced.form),
             ).amount
             for line in priced.lines
-        )  # fmt: skip
+        )
         prices[key] = with_minimum(priced.book, lines)
     return prices[key]

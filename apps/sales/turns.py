@@ -104,7 +104,9 @@ def _allowed(limits: Limits) -> list[Interval]:
 
 
 def _claim_of_pieces(work: Work, free: Free, limits: Limits) -> Claim:
-    pieces = [(device, one) for device in sorted(free) for one in _usable(free[device], limits) if work.capacity(one.length)]
+    pieces = [
+        (device, one) for device in sorted(free) for one in _usable(free[device], limits) if work.capacity(one.length)
+    ]
     pieces.sort(key=lambda pair: (-work.capacity(pair[1].length), pair[1].start, pair[0]))
     kept: defaultdict[str, list[Interval]] = defaultdict(list)
     left = work.count

@@ -56,15 +56,28 @@ def forms_offered(book: PriceBookDocument) -> list[dict[str, Any]]:
         ", and the class's share of the price of what you release late or leave unused." if is_late_priced else "."
     )
     return [
-        {"name": FormName.EXECUTION, "title": "Per execution", "offered": True,
-         "means": "The executions run at any time of the period.", "costs": used},
-        {"name": FormName.SPREAD, "title": "Spread over a period", "offered": True,
-         "means": "The executions run in equal parts, each reserved in its own hour, day or week.",
-         "costs": used},
-        {"name": FormName.INTERVAL, "title": "Granular interval", "offered": bool(guaranteed),
-         "means": "An exact number of executions runs in every interval, such as 500 every 1 ms.",
-         "costs": f"Class {interval.title if interval else 'guaranteed'}: {costs}"},
-    ]  # fmt: skip
+        {
+            "name": FormName.EXECUTION,
+            "title": "Per execution",
+            "offered": True,
+            "means": "The executions run at any time of the period.",
+            "costs": used,
+        },
+        {
+            "name": FormName.SPREAD,
+            "title": "Spread over a period",
+            "offered": True,
+            "means": "The executions run in equal parts, each reserved in its own hour, day or week.",
+            "costs": used,
+        },
+        {
+            "name": FormName.INTERVAL,
+            "title": "Granular interval",
+            "offered": bool(guaranteed),
+            "means": "An exact number of executions runs in every interval, such as 500 every 1 ms.",
+            "costs": f"Class {interval.title if interval else 'guaranteed'}: {costs}",
+        },
+    ]
 
 
 def form_check(form: Form, asks: Sequence[Ask]) -> None:

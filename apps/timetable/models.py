@@ -47,10 +47,11 @@ class Reservation(models.Model):
     class Meta:
         indexes: ClassVar = [
             models.Index(
-                fields=["pool", "held_until"], name="reservation_held",
+                fields=["pool", "held_until"],
+                name="reservation_held",
                 condition=models.Q(held_until__isnull=False, state=ReservationState.ACTIVE),
             ),
-        ]  # fmt: skip
+        ]
 
     def __str__(self) -> str:
         return f"{self.pool_id} for {self.contract_id}"
@@ -69,7 +70,9 @@ class Window(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["device", "period"], condition=models.Q(state=WindowState.ACTIVE), name="window_by_time"),
+            models.Index(
+                fields=["device", "period"], condition=models.Q(state=WindowState.ACTIVE), name="window_by_time"
+            ),
         ]
         constraints = [
             ExclusionConstraint(

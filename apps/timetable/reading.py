@@ -117,9 +117,12 @@ def _fits(statement: str, spans: Sequence[Interval], length: int, **which: UUID 
     if length > max((span.length for span in spans), default=0):  # perhaps longer than a date can say
         return {}
     told: dict[str, Any] = {
-        "starts": [instant_of(span.start) for span in spans], "ends": [instant_of(span.end) for span in spans],
-        "length": timedelta(microseconds=length), "most": FITS_MOST, **which,
-    }  # fmt: skip
+        "starts": [instant_of(span.start) for span in spans],
+        "ends": [instant_of(span.end) for span in spans],
+        "length": timedelta(microseconds=length),
+        "most": FITS_MOST,
+        **which,
+    }
     with connection.cursor() as cursor:
         cursor.execute(statement, told)
         return {row[0]: Fit(row[1], RunsOn(row[2], row[3])) for row in cursor.fetchall()}
@@ -155,9 +158,15 @@ def taken_since(pool_id: UUID, pieces: Iterable[Piece], *, now: datetime) -> tup
     """What the pool runs on, and whether anything of these pieces is sold or held; for whoever holds their devices' locks."""
     told = list(pieces)
     with connection.cursor() as cursor:
-        cursor.execute(_TAKEN, {
-            "pool": pool_id, "now": now, "devices": [UUID(one.device) for one in told],
-            "starts": [instant_of(one.start) for one in told], "ends": [instant_of(one.end) for one in told],
-        })  # fmt: skip
+        cursor.execute(
+            _TAKEN,
+            {
+                "pool": pool_id,
+                "now": now,
+                "devices": [UUID(one.device) for one in told],
+                "starts": [instant_of(one.start) for one in told],
+                "ends": [instant_of(one.end) for one in told],
+            },
+        )
         processor_id, power_percent, is_taken = cursor.fetchone()
     return RunsOn(processor_id, power_percent), is_taken

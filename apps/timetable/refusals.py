@@ -31,7 +31,9 @@ class PoolChanged(Problem):
     """The pool runs at another pace, or another processor, than the demand was made for."""
 
     def __init__(self, pool: Pool) -> None:
-        detail = f"Pool {pool.slug} has another processor or power setting by now; ask for a new quote. Nothing was taken."
+        detail = (
+            f"Pool {pool.slug} has another processor or power setting by now; ask for a new quote. Nothing was taken."
+        )
         super().__init__(409, "The pool has changed", detail, kind="pool-changed")
 
 

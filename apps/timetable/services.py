@@ -21,9 +21,17 @@ from apps.timetable.selectors import Allowed, Demand
 from apps.timetable.taking import capacity_take
 
 __all__ = [
-    "LOCK_TIMEOUT", "CapacityBusy", "CapacityTaken", "PoolChanged", "devices_lock", "refusal_record", "reservation_release",
-    "reservation_replace", "reservation_take", "reservation_take_each",
-]  # fmt: skip
+    "LOCK_TIMEOUT",
+    "CapacityBusy",
+    "CapacityTaken",
+    "PoolChanged",
+    "devices_lock",
+    "refusal_record",
+    "reservation_release",
+    "reservation_replace",
+    "reservation_take",
+    "reservation_take_each",
+]
 
 RELEASE_TRIES = 5
 LONGEST_NOTED = 2**63 - 1  # microseconds: what the column of refusals holds, 292,000 years
@@ -55,9 +63,15 @@ def reservation_take(
     """
     demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)
     return reservation_take_each(
-        contract_id=contract_id, organisation_id=organisation_id, pool=pool, demands=[demand], windows=(windows_max,),
-        klass=klass, now=now, held_until=held_until,
-    )  # fmt: skip
+        contract_id=contract_id,
+        organisation_id=organisation_id,
+        pool=pool,
+        demands=[demand],
+        windows=(windows_max,),
+        klass=klass,
+        now=now,
+        held_until=held_until,
+    )
 
 
 def reservation_take_each(
@@ -80,9 +94,14 @@ def reservation_take_each(
 
     def store(pieces: Sequence[Piece]) -> Reservation:
         reservation = Reservation.objects.create(
-            id=reservation_id or uuid4(), contract_id=contract_id, organisation_id=organisation_id, pool=pool, klass=klass,
-            created_at=now, held_until=held_until,
-        )  # fmt: skip
+            id=reservation_id or uuid4(),
+            contract_id=contract_id,
+            organisation_id=organisation_id,
+            pool=pool,
+            klass=klass,
+            created_at=now,
+            held_until=held_until,
+        )
         _windows_add(reservation, pieces)
         return reservation
 

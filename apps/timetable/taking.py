@@ -84,7 +84,9 @@ def _placed(pool: Pool, demands: Sequence[Demand], windows: Sequence[int], now: 
     for demand, placed in zip(demands, found, strict=False):
         if isinstance(placed, Refusal):
             last = demand._replace(windows_max=windows[-1])
-            raise CapacityTaken(pool=pool, refusal=placed, alternatives=alternatives_find(pool=pool, demand=last, now=now))
+            raise CapacityTaken(
+                pool=pool, refusal=placed, alternatives=alternatives_find(pool=pool, demand=last, now=now)
+            )
         pieces += placed.windows
     return pieces
 

@@ -233,7 +233,9 @@ class Pace:
         work = {u: [form.get(u, Fraction(0)) / max(1, machine.unit(u).instances) for form in forms] for u in LATE}
         late = [cycles - self._held(node) + 1 for cycles in work["weights"]]
         cycles = max(least_mixture(work["matrix"], work["vector"]), least_mixture(work["matrix"], late))
-        behind = all(form.get("vector") for form in forms)  # of the last sum at least, and no sooner than the first is there
+        behind = all(
+            form.get("vector") for form in forms
+        )  # of the last sum at least, and no sooner than the first is there
         return ceil(cycles) + machine.matrix.latency + (1 + machine.vector.latency if behind else 0)
 
     def _held(self, node: Compute) -> Fraction:

@@ -28,10 +28,13 @@ def add_options(command: argparse.ArgumentParser, *, writes: bool = False, range
     """``--examples``, and (where one model of one size may be meant) ``--ranges`` and ``--write-ranges``."""
     command.set_defaults(ranges=None, write_ranges=None)
     command.add_argument(
-        "--examples", action="append", default=[], metavar="NPZ",
+        "--examples",
+        action="append",
+        default=[],
+        metavar="NPZ",
         help="typical inputs for float16 and int8, one item or several along a leading axis; may be repeated "
         "(default: made-up ones)",
-    )  # fmt: skip
+    )
     if ranges:
         command.add_argument("--ranges", metavar="JSON", help="ranges that --write-ranges wrote, in place of examples")
     if writes:

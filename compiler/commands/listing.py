@@ -61,7 +61,9 @@ def accuracy(found: dict[str, Any]) -> list[str]:
     for name, row in found["outputs"].items():
         changed = f", another class first in {row['changed_top1']}" if "changed_top1" in row else ""
         if row["max"] >= ENDLESS:
-            lines.append(f"  {name}: some elements are no numbers any more; give typical inputs, or compile for float32")
+            lines.append(
+                f"  {name}: some elements are no numbers any more; give typical inputs, or compile for float32"
+            )
             continue
         kept = "no difference" if row["max"] == 0 else f"{row['snr_db']:.1f} dB"
         lines.append(
@@ -126,9 +128,14 @@ def kept(c: Counters, promised: Counters) -> list[str]:
 def target(t: Target) -> dict[str, Any]:
     """A processor version in short."""
     return {
-        "name": t.name, "version": t.version, "title": t.title, "price_class": t.price_class, "digest": t.digest,
-        "clock_hz": t.clock_hz, "memory_bytes": t.memory_bytes,
-    }  # fmt: skip
+        "name": t.name,
+        "version": t.version,
+        "title": t.title,
+        "price_class": t.price_class,
+        "digest": t.digest,
+        "clock_hz": t.clock_hz,
+        "memory_bytes": t.memory_bytes,
+    }
 
 
 def seeded(program: Program, seed: int) -> dict[str, Any]:

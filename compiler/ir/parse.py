@@ -54,9 +54,16 @@ def parse_lines(text: str, arrays: Mapping[str, Array] | None = None) -> tuple[G
         reader.next()
         raise reader.wrong("nothing may follow the graph")
     graph = Graph(
-        parts.name, tuple(parts.inputs), tuple(parts.outputs), parts.types, parts.constants,
-        tuple(parts.nodes), tuple(parts.states), parts.metadata, parts.lengths,
-    )  # fmt: skip
+        parts.name,
+        tuple(parts.inputs),
+        tuple(parts.outputs),
+        parts.types,
+        parts.constants,
+        tuple(parts.nodes),
+        tuple(parts.states),
+        parts.metadata,
+        parts.lengths,
+    )
     return graph, parts.places
 
 

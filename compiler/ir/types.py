@@ -46,10 +46,19 @@ class DType(enum.Enum):
 
 
 _NUMPY = {
-    DType.F64: "float64", DType.F32: "float32", DType.F16: "float16",
-    DType.I64: "int64", DType.I32: "int32", DType.I16: "int16", DType.I8: "int8",
-    DType.U64: "uint64", DType.U32: "uint32", DType.U16: "uint16", DType.U8: "uint8", DType.BOOL: "bool",
-}  # fmt: skip
+    DType.F64: "float64",
+    DType.F32: "float32",
+    DType.F16: "float16",
+    DType.I64: "int64",
+    DType.I32: "int32",
+    DType.I16: "int16",
+    DType.I8: "int8",
+    DType.U64: "uint64",
+    DType.U32: "uint32",
+    DType.U16: "uint16",
+    DType.U8: "uint8",
+    DType.BOOL: "bool",
+}
 _FROM_NUMPY = {np.dtype(name): dtype for dtype, name in _NUMPY.items()}
 
 

@@ -19,7 +19,11 @@ Array = np.ndarray[Any, Any]
 # What may differ within a kind: rules ask of these only that they, or they and a count, are below a limit.
 FREE: Final = ("unit", "slot", "cycle", "source", "row", "g0", "start1", "start2", "start3", "offset")
 _FIXED: Final = (int(Op.LOADW), int(Op.BRANCH))  # their ``start3`` is not where a range begins
-_TRANSFERS: Final = (int(Op.RECV), int(Op.SEND), int(Op.FETCH))  # only their ``offset`` is a place: that of whole elements
+_TRANSFERS: Final = (
+    int(Op.RECV),
+    int(Op.SEND),
+    int(Op.FETCH),
+)  # only their ``offset`` is a place: that of whole elements
 _ELEMENT: Final = max(SIZE.values())  # bytes; smaller elements divide it
 
 

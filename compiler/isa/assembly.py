@@ -178,9 +178,16 @@ class _Assembler:
         axis, _, cut = name.partition(":") if name[0] != '"' else ("0", "", "")
         length, end = json.JSONDecoder().raw_decode(cut) if cut else ("", 0)
         port = Port(
-            json.loads(cut[end:] or name), dtype, tuple(json.loads(shape)), direction == "out", host, float(scale),
-            int(zero), int(axis), length,
-        )  # fmt: skip
+            json.loads(cut[end:] or name),
+            dtype,
+            tuple(json.loads(shape)),
+            direction == "out",
+            host,
+            float(scale),
+            int(zero),
+            int(axis),
+            length,
+        )
         self.lists["ports"].append(port)
 
     def state(self, rest: str) -> None:
@@ -205,10 +212,22 @@ class _Assembler:
 _DIRECTIVES: Final[dict[str, Callable[[_Assembler, str], None]]] = {
     name: getattr(_Assembler, name)
     for name in (
-        "target", "compiler", "memory", "timing", "exact", "notes", "constants", "external", "port", "state", "source",
-        "stream", "program", "gather",
+        "target",
+        "compiler",
+        "memory",
+        "timing",
+        "exact",
+        "notes",
+        "constants",
+        "external",
+        "port",
+        "state",
+        "source",
+        "stream",
+        "program",
+        "gather",
     )
-}  # fmt: skip
+}
 
 
 def _body(rest: str) -> str:

@@ -21,8 +21,17 @@ from compiler.isa.stream import Stream, points
 from compiler.isa.table import COMMON, TABLE, accesses
 
 _OPERATION = {int(op) for op in Op}
-_TABLES = (("a", "streams"), ("b", "streams"), ("c", "streams"), ("d", "streams"), ("out", "streams"),
-           ("pre", "programs"), ("post", "programs"), ("gather", "gathers"), ("port", "ports"))  # fmt: skip
+_TABLES = (
+    ("a", "streams"),
+    ("b", "streams"),
+    ("c", "streams"),
+    ("d", "streams"),
+    ("out", "streams"),
+    ("pre", "programs"),
+    ("post", "programs"),
+    ("gather", "gathers"),
+    ("port", "ports"),
+)
 
 
 # By operation: the place of its unit's class among all.

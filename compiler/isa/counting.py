@@ -50,10 +50,16 @@ class Counts:
     def energy_fj(self, energy: dict[str, int], cycles: int) -> int:
         """Femtojoules, from a processor's table of energy per action and the cycles that it was on."""
         actions = {
-            "alu": self.alu, "mac_8": self.mac_8, "mac_16": self.mac_16, "mac_32": self.mac_32,
-            "read_byte": self.read, "write_byte": self.written, "link_byte": self.bytes_in + self.bytes_out,
-            "external_byte": self.external_in, "cycle": cycles,
-        }  # fmt: skip
+            "alu": self.alu,
+            "mac_8": self.mac_8,
+            "mac_16": self.mac_16,
+            "mac_32": self.mac_32,
+            "read_byte": self.read,
+            "write_byte": self.written,
+            "link_byte": self.bytes_in + self.bytes_out,
+            "external_byte": self.external_in,
+            "cycle": cycles,
+        }
         return sum(energy[name] * count for name, count in actions.items())
 
 

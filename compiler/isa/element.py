@@ -8,10 +8,19 @@ import numpy as np
 
 # The order is the encoding: the position is the type's number in a binary. New types are appended.
 _NUMPY: Final = {
-    "f64": "<f8", "f32": "<f4", "f16": "<f2",
-    "i64": "<i8", "i32": "<i4", "i16": "<i2", "i8": "<i1",
-    "u64": "<u8", "u32": "<u4", "u16": "<u2", "u8": "<u1", "bool": "?",
-}  # fmt: skip
+    "f64": "<f8",
+    "f32": "<f4",
+    "f16": "<f2",
+    "i64": "<i8",
+    "i32": "<i4",
+    "i16": "<i2",
+    "i8": "<i1",
+    "u64": "<u8",
+    "u32": "<u4",
+    "u16": "<u2",
+    "u8": "<u1",
+    "bool": "?",
+}
 
 ELEMENTS: Final = tuple(_NUMPY)
 NUMBER: Final = {name: number for number, name in enumerate(ELEMENTS)}

@@ -126,9 +126,18 @@ class Pieces:
         found = self._found.get(key)
         if found is None:
             found = self._found[key] = _found(
-                s.dtype, phase, second.left, third.left, guards, second.start, rows[1], third.start, inner[1],
-                self._line_bytes, kind,
-            )  # fmt: skip
+                s.dtype,
+                phase,
+                second.left,
+                third.left,
+                guards,
+                second.start,
+                rows[1],
+                third.start,
+                inner[1],
+                self._line_bytes,
+                kind,
+            )
         return Touched(found.lines + line, found.first, found.last)
 
     def _part(self, group: int, start: int, count: int) -> _Part:
@@ -167,9 +176,18 @@ def _excluding(guards: tuple[Guard, ...], *parts: _Part) -> tuple[Guard, ...]:
 
 @lru_cache(maxsize=KEPT)
 def _found(
-    dtype: str, phase: int, g1: Nest, g2: Nest, guards: tuple[Guard, ...], first: int, rows: int, second: int, inner: int,
-    line_bytes: int, kind: str,
-) -> Touched:  # fmt: skip
+    dtype: str,
+    phase: int,
+    g1: Nest,
+    g2: Nest,
+    guards: tuple[Guard, ...],
+    first: int,
+    rows: int,
+    second: int,
+    inner: int,
+    line_bytes: int,
+    kind: str,
+) -> Touched:
     """``lines_of`` by plain values: what is known already is found without making a form of it."""
     form = Common(Stream(dtype, phase, (), g1, g2, guards), (first, rows), (second, inner))
     return lines_of(form, line_bytes, kind)

@@ -72,9 +72,13 @@ TABLE: Final[dict[Op, Spec]] = {
     spec.op: spec
     for spec in (
         Spec(
-            Op.LOADW, "weights", ("slot", "blocks", "a", *_TILE2, "start3", "offset"),
+            Op.LOADW,
+            "weights",
+            ("slot", "blocks", "a", *_TILE2, "start3", "offset"),
             (Operand("a", 1, 2, "a", flow=ROWS),),
-            meaning.loadw, timing.loadw_beats, _base("weights"),
+            meaning.loadw,
+            timing.loadw_beats,
+            _base("weights"),
             "ceil(K x N x size / weights.bytes_per_cycle)",
             "Fill a weight slot of plane `unit` with the K x N tile that rows `start1`, `count1` and columns `start2`, "
             "`count2` of `a` name. With `blocks` B the slot holds B blocks of `count2` columns side by side: row r belongs "
@@ -87,7 +91,9 @@ TABLE: Final[dict[Op, Spec]] = {
             "an image switch the cells.",
         ),
         Spec(
-            Op.MATMUL, "matrix", ("slot", "blocks", "flags", "row", "a", "b", "c", "d", "out", "post", *_TILE3, "offset"),
+            Op.MATMUL,
+            "matrix",
+            ("slot", "blocks", "flags", "row", "a", "b", "c", "d", "out", "post", *_TILE3, "offset"),
             (
                 Operand("a", 1, 2, "a", flow=ROWS),
                 Operand("b", 1, 3, "b", required=False, flow=ROWS),
@@ -95,7 +101,9 @@ TABLE: Final[dict[Op, Spec]] = {
                 Operand("d", 1, 3, "d", required=False, flow=ROWS),
                 Operand("out", 1, 3, "out", write=True, required=False, flow=ROWS),
             ),
-            meaning.matmul, timing.matmul_beats, _base("matrix"),
+            meaning.matmul,
+            timing.matmul_beats,
+            _base("matrix"),
             "T x max(1, ceil(passes(post) / matrix.alus)) with `last`, else T",
             "Multiply T = `count1` rows of `a` (K = `count2` inner points) by the K x N weights in `slot` (N = `count3`) "
             "and add them to accumulator rows `row` ... `row + T - 1`: from 0 with `first`, k ascending over the cells that are "
@@ -106,7 +114,9 @@ TABLE: Final[dict[Op, Spec]] = {
             "residual and activation cost no trip through memory.",
         ),
         Spec(
-            Op.VECTOR, "vector", ("flags", "a", "b", "c", "d", "out", "pre", "reducer", "post", *_TILE2),
+            Op.VECTOR,
+            "vector",
+            ("flags", "a", "b", "c", "d", "out", "pre", "reducer", "post", *_TILE2),
             (
                 Operand("a", 1, 2, "a", required=False, flow=ROWS),
                 Operand("b", 1, 2, "b", required=False, flow=ROWS),
@@ -114,7 +124,9 @@ TABLE: Final[dict[Op, Spec]] = {
                 Operand("d", 1, 2, "d", required=False, flow=ROWS),
                 Operand("out", 1, 0, "out", write=True, flow=ROWS),
             ),
-            meaning.vector, timing.vector_beats, timing.vector_latency,
+            meaning.vector,
+            timing.vector_beats,
+            timing.vector_latency,
             "ceil(P x R / lanes) (chain: ceil(P / lanes) x R) x max(1, ceil((passes(pre) + 1 if reducer) / vector.alus)) "
             "+ ceil(P / lanes) x ceil(passes(post) / vector.alus)",
             "For each of P = `count1` points evaluate program `pre` at each of R = `count2` inner points (the whole of "
@@ -123,20 +135,29 @@ TABLE: Final[dict[Op, Spec]] = {
             "Without reducer R is 1 and `pre` gives the result; without `pre` operand `a` is reduced as it is.",
             "Lanes of arithmetic units in a row, a chain of operations per cycle; reductions go through an adder tree "
             "across the lanes.",
-            timing.vector_group, "the points that fill the lanes once: lanes / R in a tree, at least 1, else lanes",
+            timing.vector_group,
+            "the points that fill the lanes once: lanes / R in a tree, at least 1, else lanes",
         ),
         Spec(
-            Op.MOVE, "move", ("a", "out", *_TILE2),
+            Op.MOVE,
+            "move",
+            ("a", "out", *_TILE2),
             (Operand("a", 1, 2, "a", flow=POINTS), Operand("out", 1, 2, "out", write=True, flow=POINTS)),
-            meaning.move, timing.one_beat, _base("move"),
+            meaning.move,
+            timing.one_beat,
+            _base("move"),
             "1",
             "Copy `count1` x `count2` elements from `a` to `out`; elements that a guard of `a` excludes are its fill.",
             "Permutation networks beside the memory slices change layouts without arithmetic.",
         ),
         Spec(
-            Op.GATHER, "move", ("a", "out", "gather", *_TILE2),
+            Op.GATHER,
+            "move",
+            ("a", "out", "gather", *_TILE2),
             (Operand("a", 1, 2, "a"), Operand("out", 1, 2, "out", write=True, flow=POINTS)),
-            meaning.move, timing.one_beat, _base("move"),
+            meaning.move,
+            timing.one_beat,
+            _base("move"),
             "1",
             "Copy elements whose place is itself data: to the address of `a` each axis of `gather` adds its stride times "
             "a coordinate read from an index stream. A coordinate outside its extent is a fault. Hazards cover every "
@@ -144,9 +165,13 @@ TABLE: Final[dict[Op, Spec]] = {
             "Memory slices accept an address stream in place of a counter; tables and embeddings need it.",
         ),
         Spec(
-            Op.SCATTER, "move", ("a", "out", "gather", "reducer", *_TILE2),
+            Op.SCATTER,
+            "move",
+            ("a", "out", "gather", "reducer", *_TILE2),
             (Operand("a", 1, 2, "a"), Operand("out", 1, 2, "out", write=True)),
-            meaning.move, timing.scatter_beats, _base("move"),
+            meaning.move,
+            timing.scatter_beats,
+            _base("move"),
             "with a reducer count1 x count2, else 1",
             "Put `count1` x `count2` elements of `a` to places that are data, rows ascending and along each row: to the address "
             "of `out` each axis of `gather` adds its stride times a coordinate read from an index stream. With `reducer` (1 sum, "
@@ -157,43 +182,63 @@ TABLE: Final[dict[Op, Spec]] = {
             "forwarded to the next element when both have one place. Histograms, caches and compaction need it.",
         ),
         Spec(
-            Op.SORT, "vector", ("flags", "a", "out", *_TILE2),
+            Op.SORT,
+            "vector",
+            ("flags", "a", "out", *_TILE2),
             (Operand("a", 1, 2, "a"), Operand("out", 1, 2, "out", write=True)),
-            meaning.sort, timing.sort_beats, _base("vector"),
+            meaning.sort,
+            timing.sort_beats,
+            _base("vector"),
             "ceil(count1 x 2**s / lanes) x s (s + 1) / 2 with s = ceil(log2(count2))",
             "Put the `count2` whole numbers of each of `count1` rows of `a` in ascending order into `out`.",
             "A bitonic network: s (s + 1) / 2 passes of compare and exchange between lanes, which the adder tree's wiring "
             "already connects. Keys carry the place they come from in their low bits, so no second result is needed.",
         ),
         Spec(
-            Op.RECV, "link_in", ("port", "offset", "out", *_TILE2),
+            Op.RECV,
+            "link_in",
+            ("port", "offset", "out", *_TILE2),
             (Operand("out", 1, 2, "out", write=True, flow=POINTS),),
-            meaning.move, timing.recv_beats, _base("link_in"),
+            meaning.move,
+            timing.recv_beats,
+            _base("link_in"),
             "ceil(bytes / link_in.bytes_per_cycle)",
             "Take `count1` x `count2` consecutive elements of host tensor `port` from byte `offset` on into `out`.",
             "The host link delivers a byte stream at a fixed rate; where it lands is an affine address.",
         ),
         Spec(
-            Op.SEND, "link_out", ("port", "offset", "a", *_TILE2),
+            Op.SEND,
+            "link_out",
+            ("port", "offset", "a", *_TILE2),
             (Operand("a", 1, 2, "a", flow=POINTS),),
-            meaning.move, timing.send_beats, _base("link_out"),
+            meaning.move,
+            timing.send_beats,
+            _base("link_out"),
             "ceil(bytes / link_out.bytes_per_cycle)",
             "Give `count1` x `count2` elements of `a` to host tensor `port` from byte `offset` on.",
             "The other direction of the link; its own wires, so that both run at once.",
         ),
         Spec(
-            Op.FETCH, "external", ("offset", "out", *_TILE2),
+            Op.FETCH,
+            "external",
+            ("offset", "out", *_TILE2),
             (Operand("out", 1, 2, "out", write=True, flow=POINTS),),
-            meaning.move, timing.fetch_cycles, _base("external"),
+            meaning.move,
+            timing.fetch_cycles,
+            _base("external"),
             "ceil(bytes / external.bytes_per_cycle)",
             "Take `count1` x `count2` consecutive elements of external memory from byte `offset` on into `out`.",
             "Weights that on-chip memory cannot hold stream in from memory beside the chip, at the rate of its pins and ahead "
             "of their use; what lies there is written once, when the program is loaded.",
         ),
         Spec(
-            Op.BRANCH, "control", ("flags", "a", *_TILE3),
+            Op.BRANCH,
+            "control",
+            ("flags", "a", *_TILE3),
             (Operand("a", 1, 2, "a", required=False),),
-            meaning.branch, timing.one_beat, _base("control"),
+            meaning.branch,
+            timing.one_beat,
+            _base("control"),
             "1",
             "Read one truth value from `a`. When it is false (with `unless`: when it is true; without `a`: always) the next "
             "`count3` instructions are skipped, and everything behind them issues `start3` cycles earlier. Nothing may be under "
@@ -202,7 +247,7 @@ TABLE: Final[dict[Op, Spec]] = {
             "between instructions what the compiler proved, whichever way it goes.",
         ),
     )
-}  # fmt: skip
+}
 
 COMMON: Final = ("opcode", "unit", "cycle", "source")
 

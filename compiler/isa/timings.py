@@ -47,9 +47,19 @@ class Timings:
         if periods is None:
             periods = self._periods[kind] = self.repeats(i)
         return (
-            *kind, i.flags, i.pre, i.post, i.reducer, i.blocks, i.count1, i.count2, i.count3,
-            i.start1 % periods[1], i.start2 % periods[2], i.start3 % periods[3],
-        )  # fmt: skip
+            *kind,
+            i.flags,
+            i.pre,
+            i.post,
+            i.reducer,
+            i.blocks,
+            i.count1,
+            i.count2,
+            i.count3,
+            i.start1 % periods[1],
+            i.start2 % periods[2],
+            i.start3 % periods[3],
+        )
 
     def repeats(self, i: Instruction) -> Periods:
         """By range, after how many points the instruction takes the same time again."""

@@ -12,7 +12,9 @@ from compiler.numerics.exact import Array
 BLOCK = 5 << 14  # elements of the accumulator worked on at a time: it and the product stay in the second-level cache
 _FEW, _SMALL = 1 << 8, 1 << 13  # elements of an accumulator, and products, that are worked on all at once
 _LONG = 256  # columns that make long inner loops
-_ACROSS = 1 << 12  # columns at least of a wide factor that are multiplied at a time, so that a part of it stays in a cache
+_ACROSS = (
+    1 << 12
+)  # columns at least of a wide factor that are multiplied at a time, so that a part of it stays in a cache
 _UNBUFFERED = 64  # elements of NumPy's buffer with which it does not gather rows in it that are longer
 _EXACT = 1 << 24  # sums of products below this are exact in float32
 
@@ -116,7 +118,9 @@ def _contract_at_once(a: Array, b: Array) -> Array:
 def _dots(a: Array, b: Array) -> Array:
     """Sums of one row and one column each: the innermost loop is over those sums, of which there are at least two."""
     flat = [factor.reshape(-1, factor.shape[-1]).T for factor in (a, b)]
-    left, right = (np.ascontiguousarray(factor if factor.shape[1] > 1 else np.repeat(factor, 2, axis=1)) for factor in flat)
+    left, right = (
+        np.ascontiguousarray(factor if factor.shape[1] > 1 else np.repeat(factor, 2, axis=1)) for factor in flat
+    )
     return np.asarray(np.einsum("kn,kn->n", left, right)[: flat[0].shape[1]].reshape(*a.shape[:-1], 1, 1))
 
 

@@ -12,8 +12,14 @@ from compiler.numerics.scalar import apply
 # Reducer -> the scalar operator that joins two values, its code in binaries.
 # ``chain`` is the sum with elements ascending from zero, as in ``compiler.numerics.contract``; all others are trees.
 REDUCERS: dict[str, str] = {
-    "sum": "add", "max": "max", "min": "min", "prod": "mul", "any": "or", "all": "and", "chain": "add",
-}  # fmt: skip
+    "sum": "add",
+    "max": "max",
+    "min": "min",
+    "prod": "mul",
+    "any": "or",
+    "all": "and",
+    "chain": "add",
+}
 REDUCER_CODES: dict[str, int] = {"sum": 1, "max": 2, "min": 3, "prod": 4, "any": 5, "all": 6, "chain": 7}
 
 

@@ -72,9 +72,29 @@ def optimise(
     """
     verified = check or _trusted
     for step in (
-        dead_code, fold, known_places, fold_views, merge_equal, literals, fuse, behind_gathers, sink, fuse, one_hots, factors,
-        absorb, gates, reach, fold_views, repeats, merge_equal, combine, fold_views, rescale, dead_code,
-    ):  # fmt: skip
+        dead_code,
+        fold,
+        known_places,
+        fold_views,
+        merge_equal,
+        literals,
+        fuse,
+        behind_gathers,
+        sink,
+        fuse,
+        one_hots,
+        factors,
+        absorb,
+        gates,
+        reach,
+        fold_views,
+        repeats,
+        merge_equal,
+        combine,
+        fold_views,
+        rescale,
+        dead_code,
+    ):
         graph = verified(step(graph))
     return verified(split_reductions(graph, reduction_limit))
 

@@ -104,10 +104,12 @@ def _apart(node: Compute) -> list[Compute] | None:
     places = {i: arg(i - (i > position), s.dtype) for i, s in _arguments(node.post).items()}
     middle = f"{node.output}~sum"
     first = replace(
-        node, name=f"{node.name}~sum", output=middle,
+        node,
+        name=f"{node.name}~sum",
+        output=middle,
         operands=tuple(o for i, o in enumerate(node.operands) if i != position),
         post=expression(term_of(Expr(tuple(before[: rest + 1])), places)),
-    )  # fmt: skip
+    )
     shape = node.loops[: node.parallel]
     residual = node.operands[position]
     matrix = tuple(row[: node.parallel] for row in residual.access.matrix)
@@ -121,10 +123,18 @@ def _apart(node: Compute) -> list[Compute] | None:
     return [
         first,
         Compute(
-            node.name, node.output, node.source, shape, len(shape), operands, expression(total), None, None,
+            node.name,
+            node.output,
+            node.source,
+            shape,
+            len(shape),
+            operands,
+            expression(total),
+            None,
+            None,
             guard=node.guard,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _arguments(expr: Expr) -> dict[int, Step]:

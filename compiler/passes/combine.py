@@ -42,9 +42,12 @@ def combine(graph: Graph) -> Graph:
             nodes.append(node)
     listed = json.dumps([[node.name for node in group] for group in wide])
     return replace(
-        graph, nodes=tuple(nodes), types=work.types, constants=work.constants,
+        graph,
+        nodes=tuple(nodes),
+        types=work.types,
+        constants=work.constants,
         metadata={**graph.metadata, "combined": listed},
-    )  # fmt: skip
+    )
 
 
 def combined_groups(graph: Graph) -> list[list[str]]:

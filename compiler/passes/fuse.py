@@ -39,9 +39,7 @@ def fuse(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(order.values()), types=types)
 
 
-def _step(
-    node: Compute, made: dict[str, Compute], counts: Counter[str], full: set[str]
-) -> tuple[Compute, str] | None:
+def _step(node: Compute, made: dict[str, Compute], counts: Counter[str], full: set[str]) -> tuple[Compute, str] | None:
     """One fusion of a producer with ``node``, and the value that disappears. ``full``: values with too many steps for their
     reader, which are too many for all that it becomes as well."""
     values = [o.value for o in node.operands if o.value in made and o.value not in full]
@@ -170,15 +168,25 @@ def _behind(producer: Compute, node: Compute) -> Compute | None:
         reduced = _retargeted(producer.post, 0, operand.access, node.loops)
     if inner is None or reduced is None:
         return None
-    tree = spliced(_renumber(node.expr, {i: n + i for i in range(len(node.operands))}), n + position, reduced, MAX_STEPS)
+    tree = spliced(
+        _renumber(node.expr, {i: n + i for i in range(len(node.operands))}), n + position, reduced, MAX_STEPS
+    )
     if tree is None:
         return None
     return _limited(
         Compute(
-            producer.name, node.output, _sources(producer, node), loops, width, tuple(reads), straight(inner),
-            producer.reducer, tree, guard=node.guard,
+            producer.name,
+            node.output,
+            _sources(producer, node),
+            loops,
+            width,
+            tuple(reads),
+            straight(inner),
+            producer.reducer,
+            tree,
+            guard=node.guard,
         )
-    )  # fmt: skip
+    )
 
 
 def _retargeted(expr: Expr, first: int, access: Access, loops: tuple[int, ...]) -> list[Step] | None:

@@ -52,9 +52,14 @@ def _moved(node: Gather, source: Compute, types: dict[str, TensorType]) -> list[
             name += "'"
         indices = tuple(node.indices[p] if p is not None else None for p in places)
         part = Gather(
-            f"{node.name}~at{number}", name, node.source, node.loops, replace(o, access=access), indices,
+            f"{node.name}~at{number}",
+            name,
+            node.source,
+            node.loops,
+            replace(o, access=access),
+            indices,
             guard=node.guard,
-        )  # fmt: skip
+        )
         types[name] = TensorType(types[o.value].dtype, node.loops)
         made.append(part)
         operands.append(Operand(name, Access.identity(len(node.loops))))
@@ -62,9 +67,15 @@ def _moved(node: Gather, source: Compute, types: dict[str, TensorType]) -> list[
         return None
     rank = len(node.loops)
     done = Compute(
-        node.name, node.output, tuple(dict.fromkeys((*node.source, *source.source))), node.loops, rank,
-        tuple(operands), source.expr, guard=node.guard,
-    )  # fmt: skip
+        node.name,
+        node.output,
+        tuple(dict.fromkeys((*node.source, *source.source))),
+        node.loops,
+        rank,
+        tuple(operands),
+        source.expr,
+        guard=node.guard,
+    )
     return [*made, done]
 
 

@@ -108,9 +108,15 @@ def _chunked(node: Compute, types: dict[str, TensorType]) -> list[Node]:
     operands = tuple(_cut(node.operands[i], last, chunk, fill) for i in used)
     types[name] = TensorType(node.expr.dtype, (*outer, count))
     first = replace(
-        node, name=f"{node.name}~parts", output=name, loops=(*outer, count, chunk), parallel=last + 1, operands=operands,
-        expr=_renumbered(node.expr, used), post=None,
-    )  # fmt: skip
+        node,
+        name=f"{node.name}~parts",
+        output=name,
+        loops=(*outer, count, chunk),
+        parallel=last + 1,
+        operands=operands,
+        expr=_renumbered(node.expr, used),
+        post=None,
+    )
     behind = {int(s.imm) for s in node.post.steps if s.op == "arg" and s.imm is not None} - {-1} if node.post else set()
     places = {old: new + 1 for new, old in enumerate(sorted(behind))}
     post = _renumbered(node.post, places) if node.post is not None else None

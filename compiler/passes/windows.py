@@ -78,9 +78,15 @@ def _map(node: Compute, name: str, output: str, values: list[Operand], shape: tu
         pairs = [a.op(FOLDS[node.reducer], b) for a, b in zip(terms[0::2], terms[1::2], strict=False)]
         terms = pairs + ([terms[-1]] if len(terms) % 2 else [])
     return replace(
-        node, name=name, output=output, loops=shape, operands=tuple(values), expr=expression(terms[0]), reducer=None,
+        node,
+        name=name,
+        output=output,
+        loops=shape,
+        operands=tuple(values),
+        expr=expression(terms[0]),
+        reducer=None,
         post=None,
-    )  # fmt: skip
+    )
 
 
 def _unused(name: str, types: dict[str, TensorType]) -> str:

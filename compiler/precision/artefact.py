@@ -53,10 +53,16 @@ class Calibration:
     def to_json(self) -> str:
         """The same text for the same model and feeds, on every machine."""
         found = {
-            "format": FORMAT, "seeded": self.seeded, "feeds": self.count, "unseen": self.unseen, "limit": self.limit,
-            "graph": self.graph, "errors": self.errors, "loss": self.loss,
+            "format": FORMAT,
+            "seeded": self.seeded,
+            "feeds": self.count,
+            "unseen": self.unseen,
+            "limit": self.limit,
+            "graph": self.graph,
+            "errors": self.errors,
+            "loss": self.loss,
             "ranges": {name: list(self.ranges[name]) for name in self.ranges},
-        }  # fmt: skip
+        }
         return json.dumps(found, indent=1, sort_keys=True) + "\n"
 
     @staticmethod
@@ -76,7 +82,9 @@ class Calibration:
             if any(end != end or LARGEST < abs(end) < math.inf for both in ranges.values() for end in both):
                 raise ValueError("a range ends far beyond float32")
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise ModelError("the ranges are not readable; take the file as it was written, or calibrate again") from error
+            raise ModelError(
+                "the ranges are not readable; take the file as it was written, or calibrate again"
+            ) from error
         if version != FORMAT:
             raise ModelError(f"the ranges have format {version!r}, this version reads {FORMAT}; calibrate again")
         return made

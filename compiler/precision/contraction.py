@@ -99,9 +99,16 @@ def _row_nodes(value: str, dims: tuple[int, ...], source: tuple[str, ...], work:
     inverse, scales, codes = (work.unused(f"{value}~{tag}") for tag in ("inverse", "scale", "rows"))
     largest = arg(-1, DType.F32).op("max", SMALLEST)
     node = Compute(
-        f"{source[0]}~{inverse}", inverse, source, loops, len(kept), (Operand(plain, Access((0,) * rank, rows)),),
-        expression(arg(0, DType.F32).op("abs")), "max", expression(const(127.0, DType.F32) / largest),
-    )  # fmt: skip
+        f"{source[0]}~{inverse}",
+        inverse,
+        source,
+        loops,
+        len(kept),
+        (Operand(plain, Access((0,) * rank, rows)),),
+        expression(arg(0, DType.F32).op("abs")),
+        "max",
+        expression(const(127.0, DType.F32) / largest),
+    )
     work.emit(node, TensorType(DType.F32, outer))
     own = tuple(tuple(int(kept[i] == j) for j in range(rank)) for i in range(len(kept)))
     term = (arg(0, DType.F32) * arg(1, DType.F32)).nearest(DType.I8)

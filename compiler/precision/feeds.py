@@ -29,8 +29,14 @@ WIDE = 3.0  # where uniform numbers end
 PATCH = 8  # elements of a patch of one brightness along either side
 CELL = 14, 9  # elements of one sign of strokes, with its margin
 SEGMENTS = (  # where the strokes of a sign lie: rows from, to, columns from, to
-    (1, 3, 1, 7), (6, 8, 1, 7), (11, 13, 1, 7), (1, 7, 1, 3), (1, 7, 5, 7), (7, 13, 1, 3), (7, 13, 5, 7),
-)  # fmt: skip
+    (1, 3, 1, 7),
+    (6, 8, 1, 7),
+    (11, 13, 1, 7),
+    (1, 7, 1, 3),
+    (1, 7, 5, 7),
+    (7, 13, 1, 3),
+    (7, 13, 5, 7),
+)
 
 
 def seeded(graph: Graph, count: int | None = None) -> list[dict[str, Array]]:

@@ -174,5 +174,3 @@ def _line(graph: Graph, node: Compute, value: str) -> Line | None:
     factor, term = (np.broadcast_to(part, shape).reshape(-1) for part in lines[-1])
     tells = np.isfinite(factor) & np.isfinite(term) & (factor != 0)
     return (np.where(tells, factor, 1.0), np.where(tells, term, 0.0)) if tells.any() else None
-
-

@@ -7,6 +7,14 @@ from compiler.probing.sweeps import micro_programs
 from compiler.probing.trace import Row, predicted_rows, read_trace, write_trace
 
 __all__ = [
-    "Finding", "MicroProgram", "Row", "Verdict", "check", "described", "micro_programs", "predicted_rows", "read_trace",
+    "Finding",
+    "MicroProgram",
+    "Row",
+    "Verdict",
+    "check",
+    "described",
+    "micro_programs",
+    "predicted_rows",
+    "read_trace",
     "write_trace",
-]  # fmt: skip
+]

@@ -100,13 +100,24 @@ class Bench:
         )
         branches = any(i.opcode == Op.BRANCH for i in self.steps)
         binary = Binary(
-            target=self.target.name, target_digest=self.target.digest, compiler_version=COMPILER,
-            instructions=pack(self.steps), streams=streams, programs=tuple(self.pool.programs),
-            gathers=tuple(self.pool.gathers), ports=tuple(self.pool.ports), states=(), constants=bytes(self._constants),
-            memory=MemoryMap(self._constants, 0, self._arena), sources=(self.name,), latency=self.clock,
-            interval=self.clock, exact=not branches, reason="a branch is probed" if branches else "",
+            target=self.target.name,
+            target_digest=self.target.digest,
+            compiler_version=COMPILER,
+            instructions=pack(self.steps),
+            streams=streams,
+            programs=tuple(self.pool.programs),
+            gathers=tuple(self.pool.gathers),
+            ports=tuple(self.pool.ports),
+            states=(),
+            constants=bytes(self._constants),
+            memory=MemoryMap(self._constants, 0, self._arena),
+            sources=(self.name,),
+            latency=self.clock,
+            interval=self.clock,
+            exact=not branches,
+            reason="a branch is probed" if branches else "",
             external=bytes(self._fetched),
-        )  # fmt: skip
+        )
         return MicroProgram(self.name, binary)
 
     def _whole(self, size: int) -> int:

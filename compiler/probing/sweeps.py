@@ -140,9 +140,14 @@ def _reduction(dtype: str, points: int, inner: int, reducer: str, post: int = 0)
         a = b.zeros(dtype, [(points, inner * size)], [(inner, size)])
         fields = {"post": b.program(*_steps(post, dtype))} if post else {}
         b.add(
-            Op.VECTOR, a=a, out=b.result(dtype, _dense(points, dtype)), reducer=REDUCER_CODES[reducer], count1=points,
-            count2=inner, **fields,
-        )  # fmt: skip
+            Op.VECTOR,
+            a=a,
+            out=b.result(dtype, _dense(points, dtype)),
+            reducer=REDUCER_CODES[reducer],
+            count1=points,
+            count2=inner,
+            **fields,
+        )
 
     return build
 

@@ -12,10 +12,21 @@ from compiler.errors import ModelError
 Kind = type | list["Kind"] | tuple["Kind", ...] | dict[str, "Kind"]
 
 KINDS: dict[str, Kind] = {
-    "model": str, "precision": str, "objective": str, "metadata": dict, "bounds": dict, "arena_bound": int,
-    "critical": [int], "rows": [{"kind": str, "source": [str]}], "buffers": [(str, str, int, int, int, int)],
-    "weights": [int], "external": [int], "edges": [(int, int)], "accuracy": dict, "dims": dict,
-}  # fmt: skip
+    "model": str,
+    "precision": str,
+    "objective": str,
+    "metadata": dict,
+    "bounds": dict,
+    "arena_bound": int,
+    "critical": [int],
+    "rows": [{"kind": str, "source": [str]}],
+    "buffers": [(str, str, int, int, int, int)],
+    "weights": [int],
+    "external": [int],
+    "edges": [(int, int)],
+    "accuracy": dict,
+    "dims": dict,
+}
 BOUNDS: dict[str, type] = {"latency": int, "interval": int, "latency_limit": str, "interval_limit": str}
 PER_SOURCE = ("critical", "weights", "external")
 

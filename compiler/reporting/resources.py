@@ -19,9 +19,14 @@ def resources_of(binary: Binary, target: Target) -> Resources:
     m = binary.memory
     instructions = binary.instruction_bytes
     storage = Storage(
-        weights=m.constants, activations=m.activations, state=m.state, instructions=instructions, scratch=m.scratch,
-        total=m.total + instructions, external=len(binary.external),
-    )  # fmt: skip
+        weights=m.constants,
+        activations=m.activations,
+        state=m.state,
+        instructions=instructions,
+        scratch=m.scratch,
+        total=m.total + instructions,
+        external=len(binary.external),
+    )
     return Resources(
         operations=total.operations,
         executed_operations=total.executed,
@@ -43,6 +48,10 @@ def load_of(storage: Storage, target: Target) -> Load:
     link = target.link_in
     total = storage.instructions + storage.weights + storage.state + storage.external
     return Load(
-        instructions=storage.instructions, constants=storage.weights, state=storage.state, external=storage.external,
-        bytes_in=total, cycles_in=link.latency + ceil_div(total, link.instances * link.bytes_per_cycle),
-    )  # fmt: skip
+        instructions=storage.instructions,
+        constants=storage.weights,
+        state=storage.state,
+        external=storage.external,
+        bytes_in=total,
+        cycles_in=link.latency + ceil_div(total, link.instances * link.bytes_per_cycle),
+    )

@@ -14,9 +14,24 @@ from compiler.reporting.notes import notes_of
 from compiler.targets import Target
 
 COLUMNS = (
-    "operations", "executed_operations", "cycles", "weights", "activations", "state", "instructions", "scratch",
-    "storage", "external", "bytes_in", "bytes_out", "external_in", "external_out", "read", "written", "energy_fj",
-)  # fmt: skip
+    "operations",
+    "executed_operations",
+    "cycles",
+    "weights",
+    "activations",
+    "state",
+    "instructions",
+    "scratch",
+    "storage",
+    "external",
+    "bytes_in",
+    "bytes_out",
+    "external_in",
+    "external_out",
+    "read",
+    "written",
+    "energy_fj",
+)
 SHARED = "shared by all operations"
 
 

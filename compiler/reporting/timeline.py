@@ -61,9 +61,14 @@ def chrome_trace(binary: Binary, target: Target) -> dict[str, Any]:
     events += [
         {
             "name": binary.sources[row.source] if binary.sources else row.operation,
-            "cat": row.operation, "ph": "X", "pid": 1, "tid": threads[row.unit, row.instance],
-            "ts": row.start, "dur": row.duration, "args": {"instruction": row.operation, "readable": row.end},
+            "cat": row.operation,
+            "ph": "X",
+            "pid": 1,
+            "tid": threads[row.unit, row.instance],
+            "ts": row.start,
+            "dur": row.duration,
+            "args": {"instruction": row.operation, "readable": row.end},
         }
         for row in scheduled(binary, target)
-    ]  # fmt: skip
+    ]
     return {"traceEvents": events, "displayTimeUnit": "ns"}

@@ -39,9 +39,11 @@ def report(binary: Binary, target: Target) -> dict[str, Any]:
             for p in binary.ports
         ],
         "digests": {
-            "program": binary.digest, "target": binary.target_digest, "model": found.get("metadata", {}).get("sha256", ""),
+            "program": binary.digest,
+            "target": binary.target_digest,
+            "model": found.get("metadata", {}).get("sha256", ""),
         },
-    }  # fmt: skip
+    }
 
 
 def _headline(binary: Binary, target: Target, r: Resources, found: dict[str, Any]) -> dict[str, Any]:
@@ -88,10 +90,15 @@ def _units(plan: list[Scheduled], target: Target, cycles: int) -> list[dict[str,
     for row in plan:
         busy[row.unit, row.instance] = busy.get((row.unit, row.instance), 0) + row.duration
     return [
-        {"name": f"{name}[{n}]", "class": name, "instance": n, "busy": busy.get((name, n), 0),
-         "share": f"{busy.get((name, n), 0) / cycles:.6f}" if cycles else "0"}
+        {
+            "name": f"{name}[{n}]",
+            "class": name,
+            "instance": n,
+            "busy": busy.get((name, n), 0),
+            "share": f"{busy.get((name, n), 0) / cycles:.6f}" if cycles else "0",
+        }
         for name, n in target.instances()
-    ]  # fmt: skip
+    ]
 
 
 def memory_map(binary: Binary) -> list[dict[str, Any]]:
@@ -131,8 +138,14 @@ def _ratio(ours: int, bound: int) -> str:
 
 def _graph(rows: list[dict[str, Any]], found: dict[str, Any]) -> dict[str, Any]:
     nodes = [
-        {"id": row["index"], "name": row["name"], "kind": row["kind"], "source": row["source"],
-         "operations": row["operations"], "cycles": row["cycles"]}
+        {
+            "id": row["index"],
+            "name": row["name"],
+            "kind": row["kind"],
+            "source": row["source"],
+            "operations": row["operations"],
+            "cycles": row["cycles"],
+        }
         for row in rows[:-1]
-    ]  # fmt: skip
+    ]
     return {"nodes": nodes, "edges": found.get("edges", [])}

@@ -186,10 +186,22 @@ def plans(
         address, regions = _addresses(tiler.space, plan, best.copies)
         found.append(
             Plan(
-                legal, target, best.tiles, best.done.start, tiler.space, address, regions, lives, plan.bound,
-                best.done.latency, best.interval, names, nodes, best.needs,
+                legal,
+                target,
+                best.tiles,
+                best.done.start,
+                tiler.space,
+                address,
+                regions,
+                lives,
+                plan.bound,
+                best.done.latency,
+                best.interval,
+                names,
+                nodes,
+                best.needs,
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -220,9 +232,24 @@ def _branched(
     plan = memory.plan(lives, max(1, done.latency))
     address, regions = _addresses(tiler.space, plan, 1)
     return Plan(
-        tiler.graph, tiler.target, tiles, done.start, tiler.space, address, regions, lives, plan.bound, course.bound,
-        max(1, course.bound), names, nodes, needs, exact=False, reason=course.reason, way=course.way,
-    )  # fmt: skip
+        tiler.graph,
+        tiler.target,
+        tiles,
+        done.start,
+        tiler.space,
+        address,
+        regions,
+        lives,
+        plan.bound,
+        course.bound,
+        max(1, course.bound),
+        names,
+        nodes,
+        needs,
+        exact=False,
+        reason=course.reason,
+        way=course.way,
+    )
 
 
 def _require_units(tiles: list[Tile], target: Target, names: list[str]) -> None:

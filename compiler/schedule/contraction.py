@@ -74,7 +74,9 @@ def _widths(f: Form, tiler: Tiler) -> list[int]:
     if f.n > most and _few(f, tiler):  # as wide as each other: their tiles may meet in a line
         found.add(-(-f.n // -(-f.n // most)))
     if f.n > most and f.m <= EVEN[1] and tiler.is_constant(f.node.operands[f.roles.stationary].value):
-        planes = tiler.target.matrix.instances  # so few rows wait for loads, of which each plane then has the same share
+        planes = (
+            tiler.target.matrix.instances
+        )  # so few rows wait for loads, of which each plane then has the same share
         found.add(-(-f.n // (planes * -(-f.n // (planes * most)))))
     return sorted(found)
 
@@ -223,9 +225,33 @@ class _Made:
         stream, batch, k, depth, column, count = where
         on = cells(tiler.space.pool.streams[stream - 1], (k, depth), (column, count)) if f.band else 0
         load = Instruction(
-            _LOADW, 0, 0, 0, 0, tiler.source, 0, stream, 0, 0, 0, 0, 0, 0, 0, 0, 0, f.blocks, batch, k, depth, column, count,
-            f.run, 0, on,
-        )  # fmt: skip
+            _LOADW,
+            0,
+            0,
+            0,
+            0,
+            tiler.source,
+            0,
+            stream,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            f.blocks,
+            batch,
+            k,
+            depth,
+            column,
+            count,
+            f.run,
+            0,
+            on,
+        )
         product = _matmul(f, batch, (0, 1), (k, depth), columns, flags, tiler.source, on)
         if tiler.space.buffers[tiler.space.source(stream).buffer].kind == "constant":
             return resident(tiler.space, load), product
@@ -265,6 +291,28 @@ def _matmul(
     """A product; the one that ends a sum has its epilogue, and the place where the result goes."""
     b, c, d, out, post = (*[*f.extra, 0, 0, 0][:3], f.out, f.post) if flags & _LAST else (0, 0, 0, 0, 0)
     return Instruction(
-        _MATMUL, 0, 0, flags, 0, source, 0, f.a, b, c, d, out, 0, post, 0, 0, 0, f.blocks, batch, *rows, *k,
-        columns[0], columns[1] * max(1, f.blocks), on,
-    )  # fmt: skip
+        _MATMUL,
+        0,
+        0,
+        flags,
+        0,
+        source,
+        0,
+        f.a,
+        b,
+        c,
+        d,
+        out,
+        0,
+        post,
+        0,
+        0,
+        0,
+        f.blocks,
+        batch,
+        *rows,
+        *k,
+        columns[0],
+        columns[1] * max(1, f.blocks),
+        on,
+    )

@@ -88,9 +88,27 @@ def form(walk: Walk, tiler: Tiler, moving: pl.Place | None = None) -> Form:
     if walk.band:
         fixed = spread.spread(node, r.stationary, fixed, _held(r), (min(tile[0], size[3]), size[2]), line)
     return Form(
-        node, r, size[0], size[1], size[2], size[3], a, extra, out, post, row_step, column_step, dtype, tile,
-        node.loops[walk.block] if walk.block >= 0 else 0, run, walk.band, shared, fixed, places[-1],
-    )  # fmt: skip
+        node,
+        r,
+        size[0],
+        size[1],
+        size[2],
+        size[3],
+        a,
+        extra,
+        out,
+        post,
+        row_step,
+        column_step,
+        dtype,
+        tile,
+        node.loops[walk.block] if walk.block >= 0 else 0,
+        run,
+        walk.band,
+        shared,
+        fixed,
+        places[-1],
+    )
 
 
 def extras(node: Compute, tiler: Tiler) -> list[int]:
@@ -233,7 +251,9 @@ def load_beats(f: Form, depth: int, columns: int, tiler: Tiler) -> int:
     operand = f.node.operands[f.roles.stationary]
     unit, size = tiler.target.weights, depth * columns * tiler.graph.types[operand.value].dtype.size
     if f.band:  # nothing is stored before a form is chosen
-        lines = spread.fetches(f.node, f.roles.stationary, f.fixed, _held(f.roles), (depth, columns), tiler.target.line_bytes)
+        lines = spread.fetches(
+            f.node, f.roles.stationary, f.fixed, _held(f.roles), (depth, columns), tiler.target.line_bytes
+        )
         return max(-(-size // unit.bytes_per_cycle), -(-lines // unit.ports["a"]))
     if not _packs(operand, tiler):
         load = Instruction(Op.LOADW, a=_stationary(f, tiler), count1=depth, count2=columns)

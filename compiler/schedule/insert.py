@@ -47,9 +47,15 @@ class Placement:
 
     def copy(self) -> Placement:
         return replace(
-            self, start=self.start.copy(), instance=self.instance.copy(), slot=self.slot.copy(), row=self.row.copy(),
-            serves=self.serves.copy(), first=self.first.copy(), last=self.last.copy(),
-        )  # fmt: skip
+            self,
+            start=self.start.copy(),
+            instance=self.instance.copy(),
+            slot=self.slot.copy(),
+            row=self.row.copy(),
+            serves=self.serves.copy(),
+            first=self.first.copy(),
+            last=self.last.copy(),
+        )
 
 
 @dataclass

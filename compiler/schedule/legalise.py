@@ -136,9 +136,7 @@ def _behind_planes(post: Expr, machine: Machine, most: int = EPILOGUE_PASSES) ->
     return len(extra) <= EPILOGUE_OPERANDS and not {0, 1} & {*extra} and work <= most * machine.matrix.alus
 
 
-def _split_post(
-    node: Compute, graph: Graph, machine: Machine, parts: _Parts, most: int = EPILOGUE_PASSES
-) -> Compute:
+def _split_post(node: Compute, graph: Graph, machine: Machine, parts: _Parts, most: int = EPILOGUE_PASSES) -> Compute:
     """Store the reduced value, or as much of ``post`` as fits behind the planes; the rest is a map, which is answered."""
     assert node.post is not None
     shape = node.loops[: node.parallel]

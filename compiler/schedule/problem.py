@@ -108,12 +108,27 @@ def problem(
     latency = [t.latency for t in tiles]
     end = [b + w for b, w in zip(beats, latency, strict=True)]
     return Problem(
-        [t.unit[0] for t in tiles], beats, latency, end,
-        data, users, dict(held), _tails(tiles, users, end), _mates(tiles), begins, ends,
-        [b.name for b in buffers], [b.kind == "arena" for b in buffers], chains,
+        [t.unit[0] for t in tiles],
+        beats,
+        latency,
+        end,
+        data,
+        users,
+        dict(held),
+        _tails(tiles, users, end),
+        _mates(tiles),
+        begins,
+        ends,
+        [b.name for b in buffers],
+        [b.kind == "arena" for b in buffers],
+        chains,
         _blocks(tiles, chains),
-        [_rows(chain, tiles) for chain in chains], jobs, waiting, followers, grouped,
-    )  # fmt: skip
+        [_rows(chain, tiles) for chain in chains],
+        jobs,
+        waiting,
+        followers,
+        grouped,
+    )
 
 
 def _tails(tiles: list[Tile], users: list[list[tuple[int, int]]], end: list[int]) -> list[int]:

@@ -306,9 +306,11 @@ class _Writer:
         return [
             name
             for name, node in makers.items()
-            if isinstance(node, Compute) and node.reducer is None and name not in inner
+            if isinstance(node, Compute)
+            and node.reducer is None
+            and name not in inner
             and all(_is_product(makers[v]) for v in reads_of(node) if v in makers)
-        ]  # fmt: skip
+        ]
 
     def _members(self, stretch: _Stretch) -> list[Compute]:
         return [n for n in self.left if isinstance(n, Compute) and n.output in stretch.dims]
@@ -318,9 +320,12 @@ class _Writer:
         members, machine = self._members(stretch), self.machine
         vector = sum(self._vector_cycles(n) for n in members if not n.is_contraction) // machine.vector.instances
         loads = sum(
-            self.types[o.value].bytes for n in members if n.is_contraction for o in n.operands[:2]
+            self.types[o.value].bytes
+            for n in members
+            if n.is_contraction
+            for o in n.operands[:2]
             if o.value in self.graph.constants
-        ) // (machine.weights.bytes_per_cycle * machine.matrix.instances)  # fmt: skip
+        ) // (machine.weights.bytes_per_cycle * machine.matrix.instances)
         rows = min(self.types[value].shape[dim] for value, dim in stretch.dims.items())
         if self._by_groups(stretch):
             return (1,) * rows

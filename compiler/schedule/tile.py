@@ -71,9 +71,17 @@ class Tile:
     def on(self, i: Instruction) -> Tile:
         """The same work as an instruction of the unit that it was given to."""
         return Tile(
-            i, (self.unit[0], i.unit), self.beats, self.latency, self.writes, self.output, self.inputs, self.after,
-            self.chain, self.behind,
-        )  # fmt: skip
+            i,
+            (self.unit[0], i.unit),
+            self.beats,
+            self.latency,
+            self.writes,
+            self.output,
+            self.inputs,
+            self.after,
+            self.chain,
+            self.behind,
+        )
 
 
 def make(

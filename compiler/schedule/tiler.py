@@ -37,7 +37,9 @@ class Tiler:
     seated: bool = False  # chains go round the planes so that one's products hide another's loads
     spare: int = 0  # cycles of work that a vector unit can take on without being what the interval waits for
     coming: int = 0  # cycles for which the inputs come in
-    elsewhere: dict[str, bool] = field(default_factory=dict)  # whether contractions are on a vector unit, all strips alike
+    elsewhere: dict[str, bool] = field(
+        default_factory=dict
+    )  # whether contractions are on a vector unit, all strips alike
     source: int = 0
     guard: Guard | None = None  # of the node whose tiles are made
 

@@ -141,7 +141,9 @@ def _estimate(node: Compute, stationary: int, size: Sizes, machine: Machine) -> 
     rows = prod(node.loops[i] for i in r.rows) // prod(n for _, n in size)
     wide, line = types[stationary].size, machine.line_bytes  # rows or columns as runs (see ``spread``)
     runs = together * min(-(-a * wide // line) * b for a, b in ((depth, width), (width, depth)))
-    load = max(-(-runs // machine.weights.ports["a"]), together * depth * width * wide // machine.weights.bytes_per_cycle)
+    load = max(
+        -(-runs // machine.weights.ports["a"]), together * depth * width * wide // machine.weights.bytes_per_cycle
+    )
     return -(-batch // together) * max(rows * beats, load) // machine.matrix.instances + load
 
 

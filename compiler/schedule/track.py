@@ -35,7 +35,9 @@ class Track:
         base = at - x
         i = bisect_right(starts, x)
         free = ends[i - 1] if i and ends[i - 1] > x else x
-        if (starts[i] if i < len(starts) else starts[0] + period) - free >= beats:  # where it is asked for, or next to it
+        if (
+            starts[i] if i < len(starts) else starts[0] + period
+        ) - free >= beats:  # where it is asked for, or next to it
             return base + free
         for _ in range(2):
             low, high = self._full.get(beats, (x, x))

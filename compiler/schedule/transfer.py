@@ -81,9 +81,17 @@ def gather(node: Gather, tiler: Tiler) -> None:
     out = tiler.write(node.output, node.loops, len(node.loops), groups)
     for rows, inner in blocks(groups, node.loops, data.dtype.size, tiler):
         i = Instruction(
-            Op.GATHER, 0, source=tiler.source, a=a, out=out, gather=table,
-            start1=rows[0], count1=rows[1], start2=inner[0], count2=inner[1],
-        )  # fmt: skip
+            Op.GATHER,
+            0,
+            source=tiler.source,
+            a=a,
+            out=out,
+            gather=table,
+            start1=rows[0],
+            count1=rows[1],
+            start2=inner[0],
+            count2=inner[1],
+        )
         tiler.tiles.append(make(tiler.space, i, values, node.output))
 
 

@@ -87,10 +87,17 @@ def _whole(walk: walks.Walk, order: list[int], tiler: Tiler) -> Instruction:
         pre = tiler.space.pool.program(program(node.expr, positions, loops))
     post = tiler.space.pool.program(program(node.post, positions, loops)) if node.post else 0
     return Instruction(
-        Op.VECTOR, 0, source=tiler.source, out=out, pre=pre, post=post, reducer=_reducer(node),
-        count1=prod(node.loops[i] for i in order), count2=prod(node.loops[i] for i in inner),
+        Op.VECTOR,
+        0,
+        source=tiler.source,
+        out=out,
+        pre=pre,
+        post=post,
+        reducer=_reducer(node),
+        count1=prod(node.loops[i] for i in order),
+        count2=prod(node.loops[i] for i in inner),
         **dict(zip(FIELDS, references, strict=False)),
-    )  # fmt: skip
+    )
 
 
 def quicker(node: Compute, tiler: Tiler, planes: int) -> bool:
@@ -251,9 +258,16 @@ def copy(
     out = tiler.space.stream(pl.stream(target, Access.identity(len(extents)), extents, groups))
     for piece in blocks(groups, extents, target.dtype.size, tiler):
         i = Instruction(
-            Op.MOVE, 0, source=tiler.source, a=a, out=out,
-            start1=piece[0][0], count1=piece[0][1], start2=piece[1][0], count2=piece[1][1],
-        )  # fmt: skip
+            Op.MOVE,
+            0,
+            source=tiler.source,
+            a=a,
+            out=out,
+            start1=piece[0][0],
+            count1=piece[0][1],
+            start2=piece[1][0],
+            count2=piece[1][1],
+        )
         tiler.tiles.append(make(tiler.space, i, {"a": names[0]}, names[1]))
 
 

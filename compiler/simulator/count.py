@@ -41,9 +41,7 @@ class Tally:
         else:
             self.read += nbytes
 
-    def product(
-        self, i: Instruction, dtype: str, a: Array, cells: int, post: Program | None, times: int = 1
-    ) -> None:
+    def product(self, i: Instruction, dtype: str, a: Array, cells: int, post: Program | None, times: int = 1) -> None:
         """``times`` matrix products of ``a``, of type ``dtype``, and ``cells`` weights, with the epilogue of their sums."""
         rows, columns = self.target.matrix.tiles[dtype]
         macs = times * len(a) * cells

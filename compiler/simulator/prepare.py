@@ -128,11 +128,18 @@ class Preparation:
         if out is not None:
             self._check_result(number, i, out)
         return Prepared(
-            number, i, TABLE[Op(i.opcode)], f"{TABLE[Op(i.opcode)].unit}[{i.unit}]", timing, reads,
+            number,
+            i,
+            TABLE[Op(i.opcode)],
+            f"{TABLE[Op(i.opcode)].unit}[{i.unit}]",
+            timing,
+            reads,
             tuple(Check(piece, hazard[role], *spans[role], moved_by_data(i, role)) for role, piece in reads.items()),
-            out, spans,
-            read_bytes, out_bytes,
-        )  # fmt: skip
+            out,
+            spans,
+            read_bytes,
+            out_bytes,
+        )
 
     def _moves(self, lines: Lines) -> bool:
         """Whether lines move with the inference: those of the arena do, all others do not.

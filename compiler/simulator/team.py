@@ -130,7 +130,9 @@ class Work:
         load, run, cells, on = None, 0, 0, None
         if i.opcode == Op.MATMUL:
             loading = self.order.weights[member]
-            rows, columns, run = (int(self.binary.instructions[name][loading]) for name in ("count1", "count2", "start3"))
+            rows, columns, run = (
+                int(self.binary.instructions[name][loading]) for name in ("count1", "count2", "start3")
+            )
             cells = i.offset or rows * columns
             weights = self._shapes[self._shape_of["a"][loading]]
             load = weights if self.constant[loading] else None
@@ -150,10 +152,25 @@ class Work:
         shapes = tuple((role, self._shape_of[role][member]) for role in team.shapes)
         run = i.start3 if i.opcode == Op.LOADW else team.run
         return (
-            i.opcode, i.flags, i.pre, i.post, i.reducer, i.blocks, i.count1, i.count2, i.count3, run, shapes, i.offset,
-            team.load.key if team.load else None, None if team.on is None else team.on.tobytes(),
-            int(team.crowd.kind.members[0]) if alone else -1, team.dtype, team.widest, team.fixed,
-        )  # fmt: skip
+            i.opcode,
+            i.flags,
+            i.pre,
+            i.post,
+            i.reducer,
+            i.blocks,
+            i.count1,
+            i.count2,
+            i.count3,
+            run,
+            shapes,
+            i.offset,
+            team.load.key if team.load else None,
+            None if team.on is None else team.on.tobytes(),
+            int(team.crowd.kind.members[0]) if alone else -1,
+            team.dtype,
+            team.widest,
+            team.fixed,
+        )
 
     # -- executing --------------------------------------------------------------------------------------------------------
 

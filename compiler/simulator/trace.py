@@ -27,11 +27,15 @@ def timeline(data: bytes) -> list[Event]:
     prepared = Preparation(binary, target_of(binary)).run()
     return [
         Event(
-            p.unit, p.i.cycle, p.timing.beats, p.i.cycle + p.timing.end, Op(p.i.opcode).name,
+            p.unit,
+            p.i.cycle,
+            p.timing.beats,
+            p.i.cycle + p.timing.end,
+            Op(p.i.opcode).name,
             binary.sources[p.i.source] if p.i.source < len(binary.sources) else "",
         )
         for p in prepared
-    ]  # fmt: skip
+    ]
 
 
 def chrome_trace(data: bytes) -> dict[str, Any]:
@@ -51,10 +55,15 @@ def chrome_trace(data: bytes) -> dict[str, Any]:
         events.append({"ph": "M", "name": "thread_sort_index", "pid": 1, "tid": row, "args": {"sort_index": row}})
     events += [
         {
-            "ph": "X", "pid": 1, "tid": rows[event.unit], "name": event.source or event.operation,
-            "cat": event.operation, "ts": event.start * scale, "dur": event.beats * scale,
+            "ph": "X",
+            "pid": 1,
+            "tid": rows[event.unit],
+            "name": event.source or event.operation,
+            "cat": event.operation,
+            "ts": event.start * scale,
+            "dur": event.beats * scale,
             "args": {"operation": event.operation, "cycle": event.start, "beats": event.beats, "end": event.end},
         }
         for event in timeline(data)
-    ]  # fmt: skip
+    ]
     return {"displayTimeUnit": "ns", "traceEvents": events}

@@ -79,6 +79,8 @@ class Watch:
         at = np.arange(int(size.sum())) + np.repeat(behind, size)
         cycle = np.repeat(cycle, size)
         return Accesses(
-            np.repeat(line, size) + self._lines[at], np.repeat(place, size),
-            cycle + self._begin[at], cycle + self._end[at],
-        )  # fmt: skip
+            np.repeat(line, size) + self._lines[at],
+            np.repeat(place, size),
+            cycle + self._begin[at],
+            cycle + self._end[at],
+        )

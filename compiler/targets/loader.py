@@ -24,7 +24,7 @@ from compiler.isa.machine import (
     Unit,
     VectorUnit,
     WeightsUnit,
-)  # fmt: skip
+)
 from compiler.numerics.scalar import SCALAR
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -33,13 +33,26 @@ ENERGY = ("alu", "mac_8", "mac_16", "mac_32", "read_byte", "write_byte", "link_b
 # The largest figures by name: what an instruction's fields can tell apart (units and slots in 8 bits), what leaves room for
 # programs within their 32 bits of cycles, and rates far beyond any processor.
 MOST = {
-    "instances": 256, "slots": 256, "latency": 1 << 20, "passes": 1 << 16, "alus": 256, "lanes": 1 << 16,
-    "matrix.tiles": 1 << 12, "line_bytes": 1 << 16, "": (1 << 48) - 1,
-}  # fmt: skip
+    "instances": 256,
+    "slots": 256,
+    "latency": 1 << 20,
+    "passes": 1 << 16,
+    "alus": 256,
+    "lanes": 1 << 16,
+    "matrix.tiles": 1 << 12,
+    "line_bytes": 1 << 16,
+    "": (1 << 48) - 1,
+}
 READ_PORTS = {
-    "weights": ("a",), "matrix": ("a", "b", "c", "d"), "vector": ("a", "b", "c", "d"), "move": ("a", "index"),
-    "link_out": ("a",), "link_in": (), "external": (), "control": ("a",),
-}  # fmt: skip
+    "weights": ("a",),
+    "matrix": ("a", "b", "c", "d"),
+    "vector": ("a", "b", "c", "d"),
+    "move": ("a", "index"),
+    "link_out": ("a",),
+    "link_in": (),
+    "external": (),
+    "control": ("a",),
+}
 BYTES = ("link_in", "link_out", "external")  # whose tiles are bytes: an element has to fit
 WRITE_PORTS = {"matrix", "vector", "move", "link_in", "external"}
 

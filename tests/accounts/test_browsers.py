@@ -13,8 +13,14 @@ WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
     ("user_agent", "name"),
     [
         (f"Mozilla/5.0 (X11; Linux x86_64) {WEBKIT} Chrome/141.0.0.0 Safari/537.36", "Chrome on Linux"),
-        (f"Mozilla/5.0 (Windows NT 10.0; Win64; x64) {WEBKIT} Chrome/141.0.0.0 Safari/537.36 Edg/141.0", "Edge on Windows"),
-        (f"Mozilla/5.0 (Linux; Android 16; Pixel 9) {WEBKIT} Chrome/141.0.0.0 Mobile Safari/537.36", "Chrome on Android"),
+        (
+            f"Mozilla/5.0 (Windows NT 10.0; Win64; x64) {WEBKIT} Chrome/141.0.0.0 Safari/537.36 Edg/141.0",
+            "Edge on Windows",
+        ),
+        (
+            f"Mozilla/5.0 (Linux; Android 16; Pixel 9) {WEBKIT} Chrome/141.0.0.0 Mobile Safari/537.36",
+            "Chrome on Android",
+        ),
         ("Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0", "Firefox on Linux"),
         ("Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) Version/18.5 Safari/605.1.15", "Safari on macOS"),
         ("Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) Version/18.5 Safari/604.1", "Safari on iPhone"),

@@ -63,7 +63,9 @@ def test_a_recovery_code_signs_in_once(cast: Cast) -> None:
 def test_codes_cannot_be_guessed_without_end(cast: Cast) -> None:
     with_app(cast)
     client = sign_in(cast.owner.email)
-    answers = [client.post("/sign-in/code", {"code": f"{number:06}"}).status_code for number in range(guards.CODES.amount)]
+    answers = [
+        client.post("/sign-in/code", {"code": f"{number:06}"}).status_code for number in range(guards.CODES.amount)
+    ]
     assert set(answers) == {200}
     answer = client.post("/sign-in/code", {"code": "999999"})
     assert (answer.status_code, bool(answer["Retry-After"])) == (429, True)
@@ -88,7 +90,6 @@ def test_nobody_removes_the_passkey_of_somebody_else(cast: Cast, method: str) ->
 
 def test_a_password_reset_does_not_go_round_the_second_factor(cast: Cast) -> None:
     with_app(cast)
-
 
     client = Client()
     client.post("/password/reset", {"email": cast.owner.email})

@@ -14,7 +14,9 @@ from tests.cast import PASSWORD, Cast
 
 def attempt(email: str, password: str, client: Client | None = None, address: str = "192.0.2.1", **headers: str) -> int:
     client = client or Client()
-    return client.post("/sign-in", {"login": email, "password": password}, REMOTE_ADDR=address, headers=headers).status_code
+    return client.post(
+        "/sign-in", {"login": email, "password": password}, REMOTE_ADDR=address, headers=headers
+    ).status_code
 
 
 def test_five_wrong_passwords_from_one_place_wait_even_for_the_right_one(cast: Cast) -> None:

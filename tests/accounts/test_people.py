@@ -91,7 +91,9 @@ def test_a_weak_password_is_refused_with_the_reason(db: None, password: str) -> 
         ("/sign-in", {"login": "ada@example.com", "password": "wrong"}, "owner@example.com"),
     ],
 )
-def test_no_answer_says_whether_an_address_has_an_account(cast: Cast, path: str, form: dict[str, str], known: str) -> None:
+def test_no_answer_says_whether_an_address_has_an_account(
+    cast: Cast, path: str, form: dict[str, str], known: str
+) -> None:
     field = "login" if "login" in form else "email"
     answers = []
     for email in (form[field], known):
@@ -142,12 +144,15 @@ def test_an_address_changes_when_the_new_one_is_confirmed_and_the_old_one_is_tol
     client.get(links_to("new@example.com")[0])
     cast.owner.refresh_from_db()
     assert cast.owner.email == "new@example.com"
-    assert [message.to for message in sent() if message.subject == "Your e-mail address was changed"] == [["owner@example.com"]]
+    assert [message.to for message in sent() if message.subject == "Your e-mail address was changed"] == [
+        ["owner@example.com"]
+    ]
     assert is_in(sign_in("new@example.com"))
     assert not is_in(sign_in("owner@example.com"))
     assert AuditEntry.objects.get(action="email.change").detail == {
-        "before": "owner@example.com", "after": "new@example.com",
-    }  # fmt: skip
+        "before": "owner@example.com",
+        "after": "new@example.com",
+    }
 
 
 def test_an_address_of_somebody_else_is_never_taken_over(cast: Cast) -> None:

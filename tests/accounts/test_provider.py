@@ -43,11 +43,16 @@ class Handler(BaseHTTPRequestHandler):
         self.server.seen.append(self.path)
         if self.path.startswith("/.well-known/"):
             url = self.server.url
-            return self._answer({
-                "issuer": url, "authorization_endpoint": f"{url}/authorize", "token_endpoint": f"{url}/token",
-                "userinfo_endpoint": f"{url}/userinfo", "jwks_uri": f"{url}/keys",
-                "token_endpoint_auth_methods_supported": ["client_secret_post"],
-            })  # fmt: skip
+            return self._answer(
+                {
+                    "issuer": url,
+                    "authorization_endpoint": f"{url}/authorize",
+                    "token_endpoint": f"{url}/token",
+                    "userinfo_endpoint": f"{url}/userinfo",
+                    "jwks_uri": f"{url}/keys",
+                    "token_endpoint_auth_methods_supported": ["client_secret_post"],
+                }
+            )
         if self.headers.get("Authorization") != "Bearer of the person":
             return self.send_error(401)
         return self._answer(self.server.person)
@@ -82,12 +87,17 @@ def provider(db: None, settings: SettingsWrapper) -> Iterator[Provider]:
     settings.SOCIALACCOUNT_PROVIDERS = {
         "openid_connect": {
             "OAUTH_PKCE_ENABLED": True,
-            "APPS": [{
-                "provider_id": "company", "name": "Acme", "client_id": ID, "secret": "a secret",
-                "settings": {"server_url": server.url},
-            }],
+            "APPS": [
+                {
+                    "provider_id": "company",
+                    "name": "Acme",
+                    "client_id": ID,
+                    "secret": "a secret",
+                    "settings": {"server_url": server.url},
+                }
+            ],
         }
-    }  # fmt: skip
+    }
     yield server
     server.shutdown()
     server.server_close()

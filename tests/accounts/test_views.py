@@ -29,7 +29,9 @@ def test_signing_out_needs_a_form_and_ends_the_session(cast: Cast, as_user: AsUs
 
 
 def test_an_invited_person_signs_up_through_the_mailed_link(cast: Cast, as_user: AsUser) -> None:
-    answer = as_user(cast.owner).post("/settings/invitations", {"email": "new@example.com", "role": "engineer"}, follow=True)
+    answer = as_user(cast.owner).post(
+        "/settings/invitations", {"email": "new@example.com", "role": "engineer"}, follow=True
+    )
     link = links_to("new@example.com")[0]
     assert link.encode() not in answer.content, "whoever invites could sign up in the invited person's name"
     client = Client()

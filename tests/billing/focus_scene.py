@@ -40,9 +40,15 @@ def everything(cast: Cast) -> tuple[list[Invoice], CreditNote]:
     market = open_market(change=change)
     BillingProfile.objects.create(organisation=cast.organisation, tax_rate=Decimal("0.19"))
     grant_create(
-        organisation=cast.organisation, amount=Decimal("0.75"), currency="EUR", reason="Welcome", expires_at=None,
-        idempotency_key="welcome", actor=None, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        amount=Decimal("0.75"),
+        currency="EUR",
+        reason="Welcome",
+        expires_at=None,
+        idempotency_key="welcome",
+        actor=None,
+        now=NOW,
+    )
     reserved = market.program(cast.organisation, cast.engineer, operations=2_000_000_000, interval=1700, latency=2000)
     slow = market.program(cast.organisation, cast.engineer, interval=9 * 10**8)  # one a second
     plain = market.program(cast.organisation, cast.engineer)
@@ -50,9 +56,14 @@ def everything(cast: Cast) -> tuple[list[Invoice], CreditNote]:
     def sell(program: Program, executions: int, klass: str, **asked: Any) -> Contract:
         asked = {"window": (NOW, NOW + timedelta(days=7)), **asked}
         quote = quote_create(
-            organisation=cast.organisation, lines=[QuoteLine(program, executions)], pool=market.lpu, klass=klass,
-            actor=None, now=NOW, **asked,
-        )  # fmt: skip
+            organisation=cast.organisation,
+            lines=[QuoteLine(program, executions)],
+            pool=market.lpu,
+            klass=klass,
+            actor=None,
+            now=NOW,
+            **asked,
+        )
         return quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=cast.owner, now=NOW)
 
     interval = {"form": Form(FormName.INTERVAL, Fraction(1, 1000)), "window": (SOON, SOON + timedelta(seconds=10))}

@@ -33,9 +33,12 @@ def _invoice(cast: Cast) -> dict[str, Any]:
 def an_endpoint_of(cast: Cast) -> WebhookEndpoint:
     """An endpoint that hears of invoices."""
     return endpoint_create(
-        organisation=cast.organisation, url="https://example.com/hook", topics=["invoices"], actor=cast.billing,
+        organisation=cast.organisation,
+        url="https://example.com/hook",
+        topics=["invoices"],
+        actor=cast.billing,
         now=timezone.now(),
-    )  # fmt: skip
+    )
 
 
 def _endpoint(cast: Cast) -> dict[str, Any]:
@@ -79,9 +82,15 @@ def _credit_note(cast: Cast) -> dict[str, Any]:
 
 def _credit(cast: Cast) -> dict[str, Any]:
     grant = grant_create(
-        organisation=cast.organisation, amount=Decimal(5), currency="EUR", reason="Welcome", expires_at=None,
-        idempotency_key="tenancy", actor=cast.admin, now=timezone.now(),
-    )  # fmt: skip
+        organisation=cast.organisation,
+        amount=Decimal(5),
+        currency="EUR",
+        reason="Welcome",
+        expires_at=None,
+        idempotency_key="tenancy",
+        actor=cast.admin,
+        now=timezone.now(),
+    )
     return {"pk": grant.pk}
 
 

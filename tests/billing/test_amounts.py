@@ -179,9 +179,15 @@ def test_a_credit_to_the_end_of_a_month_pays_whether_or_not_it_is_swept_first(
     cast: Cast, market: Market, ends: datetime, swept_first: bool
 ) -> None:
     grant_create(
-        organisation=cast.organisation, amount=Decimal(2), currency="EUR", reason="Welcome", expires_at=ends,
-        idempotency_key="a", actor=None, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        amount=Decimal(2),
+        currency="EUR",
+        reason="Welcome",
+        expires_at=ends,
+        idempotency_key="a",
+        actor=None,
+        now=NOW,
+    )
     contract = sold(cast, market, executions=MILLION)
     run(contract, 200_000, now=ends - SECOND)  # 1.1264
     run(contract, 200_000, now=ends)
@@ -196,18 +202,28 @@ def test_a_credit_to_the_end_of_a_month_pays_whether_or_not_it_is_swept_first(
 
 def _granted(cast: Cast, amount: str, now: datetime, *, expires_at: datetime | None = None) -> CreditGrant:
     return grant_create(
-        organisation=cast.organisation, amount=Decimal(amount), currency="EUR", reason="Welcome", expires_at=expires_at,
-        idempotency_key=f"{amount} {now}", actor=None, now=now,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        amount=Decimal(amount),
+        currency="EUR",
+        reason="Welcome",
+        expires_at=expires_at,
+        idempotency_key=f"{amount} {now}",
+        actor=None,
+        now=now,
+    )
 
 
 @pytest.mark.parametrize(
     ("granted", "order"),
     [
-        ("2", "end invoice"), ("2", "invoice end"), ("1", "end invoice"), ("1", "invoice end"),
-        ("1", "invoice end void invoice"), ("1", "end invoice void invoice"),  # an invoice about nothing is not voided
+        ("2", "end invoice"),
+        ("2", "invoice end"),
+        ("1", "end invoice"),
+        ("1", "invoice end"),
+        ("1", "invoice end void invoice"),
+        ("1", "end invoice void invoice"),  # an invoice about nothing is not voided
     ],
-)  # fmt: skip
+)
 def test_a_credit_that_is_ended_pays_for_what_was_before_in_every_order(
     cast: Cast, market: Market, granted: str, order: str
 ) -> None:
@@ -295,9 +311,15 @@ def test_a_credit_takes_no_invoice_below_nought(cast: Cast, market: Market) -> N
     run(contract, 1000)
     assert issue(cast, NOW + HOUR).carried_out == Decimal("0.005632")
     grant_create(
-        organisation=cast.organisation, amount=Decimal(100), currency="EUR", reason="Welcome", expires_at=None,
-        idempotency_key="a", actor=None, now=NOW + HOUR,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        amount=Decimal(100),
+        currency="EUR",
+        reason="Welcome",
+        expires_at=None,
+        idempotency_key="a",
+        actor=None,
+        now=NOW + HOUR,
+    )
     run(contract, 200_000, now=NOW + 2 * HOUR)
     invoice = issue(cast, NOW + 3 * HOUR)
     assert (invoice.net, invoice.payable, invoice.carried_out) == (0, 0, Decimal("0.005632"))

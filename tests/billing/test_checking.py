@@ -23,7 +23,7 @@ from apps.billing.checking import (
     ledger_check_run,
     ledger_checks_due,
     open_check,
-)  # fmt: skip
+)
 from apps.billing.models import LedgerCheck
 from apps.billing.reconciling import reconcile_all
 from apps.reports.reconciling import reconciliation_ask, reconciliation_run
@@ -52,9 +52,11 @@ def clock() -> datetime:
 
 
 def test_the_api_asks_answers_at_once_and_says_when_everything_was_read(
-    cast: Cast, as_token: AsToken, monkeypatch: pytest.MonkeyPatch,
+    cast: Cast,
+    as_token: AsToken,
+    monkeypatch: pytest.MonkeyPatch,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
-) -> None:  # fmt: skip
+) -> None:
     sent: list[tuple[str, str, str]] = []
     monkeypatch.setattr(
         "apps.accounts.broker.task_send",
@@ -195,10 +197,12 @@ def test_a_customer_cannot_keep_the_worker_busy(cast: Cast, as_token: AsToken) -
 @pytest.mark.parametrize(
     "sql",
     [
-        "UPDATE billing_ledgercheck SET differences = '[\"no\"]'", "DELETE FROM billing_ledgercheck",
-        "UPDATE billing_ledgercheck SET read_at = now()", "TRUNCATE billing_ledgercheck",
+        "UPDATE billing_ledgercheck SET differences = '[\"no\"]'",
+        "DELETE FROM billing_ledgercheck",
+        "UPDATE billing_ledgercheck SET read_at = now()",
+        "TRUNCATE billing_ledgercheck",
     ],
-)  # fmt: skip
+)
 def test_what_a_check_found_is_never_changed(cast: Cast, sql: str) -> None:
     checked(cast)
     with connection.cursor() as cursor:

@@ -51,9 +51,15 @@ LATER = NOW + timedelta(minutes=5)
 
 def _grant(cast: Cast, amount: str, key: str, *, days: int | None = None) -> CreditGrant:
     return grant_create(
-        organisation=cast.organisation, amount=Decimal(amount), currency="EUR", reason=f"Welcome {key}",
-        expires_at=None if days is None else NOW + timedelta(days=days), idempotency_key=key, actor=cast.admin, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        amount=Decimal(amount),
+        currency="EUR",
+        reason=f"Welcome {key}",
+        expires_at=None if days is None else NOW + timedelta(days=days),
+        idempotency_key=key,
+        actor=cast.admin,
+        now=NOW,
+    )
 
 
 def _left(cast: Cast) -> dict[str, Decimal]:
@@ -299,9 +305,12 @@ def test_what_is_left_of_a_credit_ends_and_what_was_spent_stays(cast: Cast, mark
     assert [one["basis"]["granted"] for one in following.document["adjustments"]] == ["1"], "an ended one is not used"
     assert grants_expire(now=LATER + timedelta(days=20)) == 0
     assert [step.what for step in burn_down(cast.organisation, currency="EUR")] == [
-        "Granted: Welcome by mistake", "Granted: Welcome meant", f"Used by invoice {invoice.number}",
-        "Ended: Granted to the wrong customer", f"Used by invoice {following.number}",
-    ]  # fmt: skip
+        "Granted: Welcome by mistake",
+        "Granted: Welcome meant",
+        f"Used by invoice {invoice.number}",
+        "Ended: Granted to the wrong customer",
+        f"Used by invoice {following.number}",
+    ]
     _books_agree(cast)
     with pytest.raises(IntegrityError, match="only ever added"), transaction.atomic():
         CreditEnd.objects.update(reason="another")
@@ -317,9 +326,13 @@ def test_what_is_left_of_a_credit_ends_and_what_was_spent_stays(cast: Cast, mark
 )
 def test_one_credit_has_an_upper_limit(cast: Cast, currency: str, most: str, said: str) -> None:
     given: dict[str, Any] = {
-        "organisation": cast.organisation, "currency": currency, "reason": "x", "expires_at": None, "actor": cast.admin,
+        "organisation": cast.organisation,
+        "currency": currency,
+        "reason": "x",
+        "expires_at": None,
+        "actor": cast.admin,
         "now": NOW,
-    }  # fmt: skip
+    }
     grant_create(amount=Decimal(most), idempotency_key="a", **given)
     with pytest.raises(Problem, match="CREDIT_LIMIT") as refusal:
         grant_create(amount=Decimal(most) + Decimal(1), idempotency_key="b", **given)

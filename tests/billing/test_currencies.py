@@ -88,9 +88,17 @@ def sent(client: Client, method: str, path: str, **body: Any) -> tuple[int, Any]
 
 @pytest.mark.parametrize(("code", "exponent", "price", "exact", "due", "fine", "said"), CASES)
 def test_an_invoice_is_shown_and_paid_in_its_currencys_units(
-    cast: Cast, as_user: AsUser, as_token: AsToken, code: str, exponent: int, price: str, exact: str, due: str, fine: str,
+    cast: Cast,
+    as_user: AsUser,
+    as_token: AsToken,
+    code: str,
+    exponent: int,
+    price: str,
+    exact: str,
+    due: str,
+    fine: str,
     said: str,
-) -> None:  # fmt: skip
+) -> None:
     market = open_market(change=priced(code, exponent, price))
     run(bought(cast, market, MILLION, SPRING), MILLION, now=SPRING)
     invoice = invoice_issue(organisation=cast.organisation, actor=None, now=LATER)
@@ -99,9 +107,10 @@ def test_an_invoice_is_shown_and_paid_in_its_currencys_units(
     last = [list(row.values()) for row in rows if row["line"]][-1]
     assert {code, exact.partition(" ")[2]} <= set(last)
     pages = (
-        _text(client, f"/invoices/{invoice.pk}"), _text(client, "/invoices"),
+        _text(client, f"/invoices/{invoice.pk}"),
+        _text(client, "/invoices"),
         printed(client.get(f"/invoices/{invoice.pk}/invoice.pdf").content),
-    )  # fmt: skip
+    )
     for page in pages:
         assert due in page
         assert exact in page
@@ -134,24 +143,36 @@ def _shown(response: Any) -> str:
 
 @pytest.mark.parametrize(("code", "exponent", "price", "exact", "due", "fine", "said"), CASES)
 def test_caps_budgets_and_commitments_are_entered_in_their_currencys_units(
-    cast: Cast, as_user: AsUser, as_token: AsToken, code: str, exponent: int, price: str, exact: str, due: str, fine: str,
+    cast: Cast,
+    as_user: AsUser,
+    as_token: AsToken,
+    code: str,
+    exponent: int,
+    price: str,
+    exact: str,
+    due: str,
+    fine: str,
     said: str,
-) -> None:  # fmt: skip
+) -> None:
     open_market(change=priced(code, exponent, price))
     api = as_token(cast.billing, cast.organisation, Scope.READ, Scope.BUY, Scope.BILLING)
     browser = as_user(cast.billing)
     unit = f"{Decimal(1).scaleb(-exponent):f}"
     for method, path, field in (
-        ("put", "/api/v1/spend-cap", "amount"), ("post", "/api/v1/budgets", "amount"),
+        ("put", "/api/v1/spend-cap", "amount"),
+        ("post", "/api/v1/budgets", "amount"),
         ("post", "/api/v1/commitments", "minimum"),
-    ):  # fmt: skip
+    ):
         more = {"kind": "year"} if field == "minimum" else {}
         status, problem = sent(api, method, path, **{field: fine}, **more)
         assert (status, problem["detail"]) == (422, said), path
         status, answer = sent(api, method, path, **{field: unit}, **more)
         assert (status in {200, 201}, answer["currency"]) == (True, code), path
-    for path, more in (("/portal/caps", {"scope": "organisation"}), ("/portal/budgets", {"scope": "organisation"}),
-                       ("/portal/settings", {"cap": "1"})):  # fmt: skip
+    for path, more in (
+        ("/portal/caps", {"scope": "organisation"}),
+        ("/portal/budgets", {"scope": "organisation"}),
+        ("/portal/settings", {"cap": "1"}),
+    ):
         page = browser.post(path, {"amount": fine, **more})
         assert said in _shown(page), path
         assert browser.post(path, {"amount": unit, **more}).status_code == 302, path
@@ -177,9 +198,13 @@ def test_a_cap_in_euros_refuses_yen_with_the_remedy_and_is_not_lost_by_it(
     ):
         bought(cast, market, MILLION, SUMMER)
     quote = quote_create(
-        organisation=cast.organisation, lines=[(market.program(cast.organisation, cast.engineer), MILLION)], klass="standard",
-        pool=market.lpu, actor=None, now=datetime.now(UTC),
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[(market.program(cast.organisation, cast.engineer), MILLION)],
+        klass="standard",
+        pool=market.lpu,
+        actor=None,
+        now=datetime.now(UTC),
+    )
     browser = as_user(cast.owner)
     for page in (browser.get(f"/quotes/{quote.pk}/accept"), browser.post(f"/quotes/{quote.pk}/accept")):
         assert "/portal/caps?currency=JPY" in page.content.decode()
@@ -199,15 +224,23 @@ def test_a_cap_in_euros_refuses_yen_with_the_remedy_and_is_not_lost_by_it(
         assert "JPY 564" in text
     older = uuid4()
     hold_place(
-        organisation_id=cast.organisation.id, contract_id=older, amount=Decimal("2.5"), currency="EUR",
-        idempotency_key=f"contract:{older}", now=datetime.now(UTC),
-    )  # fmt: skip
+        organisation_id=cast.organisation.id,
+        contract_id=older,
+        amount=Decimal("2.5"),
+        currency="EUR",
+        idempotency_key=f"contract:{older}",
+        now=datetime.now(UTC),
+    )
     overview = _text(browser, "/")
     assert "JPY 563" in overview
     assert "€ 2.50" in overview
     assert sent(api, "put", "/api/v1/spend-cap", amount=None)[1] | {"held": ""} == {
-        "cap": None, "used": "0", "held": "", "currency": "JPY", "refuses": True,
-    }  # fmt: skip
+        "cap": None,
+        "used": "0",
+        "held": "",
+        "currency": "JPY",
+        "refuses": True,
+    }
     assert Cap.objects.get().currency == "EUR"
     status, problem = sent(api, "put", "/api/v1/spend-cap", amount="1", currency="USD")
     assert (status, problem["detail"]) == (422, "No price book is in USD; choose JPY, EUR.")

@@ -37,9 +37,15 @@ def test_a_credit_is_granted_once_however_often_the_form_is_sent(cast: Cast, mar
     assert CreditGrant.objects.get().amount == Decimal("12.5")
     assert "How the credits in EUR are used up" in _text(client, place)
     for wrong in (
-        {"amount": "0"}, {"amount": "1.234"}, {"amount": "1e9"}, {"reason": " "}, {"expires": "2020-01-01"},
-        {"expires": "9999-12-31"}, {"key": "x"}, {"amount": "13.00"},
-    ):  # fmt: skip
+        {"amount": "0"},
+        {"amount": "1.234"},
+        {"amount": "1e9"},
+        {"reason": " "},
+        {"expires": "2020-01-01"},
+        {"expires": "9999-12-31"},
+        {"key": "x"},
+        {"amount": "13.00"},
+    ):
         key = {} if wrong == {"amount": "13.00"} else {"key": str(uuid4())}
         answer = client.post(place, {**sent, **key, **wrong})
         assert answer.status_code == 422, wrong
@@ -54,10 +60,15 @@ def test_the_tax_of_a_customer_fits_its_scheme(cast: Cast, market: Market, as_us
     profile = BillingProfile.objects.get()
     assert (profile.tax_rate, profile.payment_days) == (Decimal("0.19"), 30)
     for wrong in (
-        {"tax_percent": "100"}, {"tax_percent": "-1"}, {"tax_percent": "1.234"}, {"tax_percent": "NaN"},
-        {"tax_scheme": "exempt"}, {"tax_scheme": "reverse_charge", "tax_percent": "0"}, {"tax_scheme": "x"},
+        {"tax_percent": "100"},
+        {"tax_percent": "-1"},
+        {"tax_percent": "1.234"},
+        {"tax_percent": "NaN"},
+        {"tax_scheme": "exempt"},
+        {"tax_scheme": "reverse_charge", "tax_percent": "0"},
+        {"tax_scheme": "x"},
         {"payment_days": "-1"},
-    ):  # fmt: skip
+    ):
         assert client.post(place, {**good, **wrong}).status_code == 422, wrong
     BillingProfile.objects.update(tax_id="DE1")
     assert client.post(place, {**good, "tax_scheme": "reverse_charge", "tax_percent": "0"}).status_code == 302
@@ -125,9 +136,16 @@ def test_the_tax_of_a_customer_over_the_api(cast: Cast, as_user: AsUser) -> None
     good = {"scheme": "standard", "rate": "0.075", "payment_days": 30}
     assert client.put(place, good, content_type="application/json").json() == {**good, "tax_id": ""}
     for wrong in (
-        {"rate": "1"}, {"rate": "-0.1"}, {"rate": "0.00001"}, {"rate": "NaN"}, {"scheme": "exempt"}, {"scheme": "none"},
-        {"scheme": "reverse_charge", "rate": "0"}, {"payment_days": 366}, {"payment_days": "soon"},
-    ):  # fmt: skip
+        {"rate": "1"},
+        {"rate": "-0.1"},
+        {"rate": "0.00001"},
+        {"rate": "NaN"},
+        {"scheme": "exempt"},
+        {"scheme": "none"},
+        {"scheme": "reverse_charge", "rate": "0"},
+        {"payment_days": 366},
+        {"payment_days": "soon"},
+    ):
         answer = client.put(place, {**good, **wrong}, content_type="application/json")
         assert answer.status_code == 422, wrong
     assert BillingProfile.objects.get().tax_rate == Decimal("0.075")

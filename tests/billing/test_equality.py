@@ -61,13 +61,19 @@ def test_a_hundred_contracts_used_up_in_full_are_invoiced_as_quoted(cast: Cast) 
     quoted: dict[str, Decimal] = {}
     for _ in range(CONTRACTS):
         program = market.program(
-            cast.organisation, cast.engineer, operations=dice.randrange(10 ** dice.randrange(1, 13)),
+            cast.organisation,
+            cast.engineer,
+            operations=dice.randrange(10 ** dice.randrange(1, 13)),
             interval=dice.randrange(1, 10 ** dice.randrange(1, 7)),
-        )  # fmt: skip
+        )
         quote = quote_create(
-            organisation=cast.organisation, lines=[(program, dice.randrange(1, 10 ** dice.randrange(1, 7)))],
-            klass=dice.choice(["standard", "priority", "batch", "off_peak"]), pool=market.lpu, actor=None, now=NOW,
-        )  # fmt: skip
+            organisation=cast.organisation,
+            lines=[(program, dice.randrange(1, 10 ** dice.randrange(1, 7)))],
+            klass=dice.choice(["standard", "priority", "batch", "off_peak"]),
+            pool=market.lpu,
+            actor=None,
+            now=NOW,
+        )
         contract = quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=None, now=NOW)
         quoted[str(contract.id)] = quote.worst
         for executions in _leases(dice, contract.terms["lines"][0]["executions"]):

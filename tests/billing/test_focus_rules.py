@@ -43,10 +43,15 @@ def _sets_hold(rows: list[dict[str, str]]) -> None:
     parents: dict[str, set[str]] = defaultdict(set)
     for row in rows:
         for child, parent in (
-            ("SkuPriceId", "SkuId"), ("SkuPriceId", "SkuPriceDetails"), ("SkuId", "SkuMeter"),
-            ("ServiceName", "ServiceCategory"), ("ServiceName", "ServiceSubcategory"), ("RegionId", "RegionName"),
-            ("SkuPriceId", "PricingUnit"), ("CommitmentDiscountId", "CommitmentDiscountType"),
-        ):  # fmt: skip
+            ("SkuPriceId", "SkuId"),
+            ("SkuPriceId", "SkuPriceDetails"),
+            ("SkuId", "SkuMeter"),
+            ("ServiceName", "ServiceCategory"),
+            ("ServiceName", "ServiceSubcategory"),
+            ("RegionId", "RegionName"),
+            ("SkuPriceId", "PricingUnit"),
+            ("CommitmentDiscountId", "CommitmentDiscountType"),
+        ):
             if row[child]:
                 parents[f"{child} {row[child]} {parent}"].add(row[parent])
         for key, value in json.loads(row["SkuPriceDetails"] or "{}").items():

@@ -138,9 +138,14 @@ def test_of_a_balance_that_is_used_a_lost_dispute_takes_what_is_left_and_says_th
     invoice = _pay(cast, _invoice(cast, market), "5.63", "pi_1")
     credit_note_issue(invoice_id=invoice.id, reason="wrong", actor=None, now=LATER)
     balance_refund(
-        organisation=cast.organisation, amount=Decimal("4.00"), currency="EUR", reference="back", idempotency_key="a",
-        actor=None, now=LATER,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        amount=Decimal("4.00"),
+        currency="EUR",
+        reference="back",
+        idempotency_key="a",
+        actor=None,
+        now=LATER,
+    )
     _disputed(invoice, "du_1", 300)
     assert (_kind(cast, "bad_debt"), _kind(cast, "prepaid")) == (Decimal("1.37"), 0)
     said = {"balance_taken": "1.63", "balance_gone": "1.37"}
@@ -154,9 +159,15 @@ def test_of_a_balance_that_is_used_a_lost_dispute_takes_what_is_left_and_says_th
         assert "€ 1.63 of the balance" in text
         assert "€ 1.37 was no longer there" in text
     payment_record(
-        organisation=cast.organisation, amount=Decimal(9), currency="EUR", provider="bank-transfer",
-        reference="other money", idempotency_key="b", actor=None, now=LATER,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        amount=Decimal(9),
+        currency="EUR",
+        provider="bank-transfer",
+        reference="other money",
+        idempotency_key="b",
+        actor=None,
+        now=LATER,
+    )
     _disputed(invoice, "du_2", 263)  # what was gone is not taken out of money that came since
     assert (_kind(cast, "bad_debt"), _kind(cast, "prepaid")) == (Decimal("1.37"), Decimal("-6.37"))
     _books_agree(cast)
@@ -168,9 +179,15 @@ def test_money_that_came_twice_and_is_disputed_is_no_balance_any_more(cast: Cast
     with transaction.atomic():
         fact_record(invoice, FactKind.PAID, "pi_1", Decimal("5.63"), LATER)
     payment_record(
-        organisation=cast.organisation, amount=Decimal("5.63"), currency="EUR", provider="stripe", reference="pi_1",
-        idempotency_key="stripe:pi_1", actor=None, now=LATER,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        amount=Decimal("5.63"),
+        currency="EUR",
+        provider="stripe",
+        reference="pi_1",
+        idempotency_key="stripe:pi_1",
+        actor=None,
+        now=LATER,
+    )
     assert _kind(cast, "prepaid") == Decimal("-5.63")
     _disputed(invoice, "du_1", 563)
     assert (_kind(cast, "bad_debt"), _kind(cast, "prepaid"), _kind(cast, "bank")) == (0, 0, Decimal("5.63"))

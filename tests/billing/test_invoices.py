@@ -82,8 +82,12 @@ def test_the_books_follow_an_invoice_and_its_payment(cast: Cast, market: Market)
     assert (invoice.payable, invoice.tax, invoice.due) == (Decimal("5.63"), Decimal("1.07"), Decimal("6.70"))
     now = balances(cast.organisation.id)
     assert [balance(now, kind) for kind in ("receivable", "tax", "accrued", "rounding", "revenue")] == [
-        Decimal("6.70"), Decimal("-1.07"), Decimal("0.002"), 0, Decimal("-5.632"),
-    ]  # fmt: skip
+        Decimal("6.70"),
+        Decimal("-1.07"),
+        Decimal("0.002"),
+        0,
+        Decimal("-5.632"),
+    ]
     invoice_mark_paid(invoice_id=invoice.id, amount=invoice.due, reference=" 7/11 ", actor=cast.admin, now=LATER)
     now = balances(cast.organisation.id)
     assert (balance(now, "receivable"), balance(now, "bank")) == (0, Decimal("6.70"))

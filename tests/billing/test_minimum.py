@@ -148,9 +148,13 @@ class Year:
 
     def run(self) -> None:
         quote = quote_create(
-            organisation=self.cast.organisation, lines=[(self.program, 700_000)], klass="standard",
-            pool=self.market.lpu, actor=None, now=self.now,
-        )  # fmt: skip
+            organisation=self.cast.organisation,
+            lines=[(self.program, 700_000)],
+            klass="standard",
+            pool=self.market.lpu,
+            actor=None,
+            now=self.now,
+        )
         contract = quote_accept(
             quote_id=quote.id, organisation=self.cast.organisation, actor=self.cast.owner, now=self.now
         )
@@ -161,9 +165,15 @@ class Year:
 
     def grant(self) -> None:
         grant_create(
-            organisation=self.cast.organisation, amount=Decimal("3.5"), currency="EUR", reason="so", actor=None,
-            expires_at=None, idempotency_key=str(self.now), now=self.now,
-        )  # fmt: skip
+            organisation=self.cast.organisation,
+            amount=Decimal("3.5"),
+            currency="EUR",
+            reason="so",
+            actor=None,
+            expires_at=None,
+            idempotency_key=str(self.now),
+            now=self.now,
+        )
 
     def void(self) -> None:
         """The newest is undone in its month or the next; what it held is invoiced again within the hour."""

@@ -82,10 +82,18 @@ def test_parts_beyond_the_colours_are_drawn_together(cast: Cast, market: Market)
 
 
 WRONG_FILTERS = (
-    "first=2026-13-01", "first=2026-02-02&last=2026-02-01", "first=1990-01-01", "last=9999-12-31", "first=%00",
-    "group=%27", "group=amount", "key=00000000-0000-0000-0000-000000000000", "model=%3Cscript%3Ehostile", "project=1",
+    "first=2026-13-01",
+    "first=2026-02-02&last=2026-02-01",
+    "first=1990-01-01",
+    "last=9999-12-31",
+    "first=%00",
+    "group=%27",
+    "group=amount",
+    "key=00000000-0000-0000-0000-000000000000",
+    "model=%3Cscript%3Ehostile",
+    "project=1",
     "key=none&klass=%F0%9F%92%B6",
-)  # fmt: skip
+)
 
 
 def test_filters_that_do_not_fit_are_said_and_the_page_is_there(cast: Cast, market: Market, as_user: AsUser) -> None:
@@ -145,9 +153,15 @@ def test_the_portal_tells_of_budgets_caps_and_how_credits_are_used_up(cast: Cast
     contract, client = a_contract_of(cast, executions=10**6), as_user(cast.billing)
     now = timezone.now()
     grant_create(
-        organisation=cast.organisation, amount=Decimal(10), currency="EUR", reason="Welcome", expires_at=None,
-        idempotency_key="g", actor=cast.admin, now=now,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        amount=Decimal(10),
+        currency="EUR",
+        reason="Welcome",
+        expires_at=None,
+        idempotency_key="g",
+        actor=cast.admin,
+        now=now,
+    )
     run(contract, 10**6, now=now)
     budget_create(organisation=cast.organisation, amount=Decimal(5), currency="EUR", actor=cast.billing, now=now)
     invoice = invoice_issue(organisation=cast.organisation, actor=cast.billing, now=timezone.now())
@@ -155,9 +169,15 @@ def test_the_portal_tells_of_budgets_caps_and_how_credits_are_used_up(cast: Cast
     assert [step.left for step in steps] == [Decimal(10), Decimal("4.368")]
     page = _text(client, "/portal")
     for said in (
-        "100 % of the budget for the whole organisation is used", "credits in EUR are used up", f"invoice {invoice.number}",
-        "Granted: Welcome", "Measured, billable, excluded", "used up in full", "audit log", "As of",
-    ):  # fmt: skip
+        "100 % of the budget for the whole organisation is used",
+        "credits in EUR are used up",
+        f"invoice {invoice.number}",
+        "Granted: Welcome",
+        "Measured, billable, excluded",
+        "used up in full",
+        "audit log",
+        "As of",
+    ):
         assert said in page, said
 
 
@@ -170,9 +190,11 @@ def test_caps_of_every_scope_are_set_on_their_page(cast: Cast, market: Market, a
     assert f"project {project.name}" in page
     assert "€ 12.50" in page
     for scope, amount, said in (
-        ("organisation", "12.345", "EUR has 2 decimal places; write 12.34."), ("organisation", "-1", "Enter an amount"),
-        ("token:00000000-0000-0000-0000-000000000000", "1", "Select a valid choice"), ("", "1", "This field is required"),
-    ):  # fmt: skip
+        ("organisation", "12.345", "EUR has 2 decimal places; write 12.34."),
+        ("organisation", "-1", "Enter an amount"),
+        ("token:00000000-0000-0000-0000-000000000000", "1", "Select a valid choice"),
+        ("", "1", "This field is required"),
+    ):
         assert said in client.post("/portal/caps", {"scope": scope, "amount": amount}).content.decode()
     client.post("/portal/caps", {"scope": f"project:{project.pk}", "amount": ""})
     assert [cap.scope for cap in Cap.objects.all()] == ["organisation"]
@@ -184,9 +206,14 @@ def test_a_projects_cap_counts_what_its_jobs_were_promised_from_a_quota(scene: S
     project = program.model_version.model.project
     cap_set(organisation=cast.organisation, amount=Decimal(1), currency="EUR", now=scene.now, project_id=project.pk)
     quote = quote_create(
-        organisation=cast.organisation, lines=Quota("float32", 20), klass="standard", pool=scene.market.lpu,
-        window=(scene.now, scene.now + timedelta(days=1)), actor=None, now=scene.now,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=Quota("float32", 20),
+        klass="standard",
+        pool=scene.market.lpu,
+        window=(scene.now, scene.now + timedelta(days=1)),
+        actor=None,
+        now=scene.now,
+    )
     contract = quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=cast.owner, now=scene.now)
     contract_executions_take(
         contract_id=contract.pk, program_digest=program.digest, count=5, now=scene.now, program=program

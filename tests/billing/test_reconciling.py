@@ -51,16 +51,31 @@ pytestmark = pytest.mark.django_db
 MILLION = 10**6
 # What is compared with postings; what only plans or tells (budgets, alerts, the tax of invoices to come) is not.
 COMPARED = (
-    Invoice, InvoiceLine, Payment, Settlement, CreditNote, CreditNoteLine, CreditGrant, CreditUse, StripeFact, DunningStep,
-)  # fmt: skip
+    Invoice,
+    InvoiceLine,
+    Payment,
+    Settlement,
+    CreditNote,
+    CreditNoteLine,
+    CreditGrant,
+    CreditUse,
+    StripeFact,
+    DunningStep,
+)
 TELLING = {"budget", "budgetalert", "billingprofile"}
 
 
 def _grant(cast: Cast, amount: str, days: int | None = None) -> CreditGrant:
     return services.grant_create(
-        organisation=cast.organisation, amount=Decimal(amount), currency="EUR", reason="Welcome", actor=None, now=NOW,
-        expires_at=NOW + timedelta(days=days) if days else None, idempotency_key=amount,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        amount=Decimal(amount),
+        currency="EUR",
+        reason="Welcome",
+        actor=None,
+        now=NOW,
+        expires_at=NOW + timedelta(days=days) if days else None,
+        idempotency_key=amount,
+    )
 
 
 def _invoice(cast: Cast, market: Market, minute: int, executions: int = MILLION) -> Invoice:
@@ -237,9 +252,14 @@ def test_another_currency_and_a_rewritten_document_are_found_too(books: Cast) ->
 # Papers, and what else is kept as JSON; a transaction and its usage stop the check of the chain, so they have turns of
 # their own.
 PAPERS: dict[type[models.Model], str] = {
-    Invoice: "document", CreditNote: "document", Quote: "document", Contract: "terms", PriceBook: "document",
-    CreditGrant: "basis", OutboxRow: "payload",
-}  # fmt: skip
+    Invoice: "document",
+    CreditNote: "document",
+    Quote: "document",
+    Contract: "terms",
+    PriceBook: "document",
+    CreditGrant: "basis",
+    OutboxRow: "payload",
+}
 HISTORY: dict[type[models.Model], str] = {UsageRow: "rating", Transaction: "detail"}
 TURNS = (PAPERS, {UsageRow: "rating"}, {Transaction: "detail"})
 UNCOMPARED = {
@@ -322,17 +342,24 @@ def test_what_was_bought_held_and_promised_is_compared_too(cast: Cast) -> None:
     market = open_market()
     sold(cast, market, executions=7000)
     quote = quote_create(
-        organisation=cast.organisation, lines=Quota("float32", 500), klass="standard", pool=market.lpu, actor=None, now=NOW
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=Quota("float32", 500),
+        klass="standard",
+        pool=market.lpu,
+        actor=None,
+        now=NOW,
+    )
     quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=None, now=NOW)
     commitment_enter(organisation=cast.organisation, kind="year", minimum=Decimal(90), actor=None, now=NOW)
     assert reconcile_all(cast.organisation).differences == []
     for model, column, said in (
-        (Contract, "net", "its net is not that of its quote"), (ContractLine, "executions", "the executions that may be used"),
-        (ContractQuota, "operations", "the operations that may be used"), (Hold, "amount", " EUR are held, not "),
+        (Contract, "net", "its net is not that of its quote"),
+        (ContractLine, "executions", "the executions that may be used"),
+        (ContractQuota, "operations", "the operations that may be used"),
+        (Hold, "amount", " EUR are held, not "),
         (Commitment, "minimum", "it is not the one that was entered"),
         (Commitment, "factor", "it is not the one that was entered"),
-    ):  # fmt: skip
+    ):
         with _behind_their_back(model._meta.db_table):
             assert model._default_manager.update(**{column: F(column) * Decimal("0.9")})
             found = reconcile_all(cast.organisation).differences

@@ -99,9 +99,14 @@ def test_parts_settle_and_what_is_beyond_is_taken_by_the_next_invoice(cast: Cast
 def test_one_key_is_one_payment(cast: Cast, market: Market) -> None:
     _invoice(cast, market)
     given: dict[str, Any] = {
-        "organisation": cast.organisation, "currency": "EUR", "provider": "bank-transfer", "reference": "r",
-        "idempotency_key": "k", "actor": None, "now": LATER,
-    }  # fmt: skip
+        "organisation": cast.organisation,
+        "currency": "EUR",
+        "provider": "bank-transfer",
+        "reference": "r",
+        "idempotency_key": "k",
+        "actor": None,
+        "now": LATER,
+    }
     assert payment_record(amount=Decimal(3), **given) == payment_record(amount=Decimal(3), **given)
     with pytest.raises(Problem, match="already stands for"):
         payment_record(amount=Decimal(4), **given)
@@ -174,8 +179,15 @@ def test_reminders_come_one_by_one_and_stop_when_paid(cast: Cast, market: Market
     due = invoice.due_at
     assert dunning_run(now=due) == 0
     assert [dunning_run(now=due + timedelta(days=day)) for day in (1, 2, 3, 3, 40, 41, 47, 60)] == [
-        1, 0, 1, 0, 1, 0, 0, 1,
-    ]  # fmt: skip
+        1,
+        0,
+        1,
+        0,
+        1,
+        0,
+        0,
+        1,
+    ]
     assert list(DunningStep.objects.values_list("level", flat=True)) == [1, 2, 3]
     rows = list(OutboxRow.objects.filter(topic="invoice.reminder").order_by("id"))
     for row in rows:
@@ -241,9 +253,15 @@ def test_whatever_is_paid_and_credited_in_any_order_the_books_agree(cast: Cast, 
 @pytest.mark.parametrize("balance", ["2.00", "20.00"])
 def test_a_void_invoice_gives_the_balance_back_that_it_took(cast: Cast, market: Market, balance: str) -> None:
     payment_record(
-        organisation=cast.organisation, amount=Decimal(balance), currency="EUR", provider="bank-transfer",
-        reference="ahead", idempotency_key="a", actor=None, now=LATER,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        amount=Decimal(balance),
+        currency="EUR",
+        provider="bank-transfer",
+        reference="ahead",
+        idempotency_key="a",
+        actor=None,
+        now=LATER,
+    )
     invoice = _invoice(cast, market, tax="0.19")
     taken = min(Decimal(balance), invoice.due)
     assert (invoice.open, _kind(cast, "prepaid")) == (invoice.due - taken, taken - Decimal(balance))

@@ -61,9 +61,15 @@ def test_everything_that_an_invoice_took_is_there_again(cast: Cast) -> None:
     market = open_market(change=lambda d: d.update(free_tera_operations="100"))
     BillingProfile.objects.create(organisation=cast.organisation, tax_rate=Decimal("0.19"))
     grant_create(
-        organisation=cast.organisation, amount=Decimal(2), currency="EUR", reason="Welcome", expires_at=None,
-        idempotency_key="a", actor=None, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        amount=Decimal(2),
+        currency="EUR",
+        reason="Welcome",
+        expires_at=None,
+        idempotency_key="a",
+        actor=None,
+        now=NOW,
+    )
     run(sold(cast, market, executions=MILLION), MILLION)
     before = balances(cast.organisation.id)
     first = _issue(cast, 1)

@@ -28,9 +28,12 @@ def _private(settings: SettingsWrapper) -> None:
 def endpoint(cast: Cast, organisation: Organisation | None = None, **state: object) -> WebhookEndpoint:
     """An endpoint with ten messages that are due."""
     made = services.endpoint_create(
-        organisation=organisation or cast.organisation, url="http://127.0.0.1:9/", topics=["usage"], actor=cast.owner,
+        organisation=organisation or cast.organisation,
+        url="http://127.0.0.1:9/",
+        topics=["usage"],
+        actor=cast.owner,
         now=NOW,
-    )  # fmt: skip
+    )
     WebhookEndpoint.objects.filter(pk=made.pk).update(**state)
     made.refresh_from_db()
     for _ in range(10):
@@ -190,12 +193,41 @@ def test_a_receiver_that_sends_a_byte_at_a_time_is_cut_off(settings: SettingsWra
 
 
 INTERNAL = [
-    "64:ff9b::a9fe:a9fe", "64:ff9b::8.8.8.8", "64:ff9b:1::10.0.0.1", "2002:7f00:1::", "2002:808:808::1", "2001::1",
-    "2001:0:4136:e378::1", "::ffff:10.0.0.1", "::ffff:8.8.8.8", "::10.0.0.1", "::127.0.0.1", "::8.8.8.8", "::", "::1",
-    "fe80::1", "fc00::1", "fd12::1", "ff02::1", "100::1", "2001:db8::1", "3fff::1", "5f00::1", "10.0.0.1", "127.0.0.1",
-    "169.254.169.254", "100.64.0.1", "192.0.0.8", "192.88.99.1", "198.18.0.1", "203.0.113.5", "224.0.0.1", "240.0.0.1",
-    "255.255.255.255", "0.0.0.0",  # noqa: S104 - it is refused
-]  # fmt: skip
+    "64:ff9b::a9fe:a9fe",
+    "64:ff9b::8.8.8.8",
+    "64:ff9b:1::10.0.0.1",
+    "2002:7f00:1::",
+    "2002:808:808::1",
+    "2001::1",
+    "2001:0:4136:e378::1",
+    "::ffff:10.0.0.1",
+    "::ffff:8.8.8.8",
+    "::10.0.0.1",
+    "::127.0.0.1",
+    "::8.8.8.8",
+    "::",
+    "::1",
+    "fe80::1",
+    "fc00::1",
+    "fd12::1",
+    "ff02::1",
+    "100::1",
+    "2001:db8::1",
+    "3fff::1",
+    "5f00::1",
+    "10.0.0.1",
+    "127.0.0.1",
+    "169.254.169.254",
+    "100.64.0.1",
+    "192.0.0.8",
+    "192.88.99.1",
+    "198.18.0.1",
+    "203.0.113.5",
+    "224.0.0.1",
+    "240.0.0.1",
+    "255.255.255.255",
+    "0.0.0.0",  # noqa: S104 - it is refused
+]
 
 
 @pytest.mark.parametrize("text", INTERNAL)

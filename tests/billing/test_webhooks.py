@@ -157,9 +157,17 @@ def test_word_that_is_not_for_customers_stays_here(cast: Cast, receiver: Receive
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     "url",
-    ["http://example.com/", "https://user@example.com/", "https://example.com:8443/", "ftp://example.com/", "https://",
-     "https://exa mple.com/", "https://[::1", "x"],
-)  # fmt: skip
+    [
+        "http://example.com/",
+        "https://user@example.com/",
+        "https://example.com:8443/",
+        "ftp://example.com/",
+        "https://",
+        "https://exa mple.com/",
+        "https://[::1",
+        "x",
+    ],
+)
 def test_an_address_that_would_never_be_called_is_refused(cast: Cast, url: str) -> None:
     with pytest.raises(Problem):
         endpoint_of(cast, url)
@@ -167,9 +175,22 @@ def test_an_address_that_would_never_be_called_is_refused(cast: Cast, url: str) 
 
 @pytest.mark.parametrize(
     "host",
-    ["127.0.0.1", "localhost", "10.1.2.3", "192.168.0.1", "169.254.169.254", "0.0.0.0", "::1", "::ffff:10.0.0.1",  # noqa: S104 - it is refused
-     "224.0.0.1", "2130706433", "0x7f.1", "fe80::1", "100.64.0.1"],
-)  # fmt: skip
+    [
+        "127.0.0.1",
+        "localhost",
+        "10.1.2.3",
+        "192.168.0.1",
+        "169.254.169.254",
+        "0.0.0.0",  # noqa: S104 - it is refused
+        "::1",
+        "::ffff:10.0.0.1",
+        "224.0.0.1",
+        "2130706433",
+        "0x7f.1",
+        "fe80::1",
+        "100.64.0.1",
+    ],
+)
 def test_no_message_goes_to_a_private_address(host: str) -> None:
     with pytest.raises(Refused, match="not a public address"):
         address_of(host, 443)

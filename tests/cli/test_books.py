@@ -37,9 +37,13 @@ class Papers:
         pricebook_publish(document=document(_dearer), effective_from=later, now=NOW)
         for now in (NOW, later):
             quote = quote_create(
-                organisation=cast.organisation, lines=[(program, 10**6)], klass="standard", pool=market.lpu, actor=None,
+                organisation=cast.organisation,
+                lines=[(program, 10**6)],
+                klass="standard",
+                pool=market.lpu,
+                actor=None,
                 now=now,
-            )  # fmt: skip
+            )
             contract = quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=None, now=now)
             run(contract, 10**6, now=now)
         issued = invoice_issue(organisation=cast.organisation, actor=None, now=later + timedelta(minutes=1))

@@ -36,18 +36,29 @@ def chain(cast: Cast) -> dict[str, Any]:
             f"{entry.account.kind} {entry.account.currency}": decimal_text(entry.amount) for entry in item.entries.all()
         }
         usage = rows.get(item.id)
-        transactions.append({
-            "sequence": item.sequence, "kind": item.kind, "key": item.idempotency_key, "subject": item.subject,
-            "detail": item.detail, "at": item.at.astimezone(UTC).isoformat(timespec="microseconds"), "entries": entries,
-            "previous": item.previous_hash, "hash": item.hash,
-            **({"usages": [[usage.idempotency_key, usage.payload_digest]]} if usage else {}),
-        })  # fmt: skip
+        transactions.append(
+            {
+                "sequence": item.sequence,
+                "kind": item.kind,
+                "key": item.idempotency_key,
+                "subject": item.subject,
+                "detail": item.detail,
+                "at": item.at.astimezone(UTC).isoformat(timespec="microseconds"),
+                "entries": entries,
+                "previous": item.previous_hash,
+                "hash": item.hash,
+                **({"usages": [[usage.idempotency_key, usage.payload_digest]]} if usage else {}),
+            }
+        )
     last = transactions[-1]
     return {
-        "format": "takt-chain/2", "organisation": str(cast.organisation.id), "transactions": transactions,
-        "head": {"sequence": last["sequence"], "hash": last["hash"]}, "today": None,
+        "format": "takt-chain/2",
+        "organisation": str(cast.organisation.id),
+        "transactions": transactions,
+        "head": {"sequence": last["sequence"], "hash": last["hash"]},
+        "today": None,
         "roots": [{"day": "2026-11-20", "sequence": last["sequence"], "hash": last["hash"]}],
-    }  # fmt: skip
+    }
 
 
 def _run(folder: Path, document: dict[str, Any]) -> int:

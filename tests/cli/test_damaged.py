@@ -26,9 +26,26 @@ from tests.pricing.rating.books import SHIPPED
 pytestmark = pytest.mark.django_db
 GONE = object()
 STRANGE = (
-    {}, [], "x", None, 0, -1, True, 1.5, GONE, [{}], {"number": []}, "1e999999", "NaN", "-0", "\ud800", 10**4000, "9" * 70,
-    [[[[]]]], {"": None},
-)  # fmt: skip
+    {},
+    [],
+    "x",
+    None,
+    0,
+    -1,
+    True,
+    1.5,
+    GONE,
+    [{}],
+    {"number": []},
+    "1e999999",
+    "NaN",
+    "-0",
+    "\ud800",
+    10**4000,
+    "9" * 70,
+    [[[[]]]],
+    {"": None},
+)
 ENDS = {RIGHT, WRONG, UNUSABLE, PARTLY}
 
 

@@ -57,7 +57,9 @@ def test_prices_are_told_as_the_pages_tell_them(models: list[str], capsys: pytes
         said |= {line for line in capsys.readouterr().out.splitlines() if "price per" in line}
     assert len(said) == 4
     million = Decimal(_prices(models[1], capsys)["standard"]) * 1000
-    assert any(re.search(rf"price per million executions, Standard +EUR [0-9.]+ +EUR {_four(million)}", line) for line in said)
+    assert any(
+        re.search(rf"price per million executions, Standard +EUR [0-9.]+ +EUR {_four(million)}", line) for line in said
+    )
 
     assert main(["report", models[1], "--dim", "batch=2", "--book", str(SHIPPED), "--executions", "7", "--steps"]) == 0
     text = capsys.readouterr().out

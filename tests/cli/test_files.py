@@ -108,7 +108,10 @@ def test_a_file_that_is_read_is_never_written(place: Path, capsys: pytest.Captur
 
 def test_two_things_are_not_written_into_one_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["compile", *SIZED, "--precision", "int8", "-o", "out", "--write-ranges", "./out"]
-    assert _said(arguments, capsys) == (2, "error: --write-ranges ./out: the program goes there (--output); name another\n")
+    assert _said(arguments, capsys) == (
+        2,
+        "error: --write-ranges ./out: the program goes there (--output); name another\n",
+    )
     assert not Path("out").exists()
 
 

@@ -53,9 +53,13 @@ def test_a_change_over_budget_fails_and_says_why(name: str, script: Any, base: s
     takt.chmod(0o755)
     summary = tmp_path / "summary.md"
     environment = os.environ | {
-        "PATH": f"{takt.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "MODEL": "model.onnx", "BOOK": str(SHIPPED),
-        base: git("rev-parse", "HEAD~1"), "GITHUB_STEP_SUMMARY": str(summary),
-    }  # fmt: skip
+        "PATH": f"{takt.parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "MODEL": "model.onnx",
+        "BOOK": str(SHIPPED),
+        base: git("rev-parse", "HEAD~1"),
+        "GITHUB_STEP_SUMMARY": str(summary),
+    }
     text = script(yaml.safe_load((ROOT / "docs" / "ci" / name).read_text(encoding="utf-8")))
     ended = subprocess.run(["bash", "-e", "-c", text], cwd=work, env=environment, capture_output=True, text=True)
     assert ended.returncode == 1, ended.stderr

@@ -65,7 +65,9 @@ def test_a_missing_runtime_and_a_missing_provider_are_told(
     assert "pip install onnxruntime" in error
 
 
-def test_falling_back_to_the_processor_is_an_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_falling_back_to_the_processor_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As ONNX Runtime does when a GPU's libraries are missing: it says so in its log alone, and goes on."""
     library = SimpleNamespace(
         __version__="1",
@@ -82,7 +84,9 @@ def test_falling_back_to_the_processor_is_an_error(monkeypatch: pytest.MonkeyPat
 def test_a_provider_that_ran_no_node_measured_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def opened(data: bytes, **_: Any) -> Any:
         profile = tmp_path / "profile.json"
-        profile.write_text(json.dumps([{"cat": "Node", "name": "a_kernel_time", "args": {"provider": "CPUExecutionProvider"}}]))
+        profile.write_text(
+            json.dumps([{"cat": "Node", "name": "a_kernel_time", "args": {"provider": "CPUExecutionProvider"}}])
+        )
         return SimpleNamespace(run=lambda *_: [], end_profiling=lambda: str(profile))
 
     monkeypatch.setattr(running, "session_open", opened)
@@ -114,8 +118,10 @@ def test_power_is_that_of_whole_packages_past_the_end_of_their_counters(tmp_path
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.sampled_from([50, 95, 99]))
 def test_a_percentile_is_the_least_value_that_enough_do_not_exceed(values: list[int], percent: int) -> None:
     found = nearest_rank(sorted(values), percent)
+
     def within(limit: int) -> bool:
         return sum(value <= limit for value in values) * 100 >= percent * len(values)
+
     assert found in values
     assert within(found)
     assert not within(found - 1)

@@ -46,9 +46,14 @@ def _stored(market: Market, cast: Cast, path: Path) -> Program:
     version.sha256 = file.sha256
     version.save()
     for name, value in {
-        "digest": facts.digest, "target_digest": facts.target_digest, "compiler_version": facts.compiler_version,
-        "operations": facts.operations, "interval_cycles": facts.interval, "latency_cycles": facts.latency, "dims": {},
-    }.items():  # fmt: skip
+        "digest": facts.digest,
+        "target_digest": facts.target_digest,
+        "compiler_version": facts.compiler_version,
+        "operations": facts.operations,
+        "interval_cycles": facts.interval,
+        "latency_cycles": facts.latency,
+        "dims": {},
+    }.items():
         setattr(row, name, value)
     row.save()
     market.lpu.processor.digest = facts.target_digest
@@ -65,9 +70,13 @@ class Papers:
         contracts: list[Contract] = []
         for path, klass in zip(self.models, ("standard", "batch"), strict=True):
             quote = quote_create(
-                organisation=cast.organisation, lines=[(_stored(market, cast, path), 10**9)], klass=klass,
-                pool=market.lpu, actor=None, now=now,
-            )  # fmt: skip
+                organisation=cast.organisation,
+                lines=[(_stored(market, cast, path), 10**9)],
+                klass=klass,
+                pool=market.lpu,
+                actor=None,
+                now=now,
+            )
             contracts.append(quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=None, now=now))
         for contract, leases in zip(contracts, ([800_000_000, 200_000_000], [123_456_789]), strict=True):
             for executions in leases:
@@ -202,8 +211,13 @@ def test_a_calibrated_program_is_reproduced_from_its_ranges(tmp_path: Path) -> N
     foreign = compiler.calibrate(compiler.load(str(other)), feeds, "int8")
     made = compiler.compile(compiler.load(str(path)), "lpu", "int8", ranges)
     program = {
-        "dims": {}, "constants": {}, "target": "lpu", "precision": "int8", "calibration": "c" * 64, "digest": made.digest,
-    }  # fmt: skip
+        "dims": {},
+        "constants": {},
+        "target": "lpu",
+        "precision": "int8",
+        "calibration": "c" * 64,
+        "digest": made.digest,
+    }
     assert recompile(model_of(path, path.read_bytes()), program, [foreign, ranges]).digest == made.digest
     assert recompile(model_of(path, path.read_bytes()), program).digest != made.digest
 
@@ -247,13 +261,17 @@ def test_another_price_book_is_told_apart(papers: Papers, tmp_path: Path, capsys
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "is not JSON"), ("[]", "none of our documents"), ("{}", "format is None"),
+        ("", "is not JSON"),
+        ("[]", "none of our documents"),
+        ("{}", "format is None"),
         ('{"format": "takt-invoice/1"}', "lacks something"),
-        ('{"format": "takt-invoice/1", "lines": [{}]}', "lacks something"), ("[" * 50_000, "is not JSON"),
+        ('{"format": "takt-invoice/1", "lines": [{}]}', "lacks something"),
+        ("[" * 50_000, "is not JSON"),
         ('{"format": "takt-invoice/1", "lines": 3}', "not what a takt-invoice/1 has"),
-        ('{"format": "takt-invoice/1", "lines": [], "net": 0.5}', "0.5 is a float"), ('{"a": ' + "9" * 9999, "is not JSON"),
+        ('{"format": "takt-invoice/1", "lines": [], "net": 0.5}', "0.5 is a float"),
+        ('{"a": ' + "9" * 9999, "is not JSON"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_invoice_is_refused_in_a_sentence(
     tmp_path: Path, content: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -316,14 +334,23 @@ def test_adjustments_belong_to_the_total_and_have_shares(papers: Papers, capsys:
     for line, share in zip(body["lines"], shares, strict=False):
         line["share"] = decimal_text(share)
     body |= {
-        "adjustments": [{
-            "number": 3, "kind": "credit", "amount": "-0.01", "share": decimal_text(shares[-1]),
-            "basis": {"grant": "x", "granted": "2", "left": "0.01"},
-        }],
-        "net": decimal_text(net), "total": decimal_text(net), "payable": decimal_text(rounded.payable),
-        "correction": decimal_text(rounded.correction), "due": decimal_text(rounded.payable), "carried_out": "0",
+        "adjustments": [
+            {
+                "number": 3,
+                "kind": "credit",
+                "amount": "-0.01",
+                "share": decimal_text(shares[-1]),
+                "basis": {"grant": "x", "granted": "2", "left": "0.01"},
+            }
+        ],
+        "net": decimal_text(net),
+        "total": decimal_text(net),
+        "payable": decimal_text(rounded.payable),
+        "correction": decimal_text(rounded.correction),
+        "due": decimal_text(rounded.payable),
+        "carried_out": "0",
         "carried_in_share": decimal_text(carried),
-    }  # fmt: skip
+    }
     assert papers.run(body) == RIGHT
     body["adjustments"][0]["share"] = "0"
     assert papers.run(body) == WRONG
@@ -351,8 +378,11 @@ def test_the_command_runs_where_the_server_is_not_installed(papers: Papers) -> N
     files = [str(path), *map(str, papers.models), str(SHIPPED)]
     done = subprocess.run(
         [sys.executable, "-c", program, "verify", *files],
-        cwd=ROOT, env={"PYTHONHASHSEED": "7"}, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={"PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == RIGHT, done.stderr
     assert "verified: T-" in done.stdout
 

@@ -59,7 +59,14 @@ def test_the_library_names_its_arguments_and_a_page_neither(place: Path) -> None
         with pytest.raises(ModelError) as refused:
             compiler.load(model)
         assert str(refused.value).endswith(f", such as {argument}.")
-        request = {"target": "lpu", "target_text": "", "precision": "float32", "dims": {}, "constants": {}, "buckets": 1}
+        request = {
+            "target": "lpu",
+            "target_text": "",
+            "precision": "float32",
+            "dims": {},
+            "constants": {},
+            "buckets": 1,
+        }
         (place / "job").mkdir(exist_ok=True)
         (place / "job" / "model.onnx").write_bytes((place / model).read_bytes())
         error = work(place / "job", request)["error"]

@@ -23,9 +23,14 @@ from tests.tenancy import operation, page
 def bare_job(cast: Cast, state: str = CompileJob.State.DONE) -> CompileJob:
     """A job that never ran: enough to ask who may open it."""
     return CompileJob.objects.create(
-        organisation=cast.organisation, model_version=bare_version(cast), created_by=cast.engineer, target="lpu",
-        state=state, stages=[waiting({})], created_at=timezone.now(),
-    )  # fmt: skip
+        organisation=cast.organisation,
+        model_version=bare_version(cast),
+        created_by=cast.engineer,
+        target="lpu",
+        state=state,
+        stages=[waiting({})],
+        created_at=timezone.now(),
+    )
 
 
 def bare_program(cast: Cast) -> Program:
@@ -34,13 +39,30 @@ def bare_program(cast: Cast) -> Program:
     for name in ("report.json.gz", "trace.json.gz", "program.asm.gz"):
         default_storage.save(f"{place}/{name}", ContentFile(gzip.compress(b"{}")))
     return Program.objects.create(
-        organisation=cast.organisation, model_version=job.model_version, compile_job=job, target="lpu",
-        target_digest="0" * 64, precision="float32", options_digest="0" * 64, compiler_version="1", digest=uuid4().hex * 2,
-        binary_bytes=3, binary_key=default_storage.save(f"{place}/program.bin", ContentFile(b"abc")),
-        report_key=f"{place}/report.json.gz", inputs=job.model_version.inputs, outputs=job.model_version.outputs,
-        resources={"storage": {"total": 1}}, bounds={}, exact=True, latency_cycles=10, interval_cycles=5,
-        clock_hz=900_000_000, operations=7, executed_operations=7, created_at=timezone.now(),
-    )  # fmt: skip
+        organisation=cast.organisation,
+        model_version=job.model_version,
+        compile_job=job,
+        target="lpu",
+        target_digest="0" * 64,
+        precision="float32",
+        options_digest="0" * 64,
+        compiler_version="1",
+        digest=uuid4().hex * 2,
+        binary_bytes=3,
+        binary_key=default_storage.save(f"{place}/program.bin", ContentFile(b"abc")),
+        report_key=f"{place}/report.json.gz",
+        inputs=job.model_version.inputs,
+        outputs=job.model_version.outputs,
+        resources={"storage": {"total": 1}},
+        bounds={},
+        exact=True,
+        latency_cycles=10,
+        interval_cycles=5,
+        clock_hz=900_000_000,
+        operations=7,
+        executed_operations=7,
+        created_at=timezone.now(),
+    )
 
 
 def _version(cast: Cast) -> dict[str, Any]:

@@ -77,8 +77,11 @@ def test_compile_again_and_compare_says_that_the_bytes_are_equal(cast: Cast) -> 
     job = run(services.job_compare(program=program, actor=cast.engineer, now=NOW))
     assert job.state == CompileJob.State.DONE
     assert job.comparison == {
-        "equal": True, "digest": program.digest, "expected": program.digest, "compiler_version": program.compiler_version,
-    }  # fmt: skip
+        "equal": True,
+        "digest": program.digest,
+        "expected": program.digest,
+        "compiler_version": program.compiler_version,
+    }
     assert Program.objects.count() == 1
 
 

@@ -134,8 +134,11 @@ def test_the_form_asks_for_each_processor_in_each_precision(cast: Cast, as_user:
     assert answer.status_code == 302
     asked = {(job.target, job.precision, bool(job.calibration_key)) for job in CompileJob.objects.all()}
     assert asked == {
-        ("lpu", "float32", False), ("lpu", "int8", True), ("systolic", "float32", False), ("systolic", "int8", True),
-    }  # fmt: skip
+        ("lpu", "float32", False),
+        ("lpu", "int8", True),
+        ("systolic", "float32", False),
+        ("systolic", "int8", True),
+    }
 
 
 @pytest.mark.django_db

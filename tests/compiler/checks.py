@@ -53,14 +53,24 @@ def check_rows(binary, target, resources):
     sums = totals(rows)
     r = resources
     assert sums == {
-        "operations": r.operations, "executed_operations": r.executed_operations, "cycles": r.cycles,
-        "weights": r.storage.weights, "activations": r.storage.activations, "state": r.storage.state,
-        "instructions": r.storage.instructions, "scratch": r.storage.scratch, "storage": r.storage.total,
+        "operations": r.operations,
+        "executed_operations": r.executed_operations,
+        "cycles": r.cycles,
+        "weights": r.storage.weights,
+        "activations": r.storage.activations,
+        "state": r.storage.state,
+        "instructions": r.storage.instructions,
+        "scratch": r.storage.scratch,
+        "storage": r.storage.total,
         "external": r.storage.external,
-        "bytes_in": r.io.bytes_in, "bytes_out": r.io.bytes_out, "external_in": r.io.external_in,
-        "external_out": r.io.external_out, "read": r.memory.read, "written": r.memory.written,
+        "bytes_in": r.io.bytes_in,
+        "bytes_out": r.io.bytes_out,
+        "external_in": r.io.external_in,
+        "external_out": r.io.external_out,
+        "read": r.memory.read,
+        "written": r.memory.written,
         "energy_fj": r.energy_fj,
-    }  # fmt: skip
+    }
 
 
 def check_memory(plan):

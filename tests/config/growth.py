@@ -98,13 +98,18 @@ class Growth:
         other = Organisation.objects.create(name=f"Customer {number}", slug=f"customer-{number}")
         Membership.objects.create(user=cast.owner, organisation=other, role=Role.VIEWER)
         accounts.invitation_create(
-            organisation=cast.organisation, email=f"guest-{number}@example.com", role=Role.VIEWER,
-            principal=principal_of_user(cast.owner, None), now=now,
-        )  # fmt: skip
+            organisation=cast.organisation,
+            email=f"guest-{number}@example.com",
+            role=Role.VIEWER,
+            principal=principal_of_user(cast.owner, None),
+            now=now,
+        )
         token, _ = accounts.token_create(
             user=cast.owner, organisation=cast.organisation, name=f"key {number}", scopes=[Scope.READ], now=now
         )
-        UserSession.objects.create(user=cast.owner, session_key=f"session-{number}", ip="192.0.2.1", user_agent="Browser")
+        UserSession.objects.create(
+            user=cast.owner, session_key=f"session-{number}", ip="192.0.2.1", user_agent="Browser"
+        )
         amount = Decimal(10**6)
         cap_change(
             organisation=cast.organisation, amount=amount, currency="EUR", actor=cast.owner, now=now, token_id=token.pk
@@ -130,20 +135,37 @@ class Growth:
         a_task(cast)
         program = self.market.program(cast.organisation, cast.engineer)
         EvaluationRun.objects.create(
-            organisation=cast.organisation, task=task, program=program, pool=self.market.lpu, klass="standard", batch=uuid4(),
-            most=1, state="done", finished_at=now, created_by=cast.engineer, created_at=now,
-        )  # fmt: skip
+            organisation=cast.organisation,
+            task=task,
+            program=program,
+            pool=self.market.lpu,
+            klass="standard",
+            batch=uuid4(),
+            most=1,
+            state="done",
+            finished_at=now,
+            created_by=cast.engineer,
+            created_at=now,
+        )
 
     def _money(self, number: int, project: Project) -> None:
         cast, now, organisation = self.cast, self.now, self.cast.organisation
         cap_change(
-            organisation=organisation, amount=Decimal(10**6), currency="EUR", actor=cast.owner, now=now,
+            organisation=organisation,
+            amount=Decimal(10**6),
+            currency="EUR",
+            actor=cast.owner,
+            now=now,
             project_id=project.pk,
-        )  # fmt: skip
+        )
         budget = budget_create(
-            organisation=organisation, amount=Decimal(1000), currency="EUR", actor=cast.owner, now=now,
+            organisation=organisation,
+            amount=Decimal(1000),
+            currency="EUR",
+            actor=cast.owner,
+            now=now,
             project_id=project.pk,
-        )  # fmt: skip
+        )
         BudgetAlert.objects.create(
             budget=budget, month=now.date().replace(day=1), kind="actual", percent=50, used=Decimal(500), at=now
         )
@@ -152,18 +174,34 @@ class Growth:
                 organisation=organisation, project=of, token=None, defaults={"nominal_us": nominal, "set_at": now}
             )
         grant_create(
-            organisation=organisation, amount=Decimal("0.001"), currency="EUR", reason=f"Credit {number}", expires_at=None,
-            idempotency_key=f"growth {number}", actor=cast.admin, now=now,
-        )  # fmt: skip
+            organisation=organisation,
+            amount=Decimal("0.001"),
+            currency="EUR",
+            reason=f"Credit {number}",
+            expires_at=None,
+            idempotency_key=f"growth {number}",
+            actor=cast.admin,
+            now=now,
+        )
         begins = now.replace(microsecond=0) - timedelta(days=40 * (number + 2))  # before the price book too
         Commitment.objects.create(
-            organisation=organisation, kind="month", period=DateTimeTZRange(begins, begins + timedelta(days=30), "[)"),
-            minimum=Decimal("0.01"), currency="EUR", factor=Decimal("0.9"), book_digest=self.market.book.digest,
-            accepted_at=begins, accepted_by=cast.owner,
-        )  # fmt: skip
+            organisation=organisation,
+            kind="month",
+            period=DateTimeTZRange(begins, begins + timedelta(days=30), "[)"),
+            minimum=Decimal("0.01"),
+            currency="EUR",
+            factor=Decimal("0.9"),
+            book_digest=self.market.book.digest,
+            accepted_at=begins,
+            accepted_by=cast.owner,
+        )
         if WebhookEndpoint.objects.count() < 10:  # which is the most that there may be
             endpoint_create(
-                organisation=organisation, url=f"https://example.com/{number}", topics=["invoices"], actor=cast.owner, now=now
+                organisation=organisation,
+                url=f"https://example.com/{number}",
+                topics=["invoices"],
+                actor=cast.owner,
+                now=now,
             )
         test_message(endpoint=WebhookEndpoint.objects.order_by("created_at").first(), now=now)  # type: ignore[arg-type]
         WebhookDelivery.objects.last().tries.create(at=now, status=500, answer="no")  # type: ignore[union-attr]
@@ -178,9 +216,14 @@ class Growth:
             organisation=cast.organisation, pool=market.lpu, klass="standard", duration_us=1, reason="full", at=now
         )
         costrate_set(
-            processor_class="lpu", per_hour=Decimal(1), currency="EUR", effective_from=now - timedelta(hours=number + 1),
-            note="", actor=cast.admin, now=now,
-        )  # fmt: skip
+            processor_class="lpu",
+            per_hour=Decimal(1),
+            currency="EUR",
+            effective_from=now - timedelta(hours=number + 1),
+            note="",
+            actor=cast.admin,
+            now=now,
+        )
         fleet_edit(edit=edits.devices_add("lpu-a", 1), actor=cast.admin, now=now)
         cost = {"currency": "EUR", "capital": "1", "months": 1, "watts": "1", "energy_price": "1", "pue": "1"}
         begins = (now - timedelta(hours=number + 1)).isoformat()
@@ -210,11 +253,20 @@ class Growth:
         """A quote that is open, and a contract with a job that is done and one that waits; invoiced, paid, credited."""
         scene, program = self._scene()
         quote = quote_create(
-            organisation=self.cast.organisation, lines=[(program, 100)], klass="standard", pool=self.market.lpu,
-            window=(self.now, self.now + timedelta(days=1)), actor=self.cast.engineer, now=self.now,
-        )  # fmt: skip
+            organisation=self.cast.organisation,
+            lines=[(program, 100)],
+            klass="standard",
+            pool=self.market.lpu,
+            window=(self.now, self.now + timedelta(days=1)),
+            actor=self.cast.engineer,
+            now=self.now,
+        )
         self.objects["standing"] = standing_file(
-            quote_id=quote.pk, organisation=self.cast.organisation, most=quote.worst, actor=self.cast.engineer, now=self.now
+            quote_id=quote.pk,
+            organisation=self.cast.organisation,
+            most=quote.worst,
+            actor=self.cast.engineer,
+            now=self.now,
         )
         contract = scene.contract((program, 1000))
         scene.run(scene.job(contract, 2))
@@ -222,7 +274,11 @@ class Growth:
         invoice = invoice_issue(organisation=self.cast.organisation, actor=self.cast.billing, now=self.now)
         if invoice.open:
             invoice_mark_paid(
-                invoice_id=invoice.pk, amount=invoice.open, reference=f"growth {number}", actor=self.cast.admin, now=self.now
+                invoice_id=invoice.pk,
+                amount=invoice.open,
+                reference=f"growth {number}",
+                actor=self.cast.admin,
+                now=self.now,
             )
         credit_note_issue(invoice_id=invoice.pk, reason="wrong", actor=self.cast.admin, now=self.now)
         scene.job(contract, 1)
@@ -243,12 +299,17 @@ class Growth:
         for program in programs:
             self._job(scene, contract, program, 1)
         self.objects |= {
-            "contracts": contract, "jobs": jobs[0], "invoices": invoice, "versions": programs[0].model_version,
-            "quotes": Quote.objects.get(pk=contract.quote_id), "models": programs[0].model_version.model,
-            "customers": self.cast.organisation, "commitments": Commitment.objects.order_by("accepted_at").last(),
+            "contracts": contract,
+            "jobs": jobs[0],
+            "invoices": invoice,
+            "versions": programs[0].model_version,
+            "quotes": Quote.objects.get(pk=contract.quote_id),
+            "models": programs[0].model_version.model,
+            "customers": self.cast.organisation,
+            "commitments": Commitment.objects.order_by("accepted_at").last(),
             "webhooks": WebhookEndpoint.objects.order_by("created_at").first(),
             "reconciliations": ReconciliationRun.objects.order_by("started_at", "id").last(),
-        }  # fmt: skip
+        }
 
     def _job(self, scene: Scene, contract: Contract, program: Program, items: int) -> Job:
         job = job_create(

@@ -143,7 +143,9 @@ def test_the_reference_has_every_operation_with_examples_that_can_be_pasted() ->
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("path", ["/usage/focus?start=0", "/usage/focus?end=1700000000", "/usage/summary?first=20261101"])
+@pytest.mark.parametrize(
+    "path", ["/usage/focus?start=0", "/usage/focus?end=1700000000", "/usage/summary?first=20261101"]
+)
 def test_a_bare_number_is_no_day(cast: Cast, as_token: Callable[..., Client], path: str) -> None:
     response = as_token(cast.owner, cast.organisation, Scope.READ, Scope.BILLING).get(f"/api/v1{path}")
     assert (response.status_code, response.json()["code"]) == (422, "request-invalid")

@@ -106,10 +106,14 @@ def test_a_moment_that_is_not_in_the_backup_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match="ever completed"):
         base_for(place, None)
     for entry in (
-        Base("a", hours[1].isoformat(), continues=False), Mark(hours[2].isoformat()), Mark(hours[4].isoformat()),
-        Base("b", hours[6].isoformat(), continues=False), Mark(hours[7].isoformat()),
-        Base("c", hours[8].isoformat(), continues=True), Mark(hours[10].isoformat()),
-    ):  # fmt: skip
+        Base("a", hours[1].isoformat(), continues=False),
+        Mark(hours[2].isoformat()),
+        Mark(hours[4].isoformat()),
+        Base("b", hours[6].isoformat(), continues=False),
+        Mark(hours[7].isoformat()),
+        Base("c", hours[8].isoformat(), continues=True),
+        Mark(hours[10].isoformat()),
+    ):
         place.add(entry)
     assert base_for(place, None)[0].name == "c"
     named = {hour: base_for(place, hours[hour].isoformat())[0].name for hour in (1, 3, 4, 6, 7, 8, 9, 10)}
@@ -130,11 +134,14 @@ def test_the_containers_scripts_bring_the_database_back(machine: Machine) -> Non
     if machine.services.account:
         shutil.chown(kept / "wal", machine.services.account.pw_uid)
     environment = {
-        "PATH": f"{postgres_programs(machine.services)}:{os.environ['PATH']}", "PGHOST": str(machine.services.sockets),
-        "POSTGRES_USER": "app", "BACKUPS": str(kept), "PGDATA": str(machine.services.folder / "postgres"),
+        "PATH": f"{postgres_programs(machine.services)}:{os.environ['PATH']}",
+        "PGHOST": str(machine.services.sockets),
+        "POSTGRES_USER": "app",
+        "BACKUPS": str(kept),
+        "PGDATA": str(machine.services.folder / "postgres"),
         "PGOPTIONS": "-c synchronous_commit=on",  # these servers do not wait for the disk
         "POSTGRES_ACCOUNT": machine.services.account.pw_name if machine.services.account else "",
-    }  # fmt: skip
+    }
 
     def script(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = ["sh", str(DOCKER / f"{name}.sh"), *arguments]

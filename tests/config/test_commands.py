@@ -123,8 +123,12 @@ def test_a_worker_of_another_host_is_told_what_it_needs(monkeypatch: pytest.Monk
 def test_an_address_that_is_wrong_is_one_sentence(name: str, value: str, said: str) -> None:
     outcome = subprocess.run(
         [sys.executable, "manage.py", "worker", "--pool", "lpu-a"],
-        cwd=ROOT, env={**os.environ, name: value}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, name: value},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert outcome.returncode == 1
     assert outcome.stderr.startswith(said)
     assert len(outcome.stderr.strip().splitlines()) == 1
@@ -143,8 +147,12 @@ def test_setting_up_installs_the_command_from_the_checkout(tmp_path: Path) -> No
     assert (shown.returncode, "verify" in shown.stdout) == (0, True), shown.stderr
     where = subprocess.run(
         [install.PYTHON, "-c", "import apps.cli.main as found; print(found.__file__)"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert Path(where.stdout.strip()) == ROOT / "apps" / "cli" / "main.py"
 
 

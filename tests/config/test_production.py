@@ -29,12 +29,21 @@ STRONG = base64.urlsafe_b64encode(hashlib.sha512(b"a key of the tests").digest()
 def _python(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A process with production's environment; nothing is connected to."""
     return subprocess.run(
-        [sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False,
+        [sys.executable, *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
         env={
-            "PATH": os.environ["PATH"], "DATABASE_URL": "postgres://nobody/none", "REDIS_URL": "redis://nobody",
-            "SITE_URL": "https://takt.example.com", "ALLOWED_HOSTS": "takt.example.com", "SECRET_KEY": STRONG, **environment,
+            "PATH": os.environ["PATH"],
+            "DATABASE_URL": "postgres://nobody/none",
+            "REDIS_URL": "redis://nobody",
+            "SITE_URL": "https://takt.example.com",
+            "ALLOWED_HOSTS": "takt.example.com",
+            "SECRET_KEY": STRONG,
+            **environment,
         },
-    )  # fmt: skip
+    )
 
 
 def test_the_check_for_deployment_is_clean() -> None:
@@ -49,10 +58,12 @@ def test_the_check_for_deployment_is_clean() -> None:
 @pytest.mark.parametrize(
     ("key", "why"),
     [
-        ("short", "has 5 characters"), ("ab" * 40, "has 2 different characters"),
-        (f"django-insecure-{STRONG}", "somebody's example"), (f"ChangeMe-{STRONG}", "somebody's example"),
+        ("short", "has 5 characters"),
+        ("ab" * 40, "has 2 different characters"),
+        (f"django-insecure-{STRONG}", "somebody's example"),
+        (f"ChangeMe-{STRONG}", "somebody's example"),
     ],
-)  # fmt: skip
+)
 def test_a_weak_key_does_not_start_where_others_reach_it(monkeypatch: pytest.MonkeyPatch, key: str, why: str) -> None:
     from django.core.exceptions import ImproperlyConfigured
 
@@ -67,9 +78,12 @@ def test_a_weak_key_does_not_start_where_others_reach_it(monkeypatch: pytest.Mon
 def test_the_settings_ask_so_by_tls_and_by_address() -> None:
     weak, local = {"SECRET_KEY": "filled-in"}, {"SITE_URL": "http://localhost:8000"}
     for environment, starts in (
-        ({**weak}, False), ({**weak, **local, "HTTPS": "1"}, False), ({**weak, **local}, True),
-        ({"DEBUG": "1"}, False), ({"DEBUG": "1", **local}, True),
-    ):  # fmt: skip
+        ({**weak}, False),
+        ({**weak, **local, "HTTPS": "1"}, False),
+        ({**weak, **local}, True),
+        ({"DEBUG": "1"}, False),
+        ({"DEBUG": "1", **local}, True),
+    ):
         outcome = _python("-c", "import apps.config.settings; print('started')", **environment)
         assert ("started" in outcome.stdout) is starts, (environment, outcome.stderr)
         assert starts or "ImproperlyConfigured" in outcome.stderr
@@ -78,10 +92,13 @@ def test_the_settings_ask_so_by_tls_and_by_address() -> None:
 @pytest.mark.parametrize(
     ("headers", "local", "status"),
     [
-        ({}, False, 401), ({"authorization": "Bearer none"}, False, 401), ({}, True, 200),
-        ({"x-forwarded-for": "203.0.113.9"}, True, 401), ({"forwarded": "for=203.0.113.9"}, True, 401),
+        ({}, False, 401),
+        ({"authorization": "Bearer none"}, False, 401),
+        ({}, True, 200),
+        ({"x-forwarded-for": "203.0.113.9"}, True, 401),
+        ({"forwarded": "for=203.0.113.9"}, True, 401),
     ],
-)  # fmt: skip
+)
 def test_metrics_are_closed(settings: Settings, headers: dict[str, str], local: bool, status: int) -> None:
     settings.METRICS_TOKEN, settings.METRICS_LOCAL = "none", local
     assert Client().get("/metrics", headers=headers).status_code == status

@@ -30,16 +30,46 @@ FILES = {"GET /api/v1/ledger/chain", "GET /portal/focus.csv", "GET /portal/focus
 # Tables that do not grow here: one row for an organisation, a month or a state of the world; what only Stripe writes; and
 # what few pages show a handful of.
 FIXED = {
-    "accounts.IdempotencyRecord", "billing.BillingProfile", "billing.CreditEnd", "billing.CreditNoteCounter",
-    "billing.DunningStep", "billing.InvoiceCounter", "billing.KeptDraft", "billing.Payment", "billing.ReleasedUsage",
-    "billing.StripeCall", "billing.StripeCustomer", "billing.StripeFact", "billing.StripePush", "billing.WebhookEndpoint",
-    "compilation.OwnProcessor", "dispatch.DeviceHour", "dispatch.JobLabels",
-    "fleet.HostMeasurement", "fleet.Pool", "fleet.ProcessorVersion",
-    "fleet.Site", "ledger.Account", "ledger.Chain", "ledger.ChainRoot", "ledger.Spend", "planner.OwnMachine",
-    "planner.PlaceMeasurement", "planner.PriceListFile", "planner.RentedPrice", "pricing.PriceBook",
-    "registry.Evaluation", "registry.ModelFamily", "registry.UploadPart", "reports.ControllerRule", "sales.BuyingRules",
-    "sales.ContractQuota", "sales.OrganisationStanding", "sales.PlanHold", "sales.ContractReview",
-}  # fmt: skip
+    "accounts.IdempotencyRecord",
+    "billing.BillingProfile",
+    "billing.CreditEnd",
+    "billing.CreditNoteCounter",
+    "billing.DunningStep",
+    "billing.InvoiceCounter",
+    "billing.KeptDraft",
+    "billing.Payment",
+    "billing.ReleasedUsage",
+    "billing.StripeCall",
+    "billing.StripeCustomer",
+    "billing.StripeFact",
+    "billing.StripePush",
+    "billing.WebhookEndpoint",
+    "compilation.OwnProcessor",
+    "dispatch.DeviceHour",
+    "dispatch.JobLabels",
+    "fleet.HostMeasurement",
+    "fleet.Pool",
+    "fleet.ProcessorVersion",
+    "fleet.Site",
+    "ledger.Account",
+    "ledger.Chain",
+    "ledger.ChainRoot",
+    "ledger.Spend",
+    "planner.OwnMachine",
+    "planner.PlaceMeasurement",
+    "planner.PriceListFile",
+    "planner.RentedPrice",
+    "pricing.PriceBook",
+    "registry.Evaluation",
+    "registry.ModelFamily",
+    "registry.UploadPart",
+    "reports.ControllerRule",
+    "sales.BuyingRules",
+    "sales.ContractQuota",
+    "sales.OrganisationStanding",
+    "sales.PlanHold",
+    "sales.ContractReview",
+}
 
 pytestmark = pytest.mark.django_db
 AsUser = Callable[[User], Client]
@@ -139,7 +169,9 @@ def test_a_page_that_asks_for_each_row_is_found(
 ) -> None:
     """The same comparison over two lists in which each row is asked for its number apart from the others."""
     planted = selectors.invoices_of
-    monkeypatch.setattr(selectors, "invoices_of", lambda organisation: planted(organisation).defer("number", "document"))
+    monkeypatch.setattr(
+        selectors, "invoices_of", lambda organisation: planted(organisation).defer("number", "document")
+    )
     asker = Asker(growth, as_user)
     routes = [route for route in GETS if route.key in {"GET /invoices", "GET /contracts", "GET /portal"}]
     few = asker.counted(routes)

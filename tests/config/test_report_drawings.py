@@ -34,12 +34,18 @@ def reports(draw: st.DrawFn) -> dict[str, Any]:
     listed = [
         {
             **dict.fromkeys(rows.SUMMED, 0),
-            "index": place, "name": f"%{place}", "source": [draw(st.sampled_from(["a/x", "a/y", "b/x", "plain"]))],
-            "kind": "map", "operations": place + 1, "cycles": cycles[place], "limiting": "vector",
-            "start": place, "end": place + 1,
+            "index": place,
+            "name": f"%{place}",
+            "source": [draw(st.sampled_from(["a/x", "a/y", "b/x", "plain"]))],
+            "kind": "map",
+            "operations": place + 1,
+            "cycles": cycles[place],
+            "limiting": "vector",
+            "start": place,
+            "end": place + 1,
         }
         for place in range(operations)
-    ]  # fmt: skip
+    ]
     edges = [[place, place + 1] for place in range(operations - 1)]
     return {
         "resources": {"cycles": latency, "operations": sum(row["operations"] for row in listed)},
@@ -115,9 +121,15 @@ def test_the_csv_ends_with_the_sums_of_its_columns(report: dict[str, Any]) -> No
 
 def test_no_cell_of_the_csv_is_a_formula() -> None:
     row = {
-        **dict.fromkeys(rows.SUMMED, 0), "index": 0, "name": "=HYPERLINK(1)", "source": ["@x"], "kind": "map", "limiting": "",
-        "start": None, "end": None,
-    }  # fmt: skip
+        **dict.fromkeys(rows.SUMMED, 0),
+        "index": 0,
+        "name": "=HYPERLINK(1)",
+        "source": ["@x"],
+        "kind": "map",
+        "limiting": "",
+        "start": None,
+        "end": None,
+    }
     text = rows.operations_csv({"per_operation": [row], "resources": {"cycles": 0, "operations": 0}})
     assert "'=HYPERLINK(1)" in text
     assert "'@x" in text

@@ -43,13 +43,26 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         probe.bind(("127.0.0.1", 0))
         number = int(probe.getsockname()[1])
     environment = os.environ | {
-        "HEAD_SECONDS": "3", "BODY_GRACE_SECONDS": "3", "BODY_BYTES_PER_SECOND_MIN": "1000000",
+        "HEAD_SECONDS": "3",
+        "BODY_GRACE_SECONDS": "3",
+        "BODY_BYTES_PER_SECOND_MIN": "1000000",
         "PYTHONPATH": f"{folder}:{settings.BASE_DIR}",
-    }  # fmt: skip
+    }
     command = [
-        sys.executable, "-m", "gunicorn", "told", "-k", "apps.config.serving.BufferingWorker", "--bind", f"127.0.0.1:{number}",
-        "--threads", str(THREADS), "--no-control-socket", "--log-level", "warning",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "gunicorn",
+        "told",
+        "-k",
+        "apps.config.serving.BufferingWorker",
+        "--bind",
+        f"127.0.0.1:{number}",
+        "--threads",
+        str(THREADS),
+        "--no-control-socket",
+        "--log-level",
+        "warning",
+    ]
     server = subprocess.Popen(command, env=environment, cwd=folder)
     deadline = time.monotonic() + READY_SECONDS
     while True:
@@ -119,7 +132,11 @@ def test_clients_that_read_slowly_take_no_thread(port: int) -> None:
 
 def test_the_application_sees_the_request_as_it_was_sent(port: int) -> None:
     status, told, body = ask(
-        port, "POST", "/a%2Fb%20%C3%A4?q=1&r=%20", TEXT, {"Cookie": "a=1", "X-Twice": "1", "X_Forwarded_For": "10.0.0.1"}
+        port,
+        "POST",
+        "/a%2Fb%20%C3%A4?q=1&r=%20",
+        TEXT,
+        {"Cookie": "a=1", "X-Twice": "1", "X_Forwarded_For": "10.0.0.1"},
     )
     assert (status, body) == (201, TEXT.encode())
     assert told == ["POST", "/a/b ä".encode().decode("latin-1"), "q=1&r=%20", "200000", "200000", "a=1", "1", ""]

@@ -20,8 +20,10 @@ def test_what_people_wrote_is_escaped_before_identifiers_are_marked() -> None:
 
 def test_a_contract_of_an_invoice_is_called_by_what_it_runs() -> None:
     lines = [
-        {"contract": "one", "program": {"model": "small"}}, {"contract": "one", "program": {"model": "large"}},
-        {"contract": "two", "program": {"model": "other"}}, {"contract": "one", "program": {"model": "small"}},
-    ]  # fmt: skip
+        {"contract": "one", "program": {"model": "small"}},
+        {"contract": "one", "program": {"model": "large"}},
+        {"contract": "two", "program": {"model": "other"}},
+        {"contract": "one", "program": {"model": "small"}},
+    ]
     assert sales.contract_title(lines, "one") == "small + large"
     assert sales.contract_title(lines, "02ac83c8-da7e") == "contract 02ac83c8"

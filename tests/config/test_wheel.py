@@ -17,11 +17,22 @@ ROOT = Path(settings.BASE_DIR)
 SERVER = ("django", "celery", "redis", "psycopg2", "ninja", "structlog", "onnxruntime", "scipy", "reportlab", "pytest")
 # What `takt plan` takes of the rooms: modules that know no Django (ADR 0089).
 PURE = (
-    "apps/fleet/document/", "apps/planner/measures.py", "apps/planner/metrics.py", "apps/planner/places/",
-    "apps/planner/scores.py", "apps/planner/solver/", "apps/planner/together.py", "apps/pricing/windows.py",
-    "apps/registry/binomial.py", "apps/registry/confidence.py", "apps/registry/feeds/", "apps/registry/labelled.py",
-    "apps/reports/forecasting/", "apps/timetable/admission/", "apps/timetable/instants.py",
-)  # fmt: skip
+    "apps/fleet/document/",
+    "apps/planner/measures.py",
+    "apps/planner/metrics.py",
+    "apps/planner/places/",
+    "apps/planner/scores.py",
+    "apps/planner/solver/",
+    "apps/planner/together.py",
+    "apps/pricing/windows.py",
+    "apps/registry/binomial.py",
+    "apps/registry/confidence.py",
+    "apps/registry/feeds/",
+    "apps/registry/labelled.py",
+    "apps/reports/forecasting/",
+    "apps/timetable/admission/",
+    "apps/timetable/instants.py",
+)
 COMMAND = """
 import sys
 for name in {server!r}:
@@ -57,7 +68,13 @@ def test_it_holds_the_compiler_the_rating_and_the_command_and_nothing_of_the_ser
     empty = {f"apps/{room}__init__.py" for room in ("", "planner/", "pricing/", "registry/", "timetable/")}
     assert others == {*empty, "apps/figures.py", "apps/currencies.py", "apps/measurements.py"}
     assert all((unpacked / name).read_bytes() == b"" for name in empty)
-    assert {"compiler/__init__.py", "compiler/targets/lpu.toml", "apps/cli/main.py", "takt/client.py", "takt/py.typed"} <= inside
+    assert {
+        "compiler/__init__.py",
+        "compiler/targets/lpu.toml",
+        "apps/cli/main.py",
+        "takt/client.py",
+        "takt/py.typed",
+    } <= inside
 
 
 def test_it_asks_for_onnx_and_numpy_alone() -> None:

@@ -89,13 +89,26 @@ def web(scene: Scene) -> Iterator[Web]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {
-        **os.environ, "MEDIA_ROOT": settings.MEDIA_ROOT, "PYTHONPATH": str(ROOT),
+        **os.environ,
+        "MEDIA_ROOT": settings.MEDIA_ROOT,
+        "PYTHONPATH": str(ROOT),
         "DATABASE_URL": f"postgres://{database['USER']}@{quote(str(database['HOST']), safe='')}/{database['NAME']}",
-    }  # fmt: skip
+    }
     command = [
-        sys.executable, "-m", "gunicorn", "apps.config.wsgi", "--bind", f"127.0.0.1:{port}", "--workers", "1", "--threads",
-        "2", "--no-control-socket", "--timeout", "120",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "gunicorn",
+        "apps.config.wsgi",
+        "--bind",
+        f"127.0.0.1:{port}",
+        "--workers",
+        "1",
+        "--threads",
+        "2",
+        "--no-control-socket",
+        "--timeout",
+        "120",
+    ]
     process = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
     try:
         yield _ready(process, port, scene.cast.owner, scene.cast.organisation)
@@ -133,7 +146,10 @@ def test_no_request_makes_the_web_process_large(web: Web, scene: Scene) -> None:
         "99,999 made-up items of 588 KiB": (302, _form(contract, sample_items=b"99999")),
         "the most made-up items": (302, _form(other, sample_items=b"100000")),
         "64 MB of inputs": (201, _npz(contract, _arrays(x=np.zeros((108, 1, 3, 224, 224), "float32")))),
-        "the same as whole numbers that become float32": (422, _npz(contract, _arrays(x=np.zeros((400, 3, 224, 224), "int8")))),
+        "the same as whole numbers that become float32": (
+            422,
+            _npz(contract, _arrays(x=np.zeros((400, 3, 224, 224), "int8"))),
+        ),
         "64 MB that are converted": (201, _npz(other, _arrays(x=np.ones((120_000, 64), "int64")))),
         "an array of gigabytes in a small file": (422, _npz(contract, _bomb(2 * 1024 * MIB))),
         "a header of gigabytes without its data": (422, _npz(contract, _claim((1 << 34,)))),
@@ -143,12 +159,18 @@ def test_no_request_makes_the_web_process_large(web: Web, scene: Scene) -> None:
         "deep JSON": (413, _json(other, b"[" * 4_000_000)),
         "texts in JSON": (422, _json(other, b"[" + b'"ab",' * 1_500_000 + b"0]")),
         "a body of more than 8 MiB": (413, ("POST", "/api/v1/jobs", b"1" * (9 * MIB), "application/json")),
-        "a form of 8 MiB in small fields": (400, ("POST", "/jobs/new", b"a=1&" * (2 * MIB), "application/x-www-form-urlencoded")),
-        "examples of 63 MiB": (302, _multipart(
-            f"/versions/{version.pk}", {"targets": b"lpu", "precision": b"int8"}, calibration=os.urandom(63 * MIB)
-        )),
+        "a form of 8 MiB in small fields": (
+            400,
+            ("POST", "/jobs/new", b"a=1&" * (2 * MIB), "application/x-www-form-urlencoded"),
+        ),
+        "examples of 63 MiB": (
+            302,
+            _multipart(
+                f"/versions/{version.pk}", {"targets": b"lpu", "precision": b"int8"}, calibration=os.urandom(63 * MIB)
+            ),
+        ),
         "a processor of many megabytes": (None, _multipart("/processors", {}, file=b"a=[" + b"1," * (4 * MIB))),
-    }  # fmt: skip
+    }
     found = {name: web.grows(*request) for name, (_, request) in expected.items()}
     told = {name: f"{status}, {growth / MIB:.0f} MiB" for name, (status, growth) in found.items()}
     assert all(growth < MOST for _, growth in found.values()), told
@@ -192,7 +214,8 @@ def _multipart(path: str, fields: dict[str, bytes], **files: bytes) -> Request:
     parts = [(f'name="{name}"', value) for name, value in fields.items()]
     parts += [(f'name="{name}"; filename="{name}.bin"', value) for name, value in files.items()]
     body = b"".join(
-        b"--edge\r\nContent-Disposition: form-data; " + head.encode() + b"\r\n\r\n" + value + b"\r\n" for head, value in parts
+        b"--edge\r\nContent-Disposition: form-data; " + head.encode() + b"\r\n\r\n" + value + b"\r\n"
+        for head, value in parts
     )
     return "POST", path, body + b"--edge--\r\n", "multipart/form-data; boundary=edge"
 

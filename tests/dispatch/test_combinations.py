@@ -44,16 +44,28 @@ def bought(scene: Scene, *programs: Program, shares: tuple[str, ...], **chosen: 
         for program, share in zip(programs, shares, strict=True)
     ]
     plan = Plan.objects.create(
-        organisation=scene.cast.organisation, title="Together", candidates=[], basis={}, created_by=scene.cast.engineer,
-        requirements={"items": ITEMS, "klass": "standard"}, created_at=scene.now,
+        organisation=scene.cast.organisation,
+        title="Together",
+        candidates=[],
+        basis={},
+        created_by=scene.cast.engineer,
+        requirements={"items": ITEMS, "klass": "standard"},
+        created_at=scene.now,
         chosen={"pool": "lpu-a", "programs": [str(program.pk) for program in programs], "lines": lines, **chosen},
-    )  # fmt: skip
+    )
     planned = plan_lines_get(organisation=scene.cast.organisation, plan_id=plan.pk, items=None)
     quote = quote_create(
-        organisation=scene.cast.organisation, lines=planned.lines, klass=planned.klass, pool=planned.pool, plan_id=plan.pk,
-        actor=scene.cast.engineer, now=scene.now,
-    )  # fmt: skip
-    return quote_accept(quote_id=quote.pk, organisation=scene.cast.organisation, actor=scene.cast.engineer, now=scene.now)
+        organisation=scene.cast.organisation,
+        lines=planned.lines,
+        klass=planned.klass,
+        pool=planned.pool,
+        plan_id=plan.pk,
+        actor=scene.cast.engineer,
+        now=scene.now,
+    )
+    return quote_accept(
+        quote_id=quote.pk, organisation=scene.cast.organisation, actor=scene.cast.engineer, now=scene.now
+    )
 
 
 def inputs_of(job: Job) -> np.ndarray:
@@ -72,7 +84,9 @@ def test_a_cascade_of_three_hands_on_twice_and_says_who_decided(present: Scene) 
     assert job.state == JobState.DONE, job.problem
     found, x = outputs_of(job), inputs_of(job)
     each = [meant(x, scale=scale) for scale in scales]
-    unsure = [one.reshape(ITEMS, -1).max(axis=1).round(6) < float(level) for one, level in zip(each, levels, strict=False)]
+    unsure = [
+        one.reshape(ITEMS, -1).max(axis=1).round(6) < float(level) for one, level in zip(each, levels, strict=False)
+    ]
     wanted = np.where(unsure[0], np.where(unsure[1], 2, 1), 0)
     assert set(wanted) == {0, 1, 2}, "every program decides something"
     assert found["takt_stage"].tolist() == wanted.tolist()

@@ -64,17 +64,28 @@ def data_set(scene: Scene, arrays: dict[str, np.ndarray]) -> DataSet:
     size = file.tell()
     file.seek(0)
     row, _ = dataset_add(
-        organisation=scene.cast.organisation, file=file, size=size, name="digits", seed=1, choose_percent=33,
-        actor=scene.cast.engineer, now=scene.now,
-    )  # fmt: skip
+        organisation=scene.cast.organisation,
+        file=file,
+        size=size,
+        name="digits",
+        seed=1,
+        choose_percent=33,
+        actor=scene.cast.engineer,
+        now=scene.now,
+    )
     return row
 
 
 def task_of(scene: Scene, data: DataSet, metric: Metric | None = None, **stated: Any) -> Task:
     return evaluating.task_create(
-        organisation=scene.cast.organisation, name="read digits", data_set=data, metric=metric or Metric("accuracy"),
-        actor=scene.cast.engineer, now=scene.now, **stated,
-    )  # fmt: skip
+        organisation=scene.cast.organisation,
+        name="read digits",
+        data_set=data,
+        metric=metric or Metric("accuracy"),
+        actor=scene.cast.engineer,
+        now=scene.now,
+        **stated,
+    )
 
 
 def compile_all(scene: Scene, task: Task) -> None:
@@ -94,7 +105,9 @@ def evaluate(scene: Scene, task: Task) -> list[EvaluationRun]:
         run.refresh_from_db()
         assert run.job_id is not None
         assert all(execute(Job.objects.get(pk=run.job_id)))
-    turns = [evaluations.evaluations_settle(now=scene.now) for _ in range(2)]  # what is compared with float32 may wait for it
+    turns = [
+        evaluations.evaluations_settle(now=scene.now) for _ in range(2)
+    ]  # what is compared with float32 may wait for it
     assert sum(turns) == len(runs)
     for run in runs:
         run.refresh_from_db()
@@ -131,7 +144,9 @@ def test_a_task_is_compiled_evaluated_and_planned_by_what_its_programs_answered(
         expected = right(run.program, arrays)
         assert (run.evaluation.correct, run.evaluation.total) == (expected[parts.promise].sum(), len(parts.promise))
         part = run.evaluation.items["choose"]
-        assert sum(a == b for a, b in zip(part["labels"], part["predicted"], strict=True)) == expected[parts.choose].sum()
+        assert (
+            sum(a == b for a, b in zip(part["labels"], part["predicted"], strict=True)) == expected[parts.choose].sum()
+        )
     contracts = Contract.objects.filter(pk__in=[run.contract_id for run in runs])
     assert len(contracts) == len({run.pool_id for run in runs})  # one for each pool
     assert sum(contract.net for contract in contracts) == asked.total
@@ -144,9 +159,11 @@ def test_a_task_is_compiled_evaluated_and_planned_by_what_its_programs_answered(
 
     least = min(run.evaluation.lower_bound for run in runs if run.evaluation)
     plan = plan_create(
-        subject=task, requirements=Requirements(1000, accuracy=Fraction(least) - Fraction(1, 5)), actor=present.cast.engineer,
+        subject=task,
+        requirements=Requirements(1000, accuracy=Fraction(least) - Fraction(1, 5)),
+        actor=present.cast.engineer,
         now=present.now,
-    )  # fmt: skip
+    )
     assert plan.chosen is not None
     shown = {(row["title"], row["pool"]): row["accuracy"] for row in plan.candidates if row["kind"] == "single"}
     assert shown["digits-small in int8", "lpu-a"] is not None
@@ -180,7 +197,9 @@ def test_macro_f1_is_promised_by_its_own_bound(present: Scene, waiting: Task) ->
     task = task_of(present, waiting.data_set, Metric("f1"))
     evaluating.evaluations_request(task=task, actor=present.cast.engineer, now=present.now)
     evaluations.evaluations_take_up(now=present.now)
-    present.run(Job.objects.get(pk=str(task.runs.get().job_id)), outputs=np.eye(2, dtype="float32")[np.arange(8) % 2][:, None])
+    present.run(
+        Job.objects.get(pk=str(task.runs.get().job_id)), outputs=np.eye(2, dtype="float32")[np.arange(8) % 2][:, None]
+    )
     assert evaluations.evaluations_settle(now=present.now) == 1
     found = task.runs.get().evaluation
     assert found is not None
@@ -210,11 +229,17 @@ def test_a_full_pool_makes_evaluations_wait_and_they_run_when_it_is_free(present
     week = Fraction(8 * 24 * 3600)
     taken = [
         reservation_take(
-            contract_id=uuid4(), organisation_id=present.cast.organisation.pk, pool=present.market.lpu, duration=week,
-            not_before=present.now, not_after=present.now + timedelta(days=8), klass="standard", now=present.now,
+            contract_id=uuid4(),
+            organisation_id=present.cast.organisation.pk,
+            pool=present.market.lpu,
+            duration=week,
+            not_before=present.now,
+            not_after=present.now + timedelta(days=8),
+            klass="standard",
+            now=present.now,
         )
         for _ in range(2)
-    ]  # fmt: skip
+    ]
     assert evaluations.evaluations_take_up(now=present.now) == 0
     run.refresh_from_db()
     assert (run.state, "no free window" in run.note) == ("queued", True)
@@ -274,13 +299,20 @@ def test_the_page_of_a_plan_says_on_what_it_was_measured(present: Scene, waiting
 
 def test_a_program_is_asked_for_once_whatever_pools_and_tasks_want_it(present: Scene, waiting: Task) -> None:
     other = task_of(present, waiting.data_set)
-    assert not evaluating.evaluations_priced(other, rows=candidates.rows_of(other), now=present.now).rows  # it runs already
+    assert not evaluating.evaluations_priced(
+        other, rows=candidates.rows_of(other), now=present.now
+    ).rows  # it runs already
     evaluating.evaluations_cancel(task=waiting, now=present.now)
     lpu = present.market.lpu
     twin = Pool.objects.create(
-        slug="twin", name="Twin", kind=lpu.kind, processor=lpu.processor, processor_class=lpu.processor_class, site=lpu.site,
+        slug="twin",
+        name="Twin",
+        kind=lpu.kind,
+        processor=lpu.processor,
+        processor_class=lpu.processor_class,
+        site=lpu.site,
         created_at=present.now,
-    )  # fmt: skip
+    )
     rows = candidates.rows_of(other)
     assert {row.place.pool for row in rows if row.can_be_evaluated} == {lpu, twin}
     assert len(evaluating.evaluations_request(task=other, actor=present.cast.engineer, now=present.now)) == 1
@@ -321,9 +353,16 @@ def test_a_program_whose_jobs_take_fewer_items_fails_alone(
     run = waiting.runs.get()
     heavy = present.program(shape=(1, 4), outputs=(1, 2), interval=1_000, latency=1_000)
     EvaluationRun.objects.create(
-        organisation=run.organisation, task=waiting, program=heavy, pool=run.pool, klass=run.klass, batch=run.batch,
-        most=run.most, created_by=run.created_by, created_at=present.now,
-    )  # fmt: skip
+        organisation=run.organisation,
+        task=waiting,
+        program=heavy,
+        pool=run.pool,
+        klass=run.klass,
+        batch=run.batch,
+        most=run.most,
+        created_by=run.created_by,
+        created_at=present.now,
+    )
     monkeypatch.setattr(evaluations, "items_most", lambda program: 7 if program == heavy else 8)
     assert evaluations.evaluations_take_up(now=present.now) == 1
     said = {row.program_id: (row.state, row.problem) for row in waiting.runs.all()}
@@ -332,11 +371,15 @@ def test_a_program_whose_jobs_take_fewer_items_fails_alone(
     assert "at most 7 items, and the data set has 8" in said[heavy.pk][1]
 
 
-def test_inputs_are_stored_before_anything_is_locked(present: Scene, waiting: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_are_stored_before_anything_is_locked(
+    present: Scene, waiting: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
     order: list[str] = []
     for name in ("file_save", "quote_accept"):
         real = getattr(evaluations, name)
-        monkeypatch.setattr(evaluations, name, lambda *a, real=real, name=name, **k: order.append(name) or real(*a, **k))
+        monkeypatch.setattr(
+            evaluations, name, lambda *a, real=real, name=name, **k: order.append(name) or real(*a, **k)
+        )
     evaluations.evaluations_take_up(now=present.now)
     assert order == ["file_save", "quote_accept"]
     job = Job.objects.get(pk=str(waiting.runs.get().job_id))

@@ -153,9 +153,13 @@ def _plan(scene: Scene, first: Program, second: Program, *, threshold: str) -> U
     programs = [str(first.pk), str(second.pk)]
     lines = [{"program": one, "executions": 100, "expected": 100} for one in programs]
     chosen = {
-        "kind": "cascade", "threshold": threshold, "output": "y", "programs": programs, "lines": lines,
+        "kind": "cascade",
+        "threshold": threshold,
+        "output": "y",
+        "programs": programs,
+        "lines": lines,
         "pool": scene.market.lpu.slug,
-    }  # fmt: skip
+    }
     plan = Plan.objects.create(
         organisation=scene.cast.organisation,
         title="Cascade",

@@ -34,13 +34,17 @@ HELD = (WindowState.ACTIVE,)
 
 def sold(scene: Scene) -> dict[object, tuple[object, ...]]:
     """What every customer holds: windows with contract, pool and period, whatever the device."""
-    rows = Window.objects.filter(state__in=HELD).values_list("pk", "reservation__contract_id", "device__pool__slug", "period")
+    rows = Window.objects.filter(state__in=HELD).values_list(
+        "pk", "reservation__contract_id", "device__pool__slug", "period"
+    )
     return {row[0]: row[1:] for row in rows}
 
 
 def misplaced(scene: Scene) -> list[str]:
     """Devices that hold time to come and may not."""
-    rows = Window.objects.filter(state__in=HELD, period__endswith__gt=scene.now).exclude(device__state__in=["active", "draining"])
+    rows = Window.objects.filter(state__in=HELD, period__endswith__gt=scene.now).exclude(
+        device__state__in=["active", "draining"]
+    )
     retired = Window.objects.filter(state__in=HELD, period__endswith__gt=scene.now, device__owned_until__isnull=False)
     return [str(one.device) for one in (*rows, *retired)]
 
@@ -49,10 +53,15 @@ def sell(scene: Scene, start: timedelta, length: timedelta, slug: str = "lpu-a")
     """A window of exactly these instants, on whatever device has it free."""
     begin = scene.now + start
     taken = reservation_take(
-        contract_id=uuid4(), organisation_id=scene.cast.organisation.pk, pool=Pool.objects.get(slug=slug),
-        duration=Fraction(int(length.total_seconds())), not_before=begin, not_after=begin + length, klass="standard",
+        contract_id=uuid4(),
+        organisation_id=scene.cast.organisation.pk,
+        pool=Pool.objects.get(slug=slug),
+        duration=Fraction(int(length.total_seconds())),
+        not_before=begin,
+        not_after=begin + length,
+        klass="standard",
         now=scene.now,
-    )  # fmt: skip
+    )
     return taken.windows.get()
 
 
@@ -180,8 +189,11 @@ def test_a_spare_stands_in_for_a_device_that_fails(scene: Scene) -> None:
     assert change is not None
     assert "In service instead of failed devices: lpu-a.lpu-a-2." in change.summary
     assert document_now().pools["lpu-a"].devices == {
-        "lpu-a-0": "failed", "lpu-a-1": "active", "lpu-a-2": "active", "lpu-a-3": "spare",
-    }  # fmt: skip
+        "lpu-a-0": "failed",
+        "lpu-a-1": "active",
+        "lpu-a-2": "active",
+        "lpu-a-3": "spare",
+    }
     fleet_undo(actor=None, now=scene.now)
     assert document_now().pools["lpu-a"].devices["lpu-a-2"] == "spare"
     assert misplaced(scene) == []
@@ -217,9 +229,13 @@ def test_a_pool_at_half_its_clock_takes_exactly_twice_the_time_for_the_same_pric
     with pytest.raises(Problem, match=str(full.pk)):
         edited(scene, edits.pool_set("lpu-a", {"power_percent": 50}))
     stale = quote_create(
-        organisation=scene.cast.organisation, lines=[(program, 1)], klass="standard", pool=scene.market.lpu,
-        actor=scene.cast.engineer, now=scene.now,
-    )  # fmt: skip
+        organisation=scene.cast.organisation,
+        lines=[(program, 1)],
+        klass="standard",
+        pool=scene.market.lpu,
+        actor=scene.cast.engineer,
+        now=scene.now,
+    )
     contract_end(contract_id=full.pk, organisation=scene.cast.organisation, actor=scene.cast.engineer, now=scene.now)
     edited(scene, edits.pool_set("lpu-a", {"power_percent": 50}))
     with pytest.raises(Problem) as refused:

@@ -67,9 +67,12 @@ def test_as_few_windows_stay_as_can(windows: list[Booked], leaving: set[str], ma
 def test_a_placement_that_first_fit_misses_is_found() -> None:
     """b's windows fit between a's only where one of a's goes to c."""
     windows = [
-        Booked("a1", "a", 1, 3), Booked("a4", "a", 4, 9), Booked("c1", "c", 2, 5), Booked("c6", "c", 6, 9),
+        Booked("a1", "a", 1, 3),
+        Booked("a4", "a", 4, 9),
+        Booked("c1", "c", 2, 5),
+        Booked("c6", "c", 6, 9),
         Booked("b", "b", 3, 6),
-    ]  # fmt: skip
+    ]
     settled = settle(windows, ["a", "c"])
     assert settled.stays == [Booked("b", "b", 3, 6)]  # at 4 three windows overlap
     settled = settle([one._replace(start=5) if one.key == "a4" else one for one in windows], ["a", "c"])

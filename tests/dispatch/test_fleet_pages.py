@@ -36,11 +36,19 @@ def test_pools_devices_sites_and_costs_are_made_and_changed_on_pages(scene: Scen
     device = Device.objects.get(name="lpu-c-0")
     browser.post(f"/fleet/devices/{device.pk}/state", {"state": "retired"})
     cost = {
-        "action": "cost", "begins": "2026-01-01T00:00", "currency": "EUR", "capital": "1460", "months": "2",
-        "watts": "0", "energy_price": "0", "pue": "1",
-    }  # fmt: skip
+        "action": "cost",
+        "begins": "2026-01-01T00:00",
+        "currency": "EUR",
+        "capital": "1460",
+        "months": "2",
+        "watts": "0",
+        "energy_price": "0",
+        "pue": "1",
+    }
     assert browser.post("/fleet/pools/lpu-c", cost).status_code == 302
-    assert "€ 1.00" in unescape(browser.get("/fleet/pools/lpu-c").content.decode()).replace("\xa0", " ").replace("\u202f", " ")
+    assert "€ 1.00" in unescape(browser.get("/fleet/pools/lpu-c").content.decode()).replace("\xa0", " ").replace(
+        "\u202f", " "
+    )
     assert browser.post("/fleet/pools/lpu-c", {**cost, "capital": "-1"}).status_code == 422
     pool = document_now().pools["lpu-c"]
     assert pool.devices == {"lpu-c-1": "active", "lpu-c-2": "spare"}
@@ -49,7 +57,9 @@ def test_pools_devices_sites_and_costs_are_made_and_changed_on_pages(scene: Scen
     assert "there is no site 'alps'" in unescape(refused.content.decode())
     browser.post("/fleet/pools/lpu-c", {"action": "remove"})
     assert not Pool.objects.get(slug="lpu-c").is_active
-    assert AuditEntry.objects.filter(action="fleet.change", actor=scene.cast.admin).count() == FleetChange.objects.count()
+    assert (
+        AuditEntry.objects.filter(action="fleet.change", actor=scene.cast.admin).count() == FleetChange.objects.count()
+    )
 
 
 def test_a_file_is_shown_as_a_difference_applied_and_undone(scene: Scene, browser: Client) -> None:

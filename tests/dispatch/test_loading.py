@@ -71,13 +71,20 @@ class Several(TestCase):
         reserved = windows(contract)
         first = scene.job(contract, 4)
         arrays = {"x": np.zeros((4, 1, 4), "float32")}
-        second = services.job_create(contract=contract, wanted=two.pk, arrays=arrays, actor=scene.cast.engineer, now=scene.now)
+        second = services.job_create(
+            contract=contract, wanted=two.pk, arrays=arrays, actor=scene.cast.engineer, now=scene.now
+        )
         assert windows(contract) == reserved, "both loads were reserved"
-        assert (leases(first)[0].first_cycle, leases(second)[0].first_cycle) == (3 * 10**6, 3 * 10**6 + 4 * 10**6 + 5 * 10**6)
+        assert (leases(first)[0].first_cycle, leases(second)[0].first_cycle) == (
+            3 * 10**6,
+            3 * 10**6 + 4 * 10**6 + 5 * 10**6,
+        )
 
 
 @given(st.integers(0, 99), st.integers(0, 99), st.integers(0, 99), st.booleans(), st.booleans())
-def test_nothing_issues_before_its_program_is_there(cursor: int, now: int, load: int, is_loaded: bool, is_known: bool) -> None:
+def test_nothing_issues_before_its_program_is_there(
+    cursor: int, now: int, load: int, is_loaded: bool, is_known: bool
+) -> None:
     found = cursor_loaded(cursor, now, load, is_loaded=is_loaded, is_known=is_known)
     assert found >= now
     if is_loaded:

@@ -86,7 +86,9 @@ def test_the_form_chooses_the_contract_of_its_address_and_no_other(present: Scen
         return re.findall(r'<option value="([^"]*)" selected', page)
 
     assert chosen(str(older.pk)) == [str(older.pk)]
-    contract_end(contract_id=older.pk, organisation=present.cast.organisation, actor=present.cast.owner, now=present.now)
+    contract_end(
+        contract_id=older.pk, organisation=present.cast.organisation, actor=present.cast.owner, now=present.now
+    )
     assert chosen(str(older.pk)) == [""], "another contract would pay"
     page = browser.get(f"/jobs/new?contract={older.pk}").content.decode()
     assert "Contract is over" in page

@@ -46,21 +46,38 @@ def bought(scene: Scene, *, items: int = 8, accuracy: str | None = "3/4") -> Con
     """A contract that follows a plan with promises."""
     program = scene.program()
     row = {
-        "kind": "single", "title": "net", "pool": "lpu-a", "programs": [str(program.pk)], "accuracy": accuracy,
-        "latency": str(Fraction(program.latency_cycles, CLOCK)), "completion": (NOW + timedelta(hours=1)).isoformat(),
-        "certainty": "exact", "price": "9", "feasible": True,
+        "kind": "single",
+        "title": "net",
+        "pool": "lpu-a",
+        "programs": [str(program.pk)],
+        "accuracy": accuracy,
+        "latency": str(Fraction(program.latency_cycles, CLOCK)),
+        "completion": (NOW + timedelta(hours=1)).isoformat(),
+        "certainty": "exact",
+        "price": "9",
+        "feasible": True,
         "lines": [{"program": str(program.pk), "executions": items, "expected": items, "per_item": "1"}],
-    }  # fmt: skip
+    }
     plan = Plan.objects.create(
-        organisation=scene.cast.organisation, title="Digits", candidates=[row], chosen=row,
-        basis={"metric": "accuracy", "data_set": DATA}, requirements={"items": items, "accuracy": "0.7", "klass": "standard"},
-        created_by=scene.cast.engineer, created_at=NOW,
-    )  # fmt: skip
+        organisation=scene.cast.organisation,
+        title="Digits",
+        candidates=[row],
+        chosen=row,
+        basis={"metric": "accuracy", "data_set": DATA},
+        requirements={"items": items, "accuracy": "0.7", "klass": "standard"},
+        created_by=scene.cast.engineer,
+        created_at=NOW,
+    )
     planned = plan_lines_get(organisation=scene.cast.organisation, plan_id=plan.pk, items=None)
     quote = quote_create(
-        organisation=scene.cast.organisation, lines=planned.lines, klass="standard", pool=planned.pool, plan_id=plan.pk,
-        actor=None, now=NOW,
-    )  # fmt: skip
+        organisation=scene.cast.organisation,
+        lines=planned.lines,
+        klass="standard",
+        pool=planned.pool,
+        plan_id=plan.pk,
+        actor=None,
+        now=NOW,
+    )
     return quote_accept(quote_id=quote.pk, organisation=scene.cast.organisation, actor=None, now=NOW)
 
 
@@ -152,7 +169,9 @@ def test_results_are_not_late_by_what_the_items_came_later(
 def test_items_that_never_came_were_not_promised(scene: Scene) -> None:
     contract = bought(scene)
     verdicts = {
-        days: next(one for one in promises_of_contract(contract, now=NOW + timedelta(days=days)) if one.name == "completion")
+        days: next(
+            one for one in promises_of_contract(contract, now=NOW + timedelta(days=days)) if one.name == "completion"
+        )
         for days in (0, 3)
     }
     assert [one.verdict for one in verdicts.values()] == ["not known yet", "not judged"]
@@ -207,7 +226,9 @@ def test_labels_are_sent_over_page_and_api(
     job, cast = answered(scene, contract), scene.cast
     page = as_user(cast.engineer)
     assert "Judge the answers" in page.get(f"/jobs/{job.pk}").content.decode()
-    sent = page.post(f"/jobs/{job.pk}/labels", {"labels": SimpleUploadedFile("a.csv", b"label\n" + b"1\n" * 8)}, follow=True)
+    sent = page.post(
+        f"/jobs/{job.pk}/labels", {"labels": SimpleUploadedFile("a.csv", b"label\n" + b"1\n" * 8)}, follow=True
+    )
     assert "8 of 8 labelled items" in sent.content.decode()
     assert "Promised and kept" in page.get(f"/contracts/{contract.pk}").content.decode()
     api = as_token(cast.owner, cast.organisation, Scope.RUN, Scope.READ)

@@ -13,9 +13,13 @@ from tests.totp import code_of
 NEW = "another correct horse"
 # What a laptop with a fingerprint reader offers: it keeps passkeys and recognises its owner.
 READER = {
-    "protocol": "ctap2", "transport": "internal", "hasResidentKey": True, "hasUserVerification": True,
-    "isUserVerified": True, "automaticPresenceSimulation": True,
-}  # fmt: skip
+    "protocol": "ctap2",
+    "transport": "internal",
+    "hasResidentKey": True,
+    "hasUserVerification": True,
+    "isUserVerified": True,
+    "automaticPresenceSimulation": True,
+}
 
 
 def live(visit: Watched, *, name: str, email: str) -> None:

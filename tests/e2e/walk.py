@@ -228,7 +228,9 @@ def import_measurement(visit: Watched, data: bytes) -> str:
     """A file of `takt measure`; ends on its page."""
     page = visit.page
     visit.open("/places")
-    page.get_by_label("Measurement file").set_input_files(FilePayload(name="m.json", mimeType="application/json", buffer=data))
+    page.get_by_label("Measurement file").set_input_files(
+        FilePayload(name="m.json", mimeType="application/json", buffer=data)
+    )
     page.get_by_role("button", name="Import measurement").click()
     page.locator("a[href*='/places/measurements/']").first.click()
     page.wait_for_url(re.compile(r"/places/measurements/[0-9a-f-]{36}"))
@@ -239,7 +241,9 @@ def import_prices(visit: Watched, data: bytes, *, source: str, day: str) -> str:
     """A price list of one's own; ends on its page."""
     page = visit.page
     visit.open("/places")
-    page.get_by_label("Price list (.csv)").set_input_files(FilePayload(name="prices.csv", mimeType="text/csv", buffer=data))
+    page.get_by_label("Price list (.csv)").set_input_files(
+        FilePayload(name="prices.csv", mimeType="text/csv", buffer=data)
+    )
     page.get_by_label("Where it comes from").fill(source)
     page.get_by_label("Prices of").fill(day)
     page.get_by_role("button", name="Import prices").click()
@@ -254,8 +258,11 @@ def own_machine(visit: Watched, name: str) -> None:
     visit.open("/places")
     form = page.locator("form[action$='/places/machines']")
     for label, value in (
-        ("Name", name), ("Purchase price", "2400"), ("Power while it works", "120"), ("Energy", "0.28"),
-    ):  # fmt: skip
+        ("Name", name),
+        ("Purchase price", "2400"),
+        ("Power while it works", "120"),
+        ("Energy", "0.28"),
+    ):
         form.get_by_label(label).fill(value)
     page.get_by_role("button", name="Keep machine").click()
     expect(page.get_by_role("rowheader", name=name)).to_be_visible()
@@ -340,7 +347,10 @@ def preview_prices(visit: Watched) -> None:
     page = visit.page
     visit.open("/prices/new")
     page.get_by_label("Or its text").fill(
-        (BOOKS / "book-2.json").read_text().replace('"version": 2', '"version": 3', 1).replace('"0.000004611"', '"0.000005"', 1)
+        (BOOKS / "book-2.json")
+        .read_text()
+        .replace('"version": 2', '"version": 3', 1)
+        .replace('"0.000004611"', '"0.000005"', 1)
     )
     page.get_by_role("button", name="Show what it changes").click()
     expect(page.get_by_role("heading", name="What it changes")).to_be_visible()

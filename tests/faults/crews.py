@@ -20,9 +20,13 @@ ROUNDS = 12
 TASK_SECONDS = 120
 ERRANDS = "tests.faults.errands"
 TURN = (  # what the scheduler asks for, in the order in which money goes on
-    "apps.dispatch.tasks.offer_due", "apps.dispatch.tasks.sweep", "apps.sales.tasks.contracts_close",
-    "apps.billing.tasks.outbox_deliver", "apps.billing.tasks.outbox_mail", "apps.billing.tasks.outbox_stripe",
-)  # fmt: skip
+    "apps.dispatch.tasks.offer_due",
+    "apps.dispatch.tasks.sweep",
+    "apps.sales.tasks.contracts_close",
+    "apps.billing.tasks.outbox_deliver",
+    "apps.billing.tasks.outbox_mail",
+    "apps.billing.tasks.outbox_stripe",
+)
 RARELY = "apps.billing.tasks.stripe_tend"
 
 

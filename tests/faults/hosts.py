@@ -65,9 +65,17 @@ class Fleet:
         folder = self.folder / name
         folder.mkdir()
         command = [
-            *_own_network(), sys.executable, str(ROOT / "manage.py"), "worker", "--pool", pool, "--name", name,
-            "--concurrency", str(concurrency),
-        ]  # fmt: skip
+            *_own_network(),
+            sys.executable,
+            str(ROOT / "manage.py"),
+            "worker",
+            "--pool",
+            pool,
+            "--name",
+            name,
+            "--concurrency",
+            str(concurrency),
+        ]
         environment = {**addresses(), "PATH": os.environ["PATH"], "VISIBILITY_SECONDS": "5"}
         process = subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True)
         self.hosts.append(process)

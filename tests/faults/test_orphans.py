@@ -31,7 +31,9 @@ LOST = (
 def sweep() -> int:
     now = timezone.now()
     return (
-        dispatching.job_files_sweep(now=now) + registering.model_files_sweep(now=now) + compiling.program_files_sweep(now=now)
+        dispatching.job_files_sweep(now=now)
+        + registering.model_files_sweep(now=now)
+        + compiling.program_files_sweep(now=now)
     )
 
 

@@ -148,8 +148,9 @@ def test_a_page_and_the_outbox_need_no_cache(
         assert client.get("/jobs").status_code == 200
     finally:
         settings.CACHES = {
-            **settings.CACHES, "default": {**settings.CACHES["default"], "LOCATION": settings.REDIS_CLIENT_URL},
-        }  # fmt: skip
+            **settings.CACHES,
+            "default": {**settings.CACHES["default"], "LOCATION": settings.REDIS_CLIENT_URL},
+        }
         cache.clear()
 
 
@@ -253,7 +254,9 @@ def test_a_compile_whose_disk_is_full_is_not_called_a_defect(
 ) -> None:
     monkeypatch.setattr(compiling, "LIMITS", Limits(memory=8 * 2**30, cpu=60, wall=60, file=1_000))
     now = timezone.now()
-    version = sample_add(organisation=present.cast.organisation, actor=present.cast.engineer, slug="digits-small", now=now)
+    version = sample_add(
+        organisation=present.cast.organisation, actor=present.cast.engineer, slug="digits-small", now=now
+    )
     job = job_create(version=version, target="lpu", actor=present.cast.engineer, now=now)
     settings.FREE_BYTES_MIN = 2**62
     job_run(job_id=job.pk, clock=timezone.now)
@@ -269,13 +272,16 @@ def test_a_job_whose_inputs_are_gone_for_good_says_so(present: Scene) -> None:
     assert not execution.lease_execute(lease_id=lease.pk, epoch=lease.epoch, host="here", clock=timezone.now)
     job.refresh_from_db()
     assert (job.state, job.problem) == (
-        JobState.FAILED, "A file of this job is no longer in the storage, so that it cannot run.",
-    )  # fmt: skip
+        JobState.FAILED,
+        "A file of this job is no longer in the storage, so that it cannot run.",
+    )
 
 
 def test_a_compile_waits_for_the_storage_and_counts_no_attempt(present: Scene) -> None:
     now = timezone.now()
-    version = sample_add(organisation=present.cast.organisation, actor=present.cast.engineer, slug="digits-small", now=now)
+    version = sample_add(
+        organisation=present.cast.organisation, actor=present.cast.engineer, slug="digits-small", now=now
+    )
     job = job_create(version=version, target="lpu", actor=present.cast.engineer, now=now)
     media = Path(default_storage.location)  # type: ignore[attr-defined]
     media.rename(media.with_name("gone"))

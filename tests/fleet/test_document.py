@@ -24,9 +24,15 @@ slugs = st.sampled_from(["home", "a", "0", "x-1", "lpu_2", "Pool"])
 texts = st.text("ab 7'\"\\#ß界.=", min_size=1, max_size=6).filter(lambda text: text == text.strip())
 amounts = st.decimals(0, 10**8, places=4).map(lambda one: one.normalize() if one else Decimal(0))
 costs = st.builds(
-    Cost, begins=st.datetimes(datetime(2001, 1, 1), datetime(2099, 1, 1), timezones=st.just(UTC)), currency=st.just("EUR"),  # noqa: DTZ001
-    capital=amounts, months=st.integers(1, 120), watts=amounts, energy_price=amounts, pue=st.just(Decimal("1.25")),
-)  # fmt: skip
+    Cost,
+    begins=st.datetimes(datetime(2001, 1, 1), datetime(2099, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
+    currency=st.just("EUR"),
+    capital=amounts,
+    months=st.integers(1, 120),
+    watts=amounts,
+    energy_price=amounts,
+    pue=st.just(Decimal("1.25")),
+)
 
 
 @st.composite
@@ -41,9 +47,13 @@ def documents(draw: st.DrawFn) -> Document:
         named = st.dictionaries(texts, st.sampled_from(STATES), max_size=4)
         some = draw(st.lists(costs, max_size=2, unique_by=lambda one: one.begins))
         pools[slug] = Pool(
-            draw(texts), draw(st.sampled_from(sorted(sites))), processor, draw(st.sampled_from(["lpu", "host"])),
-            draw(st.one_of(numbered, named)), tuple(sorted(some, key=lambda one: one.begins)),
-        )  # fmt: skip
+            draw(texts),
+            draw(st.sampled_from(sorted(sites))),
+            processor,
+            draw(st.sampled_from(["lpu", "host"])),
+            draw(st.one_of(numbered, named)),
+            tuple(sorted(some, key=lambda one: one.begins)),
+        )
     return Document(sites, own, pools)
 
 
@@ -74,7 +84,7 @@ def test_no_file_ends_in_anything_but_a_document_or_its_faults(data: bytes) -> N
         ("x = " + "[" * 5000, "", "nested too deeply"),
         ("x = " + "9" * 5000, "", "Mend it there"),
         ("#" * (1 << 20) + "#", "", "at most 1,048,576"),
-        (HEAD + "[sites.moon]\nname = \"M\"\ntime_zone = \"Moon/Base\"", "sites.moon.time_zone", "IANA"),
+        (HEAD + '[sites.moon]\nname = "M"\ntime_zone = "Moon/Base"', "sites.moon.time_zone", "IANA"),
         (HEAD + "[sites.moon]", "sites.moon.name", "it is missing"),
         (HEAD + '[sites."a b"]\nname = "M"', "sites.'a b'", "write another"),
         (HEAD + "colour = 1", "sites.home.colour", "known here: name, time_zone"),
@@ -84,9 +94,17 @@ def test_no_file_ends_in_anything_but_a_document_or_its_faults(data: bytes) -> N
         (POOL + "devices = true", "pools.lpu-a.devices", "write how many"),
         (POOL + 'devices = ["x", "x"]', "pools.lpu-a.devices[1]", "give each its own name"),
         (POOL + 'devices = ["x", 7]', "pools.lpu-a.devices[1]", "a table is expected"),
-        (POOL + 'devices = [{ name = "x", state = "off" }]', "pools.lpu-a.devices[0].state", "active, draining, failed"),
+        (
+            POOL + 'devices = [{ name = "x", state = "off" }]',
+            "pools.lpu-a.devices[0].state",
+            "active, draining, failed",
+        ),
         (POOL + 'devices = ["a\\u0000b"]', "pools.lpu-a.devices[0].name", "1 to 40 characters"),
-        (POOL + "devices = 20000\n" + POOL[len(HEAD):].replace("lpu-a", "b") + "devices = 1", "pools", "at most 20,000"),
+        (
+            POOL + "devices = 20000\n" + POOL[len(HEAD) :].replace("lpu-a", "b") + "devices = 1",
+            "pools",
+            "at most 20,000",
+        ),
         (POOL + COST + "capital = -1", "pools.lpu-a.cost[0].capital", "a cost is not negative"),
         (POOL + COST + "capital = nan", "pools.lpu-a.cost[0].capital", "write a number"),
         (POOL + COST + "capital = 1e999999", "pools.lpu-a.cost[0].capital", "write a number"),
@@ -100,7 +118,7 @@ def test_no_file_ends_in_anything_but_a_document_or_its_faults(data: bytes) -> N
         (HEAD + '[processors.chip]\nfile = "x = 1"', "processors.chip.file", "."),
         (HEAD + f"[processors.other]\nfile = '''\n{OWN}'''", "processors.other", "[processors.chip]"),
     ],
-)  # fmt: skip
+)
 def test_each_fault_names_its_place_and_the_remedy(text: str, place: str, remedy: str) -> None:
     with pytest.raises(DocumentError) as raised:
         parse(text, known=KNOWN)
@@ -117,7 +135,9 @@ def test_every_fault_is_said_at_once() -> None:
 def test_a_device_hour_costs_its_share_of_the_capital_and_its_power_exactly() -> None:
     document = parse(POOL + COST + 'capital = "35040"\npue = 1.5', known=KNOWN)
     (cost,) = document.pools["lpu-a"].costs
-    assert cost.per_hour == 1 + Fraction(300 * 28 * 15, 1000 * 100 * 10)  # 35,040 over 48 months of 730 hours; 0.126 of power
+    assert cost.per_hour == 1 + Fraction(
+        300 * 28 * 15, 1000 * 100 * 10
+    )  # 35,040 over 48 months of 730 hours; 0.126 of power
 
 
 def test_a_difference_is_said_in_one_sentence() -> None:

@@ -44,7 +44,9 @@ def test_a_host_pool_has_no_processor_version_and_a_simulated_one_has() -> None:
         Pool.objects.filter(pk=pool.pk).update(kind=PoolKind.SIMULATED)
 
 
-def test_who_waits_for_another_change_of_the_fleet_is_told_so(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_for_another_change_of_the_fleet_is_told_so(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(storing, "LOCK_TIMEOUT", "50ms")
 
     def change() -> None:

@@ -40,8 +40,12 @@ def at_once(work: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> l
     }
     done = subprocess.run(
         [sys.executable, "-m", "tests.ledger.crew"],
-        input=pickle.dumps((work, list(arguments))), capture_output=True, cwd=ROOT, env=environment, timeout=2 * HANGS,
-    )  # fmt: skip
+        input=pickle.dumps((work, list(arguments))),
+        capture_output=True,
+        cwd=ROOT,
+        env=environment,
+        timeout=2 * HANGS,
+    )
     assert done.returncode == 0, done.stderr.decode()
     answers: list[Any] = pickle.loads(done.stdout)  # noqa: S301 - our own child's
     return answers

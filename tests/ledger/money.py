@@ -31,20 +31,32 @@ def held(
     contract_id = contract_id or uuid4()
     amount = rating(executions).amount
     return hold_place(
-        organisation_id=organisation.id, contract_id=contract_id, amount=amount, currency="EUR",
-        idempotency_key=f"contract:{contract_id}", now=now,
-    )  # fmt: skip
+        organisation_id=organisation.id,
+        contract_id=contract_id,
+        amount=amount,
+        currency="EUR",
+        idempotency_key=f"contract:{contract_id}",
+        now=now,
+    )
 
 
 def usage(hold: Hold, executions: int = 1, *, key: str | None = None, **changes: Any) -> Usage:
     """Usage of so many executions under a hold."""
     priced = rating(executions)
     given: dict[str, Any] = {
-        "organisation_id": hold.organisation_id, "contract_id": hold.contract_id, "lease_id": None,
-        "idempotency_key": key or f"lease:{uuid4()}", "operations": priced.counted_operations,
-        "cycles": COUNTS.cycles * executions, "program_digest": "ab" * 32, "project_id": None,
-        "model_name": "squeezenet", "rating": priced, "occurred_from": NOW, "occurred_to": NOW + timedelta(seconds=1),
-    }  # fmt: skip
+        "organisation_id": hold.organisation_id,
+        "contract_id": hold.contract_id,
+        "lease_id": None,
+        "idempotency_key": key or f"lease:{uuid4()}",
+        "operations": priced.counted_operations,
+        "cycles": COUNTS.cycles * executions,
+        "program_digest": "ab" * 32,
+        "project_id": None,
+        "model_name": "squeezenet",
+        "rating": priced,
+        "occurred_from": NOW,
+        "occurred_to": NOW + timedelta(seconds=1),
+    }
     return Usage(**{**given, **changes})
 
 

@@ -44,9 +44,10 @@ def test_many_rows_are_one_transaction_that_carries_their_digest(cast: Cast) -> 
     assert (posted.created, posted.repeated) == (9, 0)
     assert posted.transaction is not None
     assert posted.transaction.detail == {
-        "rows": rows_digest((one.idempotency_key, one.digest) for one in rows), "count": 9,
+        "rows": rows_digest((one.idempotency_key, one.digest) for one in rows),
+        "count": 9,
         "leaves": digest_and_leaves((one.idempotency_key, one.digest) for one in rows)[1],
-    }  # fmt: skip
+    }
     leaves = [leaf_of(one.idempotency_key, one.digest) for one in rows]  # in the order of their keys
     assert leaves_of(posted.transaction.detail["leaves"]) == leaves
     assert posted.transaction.usages.count() == 9
@@ -97,8 +98,10 @@ def test_a_batch_is_of_one_organisation(cast: Cast) -> None:
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40),
-    operations=st.integers(0, 10**39), token=st.none() | st.uuids(), lease=st.none() | st.uuids(),
-)  # fmt: skip
+    operations=st.integers(0, 10**39),
+    token=st.none() | st.uuids(),
+    lease=st.none() | st.uuids(),
+)
 def test_a_row_comes_back_as_it_went_in_and_has_its_digest(
     cast: Cast, name: str, operations: int, token: Any, lease: Any
 ) -> None:
@@ -127,9 +130,14 @@ def token(cast: Cast) -> ApiToken:
 def _hold(organisation: Organisation, executions: int, **whose: Any) -> Hold:
     contract_id = uuid4()
     return hold_place(
-        organisation_id=organisation.id, contract_id=contract_id, amount=rating(executions).amount, currency="EUR",
-        idempotency_key=f"contract:{contract_id}", now=NOW, **whose,
-    )  # fmt: skip
+        organisation_id=organisation.id,
+        contract_id=contract_id,
+        amount=rating(executions).amount,
+        currency="EUR",
+        idempotency_key=f"contract:{contract_id}",
+        now=NOW,
+        **whose,
+    )
 
 
 def test_the_cap_of_a_project_holds_beside_the_organisations(cast: Cast, project: Project) -> None:
@@ -194,9 +202,15 @@ def test_a_posting_is_reversed_once_and_usage_never(cast: Cast) -> None:
 
     used(held(cast.organisation))
     posted, _ = transaction_post(
-        organisation_id=cast.organisation.id, kind="payment", idempotency_key="p", subject="p", currency="EUR",
-        amounts={AccountKind.BANK: Decimal(5), AccountKind.RECEIVABLE: Decimal(-5)}, detail={}, now=NOW,
-    )  # fmt: skip
+        organisation_id=cast.organisation.id,
+        kind="payment",
+        idempotency_key="p",
+        subject="p",
+        currency="EUR",
+        amounts={AccountKind.BANK: Decimal(5), AccountKind.RECEIVABLE: Decimal(-5)},
+        detail={},
+        now=NOW,
+    )
     given_back = {"organisation_id": cast.organisation.id, "transaction_id": posted.id, "reason": "wrong", "now": NOW}
     assert [transaction_reverse(**given_back)[1] for _ in range(2)] == [True, False]
     assert balance_of(cast.organisation.id, AccountKind.BANK, "EUR") == 0

@@ -27,9 +27,14 @@ acts = st.tuples(st.sampled_from(["cap", "hold", "hold", "hold"]), codes, st.boo
 def _hold(organisation: Organisation, amount: Decimal, currency: str, project: Project | None = None) -> Hold:
     contract_id = uuid4()
     return hold_place(
-        organisation_id=organisation.id, contract_id=contract_id, amount=amount, currency=currency,
-        idempotency_key=f"contract:{contract_id}", now=NOW, project_id=project.pk if project else None,
-    )  # fmt: skip
+        organisation_id=organisation.id,
+        contract_id=contract_id,
+        amount=amount,
+        currency=currency,
+        idempotency_key=f"contract:{contract_id}",
+        now=NOW,
+        project_id=project.pk if project else None,
+    )
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -45,9 +50,12 @@ def test_whatever_is_capped_and_bought_no_cap_is_exceeded_or_ignored(
             amount = None if units is None else Decimal(units).scaleb(-PLACES[code])
             if what == "cap":
                 cap_set(
-                    organisation=cast.organisation, amount=amount, currency=code, now=NOW,
+                    organisation=cast.organisation,
+                    amount=amount,
+                    currency=code,
+                    now=NOW,
                     project_id=project.pk if of_project else None,
-                )  # fmt: skip
+                )
                 caps.pop((of_project, code), None)
                 caps.update({(of_project, code): amount} if amount is not None else {})
             elif amount:
@@ -68,9 +76,13 @@ def test_whatever_is_capped_and_bought_no_cap_is_exceeded_or_ignored(
 
 
 def _buy(
-    organisation: Organisation, project: Project | None, amount: Decimal, code: str,
-    caps: dict[tuple[bool, str], Decimal], committed: dict[tuple[bool, str], Decimal],
-) -> None:  # fmt: skip
+    organisation: Organisation,
+    project: Project | None,
+    amount: Decimal,
+    code: str,
+    caps: dict[tuple[bool, str], Decimal],
+    committed: dict[tuple[bool, str], Decimal],
+) -> None:
     """A hold goes through just where every scope that it touches has no cap at all, or one in its currency with room."""
     expected: type[Exception] | None = None
     for scope in (False, True) if project else (False,):

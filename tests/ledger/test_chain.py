@@ -32,15 +32,28 @@ def behind_its_back(sql: str, *values: object) -> None:
 
 
 CHANGES = {
-    "contract_id": "gen_random_uuid()", "lease_id": "gen_random_uuid()", "idempotency_key": "'lease:other'",
-    "payload_digest": "repeat('0', 64)", "quantity": "quantity + 1", "operations": "operations + 1",
-    "cycles": "cycles + 1", "billed_operations": "billed_operations + 1", "program_digest": "repeat('0', 64)",
-    "project_id": "gen_random_uuid()", "token_id": "gen_random_uuid()", "model_name": "'other'", "klass": "'other'",
-    "rating": "jsonb_set(rating::jsonb, '{executions}', '7')::json", "unused": "NOT unused",
-    "amount": "amount + 1e-40", "currency": "'USD'",
-    "occurred_from": "occurred_from - interval '1 microsecond'", "occurred_to": "occurred_to + interval '1 microsecond'",
-    "created_at": "created_at + interval '1 microsecond'", "id": "gen_random_uuid()",
-}  # fmt: skip
+    "contract_id": "gen_random_uuid()",
+    "lease_id": "gen_random_uuid()",
+    "idempotency_key": "'lease:other'",
+    "payload_digest": "repeat('0', 64)",
+    "quantity": "quantity + 1",
+    "operations": "operations + 1",
+    "cycles": "cycles + 1",
+    "billed_operations": "billed_operations + 1",
+    "program_digest": "repeat('0', 64)",
+    "project_id": "gen_random_uuid()",
+    "token_id": "gen_random_uuid()",
+    "model_name": "'other'",
+    "klass": "'other'",
+    "rating": "jsonb_set(rating::jsonb, '{executions}', '7')::json",
+    "unused": "NOT unused",
+    "amount": "amount + 1e-40",
+    "currency": "'USD'",
+    "occurred_from": "occurred_from - interval '1 microsecond'",
+    "occurred_to": "occurred_to + interval '1 microsecond'",
+    "created_at": "created_at + interval '1 microsecond'",
+    "id": "gen_random_uuid()",
+}
 
 
 @pytest.mark.parametrize("column", sorted(CHANGES))

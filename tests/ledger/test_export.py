@@ -60,9 +60,20 @@ def test_whatever_is_changed_in_a_usage_row_the_file_names_it(
 
 
 IN_THE_DIGEST = (
-    "contract_id", "lease_id", "idempotency_key", "quantity", "operations", "cycles", "program_digest", "project_id",
-    "token_id", "model_name", "rating", "occurred_from", "occurred_to",
-)  # fmt: skip
+    "contract_id",
+    "lease_id",
+    "idempotency_key",
+    "quantity",
+    "operations",
+    "cycles",
+    "program_digest",
+    "project_id",
+    "token_id",
+    "model_name",
+    "rating",
+    "occurred_from",
+    "occurred_to",
+)
 
 
 @pytest.mark.parametrize("column", IN_THE_DIGEST)

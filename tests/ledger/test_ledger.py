@@ -279,9 +279,15 @@ def test_a_table_of_the_same_name_does_not_blind_the_guards(cast: Cast) -> None:
 def test_a_posting_that_does_not_balance_is_refused_before_the_database(cast: Cast) -> None:
     with pytest.raises(ValueError, match="does not balance"):
         transaction_post(
-            organisation_id=cast.organisation.id, kind="x", idempotency_key="x", subject="x", currency="EUR",
-            amounts={}, detail={}, now=NOW,
-        )  # fmt: skip
+            organisation_id=cast.organisation.id,
+            kind="x",
+            idempotency_key="x",
+            subject="x",
+            currency="EUR",
+            amounts={},
+            detail={},
+            now=NOW,
+        )
 
 
 def _tamper(sql: str, *values: object) -> None:
@@ -305,7 +311,7 @@ SECOND = "SELECT id FROM ledger_transaction WHERE sequence = 2"
         ("DELETE FROM ledger_chain", 5),
         ("UPDATE ledger_chain SET sequence = 7", 5),
     ],
-)  # fmt: skip
+)
 def test_rewritten_history_is_found(cast: Cast, sql: str, broken_at: int) -> None:
     hold = held(cast.organisation)
     for _ in range(3):

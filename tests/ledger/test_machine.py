@@ -75,9 +75,14 @@ class Model:
         def act() -> None:
             end = ENDS[number]
             hold_place(
-                organisation_id=self.organisation.id, contract_id=self.contract(number), amount=rating(size).amount,
-                currency="EUR", idempotency_key=f"contract:{number}", now=self.now, expires_at=end and NOW + end,
-            )  # fmt: skip
+                organisation_id=self.organisation.id,
+                contract_id=self.contract(number),
+                amount=rating(size).amount,
+                currency="EUR",
+                idempotency_key=f"contract:{number}",
+                now=self.now,
+                expires_at=end and NOW + end,
+            )
 
         if _passes(act, allowed=allowed) and known is None:
             self.holds[number] = Held(size)
@@ -109,9 +114,10 @@ class Model:
     def expire(self, _: None, days: int) -> None:
         self.now_days = min(self.now_days + days, LAST_DAY)
         due = [
-            one for number, one in self.holds.items()
+            one
+            for number, one in self.holds.items()
             if (end := ENDS[number]) is not None and NOW + end <= self.now and one.state == HoldState.PENDING
-        ]  # fmt: skip
+        ]
         assert holds_expire_due(now=self.now) == len(due)
         for one in due:
             one.state = HoldState.EXPIRED

@@ -40,9 +40,14 @@ def _place(organisation: UUID, drawn: random.Random) -> None:
     number = drawn.randrange(CONTRACTS)
     contract = _contract(organisation, number)
     hold_place(
-        organisation_id=organisation, contract_id=contract, amount=rating(2 + number % 5).amount, currency="EUR",
-        idempotency_key=f"contract:{contract}", now=NOW, expires_at=NOW + timedelta(hours=number),
-    )  # fmt: skip
+        organisation_id=organisation,
+        contract_id=contract,
+        amount=rating(2 + number % 5).amount,
+        currency="EUR",
+        idempotency_key=f"contract:{contract}",
+        now=NOW,
+        expires_at=NOW + timedelta(hours=number),
+    )
 
 
 def _rows(organisation: UUID, drawn: random.Random) -> list[Any]:

@@ -45,10 +45,14 @@ def kept(organisation: Organisation) -> dict[tuple[Any, ...], tuple[int, int, in
     """Every sum, as it is kept."""
     return {
         (one.recorded_at, one.occurred_at, *(getattr(one, name) for name in KEY)): (
-            int(one.quantity), int(one.operations), int(one.billed_operations), one.amount, one.rows,
+            int(one.quantity),
+            int(one.operations),
+            int(one.billed_operations),
+            one.amount,
+            one.rows,
         )
         for one in UsageSum.objects.filter(organisation=organisation)
-    }  # fmt: skip
+    }
 
 
 class Sums(TestCase):
@@ -61,10 +65,16 @@ class Sums(TestCase):
         holds = [held(organisation, executions=200) for _ in range(2)]
         for number, batch in enumerate(batches):
             rows = [
-                usage(holds[which], count, key=f"{number}:{place}", model_name=name,
-                      occurred_from=NOW + timedelta(seconds=second), occurred_to=NOW + timedelta(seconds=second))
+                usage(
+                    holds[which],
+                    count,
+                    key=f"{number}:{place}",
+                    model_name=name,
+                    occurred_from=NOW + timedelta(seconds=second),
+                    occurred_to=NOW + timedelta(seconds=second),
+                )
                 for place, (which, count, second, name, _) in enumerate(batch)
-            ]  # fmt: skip
+            ]
             usage_post_batch(rows, now=NOW + timedelta(minutes=7 * batch[0][4]))
         assert kept(organisation) == summed(organisation)
         assert reconcile(organisation.id).differences == []

@@ -18,24 +18,40 @@ AMOUNTS = st.decimals(allow_nan=False, allow_infinity=False)
 COUNTS = st.builds(Counts, st.integers(0, 10**30), st.integers(0, 10**18))
 STEPS = st.builds(Step, TEXTS, TEXTS, TEXTS, AMOUNTS, AMOUNTS, AMOUNTS, TEXTS, TEXTS)
 TERMS = st.builds(
-    Terms, TEXTS, TEXTS, TEXTS, TEXTS, st.none() | st.just(datetime(2026, 11, 20, tzinfo=UTC)),
-    st.dictionaries(TEXTS, AMOUNTS, max_size=2), measured=st.booleans(), served=TEXTS,
-)  # fmt: skip
+    Terms,
+    TEXTS,
+    TEXTS,
+    TEXTS,
+    TEXTS,
+    st.none() | st.just(datetime(2026, 11, 20, tzinfo=UTC)),
+    st.dictionaries(TEXTS, AMOUNTS, max_size=2),
+    measured=st.booleans(),
+    served=TEXTS,
+)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     whole=st.builds(
-        Rating, st.integers(1, 99), TEXTS, COUNTS, st.integers(1, 10**18), TERMS, st.booleans(),
-        st.lists(STEPS, max_size=2).map(tuple), AMOUNTS, TEXTS,
+        Rating,
+        st.integers(1, 99),
+        TEXTS,
+        COUNTS,
+        st.integers(1, 10**18),
+        TERMS,
+        st.booleans(),
+        st.lists(STEPS, max_size=2).map(tuple),
+        AMOUNTS,
+        TEXTS,
     ),
     more=st.fixed_dictionaries(
         {
-            "missed": st.booleans(), "measured": st.none() | st.lists(COUNTS, max_size=2).map(tuple),
+            "missed": st.booleans(),
+            "measured": st.none() | st.lists(COUNTS, max_size=2).map(tuple),
             "periods": st.none() | st.dictionaries(TEXTS, st.integers(0, 10**9), max_size=3),
         }
     ),
-)  # fmt: skip
+)
 def test_the_text_of_a_rating_is_its_canonical_json(whole: Rating, more: dict[str, Any]) -> None:
     rating = replace(whole, **more)
     assert rating.text == canonical_json(rating.to_json())

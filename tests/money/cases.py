@@ -107,10 +107,15 @@ def metered(case: Case) -> list[Rating]:
             )
         found.append(
             rate_lease(
-                book=case.book, counts=case.counts, executions=executions, terms=terms, start=begin, seconds=case.seconds,
+                book=case.book,
+                counts=case.counts,
+                executions=executions,
+                terms=terms,
+                start=begin,
+                seconds=case.seconds,
                 measured=measured,
             )
-        )  # fmt: skip
+        )
         begin += timedelta(microseconds=int(executions * case.seconds * 10**6) + 1)
     return found
 
@@ -154,11 +159,16 @@ def case_of(dice: random.Random) -> Case:
         schedule = Schedule.between(each=dice.randrange(1, 1000), every=every, start=start, end=start + span)
         executions = schedule.executions
     terms = Terms(
-        processor_class="lpu", precision=dice.choice(("float32", "int8")), klass=klass,
-        commitment=dice.choice(sorted(book.commitments)), instant=tariff_bound(book, klass, start, end), form=form,
-        schedule=schedule, measured=dice.random() < 0.2,
+        processor_class="lpu",
+        precision=dice.choice(("float32", "int8")),
+        klass=klass,
+        commitment=dice.choice(sorted(book.commitments)),
+        instant=tariff_bound(book, klass, start, end),
+        form=form,
+        schedule=schedule,
+        measured=dice.random() < 0.2,
         discounts={"negotiated": Decimal("0.95")} if dice.random() < 0.2 else {},
-    )  # fmt: skip
+    )
     leases = tuple(_leases(dice, executions))
     served = tuple(dice.choice(("", "", "", "batch")) for _ in leases)
     seconds = Fraction(dice.randrange(1, 20 * 3600), executions)

@@ -215,9 +215,11 @@ class House:
         asked = asked_of(exact_sum([net, carried]), before=before, exponent=exponent)
         taxed = multiply(asked.payable, self.year.tax)
         tax = tax_of(
-            taxed, carried_in=exact_sum(subtract(paper.taxed, paper.tax.payable) for paper in papers),
-            before=exact_sum(paper.tax.payable for paper in papers), exponent=exponent,
-        )  # fmt: skip
+            taxed,
+            carried_in=exact_sum(subtract(paper.taxed, paper.tax.payable) for paper in papers),
+            before=exact_sum(paper.tax.payable for paper in papers),
+            exponent=exponent,
+        )
         return Paper(uses, lacks, own, paid, net, carried, asked, taxed, tax)
 
 

@@ -52,11 +52,17 @@ def invoice_of(case: Case, lines: Sequence[Line]) -> dict[str, Any]:
             _line(number, line, members, share)
             for number, ((line, members), share) in enumerate(zip(lines, shares, strict=False), 1)
         ],
-        "net": decimal_text(net), "carried_in": "0", "carried_in_share": decimal_text(shares[-1]),
-        "total": decimal_text(net), "correction": decimal_text(rounded.correction),
-        "carried_out": decimal_text(rounded.carried), "payable": decimal_text(rounded.payable),
-        "tax_rate": "0", "tax": "0", "due": decimal_text(rounded.payable),
-    }  # fmt: skip
+        "net": decimal_text(net),
+        "carried_in": "0",
+        "carried_in_share": decimal_text(shares[-1]),
+        "total": decimal_text(net),
+        "correction": decimal_text(rounded.correction),
+        "carried_out": decimal_text(rounded.carried),
+        "payable": decimal_text(rounded.payable),
+        "tax_rate": "0",
+        "tax": "0",
+        "due": decimal_text(rounded.payable),
+    }
     return document | {"digest": digest_of(document)}
 
 

@@ -64,9 +64,15 @@ def month_run(cast: Cast, *, items: int, models: tuple[str, ...] = ("digits-smal
     contracts = [contract for program in programs for contract in _sold(scene, program, items)]
     _missed(scene, contracts[2], programs[0])
     grant_create(
-        organisation=cast.organisation, amount=Decimal("0.05"), currency="EUR", reason="Welcome", expires_at=None,
-        idempotency_key="welcome", actor=cast.admin, now=scene.now,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        amount=Decimal("0.05"),
+        currency="EUR",
+        reason="Welcome",
+        expires_at=None,
+        idempotency_key="welcome",
+        actor=cast.admin,
+        now=scene.now,
+    )
     for contract in contracts:
         contract_close(contract_id=contract.id, now=now)
         contract.refresh_from_db()
@@ -89,9 +95,14 @@ def _sold(scene: Scene, program: Program, items: int) -> list[Contract]:
     _run(scene, priority, program, in_time, clock=lambda: scene.now)
     _run(scene, priority, program, late, clock=timezone.now)
     quote = quote_create(
-        organisation=cast.organisation, lines=Quota("float32", 1), klass="standard", pool=pool, actor=cast.engineer,
-        window=(scene.now, scene.now + timedelta(hours=8)), now=scene.now,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=Quota("float32", 1),
+        klass="standard",
+        pool=pool,
+        actor=cast.engineer,
+        window=(scene.now, scene.now + timedelta(hours=8)),
+        now=scene.now,
+    )
     quota = quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=cast.owner, now=scene.now)
     _run(scene, quota, program, items // 3, clock=timezone.now)
     return [batch, priority, quota]

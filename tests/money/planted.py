@@ -58,12 +58,14 @@ FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "tax of less than one unit dropped": (clicks, "tax_of", _dropped),
     "credits that never end": (months.Fund, "is_valid", lambda fund, at: fund.start <= at),
     "credits that pay for what was before them": (
-        months.Fund, "is_valid", lambda fund, at: fund.end is None or at < fund.end
+        months.Fund,
+        "is_valid",
+        lambda fund, at: fund.end is None or at < fund.end,
     ),
     "credits by the month instead of the instant": (clicks, "section_of", _by_month),
     "ended credits taken from what waits for an invoice": (clicks.House, "waiting", lambda *_: Decimal(0)),
     "ended credits first": (months.Fund, "order", property(_ended_first)),
-}  # fmt: skip
+}
 
 
 @contextmanager

@@ -53,9 +53,27 @@ pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
 VOLUMES = (1, 700, 1500, 90_000, 1_234_567)
 ACTS = (
-    "sell", "run", "run", "end", "grant", "end_credit", "issue", "issue", "pay", "card", "refunded", "dispute", "dispute",
-    "credit", "void", "write_off", "refund", "tax", "later", "month",
-)  # fmt: skip
+    "sell",
+    "run",
+    "run",
+    "end",
+    "grant",
+    "end_credit",
+    "issue",
+    "issue",
+    "pay",
+    "card",
+    "refunded",
+    "dispute",
+    "dispute",
+    "credit",
+    "void",
+    "write_off",
+    "refund",
+    "tax",
+    "later",
+    "month",
+)
 STEPS = st.tuples(st.sampled_from(ACTS), st.integers(0, 9))
 # Each from its day on: the places of its smallest unit, and the price of a tera-operation.
 CURRENCIES = {"EUR": (2, "0.008"), "KWD": (3, "0.0008"), "JPY": (0, "0.8")}
@@ -107,14 +125,19 @@ class Machine:
         if number % 3 == 0:
             start = self.now + timedelta(minutes=1)
             asked = {
-                "klass": "guaranteed", "form": Form(FormName.INTERVAL, Fraction(1)),
+                "klass": "guaranteed",
+                "form": Form(FormName.INTERVAL, Fraction(1)),
                 "window": (start, start + timedelta(hours=1)),
-            }  # fmt: skip
+            }
         volume = 700 if "form" in asked else 10 * VOLUMES[4]
         quote = quote_create(
-            organisation=self.cast.organisation, lines=[QuoteLine(self.program, volume)],
-            pool=self.market.lpu, actor=None, now=self.now, **asked,
-        )  # fmt: skip
+            organisation=self.cast.organisation,
+            lines=[QuoteLine(self.program, volume)],
+            pool=self.market.lpu,
+            actor=None,
+            now=self.now,
+            **asked,
+        )
         quote_accept(quote_id=quote.id, organisation=self.cast.organisation, actor=self.cast.owner, now=self.now)
 
     def run(self, number: int) -> None:
@@ -132,9 +155,15 @@ class Machine:
         exponent, price = CURRENCIES[code]
         amount = (Decimal(price) * 100 * (number + 1)).quantize(Decimal(1).scaleb(-exponent))
         services.grant_create(
-            organisation=self.cast.organisation, amount=amount, currency=code, reason="so", actor=None,
-            expires_at=self.now + timedelta(minutes=3) if number % 2 else None, idempotency_key=str(self.now), now=self.now,
-        )  # fmt: skip
+            organisation=self.cast.organisation,
+            amount=amount,
+            currency=code,
+            reason="so",
+            actor=None,
+            expires_at=self.now + timedelta(minutes=3) if number % 2 else None,
+            idempotency_key=str(self.now),
+            now=self.now,
+        )
         services.grants_expire(now=self.now)
 
     def end_credit(self, number: int) -> None:
@@ -219,9 +248,14 @@ class Machine:
         unit = Decimal(1).scaleb(-CURRENCIES[code][0])
         share = (balance_of(self.cast.organisation.id, code) * (number + 1) / 8).quantize(unit)
         services.balance_refund(
-            organisation=self.cast.organisation, amount=share, currency=code, reference="so",
-            idempotency_key=str(self.now), actor=None, now=self.now,
-        )  # fmt: skip
+            organisation=self.cast.organisation,
+            amount=share,
+            currency=code,
+            reference="so",
+            idempotency_key=str(self.now),
+            actor=None,
+            now=self.now,
+        )
 
     def _unit(self, number: int) -> tuple[Invoice, Decimal]:
         """An invoice, and the smallest unit of its currency."""

@@ -120,9 +120,13 @@ def test_a_model_that_only_moves_data_is_billed_by_its_cycles(moved: int, cycles
 
 
 @given(
-    st.sampled_from(ZONES), st.integers(0, 1), st.integers(-48 * 3600, 48 * 3600),
-    st.fractions(Fraction(1, 10**9), Fraction(3600)), st.integers(1, 200), st.lists(st.integers(0, 199), max_size=8),
-)  # fmt: skip
+    st.sampled_from(ZONES),
+    st.integers(0, 1),
+    st.integers(-48 * 3600, 48 * 3600),
+    st.fractions(Fraction(1, 10**9), Fraction(3600)),
+    st.integers(1, 200),
+    st.lists(st.integers(0, 199), max_size=8),
+)
 def test_an_execution_belongs_to_the_hour_of_its_first_cycle(
     zone: str, which: int, seconds: int, each: Fraction, executions: int, probes: list[int]
 ) -> None:
@@ -149,10 +153,13 @@ def test_a_night_of_changing_clocks_is_as_long_as_it_is() -> None:
             parts = tariff_parts(book, start=midnight, seconds=Fraction(60), executions=12 * 60)
             lengths[zone, month] = parts[0].executions
     assert lengths == {
-        ("America/New_York", 3): 300, ("America/New_York", 11): 420,
-        ("Europe/Berlin", 3): 300, ("Europe/Berlin", 10): 420,
-        ("Australia/Lord_Howe", 10): 330, ("Australia/Lord_Howe", 4): 390,
-    }  # fmt: skip
+        ("America/New_York", 3): 300,
+        ("America/New_York", 11): 420,
+        ("Europe/Berlin", 3): 300,
+        ("Europe/Berlin", 10): 420,
+        ("Australia/Lord_Howe", 10): 330,
+        ("Australia/Lord_Howe", 4): 390,
+    }
 
 
 def test_a_delay_of_the_platform_never_raises_the_tariff() -> None:
@@ -176,8 +183,11 @@ def test_the_month_s_free_operations_go_to_its_work_in_order() -> None:
 
 
 def test_a_guaranteed_interval_costs_two_while_reserved_and_three_fifths_unused() -> None:
-    (case,) = [case for case in cases(400) if case.terms.form == "interval" and case.terms.commitment == "none"
-               and not case.terms.discounts][:1]  # fmt: skip
+    (case,) = [
+        case
+        for case in cases(400)
+        if case.terms.form == "interval" and case.terms.commitment == "none" and not case.terms.discounts
+    ][:1]
     quote = equalities.quoted(case)
     least, most = equalities.both_ends(case.book, quote)
     assert (least.amount, most.amount) == (quote.list_amount * Decimal("0.6"), quote.list_amount * 2)

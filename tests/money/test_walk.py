@@ -15,7 +15,12 @@ def test_quote_preview_hold_ledger_invoice_and_recomputation_are_one_number(cast
     assert set(outcome.kinds) == set(KINDS)
     assert 0 < outcome.full < outcome.contracts
     assert set(outcome.named) == {
-        "served", "hours", "unused", "charged for unused", "late cancellation", "contract minimum",
+        "served",
+        "hours",
+        "unused",
+        "charged for unused",
+        "late cancellation",
+        "contract minimum",
     }
     assert outcome.released > 0
     assert outcome.replayed > 10_000

@@ -140,13 +140,20 @@ def _month(cast: Cast, sold: Sequence[Sold]) -> list[bytes]:
 def _sell(cast: Cast, market: Market, dice: random.Random, kind: str) -> Sold:
     size = 4 if kind == "priority" else 7
     program = market.program(
-        cast.organisation, cast.engineer, operations=dice.randrange(10 ** dice.randrange(1, 13)),
+        cast.organisation,
+        cast.engineer,
+        operations=dice.randrange(10 ** dice.randrange(1, 13)),
         interval=dice.randrange(1, 10 ** dice.randrange(1, size)),
-    )  # fmt: skip
+    )
     asked: dict[str, Any] = {
-        "organisation": cast.organisation, "klass": "standard", "pool": market.lpu, "window": None, "now": NOW,
-        "lines": [QuoteLine(program, dice.randrange(1, 10 ** dice.randrange(1, size)))], "form": PER_EXECUTION,
-    } | _asked(kind, program, dice)  # fmt: skip
+        "organisation": cast.organisation,
+        "klass": "standard",
+        "pool": market.lpu,
+        "window": None,
+        "now": NOW,
+        "lines": [QuoteLine(program, dice.randrange(1, 10 ** dice.randrange(1, size)))],
+        "form": PER_EXECUTION,
+    } | _asked(kind, program, dice)
     preview = offer_make(**asked)
     quote = quote_create(**asked, actor=None)
     assert preview.priced.worst == quote.worst, "the preview is the quote"
@@ -171,9 +178,10 @@ def _asked(kind: str, program: Program, dice: random.Random) -> dict[str, Any]:
         parts = dice.randrange(2, 8)
         executions = parts * dice.randrange(1, 10 ** dice.randrange(1, 6))
         return {
-            "lines": [QuoteLine(program, executions)], "form": Form(FormName.SPREAD, Fraction(86_400)),
+            "lines": [QuoteLine(program, executions)],
+            "form": Form(FormName.SPREAD, Fraction(86_400)),
             "window": (NOW, NOW + timedelta(days=parts)),
-        }  # fmt: skip
+        }
     if kind == "interval":
         every = Fraction(dice.randrange(1, 50), 1000)
         most = int(every * program.clock_hz) // max(program.interval_cycles, program.latency_cycles)
@@ -181,9 +189,11 @@ def _asked(kind: str, program: Program, dice: random.Random) -> dict[str, Any]:
         if most < 1:
             every, most = Fraction(1), 1
         return {
-            "lines": [QuoteLine(program, dice.randrange(1, most + 1))], "form": Form(FormName.INTERVAL, every),
-            "klass": "guaranteed", "window": (begin, begin + timedelta(seconds=dice.randrange(1, 60))),
-        }  # fmt: skip
+            "lines": [QuoteLine(program, dice.randrange(1, most + 1))],
+            "form": Form(FormName.INTERVAL, every),
+            "klass": "guaranteed",
+            "window": (begin, begin + timedelta(seconds=dice.randrange(1, 60))),
+        }
     return {} if kind == "execution" else {"klass": kind}
 
 
@@ -203,17 +213,28 @@ def _run(number: int, one: Sold) -> None:
     for index, (executions, begin, served) in enumerate(one.leases):
         contract_executions_take(contract_id=contract.id, program_digest=program.digest, count=executions, now=begin)
         rating = contract_lease_rate(
-            contract=contract, program_digest=program.digest, executions=executions, first_instant=begin, now=begin,
+            contract=contract,
+            program_digest=program.digest,
+            executions=executions,
+            first_instant=begin,
+            now=begin,
             served=served,
-        )  # fmt: skip
+        )
         lease = UUID(int=number << 32 | index)
         usage = Usage(
-            organisation_id=contract.organisation_id, contract_id=contract.id, lease_id=lease,
-            idempotency_key=f"lease:{lease}", operations=rating.counted_operations,
-            cycles=program.interval_cycles * executions, program_digest=program.digest,
-            project_id=program.model_version.model.project_id, model_name=program.model_version.model.name,
-            rating=rating, occurred_from=begin, occurred_to=begin + timedelta(seconds=1),
-        )  # fmt: skip
+            organisation_id=contract.organisation_id,
+            contract_id=contract.id,
+            lease_id=lease,
+            idempotency_key=f"lease:{lease}",
+            operations=rating.counted_operations,
+            cycles=program.interval_cycles * executions,
+            program_digest=program.digest,
+            project_id=program.model_version.model.project_id,
+            model_name=program.model_version.model.name,
+            rating=rating,
+            occurred_from=begin,
+            occurred_to=begin + timedelta(seconds=1),
+        )
         usage_post(usage, now=begin)
 
 

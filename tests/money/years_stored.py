@@ -157,9 +157,15 @@ class Walk:
 
     def _buy(self, at: datetime, number: int, amended: Contract | None) -> None:
         quote = quote_create(
-            organisation=self.cast.organisation, lines=[QuoteLine(self.programs[number % 2], VOLUME)], klass="standard",
-            pool=self.market.lpu, actor=None, now=at, window=(at, at + timedelta(days=40)), amends=amended,
-        )  # fmt: skip
+            organisation=self.cast.organisation,
+            lines=[QuoteLine(self.programs[number % 2], VOLUME)],
+            klass="standard",
+            pool=self.market.lpu,
+            actor=None,
+            now=at,
+            window=(at, at + timedelta(days=40)),
+            amends=amended,
+        )
         contract = quote_accept(quote_id=quote.id, organisation=self.cast.organisation, actor=None, now=at)
         self.contracts = [one for one in self.contracts if one != amended] + [contract]
 
@@ -174,9 +180,15 @@ class Walk:
         """A credit for ever, for an hour, or to the end of the month or the instant before that."""
         ends = [None, at + HOUR, months()[at.month - 1][1] - TICK, months()[at.month - 1][1]][number % 4]
         grant_create(
-            organisation=self.cast.organisation, amount=Decimal(number + 1), currency=_code_at(at), reason="so", actor=None,
-            expires_at=ends if ends is None or ends > at else at + HOUR, idempotency_key=str(at), now=at,
-        )  # fmt: skip
+            organisation=self.cast.organisation,
+            amount=Decimal(number + 1),
+            currency=_code_at(at),
+            reason="so",
+            actor=None,
+            expires_at=ends if ends is None or ends > at else at + HOUR,
+            idempotency_key=str(at),
+            now=at,
+        )
 
     def take_back(self, at: datetime, number: int) -> None:
         """A credit that is not over is ended by hand."""
@@ -226,10 +238,13 @@ class Walk:
         named = {kind: _sum(lines, kind) for kind in ("free-tier", "minimum", "shortfall", "credit")}
         charged = exact_sum([*used, named["free-tier"], named["minimum"], named["shortfall"]])
         return Total(
-            charged=Fraction(charged), free=-Fraction(named["free-tier"]), minimum=Fraction(named["minimum"]),
-            credits=-Fraction(named["credit"]), payable=Fraction(exact_sum(one.payable for one in standing)),
+            charged=Fraction(charged),
+            free=-Fraction(named["free-tier"]),
+            minimum=Fraction(named["minimum"]),
+            credits=-Fraction(named["credit"]),
+            payable=Fraction(exact_sum(one.payable for one in standing)),
             tax=Fraction(exact_sum(one.tax for one in standing)),
-        )  # fmt: skip
+        )
 
     def facts(self, code: str) -> Year:
         """The year in a currency as it was recorded, for the independent computation."""

@@ -26,27 +26,44 @@ def measured_here(model: Path = SAMPLE) -> bytes:
 def written_by_hand(sha256: str, **changes: Any) -> dict[str, Any]:
     """A measurement of a machine with a GPU that nobody measured: its figures are made up, and its date is stated."""
     row = {
-        "batch": 1, "concurrency": 1, "dims": {}, "samples": 1000, "items": 1000, "wall_ns": 10**9,
-        "items_per_second": rate_text(1000, 10**9), "p50_ns": 900_000, "p95_ns": 1_100_000, "p99_ns": 1_500_000,
-        "power": {"source": "nvidia-smi", "milliwatts": 65_000}, "power_reason": "",
-    }  # fmt: skip
+        "batch": 1,
+        "concurrency": 1,
+        "dims": {},
+        "samples": 1000,
+        "items": 1000,
+        "wall_ns": 10**9,
+        "items_per_second": rate_text(1000, 10**9),
+        "p50_ns": 900_000,
+        "p95_ns": 1_100_000,
+        "p99_ns": 1_500_000,
+        "power": {"source": "nvidia-smi", "milliwatts": 65_000},
+        "power_reason": "",
+    }
     document = {
         "format": FORMAT,
         "measured_at": "2026-03-01T12:00:00Z",
         "model": {"name": "digits-small.onnx", "sha256": sha256, "bytes": 1},
         "machine": [],
         "hardware": {
-            "cpu": "written by hand", "cores": 8, "memory_bytes": None,
+            "cpu": "written by hand",
+            "cores": 8,
+            "memory_bytes": None,
             "gpus": [{"name": "NVIDIA L4", "driver": "570.1", "memory_mib": 23034}],
         },
         "system": "Linux 6 x86_64",
         "load_before": None,
-        "runtime": {"name": "onnxruntime", "version": "1.22.0", "provider": "CUDAExecutionProvider", "threads": 0, "nodes": {}},
+        "runtime": {
+            "name": "onnxruntime",
+            "version": "1.22.0",
+            "provider": "CUDAExecutionProvider",
+            "threads": 0,
+            "nodes": {},
+        },
         "inputs": {"made_up": True, "seed": 0},
         "batch_dimension": None,
         "rows": [row],
         **changes,
-    }  # fmt: skip
+    }
     return sealed(document)
 
 

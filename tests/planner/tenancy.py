@@ -22,9 +22,15 @@ def a_plan(cast: Cast) -> dict[str, Any]:
     wanted = {"items": 10, "accuracy": None, "latency": None, "duration": None, "budget": None, "klass": "standard"}
     basis = {"book": 1, "book_digest": "0" * 64, "currency": "EUR", "examined": 0, "error": "1/20", "dims": {}}
     plan = Plan.objects.create(
-        organisation=cast.organisation, model_version=bare_version(cast), title="net: 10 items", requirements=wanted,
-        candidates=[], basis=basis, created_by=cast.engineer, created_at=timezone.now(),
-    )  # fmt: skip
+        organisation=cast.organisation,
+        model_version=bare_version(cast),
+        title="net: 10 items",
+        requirements=wanted,
+        candidates=[],
+        basis=basis,
+        created_by=cast.engineer,
+        created_at=timezone.now(),
+    )
     return {"pk": plan.pk}
 
 
@@ -34,9 +40,13 @@ def a_data_set(cast: Cast) -> dict[str, Any]:
 
 def a_task(cast: Cast) -> dict[str, Any]:
     task = Task.objects.create(
-        organisation=cast.organisation, name="digits", data_set=bare_data_set(cast), metric="accuracy",
-        created_by=cast.engineer, created_at=timezone.now(),
-    )  # fmt: skip
+        organisation=cast.organisation,
+        name="digits",
+        data_set=bare_data_set(cast),
+        metric="accuracy",
+        created_by=cast.engineer,
+        created_at=timezone.now(),
+    )
     return {"pk": task.pk}
 
 
@@ -52,7 +62,13 @@ def a_price_list(cast: Cast) -> dict[str, Any]:
     data = f"machine,price,currency,unit,region\n{uuid4().hex},1,EUR,hour,north\n".encode()
     now = timezone.now()
     row = pricelist_import(
-        organisation=cast.organisation, data=data, kind="own", source="A cloud", as_of=now.date(), actor=cast.engineer, now=now
+        organisation=cast.organisation,
+        data=data,
+        kind="own",
+        source="A cloud",
+        as_of=now.date(),
+        actor=cast.engineer,
+        now=now,
     )
     return {"pk": row.pk}
 
@@ -60,7 +76,9 @@ def a_price_list(cast: Cast) -> dict[str, Any]:
 def a_machine(cast: Cast) -> dict[str, Any]:
     one = Decimal(1)
     facts = MachineFacts(uuid4().hex, "EUR", one, 36, one, one, one, one)
-    return {"pk": machine_add(organisation=cast.organisation, machine=facts, actor=cast.engineer, now=timezone.now()).pk}
+    return {
+        "pk": machine_add(organisation=cast.organisation, machine=facts, actor=cast.engineer, now=timezone.now()).pk
+    }
 
 
 BUILD: dict[str, Any] = {"roles": ENGINEERING, "scope": Scope.BUILD}

@@ -46,17 +46,30 @@ def busy(cast: Cast, pool: Pool, start: datetime, length: timedelta) -> None:
     try:
         with transaction.atomic():
             reservation_take(
-                contract_id=uuid4(), organisation_id=cast.stranger_organisation.pk, pool=pool, duration=seconds,
-                not_before=start, not_after=start + length, klass="standard", now=NOW,
-            )  # fmt: skip
+                contract_id=uuid4(),
+                organisation_id=cast.stranger_organisation.pk,
+                pool=pool,
+                duration=seconds,
+                not_before=start,
+                not_after=start + length,
+                klass="standard",
+                now=NOW,
+            )
     except CapacityTaken:
         pass
 
 
-def planned(cast: Cast, program: Program, items: int, *, klass: str = "standard", until: datetime | None = None) -> Plan:
+def planned(
+    cast: Cast, program: Program, items: int, *, klass: str = "standard", until: datetime | None = None
+) -> Plan:
     return plan_create(
-        subject=program.model_version, requirements=Requirements(items), klass=klass, actor=cast.engineer, now=NOW, until=until,
-    )  # fmt: skip
+        subject=program.model_version,
+        requirements=Requirements(items),
+        klass=klass,
+        actor=cast.engineer,
+        now=NOW,
+        until=until,
+    )
 
 
 def row_of(plan: Plan, pool: Pool) -> dict[str, Any]:
@@ -71,9 +84,14 @@ def accepted(
     CapacityTaken."""
     with transaction.atomic():
         quote = quote_create(
-            organisation=cast.organisation, lines=[QuoteLine(program, items)], klass=klass, pool=pool, window=(None, until),
-            actor=cast.engineer, now=NOW,
-        )  # fmt: skip
+            organisation=cast.organisation,
+            lines=[QuoteLine(program, items)],
+            klass=klass,
+            pool=pool,
+            window=(None, until),
+            actor=cast.engineer,
+            now=NOW,
+        )
         contract = quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=cast.owner, now=NOW)
         ends = max(window.end for window in windows_of(contract.pk))
         transaction.set_rollback(True)
@@ -94,13 +112,21 @@ class Feasible(TestCase):
         st.integers(0, 3),
     )
     def test_what_a_plan_calls_feasible_is_sold_and_nothing_else(
-        self, devices: int, taken: list[tuple[int, int]], items: int, hours: int, klass: str, until: int | None,
+        self,
+        devices: int,
+        taken: list[tuple[int, int]],
+        items: int,
+        hours: int,
+        klass: str,
+        until: int | None,
         load: int,
     ) -> None:
         market, cast = open_market(devices=devices), assemble()
         for start, length in taken:
             busy(cast, market.lpu, NOW + timedelta(hours=start), timedelta(hours=length))
-        program = market.program(cast.organisation, cast.engineer, interval=hours * HOUR // 4, latency=hours * HOUR // 4 + 77)
+        program = market.program(
+            cast.organisation, cast.engineer, interval=hours * HOUR // 4, latency=hours * HOUR // 4 + 77
+        )
         loaded(program, load * HOUR)
         latest = None if until is None else NOW + timedelta(hours=until)
         row = row_of(planned(cast, program, items, klass=klass, until=latest), market.lpu)
@@ -157,7 +183,10 @@ def test_the_quote_of_a_plan_ends_when_the_task_said(cast: Cast, market: Market)
     program = market.program(cast.organisation, cast.engineer)
     until = NOW + timedelta(hours=30)
     stated, unstated = planned(cast, program, 10, until=until), planned(cast, program, 10)
-    lines = {plan.pk: plan_lines_get(organisation=cast.organisation, plan_id=plan.pk, items=None) for plan in (stated, unstated)}
+    lines = {
+        plan.pk: plan_lines_get(organisation=cast.organisation, plan_id=plan.pk, items=None)
+        for plan in (stated, unstated)
+    }
     assert (lines[stated.pk].until, lines[unstated.pk].until) == (until, None)
 
 
@@ -176,7 +205,11 @@ def test_work_of_two_programs_stays_in_one_piece_as_it_is_sold(cast: Cast, marke
 
 @pytest.mark.parametrize(
     ("until", "said"),
-    [(NOW, "State an instant to come"), (NOW - DAY, "State an instant to come"), (NOW + 63 * DAY, "Quotes reach 62 days")],
+    [
+        (NOW, "State an instant to come"),
+        (NOW - DAY, "State an instant to come"),
+        (NOW + 63 * DAY, "Quotes reach 62 days"),
+    ],
 )
 def test_an_instant_that_no_quote_reaches_is_refused(cast: Cast, market: Market, until: datetime, said: str) -> None:
     with pytest.raises(Problem, match=said):
@@ -185,9 +218,13 @@ def test_an_instant_that_no_quote_reaches_is_refused(cast: Cast, market: Market,
 
 
 @pytest.mark.parametrize("until", [1_795_730_000, "2026-11-30", "2026-11-30T22:00:00", "garbage", ""])
-def test_an_instant_is_written_with_its_time_and_zone(cast: Cast, market: Market, as_token: AsToken, until: Any) -> None:
+def test_an_instant_is_written_with_its_time_and_zone(
+    cast: Cast, market: Market, as_token: AsToken, until: Any
+) -> None:
     version = market.program(cast.organisation, cast.engineer).model_version
     body = {"version_id": str(version.pk), "items": 10, "until": until}
-    answer = as_token(cast.owner, cast.organisation, Scope.BUILD).post("/api/v1/plans", body, content_type="application/json")
+    answer = as_token(cast.owner, cast.organisation, Scope.BUILD).post(
+        "/api/v1/plans", body, content_type="application/json"
+    )
     assert answer.status_code == 422
     assert answer.json()["detail"].startswith("until: Write instants with time and zone, as 2026-11-30T22:00:00Z")

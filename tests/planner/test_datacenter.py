@@ -39,7 +39,8 @@ def scenarios(draw: st.DrawFn) -> tuple[Scenario, list[Placed]]:
     """A few devices, programs, requests and bookings, close together so that they get in each other's way."""
     few = st.integers(0, 2)
     programs = tuple(
-        Program(f"p{n}", draw(st.integers(1, 80)), draw(st.integers(80, 120)), draw(st.integers(1, 50))) for n in range(3)
+        Program(f"p{n}", draw(st.integers(1, 80)), draw(st.integers(80, 120)), draw(st.integers(1, 50)))
+        for n in range(3)
     )
     rows = sorted(draw(st.lists(st.tuples(st.integers(0, UNTIL), few, st.integers(1, 9)), max_size=30)))
     columns = [np.array([row[place] for row in rows], dtype=np.int64) for place in range(3)]
@@ -172,7 +173,9 @@ def test_the_simulator_is_the_search_through_everything(made: tuple[Scenario, li
         if slow.ending or slow.waiting or any(slow.promised) or now in asked:
             slow.at(now)
     outcome = Simulator(scenario, placed).run()
-    told = {n: (int(at), int(on)) for n, (at, on) in enumerate(zip(outcome.started, outcome.device, strict=True)) if at >= 0}
+    told = {
+        n: (int(at), int(on)) for n, (at, on) in enumerate(zip(outcome.started, outcome.device, strict=True)) if at >= 0
+    }
     assert told == slow.started
     windows = {n: (one[0], one[1].start, one[1].end) for n, one in enumerate(outcome.windows) if one is not None}
     assert windows == slow.windows
@@ -232,7 +235,12 @@ def test_requests_have_the_shape_of_the_trace_and_come_from_the_seed() -> None:
     at, executions = np.array([0, 1_000_000, 599_000_000]), np.array([1, 2, 3])
     made = [
         requests_like(
-            at, executions, count=500, until=1_800_000_000, popularity=np.array([1.0, 0.0]), dice=np.random.default_rng(7)
+            at,
+            executions,
+            count=500,
+            until=1_800_000_000,
+            popularity=np.array([1.0, 0.0]),
+            dice=np.random.default_rng(7),
         )
         for _ in range(2)
     ]

@@ -29,41 +29,76 @@ UNIT = Decimal("0.25")
 @pytest.mark.parametrize(
     ("metric", "heading", "stated", "said"),
     [
-        (Metric("accuracy"), "Accuracy, at least", "90", "Its accuracy is proven only to 80.00 %, and 90.00 % are required."),
+        (
+            Metric("accuracy"),
+            "Accuracy, at least",
+            "90",
+            "Its accuracy is proven only to 80.00 %, and 90.00 % are required.",
+        ),
         (Metric("f1"), "Macro F1, at least", "90", "Its macro F1 is proven only to 80.00 %, and 90.00 % are required."),
-        (Metric("agreement"), "Agreement with float32, at least", "90",
-         "Its agreement with float32 is proven only to 80.00 %, and 90.00 % are required."),
-        (Metric("close", limit=UNIT), "Share of items within 0.25 of float32, at least", "90",
-         "Its share of items within 0.25 of float32 is proven only to 80.00 %, and 90.00 % are required."),
-        (Metric("snr", limit=Decimal(30)), "Share of items with 30 dB over float32, at least", "90",
-         "Its share of items with 30 dB over float32 is proven only to 80.00 %, and 90.00 % are required."),
-        (Metric("mean_error", limit=Decimal(5)), "Mean error, at most", "0.5",
-         "Its mean error is proven only to be at most 1, and at most 0.5 is required."),
+        (
+            Metric("agreement"),
+            "Agreement with float32, at least",
+            "90",
+            "Its agreement with float32 is proven only to 80.00 %, and 90.00 % are required.",
+        ),
+        (
+            Metric("close", limit=UNIT),
+            "Share of items within 0.25 of float32, at least",
+            "90",
+            "Its share of items within 0.25 of float32 is proven only to 80.00 %, and 90.00 % are required.",
+        ),
+        (
+            Metric("snr", limit=Decimal(30)),
+            "Share of items with 30 dB over float32, at least",
+            "90",
+            "Its share of items with 30 dB over float32 is proven only to 80.00 %, and 90.00 % are required.",
+        ),
+        (
+            Metric("mean_error", limit=Decimal(5)),
+            "Mean error, at most",
+            "0.5",
+            "Its mean error is proven only to be at most 1, and at most 0.5 is required.",
+        ),
     ],
-)  # fmt: skip
-def test_a_reason_names_the_metric_and_holds_what_was_stated(metric: Metric, heading: str, stated: str, said: str) -> None:
+)
+def test_a_reason_names_the_metric_and_holds_what_was_stated(
+    metric: Metric, heading: str, stated: str, said: str
+) -> None:
     """The bound is 4/5 in each case; stated is 90 per cent, or an error of 0.5 that stands for 1 - 0.5 / 5."""
     measure = measure_of(metric.title)
     answers = Answers.of([1], [1], ["1"])
     program = Variant(
-        "a", "a", "lpu-a", Decimal, Evaluated(answers, answers, "", bound=lambda _error: Fraction(4, 5)),
-        latency=Fraction(1), interval=Fraction(1),
-    )  # fmt: skip
+        "a",
+        "a",
+        "lpu-a",
+        Decimal,
+        Evaluated(answers, answers, "", bound=lambda _error: Fraction(4, 5)),
+        latency=Fraction(1),
+        interval=Fraction(1),
+    )
     wanted = Requirements(10, accuracy=measure.share_of(Fraction(stated)), metric=metric.title)
     (found,) = solve([program], wanted).candidates
     assert (measure.heading, plain(found.reasons[0])) == (heading, said)
-    loose = Requirements(10, accuracy=measure.share_of(Fraction("70" if measure.limit is None else "1.5")), metric=metric.title)
+    loose = Requirements(
+        10, accuracy=measure.share_of(Fraction("70" if measure.limit is None else "1.5")), metric=metric.title
+    )
     assert solve([program], loose).candidates[0].feasible
 
 
 @pytest.mark.django_db
-def test_the_form_and_the_page_say_error_at_most_and_keep_the_share(cast: Cast, as_user: Callable[[User], Client]) -> None:
+def test_the_form_and_the_page_say_error_at_most_and_keep_the_share(
+    cast: Cast, as_user: Callable[[User], Client]
+) -> None:
     market, now = open_market(), timezone.now()
     task = Task(organisation=cast.organisation, metric="mean_error", limit=Decimal(5), output="y")
     stated = {"items": 10, "accuracy": "0.5", "latency_unit": "1", "klass": "standard"}
     form = PlanForm(task, stated)
     assert form.is_valid(), form.errors
-    assert (form.fields["accuracy"].label, form.requirements().accuracy) == ("Mean error of y of at most", Fraction(9, 10))
+    assert (form.fields["accuracy"].label, form.requirements().accuracy) == (
+        "Mean error of y of at most",
+        Fraction(9, 10),
+    )
     program = market.program(cast.organisation, cast.engineer)
     plan = plan_create(subject=program.model_version, requirements=form.requirements(), actor=cast.engineer, now=now)
     plan.basis["metric"] = Metric("mean_error", limit=Decimal(5)).title

@@ -14,7 +14,9 @@ from hypothesis.extra import numpy as hnp
 from apps.planner.metrics import NO_ANSWER, Metric, MetricError, judge
 from apps.planner.scores import bound_of, f1_bound, half_width, mean_bound, runs_needed
 
-scores = hnp.arrays("float32", st.tuples(st.integers(2, 12), st.integers(2, 6)), elements=st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+scores = hnp.arrays(
+    "float32", st.tuples(st.integers(2, 12), st.integers(2, 6)), elements=st.sampled_from([0.0, 0.25, 0.5, 1.0])
+)
 
 
 @given(scores, st.integers(1, 6), st.data())
@@ -74,7 +76,9 @@ def test_what_cannot_be_judged_says_why(metric: str, shape: tuple[int, ...], lab
 def test_the_bound_of_macro_f1_lies_below_what_was_seen(pairs: list[tuple[int, int]]) -> None:
     labels, predicted = ([pair[side] for pair in pairs] for side in (0, 1))
     classes = sorted(set(labels))
-    seen = sum(Fraction(2 * pairs.count((one, one)), labels.count(one) + predicted.count(one)) for one in classes) / len(classes)
+    seen = sum(
+        Fraction(2 * pairs.count((one, one)), labels.count(one) + predicted.count(one)) for one in classes
+    ) / len(classes)
     bound = f1_bound(labels, predicted, classes, Fraction(1, 20))
     assert 0 <= bound <= seen
     assert f1_bound(labels, predicted, classes, Fraction(1, 200)) <= bound, "less error, lower bound"
@@ -94,7 +98,9 @@ def test_bounds_hold_as_often_as_they_promise() -> None:
         shallow += mean_bound(scores.tolist(), error) > 0.97
     assert above <= 10
     assert shallow <= 10
-    assert mean_bound([0.97] * 400, error) > Fraction(95, 100) - Fraction(1, 40), "closer than Hoeffding where nothing varies"
+    assert mean_bound([0.97] * 400, error) > Fraction(95, 100) - Fraction(1, 40), (
+        "closer than Hoeffding where nothing varies"
+    )
 
 
 def test_a_mean_error_is_cut_at_its_limit_and_bounded_by_its_scores() -> None:

@@ -40,11 +40,13 @@ def instances(draw: st.DrawFn, *, limited: bool = True) -> Instance:
     unit = draw(st.sampled_from([1, HUGE]))
     devices = tuple(
         DeviceType(
-            name, tuple(unit * c for c in draw(st.tuples(*[st.integers(5, 15)] * 4))), draw(st.integers(1, 7)),
+            name,
+            tuple(unit * c for c in draw(st.tuples(*[st.integers(5, 15)] * 4))),
+            draw(st.integers(1, 7)),
             draw(st.integers(0, 5)),
         )
         for name in names
-    )  # fmt: skip
+    )
     programs = tuple(
         ProgramType(
             f"p{index}",
@@ -175,7 +177,8 @@ def test_the_checker_sees_each_kind_of_fault() -> None:
 
 def test_a_plan_is_a_function_of_its_instance_and_says_how_far_it_is() -> None:
     programs = tuple(
-        ProgramType(f"p{i}", 9 + i, {"d": (211 + 37 * i, 120 + 13 * i, 90 + 91 * (i % 3), 60 + 7 * i * i)}) for i in range(6)
+        ProgramType(f"p{i}", 9 + i, {"d": (211 + 37 * i, 120 + 13 * i, 90 + 91 * (i % 3), 60 + 7 * i * i)})
+        for i in range(6)
     )
     instance = Instance((DeviceType("d", (1000,) * 4),), programs)
     seen: list[str] = []
@@ -215,7 +218,14 @@ def test_a_power_setting_changes_capacity_latency_and_energy_by_the_stated_arith
 def test_within_a_power_budget_as_many_run_as_the_bound_allows() -> None:
     device = DeviceType("d", (100, 100, 100, 100), 10)
     draws, at = {"d": Draw(40, 140)}, {"d": [Setting(Fraction(1), 40), Setting(Fraction(1, 2), 15)]}
-    for count, budget, served in ((12, 390, 12), (12, 389, 11), (12, 65, 2), (12, 64, 1), (12, 39, 0), (1000, 6500, 200)):
+    for count, budget, served in (
+        (12, 390, 12),
+        (12, 389, 11),
+        (12, 65, 2),
+        (12, 64, 1),
+        (12, 39, 0),
+        (1000, 6500, 200),
+    ):
         programs = (ProgramType("p", count, {"d": (25, 10, 10, 10)}),)
         asked = most_served(with_settings(Instance((device,), programs), draws, at, watts_limit=budget))
         made = plan(asked)

@@ -63,7 +63,9 @@ def plan(cast: Cast, now: datetime) -> Plan:
     pricing_seed(now=now, organisation=cast.organisation, owner=cast.owner, admin=cast.admin)
     program = compiled(cast, "digits-small", target="lpu")
     assert program.model_version.sha256 == json.loads(measured_here())["model"]["sha256"]
-    return plan_create(subject=program.model_version, requirements=Requirements(1_000_000), actor=cast.engineer, now=now)
+    return plan_create(
+        subject=program.model_version, requirements=Requirements(1_000_000), actor=cast.engineer, now=now
+    )
 
 
 def elsewhere(**changes: Any) -> bytes:
@@ -74,14 +76,21 @@ def elsewhere(**changes: Any) -> bytes:
 
 
 def measure(cast: Cast, data: bytes, now: datetime, **stated: Any) -> PlaceMeasurement:
-    return services.measurement_import(organisation=cast.organisation, data=data, actor=cast.engineer, now=now, **stated)
+    return services.measurement_import(
+        organisation=cast.organisation, data=data, actor=cast.engineer, now=now, **stated
+    )
 
 
 def prices(cast: Cast, now: datetime, text: str = PRICES, *, source: str = "A cloud", **stated: Any) -> PriceListFile:
     return services.pricelist_import(
-        organisation=cast.organisation, data=text.encode(), kind="own", source=source, actor=cast.engineer, now=now,
+        organisation=cast.organisation,
+        data=text.encode(),
+        kind="own",
+        source=source,
+        actor=cast.engineer,
+        now=now,
         **{"as_of": now.date(), **stated},
-    )  # fmt: skip
+    )
 
 
 def machine(cast: Cast, now: datetime, facts: services.MachineFacts = WORKSHOP) -> OwnMachine:
@@ -171,7 +180,10 @@ def test_an_expiry_counts_from_the_day_of_the_file_and_only_comes_nearer(cast: C
 
 def test_the_same_file_again_says_so(cast: Cast, now: datetime) -> None:
     first, listed = measure(cast, elsewhere(), now), prices(cast, now)
-    for again in (lambda: measure(cast, file_of(first.document), now), lambda: prices(cast, now, source="Another name")):
+    for again in (
+        lambda: measure(cast, file_of(first.document), now),
+        lambda: prices(cast, now, source="Another name"),
+    ):
         with pytest.raises(Problem) as refused:
             again()
         assert (refused.value.status, refused.value.kind) == (409, "already-imported")
@@ -179,7 +191,9 @@ def test_the_same_file_again_says_so(cast: Cast, now: datetime) -> None:
     assert refused.value.errors[0]["id"] == str(listed.pk)
     services.place_remove(place=listed, actor=cast.engineer, now=now)
     prices(cast, now)
-    log = list(AuditEntry.objects.filter(organisation=cast.organisation).order_by("id").values_list("action", flat=True))
+    log = list(
+        AuditEntry.objects.filter(organisation=cast.organisation).order_by("id").values_list("action", flat=True)
+    )
     assert log == ["measurement.import", "price_list.import", "price_list.remove", "price_list.import"]
 
 
@@ -220,9 +234,16 @@ def test_machines_of_ones_own_are_checked_figure_by_figure(cast: Cast, now: date
     machine(cast, now, replace(WORKSHOP, name="WORKSHOP", capital=Decimal(1)))
     assert OwnMachine.objects.get().capital == 1
     wrong = replace(
-        WORKSHOP, capital=Decimal("NaN"), watts=Decimal(-1), energy_price=Decimal("0.0000000001"), pue=Decimal("0.9"),
-        utilisation=Decimal(0), months=0, currency="XXX", name="?",
-    )  # fmt: skip
+        WORKSHOP,
+        capital=Decimal("NaN"),
+        watts=Decimal(-1),
+        energy_price=Decimal("0.0000000001"),
+        pue=Decimal("0.9"),
+        utilisation=Decimal(0),
+        months=0,
+        currency="XXX",
+        name="?",
+    )
     with pytest.raises(Problem) as refused:
         machine(cast, now, wrong)
     fields = {error["field"] for error in refused.value.errors}
@@ -233,7 +254,9 @@ def test_the_api_imports_once_for_a_key_and_compares(cast: Cast, as_token: AsTok
     client = as_token(cast.engineer, cast.organisation, Scope.READ, Scope.BUILD)
     body = {"document": json.loads(elsewhere()), "machines": ["L4"]}
     first, second = (
-        client.post("/api/v1/places/measurements", body, content_type="application/json", headers={"Idempotency-Key": "k"})
+        client.post(
+            "/api/v1/places/measurements", body, content_type="application/json", headers={"Idempotency-Key": "k"}
+        )
         for _ in range(2)
     )
     assert (first.status_code, second.status_code) == (201, 201)

@@ -111,7 +111,12 @@ def test_a_measurement_is_refused_by_the_field_at_fault(name: str) -> None:
 
 
 def test_what_is_no_document_is_refused() -> None:
-    for data, says in ((b"\xff", "not UTF-8"), (b"{", "not JSON"), (b"[1]", "takt measure -o"), (b"[" * 10**5, "not JSON")):
+    for data, says in (
+        (b"\xff", "not UTF-8"),
+        (b"{", "not JSON"),
+        (b"[1]", "takt measure -o"),
+        (b"[" * 10**5, "not JSON"),
+    ):
         with pytest.raises(Unreadable, match=says):
             measurement_read(data, now=NOW)
     with pytest.raises(Unreadable, match="at most 262,144"):
@@ -121,14 +126,25 @@ def test_what_is_no_document_is_refused() -> None:
 def test_the_row_with_most_items_a_second_within_the_latency_is_taken() -> None:
     document = written_by_hand(SHA)
     base = document["rows"][0]
+
     def batch(size: int, p95_ns: int) -> dict[str, Any]:
-        return {**base, "batch": size, "dims": {"n": size, "length": 16}, "items": 1000 * size, "p95_ns": p95_ns,
-                "p99_ns": 2_000_000, "items_per_second": f"{1000 * size}.000000"}  # fmt: skip
+        return {
+            **base,
+            "batch": size,
+            "dims": {"n": size, "length": 16},
+            "items": 1000 * size,
+            "p95_ns": p95_ns,
+            "p99_ns": 2_000_000,
+            "items_per_second": f"{1000 * size}.000000",
+        }
+
     rows = [batch(1, 1_000_000), batch(8, 1_800_000), batch(6, 1_200_000)]
     read = measurement_of(sealed({**document, "batch_dimension": "n", "rows": rows}), now=NOW)
+
     def chosen(item: dict[str, int], latency: Fraction | None = None) -> tuple[int, Fraction] | None:
         found = row_chosen(read.rows, leading="n", item=item, latency=latency)
         return found and (found[0].batch, found[1])
+
     one = {"n": 1, "length": 16}
     assert chosen(one) == (8, 8000)
     assert chosen(one, Fraction(12, 10_000)) == (6, 6000)
@@ -146,15 +162,24 @@ REFUSED = {
     "unit": (HEAD + "a,1,EUR,hour,x\nb,1,EUR,month,x\n", "line 3 (b), column unit: the price is of one 'month'"),
     "currency": (HEAD + "a,1,EURO,hour,x\n", "line 2 (a), column currency: 'EURO' is no currency"),
     "small letters": (HEAD + "a,1,eur,hour,x\n", "line 2 (a), column currency: 'eur' is no currency"),
-    "two currencies": (HEAD + "a,1,EUR,hour,x\nb,1,USD,hour,x\n", "line 3 (b), column currency: the rows before are in EUR"),
-    "not a number": (HEAD + "a,NaN,EUR,hour,x\n", "line 2 (a), column price: give an amount as plain digits such as 1.29"),
+    "two currencies": (
+        HEAD + "a,1,EUR,hour,x\nb,1,USD,hour,x\n",
+        "line 3 (b), column currency: the rows before are in EUR",
+    ),
+    "not a number": (
+        HEAD + "a,NaN,EUR,hour,x\n",
+        "line 2 (a), column price: give an amount as plain digits such as 1.29",
+    ),
     "negative": (HEAD + "a,-1,EUR,hour,x\n", "column price: give an amount as plain digits"),
     "exponent": (HEAD + "a,1e3,EUR,hour,x\n", "column price: give an amount as plain digits"),
     "comma": (HEAD + 'a,"1,5",EUR,hour,x\n', "column price: give an amount as plain digits"),
     "nought": (HEAD + "a,0.00,EUR,hour,x\n", "column price: a price of 0 is none"),
     "no price": (HEAD + "a,,EUR,hour,x\n", "column price: neither price nor spot_price is given"),
     "no name": (HEAD + ",1,EUR,hour,x\n", "line 2, column machine: it is empty"),
-    "twice": (HEAD + "a,1,EUR,hour,x\n\nA,2,EUR,hour,X\n", "line 4 (A), column machine: 'A' in X stands in line 2 already"),
+    "twice": (
+        HEAD + "a,1,EUR,hour,x\n\nA,2,EUR,hour,X\n",
+        "line 4 (A), column machine: 'A' in X stands in line 2 already",
+    ),
     "a missing column": ("machine,price,unit,region\na,1,hour,x\n", "line 1: the header has no column currency"),
     "a column twice": ("machine,price,currency,unit,region,Price\n", "the header has price twice"),
     "cells": (HEAD + "a,1,EUR,hour\n", "line 2 (a): the row has 4 cells, the header 5"),

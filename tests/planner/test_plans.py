@@ -142,6 +142,7 @@ def test_the_objective_decides_which_feasible_candidate_is_chosen(
 
 def test_models_whose_inputs_have_other_names_do_not_work_together(cast: Cast, market: dict[str, ModelVersion]) -> None:
     """A job's inputs go to every program under the same names."""
+
     def kinds() -> set[str]:
         return {row["kind"] for row in plan(cast, market["digits-large"]).candidates}
 
@@ -150,7 +151,9 @@ def test_models_whose_inputs_have_other_names_do_not_work_together(cast: Cast, m
         program.inputs = [{**program.inputs[0], "name": "picture"}]
         program.save(update_fields=["inputs"])
     choice = gathering.choice_of(market["digits-large"], None)
-    choice = replace(choice, fits=lambda _program: True)  # as a task's data set, which names the one input of each model itself
+    choice = replace(
+        choice, fits=lambda _program: True
+    )  # as a task's data set, which names the one input of each model itself
     book = document_of(book_in_force(at=NOW))
     gathered = gathering.gather(choice=choice, klass="standard", book=book, instant=NOW)
     assert {c.kind for c in solve(gathered.variants, Requirements(items=5)).candidates} == {"single"}
@@ -182,9 +185,15 @@ def test_a_measured_host_is_a_candidate_with_its_percentile(cast: Cast, market: 
         Plan(organisation=cast.organisation, chosen=row_of(plan(cast, market["digits-small"]), "digits-small", "lpu-a"))
     )[0]
     HostMeasurement.objects.create(
-        pool=Pool.objects.get(slug="host-cpu"), program_digest=program.digest, samples=100, p50_ns=50_000, p95_ns=80_000,
-        p99_ns=90_000, hardware="here", measured_at=NOW,
-    )  # fmt: skip
+        pool=Pool.objects.get(slug="host-cpu"),
+        program_digest=program.digest,
+        samples=100,
+        p50_ns=50_000,
+        p95_ns=80_000,
+        p99_ns=90_000,
+        hardware="here",
+        measured_at=NOW,
+    )
     row = row_of(plan(cast, market["digits-small"]), "digits-small", "host-cpu")
     assert (row["certainty"], Fraction(row["latency"])) == ("measured", Fraction(80, 10**6))
     assert row["price"] is not None
@@ -226,9 +235,11 @@ def test_what_is_not_compiled_yet_is_named_and_compiled_on_request(cast: Cast) -
     assert all("is not compiled for" in row["reasons"][0] for row in found.candidates)
     jobs = services.alternatives_compile(version=large, dims=None, actor=cast.engineer, now=NOW)
     assert {(job.model_version.model.name, job.target, tuple(job.dims.items())) for job in jobs} == {
-        ("digits-large", "lpu", ()), ("digits-large", "lpu2", ()),
-        ("digits-batch", "lpu", (("batch", 1),)), ("digits-batch", "lpu2", (("batch", 1),)),
-    }  # fmt: skip
+        ("digits-large", "lpu", ()),
+        ("digits-large", "lpu2", ()),
+        ("digits-batch", "lpu", (("batch", 1),)),
+        ("digits-batch", "lpu2", (("batch", 1),)),
+    }
     for job in jobs:
         assert run(job).state == CompileJob.State.DONE
     assert plan(cast, large).chosen["title"] == "digits-batch"
@@ -291,8 +302,14 @@ def test_a_class_in_which_no_plan_can_be_made_is_refused(
 def test_the_pages_lead_from_model_to_plan(cast: Cast, as_user: AsUser, market: dict[str, ModelVersion]) -> None:
     client, version = as_user(cast.engineer), market["digits-small"]
     assert "digits-large" in client.get(f"/plans/new?version={version.pk}").content.decode()
-    body = {"version": str(version.pk), "items": "1000000", "accuracy": "97", "latency": "5", "latency_unit": "1/1000000",
-            "klass": "standard"}  # fmt: skip
+    body = {
+        "version": str(version.pk),
+        "items": "1000000",
+        "accuracy": "97",
+        "latency": "5",
+        "latency_unit": "1/1000000",
+        "klass": "standard",
+    }
     answer = client.post("/plans/new", body)
     assert answer.status_code == 302
     page = client.get(answer["Location"]).content.decode()

@@ -27,9 +27,14 @@ def priced(unit: str) -> Callable[[int], Decimal]:
 
 def variant(key: str, unit: str = "1", **changes: object) -> Variant:
     stated: dict[str, object] = {
-        "key": key, "model": key.split("@", maxsplit=1)[0], "pool": key.split("@")[1], "price": priced(unit),
-        "latency": Fraction(1, 1000), "interval": Fraction(1, 2000), **changes,
-    }  # fmt: skip
+        "key": key,
+        "model": key.split("@", maxsplit=1)[0],
+        "pool": key.split("@")[1],
+        "price": priced(unit),
+        "latency": Fraction(1, 1000),
+        "interval": Fraction(1, 2000),
+        **changes,
+    }
     return Variant(**stated)  # type: ignore[arg-type]
 
 
@@ -82,7 +87,9 @@ def measured(candidate: Candidate, objective: str) -> Fraction:
 
 @settings(deadline=None, max_examples=40)
 @given(markets(), WANTED)
-def test_the_feasible_ones_are_all_that_trying_finds_and_the_best_is_chosen(market: list[Variant], wanted: Requirements) -> None:
+def test_the_feasible_ones_are_all_that_trying_finds_and_the_best_is_chosen(
+    market: list[Variant], wanted: Requirements
+) -> None:
     """Trying is written without the solver's code: every single, cascade and ensemble with every threshold."""
     solution = solve(market, wanted)
     feasible = [c for c in solution.candidates if c.feasible]
@@ -212,7 +219,9 @@ def test_a_cascade_that_sends_nothing_on_is_the_single_model() -> None:
 def mistaken(*at: int) -> Evaluated:
     """Wrong on these of 20 items, in a class of its own each time, and as sure everywhere."""
     right = tuple(item not in at for item in range(20))
-    part = Answers(right, (Decimal("0.9"),) * 20, tuple(0 if one else 1 + len(at) + item for item, one in enumerate(right)))
+    part = Answers(
+        right, (Decimal("0.9"),) * 20, tuple(0 if one else 1 + len(at) + item for item, one in enumerate(right))
+    )
     return Evaluated(part, part, "p")
 
 

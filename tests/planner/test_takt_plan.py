@@ -32,8 +32,22 @@ from tests.compilation.helpers import NOW, ask, compiled, run, sample_of
 from tests.planner.places import written_by_hand
 
 ROOT = Path(__file__).resolve().parents[2]
-ALIKE = ("kind", "title", "pool", "price", "latency", "duration", "completion", "accuracy", "thresholds", "shares", "outputs",
-         "certainty", "feasible", "on_frontier")  # fmt: skip
+ALIKE = (
+    "kind",
+    "title",
+    "pool",
+    "price",
+    "latency",
+    "duration",
+    "completion",
+    "accuracy",
+    "thresholds",
+    "shares",
+    "outputs",
+    "certainty",
+    "feasible",
+    "on_frontier",
+)
 
 
 @pytest.fixture
@@ -45,7 +59,9 @@ def folder(tmp_path: Path) -> Path:
     shutil.copy(ROOT / "apps" / "fleet" / "demo.toml", tmp_path / "fleet.toml")
     shutil.copy(ROOT / "apps" / "pricing" / "books" / "book-2.json", tmp_path / "book.json")
     text = (ROOT / "samples" / "task.toml").read_text()
-    text = text.replace("../apps/fleet/demo.toml", "fleet.toml").replace("../apps/pricing/books/book-2.json", "book.json")
+    text = text.replace("../apps/fleet/demo.toml", "fleet.toml").replace(
+        "../apps/pricing/books/book-2.json", "book.json"
+    )
     (tmp_path / "task.toml").write_text(text)
     return tmp_path
 
@@ -74,7 +90,9 @@ def test_from_the_same_facts_it_answers_as_the_platform(cast: Cast, folder: Path
     strict, dear = {"accuracy": "0.952", "budget": "4"}, {"accuracy": "0.97", "budget": "0.5"}
     for items, stated in (10_000, {}), (10**11, strict), (10**12, dear):
         wanted: dict[str, Any] = {name: Fraction(value) for name, value in stated.items()}
-        there = services.plan_create(subject=version, requirements=Requirements(items, **wanted), actor=cast.engineer, now=NOW)
+        there = services.plan_create(
+            subject=version, requirements=Requirements(items, **wanted), actor=cast.engineer, now=NOW
+        )
         head, models = text.partition("[volume]")[0], text[text.index("[models.digits-small]") :]
         told = "".join(f"{name} = {value}\n" for name, value in stated.items())
         path = folder / "task.toml"
@@ -145,7 +163,9 @@ def test_programs_vote_where_an_answer_is_a_class(metric: str, classes: int | No
     assert (found["classes"], found["takes"]) == (classes, (("image", "F32", (1, 1, 8, 8)),))
 
 
-def test_a_peak_that_the_devices_cannot_keep_up_with_does_not_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_peak_that_the_devices_cannot_keep_up_with_does_not_fit(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """One minute of a trace asks for more than all devices do, though the day as a whole would fit."""
     busiest = ["2026-11-01T12:00:00Z,1000000000"] * 24
     rows = ["timestamp,requests", "2026-11-01T00:00:00Z,1", *busiest, "2026-11-02T00:00:00Z,1"]
@@ -162,8 +182,12 @@ def test_a_peak_that_the_devices_cannot_keep_up_with_does_not_fit(folder: Path, 
 def test_a_data_set_judges_every_precision_by_running_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with np.load(ROOT / "samples" / "digits.npz") as stored:
         np.savez(folder / "data.npz", **{name: array[:90] for name, array in stored.items()})
-    path = change(folder, ("[models.digits-small]", '[data]\nfile = "data.npz"\nmetric = "agreement"\n\n[models.digits-small]'),
-                  ('evaluation = "digits-small.evaluation.json"\n', ""), ("accuracy = 0.95", "accuracy = 0.5"))  # fmt: skip
+    path = change(
+        folder,
+        ("[models.digits-small]", '[data]\nfile = "data.npz"\nmetric = "agreement"\n\n[models.digits-small]'),
+        ('evaluation = "digits-small.evaluation.json"\n', ""),
+        ("accuracy = 0.95", "accuracy = 0.5"),
+    )
     text = path.read_text()
     path.write_text(text[: text.index("[models.digits-large]")])
     assert main(["plan", str(path), "--json"]) == 0
@@ -178,7 +202,9 @@ def test_reports_of_programs_stand_for_their_models(folder: Path, capsys: pytest
     change(folder, ("[volume]", f"at = {NOW.isoformat()}\n[volume]"))
     assert main(["plan", str(folder / "task.toml"), "--json"]) == 0
     whole = json.loads(capsys.readouterr().out)
-    change(folder, ('file = "digits-small.onnx"', 'programs = ["small.json"]'), ('precisions = ["float32", "int8"]\n', ""))
+    change(
+        folder, ('file = "digits-small.onnx"', 'programs = ["small.json"]'), ('precisions = ["float32", "int8"]\n', "")
+    )
     assert main(["plan", str(folder / "task.toml"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["chosen"] == whole["chosen"]
 
@@ -186,14 +212,20 @@ def test_reports_of_programs_stand_for_their_models(folder: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("pairs", "said"),
     [
-        ([("format =", "formt =")], "task.toml, format: it must be \"takt-task/1\""),
+        ([("format =", "formt =")], 'task.toml, format: it must be "takt-task/1"'),
         ([('class = "standard"', "class = standard")], "it is not TOML: Invalid value (at line 6, column 9)"),
         ([('class = "standard"', 'class = "best"')], "task.toml, class: 'best' is no class in which a plan is made"),
         ([("hours = 24", "")], "task.toml, volume.hours: state for how many hours the rate holds"),
         ([("accuracy = 0.95", "acuracy = 0.95")], "requirements.acuracy: there is no such key; did you mean accuracy?"),
         ([("accuracy = 0.95", "accuracy = 95")], "requirements.accuracy: 95 is out of range"),
-        ([("digits-small.onnx", "none.onnx")], "none.onnx: there is no such file; give an ONNX model (models.digits-small.file"),
-        ([("digits-small.evaluation", "digits-large.evaluation")], "model_sha256: it is of another model file (3319ea7840ac..."),
+        (
+            [("digits-small.onnx", "none.onnx")],
+            "none.onnx: there is no such file; give an ONNX model (models.digits-small.file",
+        ),
+        (
+            [("digits-small.evaluation", "digits-large.evaluation")],
+            "model_sha256: it is of another model file (3319ea7840ac...",
+        ),
         ([("fleet.toml", "task.toml")], 'format: the file must begin with format = "takt-fleet/1"; write that line.'),
         ([("book.json", "fleet.toml")], "fleet.toml, line 1: it is not JSON, or it is cut off"),
         ([("int8", "int4")], "models.digits-small.precisions: there is no precision 'int4'"),
@@ -229,4 +261,6 @@ def test_without_scipy_the_tail_is_the_same(trials: int, data: st.DataObject, er
     successes = data.draw(st.integers(1, trials))
     share = binomial.share_at(successes, trials, error)
     assert abs(binomial.share_halved(successes, trials, error) - share) < 1e-10
-    assert binomial.tail_summed(successes, trials, share) == pytest.approx(binomial.tail(successes, trials, share), rel=1e-9)
+    assert binomial.tail_summed(successes, trials, share) == pytest.approx(
+        binomial.tail(successes, trials, share), rel=1e-9
+    )

@@ -40,7 +40,9 @@ def test_the_shipped_book_is_the_derivation_to_the_digit() -> None:
 def test_every_input_moves_the_prices(name: str) -> None:
     targets, base = _targets()
     changed = copy.deepcopy(targets)
-    changed["classes"]["lpu"][name]["value"] = str(Fraction(changed["classes"]["lpu"][name]["value"]) * Fraction(11, 10))
+    changed["classes"]["lpu"][name]["value"] = str(
+        Fraction(changed["classes"]["lpu"][name]["value"]) * Fraction(11, 10)
+    )
     before, after = derive(targets, base).document, derive(changed, base).document
     assert before["prices"]["lpu"] != after["prices"]["lpu"]
     assert before["prices"]["lpu2"] == after["prices"]["lpu2"]
@@ -76,7 +78,9 @@ def test_tiny_programs_fetch_it_too() -> None:
 def test_an_hour_that_is_released_late_fetches_what_an_hour_must() -> None:
     """Of every class that blocks others: the share of what a used hour fetches is the target of an hour, no more."""
     found = derivation()
-    late = {name: one["late_cancellation"] for name, one in found.document["classes"].items() if "late_cancellation" in one}
+    late = {
+        name: one["late_cancellation"] for name, one in found.document["classes"].items() if "late_cancellation" in one
+    }
     assert late.keys() == {"standard", "priority", "off_peak", "batch", "guaranteed"}
     for one in found.classes:
         used = next(step.value for step in one.steps if step.unit == "a used hour")
@@ -97,7 +101,15 @@ def test_prices_are_rounded_up_to_four_digits(value: Fraction) -> None:
 @pytest.mark.django_db
 def test_everybody_may_read_it_and_a_fresh_site_sells_by_it(cast: Cast, client: Client) -> None:
     page = client.get("/prices/derivation").content.decode()
-    for said in ("ResNet-50", "0.8816", "2.204", "459,031", "per million tera-operations", "SkyPilot", "Late cancellation"):
+    for said in (
+        "ResNet-50",
+        "0.8816",
+        "2.204",
+        "459,031",
+        "per million tera-operations",
+        "SkyPilot",
+        "Late cancellation",
+    ):
         assert said in page, said
     now = datetime(2026, 11, 22, tzinfo=UTC)
     seed(now=now, organisation=cast.organisation, owner=cast.owner, admin=cast.admin)

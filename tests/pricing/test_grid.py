@@ -31,8 +31,10 @@ def test_the_day_on_which_clocks_change_is_noted() -> None:
 def test_an_hour_that_is_off_peak_in_part_says_so() -> None:
     grid = tariff_grid(book=book(), zone="Asia/Kathmandu", now=datetime(2026, 11, 23, 0, tzinfo=UTC))
     assert {hour.period for day in grid.days for column in day.columns for hour in column} == {
-        "peak", "off-peak", "partly off-peak",
-    }  # fmt: skip
+        "peak",
+        "off-peak",
+        "partly off-peak",
+    }
 
 
 @given(

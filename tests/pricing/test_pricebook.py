@@ -86,9 +86,13 @@ def test_the_database_refuses_two_books_in_force_at_once() -> None:
     first = _first()
     with pytest.raises(IntegrityError, match="pricebook_one_in_force"), transaction.atomic():
         PriceBook.objects.create(
-            version=9, effective=DateTimeTZRange(NOW, NOW + timedelta(days=1), "[)"), document=first.document,
-            digest="0" * 64, currency="EUR", published_at=NOW,
-        )  # fmt: skip
+            version=9,
+            effective=DateTimeTZRange(NOW, NOW + timedelta(days=1), "[)"),
+            document=first.document,
+            digest="0" * 64,
+            currency="EUR",
+            published_at=NOW,
+        )
 
 
 @pytest.mark.parametrize(
@@ -113,9 +117,13 @@ def test_a_book_with_other_places_that_was_published_before_stays_readable() -> 
     """Its currency keeps the finer unit that papers under it have."""
     old = book_from_json(document(lambda d: d.update(currency={"code": "EUR", "exponent": 3})))
     PriceBook.objects.create(
-        version=1, effective=DateTimeTZRange(START, None, "[)"), document=old.to_json(), digest=old.digest, currency="EUR",
+        version=1,
+        effective=DateTimeTZRange(START, None, "[)"),
+        document=old.to_json(),
+        digest=old.digest,
+        currency="EUR",
         published_at=START,
-    )  # fmt: skip
+    )
     assert document_of(book_in_force(at=NOW)).currency == currency_of("EUR") == Currency("EUR", 3)
     assert (
         pricebook_publish(document=document(lambda d: d.update(version=2)), effective_from=NEXT, now=NOW).version == 2
@@ -126,8 +134,10 @@ def test_a_book_with_other_places_that_was_published_before_stays_readable() -> 
 def test_the_difference_between_two_books_names_every_place() -> None:
     found = book_differences(_first(), _second(floor="0.2"))
     assert [(one.place, one.before, one.after) for one in found] == [
-        ("floor", '"0.25"', '"0.2"'), ("prices.lpu.float32", '"0.008"', '"0.007"'), ("version", "1", "2"),
-    ]  # fmt: skip
+        ("floor", '"0.25"', '"0.2"'),
+        ("prices.lpu.float32", '"0.008"', '"0.007"'),
+        ("version", "1", "2"),
+    ]
 
 
 def test_any_two_books_are_compared_on_a_page(cast: Cast, as_user: Callable[[User], Client]) -> None:

@@ -24,21 +24,38 @@ def bare_version(cast: Cast) -> ModelVersion:
         organisation=organisation, project=project, name=f"net-{uuid4().hex[:8]}", created_at=now
     )
     return ModelVersion.objects.create(
-        organisation=organisation, model=model, number=1, sha256=uuid4().hex * 2, size=3, filename="net.onnx",
-        storage_key=default_storage.save(f"models/{uuid4()}", ContentFile(b"abc")), opset=17,
+        organisation=organisation,
+        model=model,
+        number=1,
+        sha256=uuid4().hex * 2,
+        size=3,
+        filename="net.onnx",
+        storage_key=default_storage.save(f"models/{uuid4()}", ContentFile(b"abc")),
+        opset=17,
         inputs=[{"name": "x", "dtype": "float32", "shape": [1, 4]}],
-        outputs=[{"name": "y", "dtype": "float32", "shape": [1, 4]}], created_by=cast.engineer, created_at=now,
-    )  # fmt: skip
+        outputs=[{"name": "y", "dtype": "float32", "shape": [1, 4]}],
+        created_by=cast.engineer,
+        created_at=now,
+    )
 
 
 def bare_data_set(cast: Cast) -> DataSet:
     """A stored data set whose file was never looked into."""
     return DataSet.objects.create(
-        organisation=cast.organisation, name="items", digest=uuid4().hex * 2, items=10, choose=3, seed=1, size=3,
-        inputs=[{"name": "x", "dtype": "float32", "shape": [4]}], label_shape=[], classes=2,
-        storage_key=default_storage.save(f"datasets/{uuid4()}", ContentFile(b"abc")), created_by=cast.engineer,
+        organisation=cast.organisation,
+        name="items",
+        digest=uuid4().hex * 2,
+        items=10,
+        choose=3,
+        seed=1,
+        size=3,
+        inputs=[{"name": "x", "dtype": "float32", "shape": [4]}],
+        label_shape=[],
+        classes=2,
+        storage_key=default_storage.save(f"datasets/{uuid4()}", ContentFile(b"abc")),
+        created_by=cast.engineer,
         created_at=timezone.now(),
-    )  # fmt: skip
+    )
 
 
 def _data_set(cast: Cast) -> dict[str, Any]:

@@ -182,7 +182,9 @@ def test_a_file_is_accepted_while_the_broker_is_away_and_the_sweep_takes_it_up(
         raise ConnectionError("no broker")
 
     monkeypatch.setattr(current_app, "send_task", away)
-    monkeypatch.setattr("apps.registry.services.versions.model_check", lambda _: pytest.fail("checked by the web process"))
+    monkeypatch.setattr(
+        "apps.registry.services.versions.model_check", lambda _: pytest.fail("checked by the web process")
+    )
     client = as_user(cast.engineer)
     data = models.small()
     pk = post(client, "/uploads", {"filename": "net.onnx", "size": len(data)}).json()["id"]
@@ -268,7 +270,9 @@ def test_an_address_has_its_own_limit_whoever_asks(cast: Cast, as_user: AsUser, 
     assert as_user(cast.engineer).get("/models").status_code == 200
 
 
-def test_files_are_counted_by_account_on_the_page_as_in_the_api(cast: Cast, as_user: AsUser, settings: Settings) -> None:
+def test_files_are_counted_by_account_on_the_page_as_in_the_api(
+    cast: Cast, as_user: AsUser, settings: Settings
+) -> None:
     settings.UPLOADS_PER_HOUR = 2
     client = as_user(cast.engineer)
     assert post(client, "/uploads", {"filename": "net.onnx", "size": 10}).status_code == 201

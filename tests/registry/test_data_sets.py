@@ -60,7 +60,9 @@ def test_a_data_set_that_proves_nothing_is_refused_with_the_place(arrays: dict[s
 
 
 @given(st.integers(2, 300), st.integers(0, 2**63 - 1), st.data())
-def test_every_item_is_in_exactly_one_part_and_the_seed_alone_decides(items: int, seed: int, data: st.DataObject) -> None:
+def test_every_item_is_in_exactly_one_part_and_the_seed_alone_decides(
+    items: int, seed: int, data: st.DataObject
+) -> None:
     choose = data.draw(st.integers(1, items - 1))
     parts = split(items, seed=seed, choose=choose)
     assert len(parts.choose) == choose

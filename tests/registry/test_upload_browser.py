@@ -25,9 +25,7 @@ VERSION = re.compile(r"/versions/[0-9a-f-]{36}$")
 
 
 @pytest.fixture
-def page(
-    chromium: Browser, live_server: LiveServer, cast: Cast, as_user: Callable[[User], Client]
-) -> Iterator[Page]:
+def page(chromium: Browser, live_server: LiveServer, cast: Cast, as_user: Callable[[User], Client]) -> Iterator[Page]:
     """The upload page as the engineer sees it; errors in its scripts fail the test."""
     session = as_user(cast.engineer).cookies[settings.SESSION_COOKIE_NAME].value
     context = chromium.new_context(base_url=live_server.url)

@@ -103,7 +103,9 @@ def test_an_upload_resumes_where_it_stopped(cast: Cast, as_user: AsUser) -> None
     assert put(5000, data[5000:]) == 409, "a gap is refused"
     assert client.get(f"/api/v1/uploads/{pk}").json()["received"] == 1000
     assert post(client, f"/uploads/{pk}/complete").status_code == 409
-    assert client.post(f"/api/v1/uploads/{pk}/complete", content_type="application/json").status_code == 409, "without a body"
+    assert client.post(f"/api/v1/uploads/{pk}/complete", content_type="application/json").status_code == 409, (
+        "without a body"
+    )
     assert put(1000, data[1000:]) == 200
     assert post(client, f"/uploads/{pk}/complete", {"sha256": hashlib.sha256(data).hexdigest()}).status_code == 202
     assert put(0, data[:1000]) == 409, "what is in line takes no pieces"

@@ -18,7 +18,9 @@ from tests.sales.market import NOW, open_market
 def test_work_that_cannot_be_carried_out_does_not_hold_up_the_rest(cast: Cast) -> None:
     open_market()
     broken, whole = (what_if_ask(change=Change(), trace=None, asked_by=cast.admin, now=NOW) for _ in range(2))
-    WhatIf.objects.filter(pk=broken.pk).update(change={"unknown": 1}, asked_at=NOW + timedelta(seconds=1))  # listed first
+    WhatIf.objects.filter(pk=broken.pk).update(
+        change={"unknown": 1}, asked_at=NOW + timedelta(seconds=1)
+    )  # listed first
     assert asked_sweep(now=NOW + timedelta(minutes=1)) == 1
     whole.refresh_from_db()
     assert whole.finished_at is not None

@@ -42,8 +42,11 @@ def test_a_pool_is_planned_by_hand_arithmetic() -> None:
     assert (made["owned"], made["needed"], made["bound"], made["method"]) == (5, 3, 3, "configuration")
     assert sorted(row["programs"] for row in made["devices"]) == [[["a", "a", 1], ["b", "b", 1]], [["c", "c", 1]]]
     assert [(row["dimension"], row["asked"], row["share"]) for row in made["load"]] == [
-        ("duty", 2_500, "1/2"), ("link in", 150, "3/200"), ("link out", 150, "3/200"), ("resident", 40, "2/25"),
-    ]  # fmt: skip
+        ("duty", 2_500, "1/2"),
+        ("link in", 150, "3/200"),
+        ("link out", 150, "3/200"),
+        ("resident", 40, "2/25"),
+    ]
     full, _, half, _ = made["power"]
     assert (half["share"], half["latency_factor"], half["needed"] >= 5) == ("1/2", "2", True)
     dynamic = 30 * Fraction(10**11, 10**15)
@@ -117,7 +120,9 @@ def test_a_plan_is_asked_for_watched_read_and_cancelled(
     answer = client.get(f"/api/v1/capacity/plans/{pk}").json()
     assert json.loads(client.get(f"{place}?format=json").content)["pools"] == answer["result"]["pools"]
     rows = list(csv.DictReader(io.StringIO(client.get(f"{place}?format=csv").content.decode())))
-    assert {(row["pool"], row["owned"], row["needed"]) for row in rows if row["share"] == "1.000000"} == {("lpu-a", "2", "1")}
+    assert {(row["pool"], row["owned"], row["needed"]) for row in rows if row["share"] == "1.000000"} == {
+        ("lpu-a", "2", "1")
+    }
     with pytest.raises(Problem, match="no longer being made"):
         services.capacity_plan_cancel(pk=pk, actor=scene.cast.admin, now=timezone.now())
     with django_capture_on_commit_callbacks():

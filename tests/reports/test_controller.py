@@ -82,12 +82,18 @@ FACTS = st.one_of(
     st.builds(lambda devices: {"kind": "short", "devices": devices}, st.integers(1, 2)),
 )
 HOURS = st.one_of(
-    st.just((0, 24)), st.tuples(st.integers(0, 11), st.integers(12, 24)), st.tuples(st.integers(12, 23), st.integers(1, 11))
-)  # fmt: skip
+    st.just((0, 24)),
+    st.tuples(st.integers(0, 11), st.integers(12, 24)),
+    st.tuples(st.integers(12, 23), st.integers(1, 11)),
+)
 LIMITS = st.builds(
     lambda low, high, devices, hours, payback: Limits(min(low, high), max(low, high), devices, *hours, payback),
-    st.sampled_from([1, 50, 76]), st.sampled_from([50, 75, 100]), st.integers(1, 3), HOURS, st.integers(1, 3),
-)  # fmt: skip
+    st.sampled_from([1, 50, 76]),
+    st.sampled_from([50, 75, 100]),
+    st.integers(1, 3),
+    HOURS,
+    st.integers(1, 3),
+)
 ROUNDS = st.lists(st.tuples(FACTS, st.sampled_from([0, 1, 7, 23, 25])), min_size=3, max_size=5)
 
 
@@ -109,7 +115,11 @@ def test_nothing_outside_the_limits_is_applied(
             for row in kept(scene, facts, now=now):
                 stuck += [row.pk]
                 by_itself(row, now)
-                with pytest.raises(Problem) if ControllerProposal.objects.get(pk=row.pk).state != "open" else undone_afterwards():
+                with (
+                    pytest.raises(Problem)
+                    if ControllerProposal.objects.get(pk=row.pk).state != "open"
+                    else undone_afterwards()
+                ):
                     by_itself(row, now)
         changes = list(FleetChange.objects.order_by("id"))[first:]
         assert len(changes) == ControllerProposal.objects.filter(change__isnull=False).count()
@@ -122,20 +132,29 @@ def test_nothing_outside_the_limits_is_applied(
             if old["power_percent"] != new["power_percent"]:
                 assert limits.power_least <= new["power_percent"] <= limits.power_most
             assert Fraction(row.facts.get("payback_seconds", 0)) <= limits.payback_hours * 3600
-            hours_open = {(limits.from_hour + ahead) % 24 for ahead in range((limits.until_hour - limits.from_hour - 1) % 24 + 1)}
+            hours_open = {
+                (limits.from_hour + ahead) % 24 for ahead in range((limits.until_hour - limits.from_hour - 1) % 24 + 1)
+            }
             assert change.at.hour in hours_open
-            day = [one for one in changes if change.at - timedelta(hours=24) < one.at <= change.at and one.pk <= change.pk]
+            day = [
+                one for one in changes if change.at - timedelta(hours=24) < one.at <= change.at and one.pk <= change.pk
+            ]
             assert sum(_moved(one) for one in day) <= limits.devices_a_day
 
 
 def _moved(change: FleetChange) -> int:
-    states = ({one["name"]: one["state"] for one in side["pools"]["lpu-a"]["devices"]} for side in (change.before, change.after))
+    states = (
+        {one["name"]: one["state"] for one in side["pools"]["lpu-a"]["devices"]}
+        for side in (change.before, change.after)
+    )
     return len(set(next(states).items()) ^ set(next(states).items())) // 2
 
 
 def test_a_turn_plans_applies_once_and_undoing_is_heeded(scene: Scene) -> None:
     """One program on four devices: a real plan proposes three spare; two of them may go, then three."""
-    scene.contract((scene.program(interval=SECOND // 1000, latency=SECOND // 500), 3_600_000), window=timedelta(hours=8))
+    scene.contract(
+        (scene.program(interval=SECOND // 1000, latency=SECOND // 500), 3_600_000), window=timedelta(hours=8)
+    )
     times = (NOW + timedelta(minutes=1 + number) for number in range(100))
 
     def turn() -> CapacityPlan:
@@ -209,7 +228,9 @@ def test_one_failure_does_not_stop_the_others(scene: Scene, monkeypatch: pytest.
     assert FleetChange.objects.count() == 2  # the other pool has had its device of the day
 
 
-def test_an_administrator_sets_limits_sees_applies_and_dismisses(scene: Scene, as_user: Callable[[User], Client]) -> None:
+def test_an_administrator_sets_limits_sees_applies_and_dismisses(
+    scene: Scene, as_user: Callable[[User], Client]
+) -> None:
     browser = as_user(scene.cast.admin)
     place = "/capacity/controller/pools/lpu-a"
     sent = {"mode": "applies", **{name: getattr(Limits(), name) for name in Limits.__dataclass_fields__}}

@@ -40,12 +40,17 @@ def used(market: Market, cast: Cast, *, hours: int, until: datetime, share: floa
     """The pool was busy by day: `share` of one device from 8 to 18, a tenth of that at night; a lease takes 60 s."""
     DeviceHour.objects.bulk_create(
         DeviceHour(
-            hour=hour, pool=market.lpu, organisation=cast.organisation, klass="standard", clock_hz=CLOCK,
+            hour=hour,
+            pool=market.lpu,
+            organisation=cast.organisation,
+            klass="standard",
+            clock_hz=CLOCK,
             cycles=Decimal(int(3600 * CLOCK * share * (1 if 8 <= hour.hour < 18 else 0.1))),
-            leases=max(1, int(60 * share)), until=hour + HOUR,
+            leases=max(1, int(60 * share)),
+            until=hour + HOUR,
         )
         for hour in (until - n * HOUR for n in range(1, hours + 1))
-    )  # fmt: skip
+    )
 
 
 def test_use_is_that_of_the_leases_hour_by_hour(cast: Cast) -> None:
@@ -73,7 +78,9 @@ def test_a_forecast_names_the_day_on_which_headroom_ends_and_how_good_it_was(
     assert forecasts.forecast_ask(asked_by=cast.admin, now=now) == run  # one at a time
     forecasts.forecast_run(pk=run.pk, now=now)
     browser = as_user(cast.admin)
-    entries = {(one["pool"], one["dimension"]): one for one in browser.get("/api/v1/capacity/forecast").json()["entries"]}
+    entries = {
+        (one["pool"], one["dimension"]): one for one in browser.get("/api/v1/capacity/forecast").json()["entries"]
+    }
     entry = entries["lpu-a", DEVICE_TIME]
     assert len(entry["low"]) == len(entry["high"]) == 28 * 24
     first = next(n for n, value in enumerate(entry["middle"]) if value > 7200)
@@ -83,7 +90,10 @@ def test_a_forecast_names_the_day_on_which_headroom_ends_and_how_good_it_was(
     page = browser.get("/capacity/forecast").content.decode()
     assert f"{hour_of(now) + first * HOUR:%Y-%m-%d}" in page
     assert "seasonal naive" in page
-    assert "0 hours with use are known; a forecast needs 120" in browser.get("/capacity/forecast?pool=lpu2-b").content.decode()
+    assert (
+        "0 hours with use are known; a forecast needs 120"
+        in browser.get("/capacity/forecast?pool=lpu2-b").content.decode()
+    )
     assert browser.get("/capacity/forecast.csv").content.decode().count("\nlpu-a,device time,s,") == 28 * 24
     assert AuditEntry.objects.filter(action="forecast.ask").count() == 1
 
@@ -92,9 +102,14 @@ def test_the_difference_of_a_lost_device_and_twice_the_demand(market: Market, ca
     now = timezone.now()
     used(market, cast, hours=200, until=hour_of(now), share=0.5)
     costrate_set(
-        processor_class="lpu", per_hour=Decimal("1.50"), currency="EUR", effective_from=now - timedelta(days=9), note="",
-        actor=cast.admin, now=now,
-    )  # fmt: skip
+        processor_class="lpu",
+        per_hour=Decimal("1.50"),
+        currency="EUR",
+        effective_from=now - timedelta(days=9),
+        note="",
+        actor=cast.admin,
+        now=now,
+    )
     change = Change(devices={"lpu-a": -1}, demand_factor=2, power_percent=50)
     asked = whatif.what_if_ask(change=change, trace=None, asked_by=cast.admin, now=now)
     done = whatif.what_if_run(pk=asked.pk, now=now)
@@ -102,7 +117,10 @@ def test_the_difference_of_a_lost_device_and_twice_the_demand(market: Market, ca
     row = next(one for one in done.result if one["pool"] == "lpu-a")
     before, after = row["now"], row["then"]
     assert (before["devices"], after["devices"]) == (2, 1)
-    assert (before["peak"], after["peak"]) == (pytest.approx(0.25), pytest.approx(2.0))  # twice the work at half the speed
+    assert (before["peak"], after["peak"]) == (
+        pytest.approx(0.25),
+        pytest.approx(2.0),
+    )  # twice the work at half the speed
     assert (Decimal(before["cost_per_hour"]), Decimal(after["cost_per_hour"])) == (3, Decimal("1.5"))
     assert before["headroom"]["high"] is None
     assert after["headroom"]["middle"] is not None
@@ -115,14 +133,18 @@ def test_a_failed_site_leaves_no_device_and_serves_nobody(market: Market, cast: 
     now = timezone.now()
     used(market, cast, hours=24, until=hour_of(now))
     change = Change(failed_sites=[market.lpu.site.slug])
-    done = whatif.what_if_run(pk=whatif.what_if_ask(change=change, trace=None, asked_by=cast.admin, now=now).pk, now=now)
+    done = whatif.what_if_run(
+        pk=whatif.what_if_ask(change=change, trace=None, asked_by=cast.admin, now=now).pk, now=now
+    )
     assert done.result is not None
     after = next(one["then"] for one in done.result if one["pool"] == "lpu-a")
     assert (after["devices"], after["mean"], after["waits"]) == (0, None, None)
     assert after["unserved"] > 0
 
 
-def test_a_cancelled_comparison_stops_after_its_pool(market: Market, cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_comparison_stops_after_its_pool(
+    market: Market, cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = timezone.now()
     asked = whatif.what_if_ask(change=Change(), trace=None, asked_by=cast.admin, now=now)
     real = whatif.outlooks

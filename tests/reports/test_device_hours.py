@@ -29,7 +29,9 @@ def ran_by_leases(start: datetime, end: datetime) -> Fraction:
     total = Fraction(0)
     for lease in Lease.objects.filter(state=LeaseState.DONE).select_related("window", "stage"):
         clock = lease.stage.clock_hz
-        begin = Fraction((lease.window.start - start) // timedelta(microseconds=1), 10**6) + Fraction(lease.first_cycle, clock)
+        begin = Fraction((lease.window.start - start) // timedelta(microseconds=1), 10**6) + Fraction(
+            lease.first_cycle, clock
+        )
         ends = begin + Fraction(lease.next_cycle - lease.first_cycle, clock)
         total += max(min(ends, margin.seconds_of(end - start)) - max(begin, Fraction(0)), Fraction(0))
     return total
@@ -60,7 +62,9 @@ class Hours(TestCase):
             scene.run(scene.job(scene.contract((program, items), window=timedelta(hours=30)), items))
         for offset, length in periods:
             start = NOW + timedelta(minutes=offset, microseconds=offset)
-            assert ran(start, start + timedelta(minutes=length)) == ran_by_leases(start, start + timedelta(minutes=length))
+            assert ran(start, start + timedelta(minutes=length)) == ran_by_leases(
+                start, start + timedelta(minutes=length)
+            )
         assert ran(MONTH, MONTH + timedelta(days=40)) == ran_by_leases(MONTH, MONTH + timedelta(days=40))
         assert device_hours_differ(scene.cast.organisation.pk, limit=9) == []
 

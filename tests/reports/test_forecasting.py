@@ -43,7 +43,9 @@ def read(*lines: str) -> tuple[list[tuple[str, float, str]], str]:
     found = trace_read(line.encode() for line in lines)
     told = [
         (datetime.fromtimestamp(micros / 1e6, UTC).isoformat(), count, found.names[program])
-        for micros, count, program in zip(found.micros.tolist(), found.counts.tolist(), found.programs.tolist(), strict=True)
+        for micros, count, program in zip(
+            found.micros.tolist(), found.counts.tolist(), found.programs.tolist(), strict=True
+        )
     ]
     return told, found.format
 
@@ -59,10 +61,16 @@ def test_the_three_formats_say_the_same() -> None:
 @pytest.mark.parametrize(
     ("lines", "sentence"),
     [
-        (["timestamp", "2026-03-02T10:00:00Z", "2026-03-02T09:54:59Z"], "Line 3 is 0:05:01 earlier than a line before it"),
+        (
+            ["timestamp", "2026-03-02T10:00:00Z", "2026-03-02T09:54:59Z"],
+            "Line 3 is 0:05:01 earlier than a line before it",
+        ),
         (["timestamp", "2026-03-02T10:00:00Z", "yesterday"], "Line 3 has the time 'yesterday'"),
         (["timestamp", "2026-03-02T10:00:00Z", "2026-03-02T10:00:00"], "Line 3 states no time zone, earlier lines do"),
-        (["timestamp", "2026-03-02T10:00:00", "2026-03-02T10:00:00Z"], "Line 3 states a time zone, earlier lines state none"),
+        (
+            ["timestamp", "2026-03-02T10:00:00", "2026-03-02T10:00:00Z"],
+            "Line 3 states a time zone, earlier lines state none",
+        ),
         (["timestamp", "2026-03-02T10:00:00Z", "2026-03-02T10:00:00Z\0"], "Line 3 holds a character of no text"),
         (["timestamp,count", "2026-03-02T10:00:00Z,nan"], "Line 2 has the count 'nan'"),
         (["timestamp,count", "2026-03-02T10:00:00Z,-1"], "Line 2 has the count '-1'"),
@@ -115,9 +123,14 @@ def test_the_steps_of_events_hold_all_but_the_cut_ends() -> None:
 
 @settings(max_examples=12, deadline=None)
 @given(
-    scale=st.sampled_from([0.0, 1.0, 1e6]), noise=st.floats(0, 0.9), seed=st.integers(0, 99), hours=st.integers(120, 400)
+    scale=st.sampled_from([0.0, 1.0, 1e6]),
+    noise=st.floats(0, 0.9),
+    seed=st.integers(0, 99),
+    hours=st.integers(120, 400),
 )
-def test_the_lines_never_cross_and_headroom_ends_in_their_order(scale: float, noise: float, seed: int, hours: int) -> None:
+def test_the_lines_never_cross_and_headroom_ends_in_their_order(
+    scale: float, noise: float, seed: int, hours: int
+) -> None:
     dice = np.random.default_rng(seed)
     values = scale * (1 + np.sin(np.arange(hours) / 24 * 2 * np.pi)) * (1 - noise * dice.random(hours))
     made = forecast(Series(START, HOUR, values), horizon=60)

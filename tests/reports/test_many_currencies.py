@@ -45,9 +45,15 @@ def both(cast: Cast) -> Cast:
         run(bought(cast, market, executions, quoted), executions, now=now)
     for code, amount in (("EUR", "2.5"), ("JPY", "100")):
         grant_create(
-            organisation=cast.organisation, amount=Decimal(amount), currency=code, reason=f"Welcome in {code}",
-            expires_at=None, idempotency_key=code, actor=cast.admin, now=now,
-        )  # fmt: skip
+            organisation=cast.organisation,
+            amount=Decimal(amount),
+            currency=code,
+            reason=f"Welcome in {code}",
+            expires_at=None,
+            idempotency_key=code,
+            actor=cast.admin,
+            now=now,
+        )
     invoice_issue(organisation=cast.organisation, currency="EUR", actor=None, now=timezone.now())
     return cast
 
@@ -112,9 +118,15 @@ def test_differences_of_two_currencies_do_not_make_up_for_each_other(both: Cast)
     """A euro more beside a yen less is two differences."""
     invoice = Invoice.objects.get()
     grant_create(
-        organisation=both.organisation, amount=Decimal(1), currency="EUR", reason="x", expires_at=None, idempotency_key="x",
-        actor=None, now=timezone.now(),
-    )  # fmt: skip
+        organisation=both.organisation,
+        amount=Decimal(1),
+        currency="EUR",
+        reason="x",
+        expires_at=None,
+        idempotency_key="x",
+        actor=None,
+        now=timezone.now(),
+    )
     assert reconcile_all(both.organisation).differences == []
     euro, yen = (CreditGrant.objects.filter(currency=code).latest("granted_at") for code in ("EUR", "JPY"))
     with _behind_their_back("billing_creditgrant"):
@@ -143,8 +155,9 @@ def test_a_credit_is_ended_on_the_customers_page_and_over_the_api(
     api, path = as_token(both.admin, None, Scope.ADMIN), f"/api/v1/credits/{grant.pk}/end"
     refused = api.post(path, {"reason": "again"}, content_type="application/json")
     assert (refused.status_code, refused.json()["detail"]) == (
-        409, "This credit was ended already: Meant for Other Works",
-    )  # fmt: skip
+        409,
+        "This credit was ended already: Meant for Other Works",
+    )
     body = {"organisation": str(both.organisation.pk), "amount": "7", "currency": "JPY", "reason": "a try"}
     granted = api.post("/api/v1/credits", body, content_type="application/json").json()
     assert (granted["currency"], granted["left"], granted["ended_at"]) == ("JPY", "7", None)

@@ -51,7 +51,9 @@ def planned(scene: Scene, kind: str, **facts: object) -> CapacityPlan:
     return found
 
 
-def test_a_what_if_is_applied_in_two_clicks_and_undone_to_the_digest(scene: Scene, as_user: Callable[[User], Client]) -> None:
+def test_a_what_if_is_applied_in_two_clicks_and_undone_to_the_digest(
+    scene: Scene, as_user: Callable[[User], Client]
+) -> None:
     browser, before = as_user(scene.cast.admin), document_now()
     asking = asked(scene, Change({"lpu-a": -1, "lpu2-b": 2}))
     assert f"/capacity/what-if/{asking.pk}/fleet" in browser.get(f"/capacity/what-if/{asking.pk}").content.decode()
@@ -82,9 +84,16 @@ def test_a_failed_site_is_refused_with_the_contracts_named(scene: Scene, as_user
 
 def test_power_is_of_the_present_setting_and_of_processors_alone(scene: Scene) -> None:
     found = document_of_what_if(asked(scene, Change(power_percent=50)), now=scene.now)
-    assert {slug: pool.power_percent for slug, pool in found.pools.items()} == {"lpu-a": 50, "lpu2-b": 50, "host-cpu": 100}
-    for change, kind in ((Change(power_percent=150), "proposal-outdated"), (Change(demand_factor=2), "proposal-empty"),
-                         (Change({"lpu-a": -3}), "proposal-outdated")):  # fmt: skip
+    assert {slug: pool.power_percent for slug, pool in found.pools.items()} == {
+        "lpu-a": 50,
+        "lpu2-b": 50,
+        "host-cpu": 100,
+    }
+    for change, kind in (
+        (Change(power_percent=150), "proposal-outdated"),
+        (Change(demand_factor=2), "proposal-empty"),
+        (Change({"lpu-a": -3}), "proposal-outdated"),
+    ):
         with pytest.raises(Problem) as refused:
             document_of_what_if(asked(scene, change), now=scene.now)
         assert refused.value.kind == kind
@@ -99,9 +108,10 @@ def test_a_proposal_is_applied_once_and_outdated_when_its_pool_has_changed(scene
     document = document_of_plan(plan, pool="lpu-a", kind="spare", now=later)
     change = fleet_apply(document=document, expected=document_now().digest, actor=None, now=later, note="")
     for ask in (
-        lambda: document_of_plan(plan, pool="lpu-a", kind="spare", now=later), lambda: document_of_what_if(what_if, now=later),
+        lambda: document_of_plan(plan, pool="lpu-a", kind="spare", now=later),
+        lambda: document_of_what_if(what_if, now=later),
         lambda: document_of_what_if(weaker, now=later),
-    ):  # fmt: skip
+    ):
         with pytest.raises(Problem, match="was changed since this was worked out: it has 2 active devices") as refused:
             ask()
         assert refused.value.kind == "proposal-outdated"

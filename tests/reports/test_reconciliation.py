@@ -58,10 +58,15 @@ def test_what_ran_is_what_was_invoiced(worked: Scene) -> None:
     n = UsageRow.objects.count()
     money = {"EUR": decimal_text(exact_sum(UsageRow.objects.values_list("amount", flat=True)))}
     assert [(one["name"], one["rows"], one["executions"], one["amounts"]) for one in row.stages] == [
-        ("executed", n, 2, None), ("metered", n, 2, None), ("unused", 0, 0, None),
-        ("used and unused", n, None, money), ("rated", n, None, money), ("posted", n, None, money),
-        ("invoiced", n, None, money), ("not yet invoiced", 0, None, {"EUR": "0"}),
-    ]  # fmt: skip
+        ("executed", n, 2, None),
+        ("metered", n, 2, None),
+        ("unused", 0, 0, None),
+        ("used and unused", n, None, money),
+        ("rated", n, None, money),
+        ("posted", n, None, money),
+        ("invoiced", n, None, money),
+        ("not yet invoiced", 0, None, {"EUR": "0"}),
+    ]
     assert (run.organisations, run.differences) == (Organisation.objects.count(), 0)
     assert not OutboxRow.objects.filter(topic=TOPIC).exists()
 
@@ -86,8 +91,10 @@ def test_a_difference_is_an_alarm_that_names_it(worked: Scene, sql: str, said: s
     assert any(said in sentence for sentence in row.differences)
     assert run.differences == len(row.differences) > 0
     assert OutboxRow.objects.get(topic=TOPIC).payload == {
-        "run": str(run.id), "differences": run.differences, "first": row.differences[0],
-    }  # fmt: skip
+        "run": str(run.id),
+        "differences": run.differences,
+        "first": row.differences[0],
+    }
 
 
 def test_the_day_has_one_run_and_one_that_broke_off_is_taken_up(worked: Scene) -> None:

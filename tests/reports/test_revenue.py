@@ -66,9 +66,14 @@ def worked(scene: Scene) -> None:
 
 def cost(scene: Scene, klass: str, per_hour: str, start: datetime) -> CostRate:
     return costrate_set(
-        processor_class=klass, per_hour=Decimal(per_hour), currency="EUR", effective_from=start, note="",
-        actor=scene.cast.admin, now=timezone.now(),
-    )  # fmt: skip
+        processor_class=klass,
+        per_hour=Decimal(per_hour),
+        currency="EUR",
+        effective_from=start,
+        note="",
+        actor=scene.cast.admin,
+        now=timezone.now(),
+    )
 
 
 def reported(scene: Scene, month: datetime | None = None) -> Revenue:
@@ -224,7 +229,12 @@ def test_a_pools_facts_cost_where_no_rate_of_its_class_is_stated(scene: Scene) -
         fleet_edit(edit=edit, actor=scene.cast.admin, now=scene.now)
     cost(scene, "lpu2", "5", start + timedelta(days=3))
     held = device_time(start=start, end=start + timedelta(days=4), currency="EUR").pools[2].owned
-    hours = [Fraction(111, 100), Fraction(111, 100), Fraction(121, 100), Fraction(5)]  # of each day; 1 an hour is capital
+    hours = [
+        Fraction(111, 100),
+        Fraction(111, 100),
+        Fraction(121, 100),
+        Fraction(5),
+    ]  # of each day; 1 an hour is capital
     assert held.cost == 2 * 24 * sum(hours)
     other = device_time(start=start, end=start + timedelta(days=4), currency="EUR").pools[1].owned
     assert other == Time(held.seconds, None, "No cost of class lpu is stated.")
@@ -311,8 +321,16 @@ def test_costs_are_stated_on_their_page_and_over_json(scene: Scene, as_user: Cal
     assert "No cost of class lpu is stated" in client.get("/revenue").content.decode()
     assert client.post("/costs", sent).status_code == 302
     assert "1,250.50" in client.get("/costs").content.decode()
-    for wrong in ({"per_hour": "NaN"}, {"per_hour": "0"}, {"per_hour": "-1"}, {"per_hour": "1e400"}, {"per_hour": "٣"},
-                  {"processor_class": "gpu"}, {"effective_from": "9999-12-31T23:59"}, {"effective_from": ""}):  # fmt: skip
+    for wrong in (
+        {"per_hour": "NaN"},
+        {"per_hour": "0"},
+        {"per_hour": "-1"},
+        {"per_hour": "1e400"},
+        {"per_hour": "٣"},
+        {"processor_class": "gpu"},
+        {"effective_from": "9999-12-31T23:59"},
+        {"effective_from": ""},
+    ):
         assert client.post("/costs", {**sent, **wrong}).status_code == 422, wrong
         assert client.post("/api/v1/cost-rates", {**sent, **wrong}, content_type="application/json").status_code == 422
     body = {**sent, "per_hour": "2.5", "processor_class": "host", "effective_from": "2026-01-01T00:00:00Z"}

@@ -73,7 +73,9 @@ def test_causes_sum_to_what_is_owned_and_a_device_out_of_service_counts_from_the
 
 def test_a_power_setting_is_a_cause_and_the_rest_counts_at_that_setting(scene: Scene) -> None:
     scene.now = NOW + timedelta(hours=6)  # the contract is over
-    fleet_edit(edit=edits.pool_set("lpu2-b", {"power_percent": 50}), actor=scene.cast.admin, now=NOW + timedelta(hours=2))
+    fleet_edit(
+        edit=edits.pool_set("lpu2-b", {"power_percent": 50}), actor=scene.cast.admin, now=NOW + timedelta(hours=2)
+    )
     found = {row["cause"]: row["seconds"] for row in rows(made(scene, "stranded")) if row["pool"] == "lpu2-b"}
     assert found["reduced power"] == 2 * 4 * 3600 / 2
     assert sum(found.values()) == 2 * Fraction(16.5 * 3600)
@@ -97,8 +99,15 @@ def test_idle_is_its_owners_and_the_rest_is_nobodys(scene: Scene) -> None:
 
 
 def test_idle_costs_what_owning_the_device_costs(scene: Scene) -> None:
-    cost = {"from": "2026-01-01T00:00:00Z", "currency": "EUR", "capital": "7300", "months": 10, "watts": "0",
-            "energy_price": "0", "pue": "1"}  # fmt: skip
+    cost = {
+        "from": "2026-01-01T00:00:00Z",
+        "currency": "EUR",
+        "capital": "7300",
+        "months": 10,
+        "watts": "0",
+        "energy_price": "0",
+        "pue": "1",
+    }
     fleet_edit(edit=edits.cost_set("lpu-a", cost), actor=scene.cast.admin, now=scene.now)
     found = {(row["owner"], row["pool"]): row for row in rows(made(scene, "idle-cost"))}
     assert found[scene.cast.organisation.name, "lpu-a"]["cost"] == Fraction(600, 3600)  # 1 EUR an hour
@@ -148,6 +157,13 @@ def test_page_file_and_api_say_the_same(scene: Scene, as_user: Callable[[User], 
 
 def test_days_that_cannot_be_reported_on_are_said() -> None:
     now = timezone.now()
-    assert (period_read("", "", now=now, is_ahead=False).last - period_read("", "", now=now, is_ahead=False).first).days == 27
-    for first, last in (("nonsense", ""), ("2026-11-02", "2026-11-01"), ("0001-01-01", "9999-12-31"), ("9999-12-31", "")):
+    assert (
+        period_read("", "", now=now, is_ahead=False).last - period_read("", "", now=now, is_ahead=False).first
+    ).days == 27
+    for first, last in (
+        ("nonsense", ""),
+        ("2026-11-02", "2026-11-01"),
+        ("0001-01-01", "9999-12-31"),
+        ("9999-12-31", ""),
+    ):
         assert period_read(first, last, now=now, is_ahead=False).notice, (first, last)

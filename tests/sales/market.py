@@ -55,22 +55,56 @@ class Market:
         model = Model.objects.create(organisation=organisation, project=project, name=name, created_at=START)
         unique = uuid4().bytes
         version = ModelVersion.objects.create(
-            organisation=organisation, model=model, number=1, sha256=sha256(unique).hexdigest(), size=1000,
-            filename=f"{name}.onnx", storage_key=f"models/{name}", opset=17, inputs=[], outputs=[], created_by=user,
+            organisation=organisation,
+            model=model,
+            number=1,
+            sha256=sha256(unique).hexdigest(),
+            size=1000,
+            filename=f"{name}.onnx",
+            storage_key=f"models/{name}",
+            opset=17,
+            inputs=[],
+            outputs=[],
+            created_by=user,
             created_at=START,
-        )  # fmt: skip
+        )
         job = CompileJob.objects.create(
-            organisation=organisation, model_version=version, created_by=user, target=target, created_at=START,
-            state=CompileJob.State.DONE, finished_at=START,
-        )  # fmt: skip
+            organisation=organisation,
+            model_version=version,
+            created_by=user,
+            target=target,
+            created_at=START,
+            state=CompileJob.State.DONE,
+            finished_at=START,
+        )
         return Program.objects.create(
-            organisation=organisation, model_version=version, compile_job=job, target=target,
-            target_digest=self.processors[target].digest, precision="float32", dims={"batch": 1}, constants={},
-            options_digest="0" * 64, compiler_version="1", digest=sha256(b"program" + unique).hexdigest(),
-            binary_bytes=1, binary_key="x", report_key="x", inputs=[], outputs=[], resources={}, bounds={}, exact=exact,
-            reason="" if exact else "a loop ends when its data says so", latency_cycles=latency, interval_cycles=interval,
-            clock_hz=CLOCK, operations=operations, executed_operations=operations, created_at=START,
-        )  # fmt: skip
+            organisation=organisation,
+            model_version=version,
+            compile_job=job,
+            target=target,
+            target_digest=self.processors[target].digest,
+            precision="float32",
+            dims={"batch": 1},
+            constants={},
+            options_digest="0" * 64,
+            compiler_version="1",
+            digest=sha256(b"program" + unique).hexdigest(),
+            binary_bytes=1,
+            binary_key="x",
+            report_key="x",
+            inputs=[],
+            outputs=[],
+            resources={},
+            bounds={},
+            exact=exact,
+            reason="" if exact else "a loop ends when its data says so",
+            latency_cycles=latency,
+            interval_cycles=interval,
+            clock_hz=CLOCK,
+            operations=operations,
+            executed_operations=operations,
+            created_at=START,
+        )
 
 
 def open_market(*, devices: int = 1, change: Callable[[dict[str, Any]], object] | None = None) -> Market:
@@ -87,11 +121,16 @@ def open_market(*, devices: int = 1, change: Callable[[dict[str, Any]], object] 
     }
     pools = {
         slug: Pool.objects.create(
-            slug=slug, name=slug, kind=PoolKind.HOST if target is None else PoolKind.SIMULATED,
-            processor=processors[target] if target else None, processor_class=target or "host", site=site, created_at=START,
+            slug=slug,
+            name=slug,
+            kind=PoolKind.HOST if target is None else PoolKind.SIMULATED,
+            processor=processors[target] if target else None,
+            processor_class=target or "host",
+            site=site,
+            created_at=START,
         )
         for slug, target in (("lpu-a", "lpu"), ("lpu2-b", "lpu2"), ("host-cpu", None))
-    }  # fmt: skip
+    }
     for pool in pools.values():
         for number in range(devices):
             Device.objects.create(pool=pool, name=f"{pool.slug}-{number}")

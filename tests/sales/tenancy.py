@@ -24,9 +24,14 @@ def a_quote_of(cast: Cast, *, executions: int = 1000) -> Quote:
     market, now = open_market(), timezone.now()
     program = market.program(cast.organisation, cast.engineer)
     return quote_create(
-        organisation=cast.organisation, lines=[(program, executions)], klass="standard", pool=market.lpu,
-        window=(now, now + timedelta(days=1)), actor=cast.engineer, now=now,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[(program, executions)],
+        klass="standard",
+        pool=market.lpu,
+        window=(now, now + timedelta(days=1)),
+        actor=cast.engineer,
+        now=now,
+    )
 
 
 def a_contract_of(cast: Cast, *, executions: int = 1000) -> Contract:
@@ -108,7 +113,9 @@ ROUTES = [
     operation("GET /buying-rules", scope=Scope.ADMIN, make=_market),
     operation("PUT /buying-rules", scope=Scope.ADMIN, make=_market, body=RULES),
     operation(
-        "PUT /organisations/{uuid:pk}/standing", scope=Scope.ADMIN, make=lambda cast: {"pk": cast.organisation.pk},
+        "PUT /organisations/{uuid:pk}/standing",
+        scope=Scope.ADMIN,
+        make=lambda cast: {"pk": cast.organisation.pk},
         body={"is_approved": True},
     ),
     page("/plans/<uuid:pk>/hold", make=_plan),

@@ -29,9 +29,14 @@ def _quote(
 ) -> Quote:
     program = market.program(cast.organisation, cast.engineer)
     return quote_create(
-        organisation=cast.organisation, lines=[(program, executions)], klass=klass, pool=market.lpu,
-        window=(NOW, NOW + timedelta(hours=hours)), actor=cast.engineer, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[(program, executions)],
+        klass=klass,
+        pool=market.lpu,
+        window=(NOW, NOW + timedelta(hours=hours)),
+        actor=cast.engineer,
+        now=NOW,
+    )
 
 
 def _accept(cast: Cast, quote: Quote, *, after: timedelta = timedelta(0)) -> Contract:
@@ -162,9 +167,13 @@ def test_work_that_fits_in_no_single_window_is_cut_between_executions(cast: Cast
 def test_a_cascade_reserves_and_holds_its_worst_case(cast: Cast, market: Market) -> None:
     small, large = (market.program(cast.organisation, cast.engineer, operations=n) for n in (10**9, 10**12))
     quote = quote_create(
-        organisation=cast.organisation, lines=[QuoteLine(small, 1000), QuoteLine(large, 1000, 120)], klass="standard",
-        pool=market.lpu, actor=None, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[QuoteLine(small, 1000), QuoteLine(large, 1000, 120)],
+        klass="standard",
+        pool=market.lpu,
+        actor=None,
+        now=NOW,
+    )
     contract = _accept(cast, quote)
     assert [line.executions for line in contract.lines.all()] == [1000, 1000]
     assert Hold.objects.get().amount == quote.worst

@@ -57,13 +57,24 @@ def test_the_rest_ends_and_the_new_contract_begins(cast: Cast, market: Market) -
     run(old, program, 400_000)
     quote = _quote(cast, market, program, 900_000, klass="batch", amends=old, now=SOON)
     assert quote.document["amends"] == {
-        "contract": str(old.id), "terms_digest": old.terms_digest, "quoted": "5.632", "used": "2.2528",
-        "lines": [{
-            "model": quote.document["lines"][0]["program"]["model"], "unit": "executions", "unused": 600_000,
-            "worth": "3.3792", "charge": "0",
-        }],
-        "rest": "3.3792", "charge": "0", "net": "2.5344", "difference": "-0.8448",
-    }  # fmt: skip
+        "contract": str(old.id),
+        "terms_digest": old.terms_digest,
+        "quoted": "5.632",
+        "used": "2.2528",
+        "lines": [
+            {
+                "model": quote.document["lines"][0]["program"]["model"],
+                "unit": "executions",
+                "unused": 600_000,
+                "worth": "3.3792",
+                "charge": "0",
+            }
+        ],
+        "rest": "3.3792",
+        "charge": "0",
+        "net": "2.5344",
+        "difference": "-0.8448",
+    }
     new = _accept(cast, quote, at=SOON)
     old.refresh_from_db()
     assert (old.state, old.closed_at, new.state) == (ContractState.ENDED, SOON, ContractState.ACTIVE)
@@ -118,7 +129,9 @@ def test_use_after_the_quote_refuses_the_difference_that_it_states(cast: Cast, m
     run(old, program, 400_000)
     quote = _quote(cast, market, program, 900_000, klass="batch", amends=old, now=SOON)
     run(old, program, 200_000)
-    with pytest.raises(Problem, match=r"states a difference of .*0\.8448, now it is .*0\.2816\. Nothing was taken") as refusal:
+    with pytest.raises(
+        Problem, match=r"states a difference of .*0\.8448, now it is .*0\.2816\. Nothing was taken"
+    ) as refusal:
         _accept(cast, quote, at=SOON)
     assert (refusal.value.status, refusal.value.kind) == (409, "amendment-changed")
     assert refusal.value.errors == [{"stated": "-0.8448", "now": "0.2816"}]
@@ -147,9 +160,14 @@ def test_what_cannot_be_amended_is_said(cast: Cast, market: Market) -> None:
     theirs = market.program(cast.stranger_organisation, cast.stranger)
     with pytest.raises(Problem, match="no such contract"):
         quote_create(
-            organisation=cast.stranger_organisation, lines=[QuoteLine(theirs, 1)], klass="standard", pool=market.lpu,
-            amends=Contract.objects.get(quote=first), actor=None, now=NOW,
-        )  # fmt: skip
+            organisation=cast.stranger_organisation,
+            lines=[QuoteLine(theirs, 1)],
+            klass="standard",
+            pool=market.lpu,
+            amends=Contract.objects.get(quote=first),
+            actor=None,
+            now=NOW,
+        )
 
 
 def test_a_rest_that_was_reserved_is_charged_as_its_class_says(cast: Cast) -> None:

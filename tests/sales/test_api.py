@@ -105,5 +105,7 @@ def test_files_come_in_three_kinds(cast: Cast, market: Market, client: Client) -
     quote = _post(client, "/quotes", _body(market, cast.organisation, cast.engineer)).json()
     kinds = {kind: client.get(f"/api/v1/quotes/{quote['id']}/file?kind={kind}") for kind in ("pdf", "csv", "json")}
     assert [response["Content-Type"].split(";")[0] for response in kinds.values()] == [
-        "application/pdf", "text/csv", "application/json",
-    ]  # fmt: skip
+        "application/pdf",
+        "text/csv",
+        "application/json",
+    ]

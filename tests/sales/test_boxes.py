@@ -73,9 +73,14 @@ def test_a_button_says_what_it_sells_and_a_box_that_says_else_is_refused(
 def test_the_state_of_the_page_is_in_its_address(cast: Cast, market: Market, as_user: AsUser) -> None:
     program, client = market.program(cast.organisation, cast.engineer), as_user(cast.engineer)
     asked = {
-        "program": str(program.pk), "pool": "lpu-a", "volume": "2,000,000", "klass": "batch", "previous": "5.632",
-        "start": "2999-01-01T10:00", "end": "2999-01-02T10:00",
-    }  # fmt: skip
+        "program": str(program.pk),
+        "pool": "lpu-a",
+        "volume": "2,000,000",
+        "klass": "batch",
+        "previous": "5.632",
+        "start": "2999-01-01T10:00",
+        "end": "2999-01-02T10:00",
+    }
     answer = client.get("/quotes/new/preview", asked)
     address = answer["HX-Replace-Url"]
     assert address.startswith("/quotes/new?")

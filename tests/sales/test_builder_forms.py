@@ -55,28 +55,42 @@ def test_equal_parts_and_intervals_by_their_controls(cast: Cast, as_user: AsUser
     page = client.get(f"/quotes/new?program={program.pk}").content.decode()
     assert "such as 500 every 1 ms. Class Guaranteed interval: 2 of the list price, 0.6 for what is not used." in page
     spread = {
-        "program": program.pk, "volume": 7000, "pool": "lpu-a", "klass": "standard", "form": "spread", "every": "1",
-        "unit": "d", "start": start.isoformat(), "end": (start + timedelta(days=7)).isoformat(),
-    }  # fmt: skip
+        "program": program.pk,
+        "volume": 7000,
+        "pool": "lpu-a",
+        "klass": "standard",
+        "form": "spread",
+        "every": "1",
+        "unit": "d",
+        "start": start.isoformat(),
+        "end": (start + timedelta(days=7)).isoformat(),
+    }
     assert len(_made(client, spread).document["reservation"]) == 7
     interval = {
-        **spread, "volume": 500, "klass": "guaranteed", "form": "interval", "unit": "ms",
+        **spread,
+        "volume": 500,
+        "klass": "guaranteed",
+        "form": "interval",
+        "unit": "ms",
         "end": (start + timedelta(seconds=10)).isoformat(),
-    }  # fmt: skip
+    }
     assert _made(client, interval).worst == Decimal("160")
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"form": "spread"}, "State how long"), ({"form": "spread", "every": "0"}, "State how long"),
-        ({"form": "spread", "every": "1", "unit": "y"}, "State how long"), ({"form": "spread", "every": "-1"}, "State how long"),
-        ({"form": "interval", "every": "\u0661"}, "State how long"), ({"form": "interval", "every": "1e9"}, "State how long"),
+        ({"form": "spread"}, "State how long"),
+        ({"form": "spread", "every": "0"}, "State how long"),
+        ({"form": "spread", "every": "1", "unit": "y"}, "State how long"),
+        ({"form": "spread", "every": "-1"}, "State how long"),
+        ({"form": "interval", "every": "\u0661"}, "State how long"),
+        ({"form": "interval", "every": "1e9"}, "State how long"),
         ({"form": "interval", "every": "1", "unit": "ms", "volume": "1"}, "has no price for a"),
         ({"measured": "on"}, "Nothing to measure"),
         ({"form": "spread", "every": "1", "unit": "s"}, "at least one hour"),
     ],
-)  # fmt: skip
+)
 def test_controls_of_a_form_that_mean_nothing_are_answered_in_the_page(
     cast: Cast, market: Market, as_user: AsUser, changes: dict[str, str], said: str
 ) -> None:
@@ -100,9 +114,13 @@ def test_what_is_measured_is_charged_up_to_the_worst_that_is_held(cast: Cast, ma
     contract = quote_accept(quote_id=measured.id, organisation=cast.organisation, actor=None, now=now)
     assert contract.terms["lines"][0]["rating"]["terms"]["measured"] is True
     rating = contract_lease_rate(
-        contract=contract, program_digest=program.digest, executions=1000, first_instant=now, now=now,
+        contract=contract,
+        program_digest=program.digest,
+        executions=1000,
+        first_instant=now,
+        now=now,
         measured=Counts(352_000_000 * 1000, 45_000 * 1000),
-    )  # fmt: skip
+    )
     assert rating.amount * 2 == Decimal("0.005632")
 
 
@@ -110,9 +128,14 @@ def test_nothing_is_measured_on_a_host(cast: Cast, market: Market) -> None:
     program = market.program(cast.organisation, cast.engineer, exact=False)
     with pytest.raises(Problem, match="not proven"):
         quote_create(
-            organisation=cast.organisation, lines=[QuoteLine(program, 1)], klass="standard", pool=market.host,
-            measured=True, actor=None, now=NOW,
-        )  # fmt: skip
+            organisation=cast.organisation,
+            lines=[QuoteLine(program, 1)],
+            klass="standard",
+            pool=market.host,
+            measured=True,
+            actor=None,
+            now=NOW,
+        )
 
 
 @pytest.mark.parametrize("form", ["execution", "quota", "spread"])
@@ -151,9 +174,13 @@ def test_several_programs_are_amended_together(cast: Cast, market: Market, as_us
     client, now = as_user(cast.owner), timezone.now()
     first, second = (market.program(cast.organisation, cast.engineer, name=name) for name in ("one", "two"))
     quote = quote_create(
-        organisation=cast.organisation, lines=[QuoteLine(first, 7000), QuoteLine(second, 500)], klass="batch",
-        pool=market.lpu, actor=None, now=now,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[QuoteLine(first, 7000), QuoteLine(second, 500)],
+        klass="batch",
+        pool=market.lpu,
+        actor=None,
+        now=now,
+    )
     old = quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=None, now=now)
     page = client.get(f"/quotes/new?amends={old.pk}")
     controls = page.context["controls"]
@@ -176,11 +203,21 @@ def test_several_programs_are_amended_together(cast: Cast, market: Market, as_us
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"volume": "²"}, {"volume": "٣"}, {"volume": "1" + "0" * 5000}, {"volume": "NaN"}, {"start": "0001-01-01T00:00+23:59"},
-        {"end": "9999-12-31T23:59-12:00"}, {"start": "2026-12-01T22:00+99:00"}, {"pool": "a\x00b"}, {"klass": "\x00"},
-        {"form": "\x00"}, {"form": "spread", "every": "1e400"}, {"previous": "1e999999999"}, {"previous": "sNaN"},
+        {"volume": "²"},
+        {"volume": "٣"},
+        {"volume": "1" + "0" * 5000},
+        {"volume": "NaN"},
+        {"start": "0001-01-01T00:00+23:59"},
+        {"end": "9999-12-31T23:59-12:00"},
+        {"start": "2026-12-01T22:00+99:00"},
+        {"pool": "a\x00b"},
+        {"klass": "\x00"},
+        {"form": "\x00"},
+        {"form": "spread", "every": "1e400"},
+        {"previous": "1e999999999"},
+        {"previous": "sNaN"},
     ],
-)  # fmt: skip
+)
 def test_absurd_controls_are_answered_in_the_page(
     cast: Cast, market: Market, as_user: AsUser, wrong: dict[str, str]
 ) -> None:
@@ -193,9 +230,13 @@ def test_absurd_controls_are_answered_in_the_page(
 
 def test_a_strangers_contract_cannot_be_amended(cast: Cast, market: Market, as_user: AsUser) -> None:
     quote = quote_create(
-        organisation=cast.organisation, lines=[QuoteLine(market.program(cast.organisation, cast.engineer), 5)],
-        klass="standard", pool=market.lpu, actor=None, now=timezone.now(),
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[QuoteLine(market.program(cast.organisation, cast.engineer), 5)],
+        klass="standard",
+        pool=market.lpu,
+        actor=None,
+        now=timezone.now(),
+    )
     old = quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=None, now=timezone.now())
     for client in (as_user(cast.stranger),):
         assert client.get(f"/quotes/new?amends={old.pk}").status_code == 404

@@ -47,9 +47,14 @@ DAYS = st.integers(1, 400)
 def a_quote(cast: Cast, market: Market, executions: int = 1000) -> Quote:
     program = market.program(cast.organisation, cast.engineer)
     return quote_create(
-        organisation=cast.organisation, lines=[(program, executions)], klass="standard", pool=market.lpu,
-        window=(NOW, NOW + timedelta(days=7)), actor=cast.engineer, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[(program, executions)],
+        klass="standard",
+        pool=market.lpu,
+        window=(NOW, NOW + timedelta(days=7)),
+        actor=cast.engineer,
+        now=NOW,
+    )
 
 
 def accepted(cast: Cast, quote: Quote, actor: User | None = None) -> object:
@@ -81,9 +86,11 @@ def test_what_is_accepted_one_after_another_never_passes_the_credit_limit(
 
 
 @given(
-    share=st.decimals("0.01", "0.99", places=2), devices=st.integers(1, 9), days=DAYS,
+    share=st.decimals("0.01", "0.99", places=2),
+    devices=st.integers(1, 9),
+    days=DAYS,
     asks=st.lists(st.fractions(0, 10**6), max_size=12),
-)  # fmt: skip
+)
 def test_what_is_accepted_one_after_another_never_passes_the_share(
     share: Decimal, devices: int, days: int, asks: list[Fraction]
 ) -> None:
@@ -100,7 +107,9 @@ def test_what_is_accepted_one_after_another_never_passes_the_share(
 
 
 @given(standing=st.builds(Standing, st.booleans(), st.booleans(), st.none() | MONEY), newcomer=MONEY)
-def test_an_own_limit_goes_before_everything_and_trust_before_the_newcomers(standing: Standing, newcomer: Decimal) -> None:
+def test_an_own_limit_goes_before_everything_and_trust_before_the_newcomers(
+    standing: Standing, newcomer: Decimal
+) -> None:
     limit = standing.credit_under(Rules(newcomer, Decimal(1), timedelta(days=1)))
     if standing.credit is not None:
         assert limit == standing.credit
@@ -114,9 +123,13 @@ def test_an_own_limit_goes_before_everything_and_trust_before_the_newcomers(stan
 def test_only_what_is_still_to_come_is_ahead_to_the_microsecond(cast: Cast, market: Market) -> None:
     hour, micro = timedelta(hours=1), timedelta(microseconds=1)
     windows = [
-        (NOW - 2 * hour, NOW - hour), (NOW - hour, NOW), (NOW - hour, NOW + hour), (NOW + hour, NOW + 2 * hour + micro),
-        (NOW + 200 * hour, NOW + 9_000 * hour - micro), (NOW - hour, NOW + 3 * micro),
-    ]  # fmt: skip
+        (NOW - 2 * hour, NOW - hour),
+        (NOW - hour, NOW),
+        (NOW - hour, NOW + hour),
+        (NOW + hour, NOW + 2 * hour + micro),
+        (NOW + 200 * hour, NOW + 9_000 * hour - micro),
+        (NOW - hour, NOW + 3 * micro),
+    ]
     reservation = Reservation.objects.create(
         contract_id=uuid4(), organisation=cast.organisation, pool=market.lpu, klass="standard", created_at=NOW
     )
@@ -129,7 +142,9 @@ def test_only_what_is_still_to_come_is_ahead_to_the_microsecond(cast: Cast, mark
     assert seconds_ahead(Window.objects.none(), NOW) == 0
 
 
-def test_a_person_whose_address_is_not_confirmed_buys_nothing_and_is_told_what_to_do(cast: Cast, market: Market) -> None:
+def test_a_person_whose_address_is_not_confirmed_buys_nothing_and_is_told_what_to_do(
+    cast: Cast, market: Market
+) -> None:
     quote = a_quote(cast, market)
     EmailAddress.objects.filter(user=cast.owner).update(verified=False)
     assert kinds(cast, quote) == ["email-not-confirmed"]
@@ -180,7 +195,9 @@ def test_one_organisation_cannot_take_a_pool_for_itself(cast: Cast, market: Mark
     assert kinds(cast, last) == ["pool-share"]
     with pytest.raises(Problem, match="of device time ahead"):
         accepted(cast, last)
-    assert acceptance_refusals(last, actor=cast.owner, now=NOW + timedelta(days=2)) == [], "time that has passed is free"
+    assert acceptance_refusals(last, actor=cast.owner, now=NOW + timedelta(days=2)) == [], (
+        "time that has passed is free"
+    )
     _standing(cast, pool_share=Decimal(1))
     assert accepted(cast, last)
 
@@ -189,7 +206,9 @@ def test_rules_are_set_by_the_administrator_and_recorded(
     cast: Cast, market: Market, as_user: Callable[[User], Client]
 ) -> None:
     client = as_user(cast.admin)
-    assert client.post("/buying", {"newcomer_credit": "75", "pool_share": "25", "horizon_days": "14"}).status_code == 302
+    assert (
+        client.post("/buying", {"newcomer_credit": "75", "pool_share": "25", "horizon_days": "14"}).status_code == 302
+    )
     assert rules_now() == Rules(Decimal(75), Decimal("0.25"), timedelta(days=14))
     assert client.post("/buying", {"pool_share": "0", "horizon_days": "14"}).status_code == 422
     client.post(f"/buying/{cast.organisation.pk}", {"is_approved": "on", "credit": "500", "pool_share": ""})
@@ -215,7 +234,9 @@ def test_the_quote_says_beforehand_what_would_refuse_it(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_acceptances_at_the_same_moment_never_pass_a_limit(cast: Cast, market: Market, settings: SettingsWrapper) -> None:
+def test_acceptances_at_the_same_moment_never_pass_a_limit(
+    cast: Cast, market: Market, settings: SettingsWrapper
+) -> None:
     quotes = [a_quote(cast, market) for _ in range(8)]
     settings.NEWCOMER_CREDIT = quotes[0].worst * 3
     outcome = accept_together([(quote.id, cast.organisation) for quote in quotes], now=NOW)
@@ -228,8 +249,13 @@ def test_acceptances_at_the_same_moment_never_pass_the_share(cast: Cast, market:
     quotes = [a_quote(cast, market, executions=36_000_000) for _ in range(6)]
     devices = market.lpu.devices.filter(state="active").count()
     share = Decimal("0.09") / devices  # 2.16 hours of a day
-    buying_rules_set(newcomer_credit=None, pool_share=share.quantize(Decimal("0.0001")), horizon_days=1,
-                     principal=_admin(cast), now=NOW)  # fmt: skip
+    buying_rules_set(
+        newcomer_credit=None,
+        pool_share=share.quantize(Decimal("0.0001")),
+        horizon_days=1,
+        principal=_admin(cast),
+        now=NOW,
+    )
     outcome = accept_together([(quote.id, cast.organisation) for quote in quotes], now=NOW)
     assert outcome.broken == []
     assert (len(outcome.won), dict(outcome.refused)) == (2, {"pool-share": 4})
@@ -241,15 +267,24 @@ def _admin(cast: Cast) -> Principal:
 
 def _standing(cast: Cast, *, is_approved: bool = False, pool_share: Decimal | None = None) -> None:
     standing_set(
-        organisation=cast.organisation, is_approved=is_approved, credit=None, pool_share=pool_share,
-        principal=principal_of_user(cast.admin, None), now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        is_approved=is_approved,
+        credit=None,
+        pool_share=pool_share,
+        principal=principal_of_user(cast.admin, None),
+        now=NOW,
+    )
 
 
 def _quote_of_today(cast: Cast, market: Market) -> Quote:
     now = timezone.now()
     program = market.program(cast.organisation, cast.engineer)
     return quote_create(
-        organisation=cast.organisation, lines=[(program, 10)], klass="standard", pool=market.lpu,
-        window=(now, now + timedelta(days=7)), actor=cast.engineer, now=now,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[(program, 10)],
+        klass="standard",
+        pool=market.lpu,
+        window=(now, now + timedelta(days=7)),
+        actor=cast.engineer,
+        now=now,
+    )

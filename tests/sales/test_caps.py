@@ -129,7 +129,13 @@ def test_a_plan_says_before_its_quote_what_would_refuse_it(
     token, secret = token_create(
         organisation=cast.organisation, user=cast.engineer, name="ci", scopes=[Scope.READ], now=now
     )
-    cap_set(organisation=cast.organisation, amount=Decimal(plan.chosen["price"]) / 2, currency="EUR", now=now, token_id=token.pk)
+    cap_set(
+        organisation=cast.organisation,
+        amount=Decimal(plan.chosen["price"]) / 2,
+        currency="EUR",
+        now=now,
+        token_id=token.pk,
+    )
     assert "would be refused" not in as_user(cast.engineer).get(page).content.decode()
     client = Client(headers={"authorization": f"Bearer {secret}"})
     told = client.get(f"/api/v1{page}/refusals").json()
@@ -139,9 +145,15 @@ def test_a_plan_says_before_its_quote_what_would_refuse_it(
     assert "Accepting this plan" in shown
     planned = plan_lines_get(organisation=cast.organisation, plan_id=plan.pk, items=None)
     quote = quote_create(
-        organisation=cast.organisation, lines=planned.lines, klass="standard", pool=planned.pool, window=None,
-        plan_id=plan.pk, actor=cast.engineer, now=now,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=planned.lines,
+        klass="standard",
+        pool=planned.pool,
+        window=None,
+        plan_id=plan.pk,
+        actor=cast.engineer,
+        now=now,
+    )
     with pytest.raises(CapReached) as refused:
         quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=cast.engineer, now=now)
     (said,) = plan_refusals(plan=plan, actor=cast.engineer, now=now)

@@ -51,9 +51,15 @@ def _enter(cast: Cast, kind: str = "year", minimum: str = "100", *, at: datetime
 
 def _quote(cast: Cast, market: Market, program: Any, executions: int, *, at: datetime = NOW, **asked: Any) -> Quote:
     return quote_create(
-        organisation=cast.organisation, lines=[QuoteLine(program, executions)], klass="standard", pool=market.lpu,
-        window=(at, at + timedelta(days=7)), actor=None, now=at, **asked,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[QuoteLine(program, executions)],
+        klass="standard",
+        pool=market.lpu,
+        window=(at, at + timedelta(days=7)),
+        actor=None,
+        now=at,
+        **asked,
+    )
 
 
 def _accept(cast: Cast, quote: Quote, *, at: datetime = NOW) -> Contract:
@@ -121,7 +127,9 @@ def test_an_amendment_gives_the_rest_back_to_its_commitment(cast: Cast, market: 
 
 
 @database
-def test_a_month_that_begins_within_a_quarter_of_an_hour_counts_usage_to_the_microsecond(cast: Cast, market: Market) -> None:
+def test_a_month_that_begins_within_a_quarter_of_an_hour_counts_usage_to_the_microsecond(
+    cast: Cast, market: Market
+) -> None:
     """Whole quarters are kept as sums, the rows at both ends of a month are not among them."""
     program, micro = market.program(cast.organisation, cast.engineer), timedelta(microseconds=1)
     start = NOW + timedelta(minutes=7, seconds=13)
@@ -163,12 +171,15 @@ def test_what_is_missing_in_a_month_that_has_ended_is_named_once(cast: Cast, mar
 @pytest.mark.parametrize(
     ("kind", "minimum", "said"),
     [
-        ("none", "10", "There is no commitment"), ("decade", "10", "There is no commitment"), ("year", "0", "Promise from"),
-        ("year", "-5", "Promise from"), ("year", "1E+10", "Promise from"),
+        ("none", "10", "There is no commitment"),
+        ("decade", "10", "There is no commitment"),
+        ("year", "0", "Promise from"),
+        ("year", "-5", "Promise from"),
+        ("year", "1E+10", "Promise from"),
         ("year", "0.001", "EUR has 2 decimal places; write 0.01"),
         ("year", "NaN", "EUR has 2 decimal places"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_promised_is_refused(cast: Cast, market: Market, kind: str, minimum: str, said: str) -> None:
     with pytest.raises(Problem, match=said):
         _enter(cast, kind, minimum)
@@ -239,8 +250,9 @@ def test_the_page_says_that_a_commitment_is_paused_and_takes_another(
 @given(
     st.integers(0, 30_000_000).map(lambda seconds: datetime(2026, 1, 1, tzinfo=UTC) + seconds * SECOND),
     st.lists(st.tuples(st.integers(1, 40), st.booleans()), min_size=1, max_size=12),
-    st.integers(0, 300), st.integers(1, 60),
-)  # fmt: skip
+    st.integers(0, 300),
+    st.integers(1, 60),
+)
 def test_a_month_is_priced_where_every_instant_of_it_is(
     first: datetime, books: list[tuple[int, bool]], begins: int, length: int
 ) -> None:

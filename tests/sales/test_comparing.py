@@ -35,11 +35,16 @@ def quotes(cast: Cast, market: Market) -> list[Quote]:
     ]
     return [
         quote_create(
-            organisation=cast.organisation, lines=lines, klass=klass, pool=market.lpu,
-            window=(now, now + timedelta(days=7)), actor=None, now=now,
+            organisation=cast.organisation,
+            lines=lines,
+            klass=klass,
+            pool=market.lpu,
+            window=(now, now + timedelta(days=7)),
+            actor=None,
+            now=now,
         )
         for lines, klass in asked
-    ]  # fmt: skip
+    ]
 
 
 def _by_name(quotes: list[Quote]) -> dict[str, Row]:

@@ -54,11 +54,19 @@ def run(contract: Contract, executions: int, *, now: datetime = NOW, number: int
     )
     lease = uuid4()
     usage = Usage(
-        organisation_id=contract.organisation_id, contract_id=contract.id, lease_id=lease,
-        idempotency_key=f"lease:{lease}", operations=facts.operations * executions,
-        cycles=facts.cycles * executions, program_digest=facts.digest, project_id=project_uuid(facts),
-        model_name=model or facts.model, rating=rating, occurred_from=now, occurred_to=now + timedelta(seconds=1),
-    )  # fmt: skip
+        organisation_id=contract.organisation_id,
+        contract_id=contract.id,
+        lease_id=lease,
+        idempotency_key=f"lease:{lease}",
+        operations=facts.operations * executions,
+        cycles=facts.cycles * executions,
+        program_digest=facts.digest,
+        project_id=project_uuid(facts),
+        model_name=model or facts.model,
+        rating=rating,
+        occurred_from=now,
+        occurred_to=now + timedelta(seconds=1),
+    )
     return usage_post(usage, now=now)[0]
 
 

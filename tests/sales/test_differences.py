@@ -23,7 +23,7 @@ from apps.sales.services import (
     contract_lease_rate,
     quote_accept,
     quote_create,
-)  # fmt: skip
+)
 from tests.cast import Cast
 from tests.sales.market import NOW, Market, open_market
 from tests.sales.test_forms import run
@@ -51,9 +51,14 @@ def test_what_is_not_used_is_named_as_the_contract_stands(cast: Cast, market: Ma
     run(contract, program, 400_000)
     assert _named(contract) == {"not used yet": "-3.3792"}
     amendment = quote_create(
-        organisation=cast.organisation, lines=[QuoteLine(program, 1)], klass="standard", pool=market.lpu, amends=contract,
-        actor=None, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[QuoteLine(program, 1)],
+        klass="standard",
+        pool=market.lpu,
+        amends=contract,
+        actor=None,
+        now=NOW,
+    )
     quote_accept(quote_id=amendment.id, organisation=cast.organisation, actor=None, now=NOW)
     assert _named(contract) == {"ended by an amendment": "-3.3792"}
 
@@ -89,13 +94,25 @@ def test_cheaper_hours_and_a_lower_class_are_named_beside_what_is_unused(cast: C
 def _served(contract: Contract, program: Any, executions: int) -> None:
     contract_executions_take(contract_id=contract.id, program_digest=program.digest, count=executions, now=NOW)
     rating = contract_lease_rate(
-        contract=contract, program_digest=program.digest, executions=executions, first_instant=NOW, now=NOW,
+        contract=contract,
+        program_digest=program.digest,
+        executions=executions,
+        first_instant=NOW,
+        now=NOW,
         served="batch",
-    )  # fmt: skip
+    )
     usage = Usage(
-        organisation_id=contract.organisation_id, contract_id=contract.id, lease_id=uuid4(), idempotency_key=f"{uuid4()}",
-        operations=rating.counted_operations, cycles=Counts(1, 1).cycles * executions, program_digest=program.digest,
-        project_id=program.model_version.model.project_id, model_name="model", rating=rating, occurred_from=NOW,
+        organisation_id=contract.organisation_id,
+        contract_id=contract.id,
+        lease_id=uuid4(),
+        idempotency_key=f"{uuid4()}",
+        operations=rating.counted_operations,
+        cycles=Counts(1, 1).cycles * executions,
+        program_digest=program.digest,
+        project_id=program.model_version.model.project_id,
+        model_name="model",
+        rating=rating,
+        occurred_from=NOW,
         occurred_to=NOW + timedelta(seconds=1),
-    )  # fmt: skip
+    )
     usage_post(usage, now=NOW)

@@ -56,11 +56,19 @@ def run(contract: Contract, program: Program, executions: int, *, at: datetime =
         contract=contract, program_digest=program.digest, executions=executions, first_instant=at, now=at
     )
     usage = Usage(
-        organisation_id=contract.organisation_id, contract_id=contract.id, lease_id=uuid4(), idempotency_key=f"{uuid4()}",
-        operations=rating.counted_operations, cycles=program.interval_cycles * executions,
-        program_digest=program.digest, project_id=program.model_version.model.project_id, model_name="model",
-        rating=rating, occurred_from=at, occurred_to=at + timedelta(seconds=1),
-    )  # fmt: skip
+        organisation_id=contract.organisation_id,
+        contract_id=contract.id,
+        lease_id=uuid4(),
+        idempotency_key=f"{uuid4()}",
+        operations=rating.counted_operations,
+        cycles=program.interval_cycles * executions,
+        program_digest=program.digest,
+        project_id=program.model_version.model.project_id,
+        model_name="model",
+        rating=rating,
+        occurred_from=at,
+        occurred_to=at + timedelta(seconds=1),
+    )
     usage_post(usage, now=at)
     return rating.amount
 
@@ -116,8 +124,9 @@ def test_a_quota_is_drawn_by_any_program_to_the_last_operation(cast: Cast, marke
     contract_executions_return(contract_id=contract.id, program_digest=large.digest, count=189, now=SOON)
     document = _invoiced(cast, contract)
     assert {row["program"]["digest"]: row["amount"] for row in document["lines"]} == {
-        large.digest: "2.4", starved.digest: "0.08192",
-    }  # fmt: skip
+        large.digest: "2.4",
+        starved.digest: "0.08192",
+    }
     usage = contract_usage(contract)
     assert (usage.lines[0].unit, usage.lines[0].unused) == ("operations", 189_760_000_000_000)
     assert usage.difference == Decimal("2.48192") - 4
@@ -163,9 +172,13 @@ def test_a_granular_interval_costs_both_ends(cast: Cast) -> None:
     market = open_market(change=_guaranteed)
     program = market.program(cast.organisation, cast.engineer, operations=2_000_000_000, interval=1700, latency=2000)
     quote = _quote(
-        cast, market, [QuoteLine(program, 500)], klass="guaranteed", form=Form(FormName.INTERVAL, MILLISECOND),
+        cast,
+        market,
+        [QuoteLine(program, 500)],
+        klass="guaranteed",
+        form=Form(FormName.INTERVAL, MILLISECOND),
         window=(SOON, SOON + timedelta(seconds=10)),
-    )  # fmt: skip
+    )
     line = quote.document["lines"][0]
     assert line["executions"] == 5_000_000
     assert line["rating"]["terms"]["schedule"] == {"each": 500, "every": "1/1000", "intervals": 10_000}
@@ -215,10 +228,11 @@ def test_a_volume_that_cannot_be_cut_into_equal_parts_is_told_one_that_can(cast:
 @pytest.mark.parametrize(
     ("quota", "said"),
     [
-        (Quota("float32", 0), "1 to 5,000,000"), (Quota("float32", 5_000_001), "1 to 5,000,000"),
+        (Quota("float32", 0), "1 to 5,000,000"),
+        (Quota("float32", 5_000_001), "1 to 5,000,000"),
         (Quota("float80", 1), "Choose one of"),
     ],
-)  # fmt: skip
+)
 def test_a_quota_has_bounds(cast: Cast, market: Market, quota: Quota, said: str) -> None:
     with pytest.raises(Problem, match=said):
         _quote(cast, market, quota)
@@ -227,9 +241,14 @@ def test_a_quota_has_bounds(cast: Cast, market: Market, quota: Quota, said: str)
 def test_a_host_whose_pace_is_not_proven_sells_no_quota(cast: Cast, market: Market) -> None:
     with pytest.raises(Problem, match="is not known before its programs are"):
         quote_create(
-            organisation=cast.organisation, lines=Quota("float32", 1), klass="standard", pool=market.host, window=None,
-            actor=None, now=NOW,
-        )  # fmt: skip
+            organisation=cast.organisation,
+            lines=Quota("float32", 1),
+            klass="standard",
+            pool=market.host,
+            window=None,
+            actor=None,
+            now=NOW,
+        )
 
 
 @pytest.mark.parametrize("form", [Form(), Form(FormName.INTERVAL, Fraction(1, 3))])

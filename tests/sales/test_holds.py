@@ -48,7 +48,9 @@ UNTIL = NOW + timedelta(hours=2)
 
 def planned(cast: Cast, market: Market, *, items: int = 6) -> Plan:
     """Items of a quarter of an hour each on one device, done within two hours: one and a half of them taken."""
-    program = market.program(cast.organisation, cast.engineer, interval=900 * CLOCK, latency=900 * CLOCK, name=f"m{uuid4().hex}")
+    program = market.program(
+        cast.organisation, cast.engineer, interval=900 * CLOCK, latency=900 * CLOCK, name=f"m{uuid4().hex}"
+    )
     return plan_create(
         subject=program.model_version, requirements=Requirements(items), actor=cast.engineer, now=NOW, until=UNTIL
     )
@@ -62,9 +64,14 @@ def rival(cast: Cast, market: Market, *, at: timedelta = timedelta()) -> Callabl
     """Somebody else who wants an hour and a half of the same two hours."""
     program = market.program(cast.stranger_organisation, cast.stranger, interval=900 * CLOCK, latency=900 * CLOCK)
     quote = quote_create(
-        organisation=cast.stranger_organisation, lines=[(program, 6)], klass="standard", pool=market.lpu,
-        window=(NOW, UNTIL), actor=None, now=NOW + at,
-    )  # fmt: skip
+        organisation=cast.stranger_organisation,
+        lines=[(program, 6)],
+        klass="standard",
+        pool=market.lpu,
+        window=(NOW, UNTIL),
+        actor=None,
+        now=NOW + at,
+    )
     return lambda: quote_accept(quote_id=quote.pk, organisation=cast.stranger_organisation, actor=None, now=NOW + at)
 
 
@@ -86,7 +93,9 @@ def test_what_is_held_is_sold_as_it_is_at_the_price_of_the_plan(cast: Cast, mark
     assert all(start >= hold.held_until for _, start, _ in windows), "none of it passes while somebody decides"
     with pytest.raises(CapacityTaken):
         rival(cast, market)()
-    pricebook_publish(document=document(lambda raw: raw.update(version=2)), effective_from=NOW + MINUTE, now=NOW - 31 * DAY)
+    pricebook_publish(
+        document=document(lambda raw: raw.update(version=2)), effective_from=NOW + MINUTE, now=NOW - 31 * DAY
+    )
     contract = accepted(cast, hold.quote, at=after)
     assert contract.pk == hold.contract_id
     assert contract.net == Decimal(plan.chosen["price"])
@@ -146,9 +155,15 @@ def test_another_quote_of_the_plan_takes_the_place_of_what_is_held(cast: Cast, m
     program = plan.model_version.programs.get() if plan.model_version else None
     assert program is not None
     less = quote_create(
-        organisation=cast.organisation, lines=[(program, 5)], klass="standard", pool=market.lpu, window=(NOW, UNTIL),
-        plan_id=plan.pk, actor=None, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[(program, 5)],
+        klass="standard",
+        pool=market.lpu,
+        window=(NOW, UNTIL),
+        plan_id=plan.pk,
+        actor=None,
+        now=NOW,
+    )
     accepted(cast, less, at=MINUTE)
     assert held_states() == ["released"]
 
@@ -255,9 +270,14 @@ def test_time_that_a_hold_gives_back_is_offered_to_requests_that_wait(
     hold = held(cast, planned(cast, market))
     program = market.program(cast.stranger_organisation, cast.stranger, interval=900 * CLOCK, latency=900 * CLOCK)
     quote = quote_create(
-        organisation=cast.stranger_organisation, lines=[(program, 6)], klass="standard", pool=market.lpu, window=(NOW, UNTIL),
-        actor=cast.stranger, now=NOW,
-    )  # fmt: skip
+        organisation=cast.stranger_organisation,
+        lines=[(program, 6)],
+        klass="standard",
+        pool=market.lpu,
+        window=(NOW, UNTIL),
+        actor=cast.stranger,
+        now=NOW,
+    )
     standing_file(
         quote_id=quote.pk, organisation=cast.stranger_organisation, most=quote.worst * 2, actor=cast.stranger, now=NOW
     )
@@ -282,7 +302,9 @@ def test_a_plan_is_held_and_released_on_its_page_and_over_the_api(
     assert "Accept the quote" in shown
     assert "data-countdown" in shown
     api = as_token(cast.owner, cast.organisation, Scope.BUILD)
-    again = api.post(f"/api/v1/plans/{plan.pk}/hold", {}, content_type="application/json", headers={"Idempotency-Key": "1"})
+    again = api.post(
+        f"/api/v1/plans/{plan.pk}/hold", {}, content_type="application/json", headers={"Idempotency-Key": "1"}
+    )
     assert (again.status_code, again.json()["state"], len(again.json()["windows"])) == (201, "held", 1)
     assert api.delete(f"/api/v1/plans/{plan.pk}/hold").json()["state"] == "released"
     page.post(f"/plans/{plan.pk}/hold")

@@ -81,7 +81,7 @@ def test_no_share_token_breaks_the_page(cast: Cast, market: Market) -> None:
         ("/invoices", {"until": "yesterday"}),
         ("/quotes/preview", []),
     ],
-)  # fmt: skip
+)
 def test_no_body_breaks_the_api(
     cast: Cast, market: Market, as_token: Callable[..., Client], path: str, body: Any
 ) -> None:
@@ -108,8 +108,12 @@ def test_an_administrator_cannot_record_nonsense(cast: Cast, as_token: Callable[
     response = client.post(f"/api/v1/invoices/{invoice.pk}/paid", absurd, content_type="application/json")
     assert (response.status_code, response.json()["code"]) == (409, "overpaid")
     rate = {"processor_class": "lpu", "per_hour": "1", "effective_from": "2026-01-01T00:00:00Z"}
-    for wrong in ({"note": "\ud800"}, {"note": "\x00"}, {"effective_from": "2026-01-01T00:00:00"},
-                  {"effective_from": "0001-01-01T00:00:00+23:59"}):  # fmt: skip
+    for wrong in (
+        {"note": "\ud800"},
+        {"note": "\x00"},
+        {"effective_from": "2026-01-01T00:00:00"},
+        {"effective_from": "0001-01-01T00:00:00+23:59"},
+    ):
         body = json.dumps({**rate, **wrong})
         assert client.post("/api/v1/cost-rates", body, content_type="application/json").status_code == 422, wrong
     start = timezone.now().isoformat()
@@ -168,8 +172,11 @@ def test_no_absurd_amount_gets_through_the_api(
     cast: Cast, market: Market, as_token: Callable[..., Client], method: str, path: str, name: str, more: dict[str, Any]
 ) -> None:
     admin = path == "/cost-rates"
-    client = as_token(cast.admin if admin else cast.owner, None if admin else cast.organisation,
-                      *([Scope.ADMIN] if admin else [Scope.BILLING, Scope.BUY]))  # fmt: skip
+    client = as_token(
+        cast.admin if admin else cast.owner,
+        None if admin else cast.organisation,
+        *([Scope.ADMIN] if admin else [Scope.BILLING, Scope.BUY]),
+    )
     for value in (*ABSURD, -1, 1.5, True, [], {}, float("nan"), 10**40):
         body = json.dumps({**more, name: value})
         answer = getattr(client, method)(f"/api/v1{path}", body, content_type="application/json")

@@ -85,8 +85,11 @@ def test_it_is_in_the_quote_and_in_the_terms(cast: Cast, market: Market) -> None
     _, contract = _bought(cast, market)
     said = contract.quote.document
     assert said["late"] == {
-        "title": "Late cancellation", **TERM, "amount": "2.2528", "free_until": FREE.isoformat().replace("+00:00", "Z"),
-    }  # fmt: skip
+        "title": "Late cancellation",
+        **TERM,
+        "amount": "2.2528",
+        "free_until": FREE.isoformat().replace("+00:00", "Z"),
+    }
     assert contract.terms["late"] == said["late"]
     assert said["net"] == "5.632", "what is held stays what the use costs"
     assert "Late cancellation: reserved time that is not used costs 40" in " ".join(said["assumptions"])
@@ -192,7 +195,11 @@ def test_a_charge_never_depends_on_the_steps_and_grows_with_time(cast: Cast, mar
     parts.append(contract_usage(stepped).late)
     if form.name == FormName.EXECUTION:
         assert exact_sum(parts) == expected
-    invoice = invoice_issue(organisation=cast.organisation, actor=None, now=at + 2 * DAY) if UsageRow.objects.exists() else None
+    invoice = (
+        invoice_issue(organisation=cast.organisation, actor=None, now=at + 2 * DAY)
+        if UsageRow.objects.exists()
+        else None
+    )
     if invoice:
         assert verify(json.loads(invoice_json(invoice)), models=[], books=[document_of(market.book)]).checked
     assert reconcile_all(cast.organisation).differences == []
@@ -203,8 +210,11 @@ def test_an_amendment_that_moves_away_releases_its_time(cast: Cast, market: Mark
     at = BEGIN - HOUR
     later = (BEGIN + 10 * DAY, BEGIN + 12 * DAY)
     for asked, charge in (
-        ({}, "0"), ({"window": later}, "2.2528"), ({"klass": "off_peak"}, "2.2528"), ({"klass": "priority"}, "2.2528"),
-    ):  # fmt: skip
+        ({}, "0"),
+        ({"window": later}, "2.2528"),
+        ({"klass": "off_peak"}, "2.2528"),
+        ({"klass": "priority"}, "2.2528"),
+    ):
         program, contract = _bought(cast, market)
         wide = {"window": (BEGIN, BEGIN + 2 * DAY), **asked}
         if asked.get("klass") == "priority":
@@ -251,8 +261,9 @@ def test_a_plan_pays_for_what_it_expects_alone(cast: Cast, market: Market) -> No
     second = market.program(cast.organisation, cast.engineer, name="second")
     for planned, late in ((True, "3.15392"), (False, "4.5056")):
         lines = [
-            QuoteLine(first, MILLION, MILLION, planned=planned), QuoteLine(second, MILLION, 400_000, planned=planned),
-        ]  # fmt: skip
+            QuoteLine(first, MILLION, MILLION, planned=planned),
+            QuoteLine(second, MILLION, 400_000, planned=planned),
+        ]
         quote = _quote(cast, market, lines, plan_id=uuid4() if planned else None)
         assert quote.document["late"]["amount"] == late
         assert verify(json.loads(quote_json(quote)), models=[], books=[document_of(market.book)]).checked
@@ -274,10 +285,17 @@ def test_a_quota_an_interval_and_two_programs(cast: Cast, market: Market) -> Non
     # Half of an interval's time lies beyond the notice: that half is free. Unused it costs 0.6 of the list price anyhow, late
     # 0.4 of a price that is twice as high.
     counted = market.program(cast.organisation, cast.engineer)
-    interval = _accepted(cast, _quote(
-        cast, market, [QuoteLine(counted, 1)], klass="guaranteed", form=Form(FormName.INTERVAL, Fraction(60)),
-        window=(BEGIN, BEGIN + 2 * DAY),
-    ))  # fmt: skip
+    interval = _accepted(
+        cast,
+        _quote(
+            cast,
+            market,
+            [QuoteLine(counted, 1)],
+            klass="guaranteed",
+            form=Form(FormName.INTERVAL, Fraction(60)),
+            window=(BEGIN, BEGIN + 2 * DAY),
+        ),
+    )
     half = BEGIN + timedelta(minutes=30)  # 11:00, so that until 11:00 tomorrow is late: 24.5 of 48 hours
     assert ending_of(interval, now=half).late_count == 24 * 60 + 30
     share = Fraction(24 * 60 + 30, 48 * 60)

@@ -61,7 +61,9 @@ def test_exports_pages_and_credit_notes_show_it(cast: Cast, market: Market, as_u
     assert (late["BilledCost"], late["CapacityReservationStatus"]) == (Decimal("1.6896"), "Unused")
     number = kinds["late"]["number"]
     share = Decimal(kinds["late"]["share"])
-    note = credit_note_issue(invoice_id=invoice.id, parts={number: share}, reason="ours", actor=cast.admin, now=BEGIN + DAY)
+    note = credit_note_issue(
+        invoice_id=invoice.id, parts={number: share}, reason="ours", actor=cast.admin, now=BEGIN + DAY
+    )
     assert "late cancellation" in note.document["lines"][0]["title"]
     assert reconcile_all(cast.organisation).differences == []
 
@@ -101,7 +103,7 @@ def test_the_contract_says_what_ending_costs_and_the_form_carries_it(cast: Cast,
 
     at_once, ahead = bought(now), bought(now + 9 * DAY)
     page = client.get(f"/contracts/{at_once.pk}").content.decode()
-    assert "Ending now costs <span class=\"money\">€\u202f2.2528</span>." in page
+    assert 'Ending now costs <span class="money">€\u202f2.2528</span>.' in page
     assert 'data-confirm="End this contract now? It costs €\u202f2.2528. The remaining' in page
     assert 'name="at_most" value="2.2528"' in page
     early = client.get(f"/contracts/{ahead.pk}").content.decode()
@@ -115,7 +117,12 @@ def test_the_contract_says_what_ending_costs_and_the_form_carries_it(cast: Cast,
     assert at_once.state == ContractState.ACTIVE
 
     told = client.get(f"/api/v1/contracts/{at_once.pk}/end").json()
-    assert (told["charge"], told["late_charge"], told["currency"], told["free_until"]) == ("2.2528", "2.2528", "EUR", None)
+    assert (told["charge"], told["late_charge"], told["currency"], told["free_until"]) == (
+        "2.2528",
+        "2.2528",
+        "EUR",
+        None,
+    )
     assert told["lines"][0]["late"] == MILLION
     answer = _post(client, at_once, {"at_most": "2.2527"})
     assert (answer.status_code, answer.json()["code"]) == (409, "ending-costs-more")

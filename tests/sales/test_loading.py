@@ -22,7 +22,15 @@ from apps.timetable.services import CapacityTaken, reservation_take
 from tests.cast import Cast
 from tests.sales.market import CLOCK, NOW, Market, open_market
 
-LOAD = {"instructions": 1024, "constants": 4096, "state": 0, "external": 0, "bytes_in": 5120, "bytes_out": 0, "cycles_out": 0}
+LOAD = {
+    "instructions": 1024,
+    "constants": 4096,
+    "state": 0,
+    "external": 0,
+    "bytes_in": 5120,
+    "bytes_out": 0,
+    "cycles_out": 0,
+}
 
 
 def loaded(program: Program, cycles: int) -> Program:
@@ -34,9 +42,15 @@ def loaded(program: Program, cycles: int) -> Program:
 
 def quoted(cast: Cast, pool: Pool, *lines: tuple[Program, int], **more: Any) -> Quote:
     return quote_create(
-        organisation=cast.organisation, lines=[QuoteLine(*line) for line in lines], klass="standard", pool=pool,
-        window=(NOW, NOW + timedelta(hours=40)), actor=cast.engineer, now=NOW, **more,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[QuoteLine(*line) for line in lines],
+        klass="standard",
+        pool=pool,
+        window=(NOW, NOW + timedelta(hours=40)),
+        actor=cast.engineer,
+        now=NOW,
+        **more,
+    )
 
 
 def accepted(cast: Cast, quote: Quote) -> Contract:
@@ -60,20 +74,30 @@ def test_a_quote_reserves_loading_once_and_charges_nothing_for_it(cast: Cast, ma
     found = quoted(cast, market.lpu, (loaded(program, 3 * CLOCK), 10))
     assert Fraction(found.document["device_seconds"]) == Fraction(without.document["device_seconds"]) + 3
     assert (found.worst, found.document["net"], found.document["lines"][0]["rating"]) == (
-        without.worst, without.document["net"], without.document["lines"][0]["rating"],
-    )  # fmt: skip
+        without.worst,
+        without.document["net"],
+        without.document["lines"][0]["rating"],
+    )
     assert found.document["loading"] == {
-        "bytes": 5120, "cycles": 3 * CLOCK, "seconds": "3", "reserved": "once in each window", "charged": False,
-    }  # fmt: skip
+        "bytes": 5120,
+        "cycles": 3 * CLOCK,
+        "seconds": "3",
+        "reserved": "once in each window",
+        "charged": False,
+    }
     said = [plain(sentence) for sentence in found.document["assumptions"] if sentence.startswith("Loading")]
-    assert said == ["Loading: 5.00 KiB over the link, 3.00 s before the first item in each window; reserved and not charged."]
+    assert said == [
+        "Loading: 5.00 KiB over the link, 3.00 s before the first item in each window; reserved and not charged."
+    ]
     contract = accepted(cast, found)
     assert contract.terms["loading"] == found.document["loading"]
     assert lengths(contract) == [timedelta(seconds=13, microseconds=1)]
 
 
 def test_programs_of_one_contract_are_loaded_one_after_the_other(cast: Cast, market: Market) -> None:
-    first, second = (loaded(market.program(cast.organisation, cast.engineer), cycles) for cycles in (2 * CLOCK, 5 * CLOCK))
+    first, second = (
+        loaded(market.program(cast.organisation, cast.engineer), cycles) for cycles in (2 * CLOCK, 5 * CLOCK)
+    )
     bare = [loaded(market.program(cast.organisation, cast.engineer), 0) for _ in range(2)]
     both = quoted(cast, market.lpu, (first, 4), (second, 4))
     none = quoted(cast, market.lpu, (bare[0], 4), (bare[1], 4))
@@ -103,9 +127,15 @@ def test_every_window_of_work_that_is_cut_begins_with_its_own_load(cast: Cast, m
 
 def _busy(cast: Cast, pool: Pool, start: datetime, length: timedelta) -> None:
     reservation_take(
-        contract_id=uuid4(), organisation_id=cast.stranger_organisation.pk, pool=pool, not_before=start,
-        duration=Fraction(length // timedelta(seconds=1)), not_after=start + length, klass="standard", now=NOW,
-    )  # fmt: skip
+        contract_id=uuid4(),
+        organisation_id=cast.stranger_organisation.pk,
+        pool=pool,
+        not_before=start,
+        duration=Fraction(length // timedelta(seconds=1)),
+        not_after=start + length,
+        klass="standard",
+        now=NOW,
+    )
 
 
 def test_what_was_sold_before_loading_was_counted_keeps_its_windows(cast: Cast, market: Market) -> None:
@@ -128,4 +158,6 @@ def test_the_pages_say_what_is_loaded_and_that_it_is_free(cast: Cast, market: Ma
     client.force_login(cast.owner)
     for path in (f"/quotes/{quote.pk}", f"/contracts/{contract.pk}"):
         text = plain(client.get(path).content.decode())
-        assert "5.00 KiB over the link, 1.00 ms before the first item in each window; reserved and not charged" in text, path
+        assert (
+            "5.00 KiB over the link, 1.00 ms before the first item in each window; reserved and not charged" in text
+        ), path

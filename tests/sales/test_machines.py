@@ -55,9 +55,13 @@ def test_a_leases_device_time_is_what_revenue_counts() -> None:
     """Five executions every 24,000 cycles at 900 MHz keep the device for 133.3 us; the last result is there after 201."""
     pool = SimpleNamespace(is_host=False, kind=PoolKind.SIMULATED)
     lease = SimpleNamespace(
-        device=SimpleNamespace(pool=pool), stage=SimpleNamespace(clock_hz=900_000_000), first_cycle=0, next_cycle=120_000,
-        device_from=NOW, device_to=NOW + timedelta(microseconds=201),
-    )  # fmt: skip
+        device=SimpleNamespace(pool=pool),
+        stage=SimpleNamespace(clock_hz=900_000_000),
+        first_cycle=0,
+        next_cycle=120_000,
+        device_from=NOW,
+        device_to=NOW + timedelta(microseconds=201),
+    )
     assert lease_device_time(typed("Lease", lease)) == Fraction(120_000, 900_000_000)
     pool.is_host = True
     assert lease_device_time(typed("Lease", lease)) == Fraction(201, 10**6)

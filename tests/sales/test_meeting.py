@@ -29,13 +29,20 @@ def two() -> Market:
     return open_market(devices=2)
 
 
-def quoted(cast: Cast, market: Market, *executions: int, start: timedelta = timedelta(), end: timedelta = 2 * HOUR) -> Quote:
+def quoted(
+    cast: Cast, market: Market, *executions: int, start: timedelta = timedelta(), end: timedelta = 2 * HOUR
+) -> Quote:
     """Quarters of an hour, one program each: together they stay in one piece where there are several."""
     programs = [market.program(cast.organisation, cast.engineer, interval=QUARTER, latency=QUARTER) for _ in executions]
     return quote_create(
-        organisation=cast.organisation, lines=list(zip(programs, executions, strict=True)), klass="standard",
-        pool=market.lpu, window=(NOW + start, NOW + end), actor=cast.engineer, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=list(zip(programs, executions, strict=True)),
+        klass="standard",
+        pool=market.lpu,
+        window=(NOW + start, NOW + end),
+        actor=cast.engineer,
+        now=NOW,
+    )
 
 
 def test_a_claim_may_lie_on_time_that_was_held_and_is_free(cast: Cast, two: Market) -> None:
@@ -47,9 +54,12 @@ def test_a_claim_may_lie_on_time_that_was_held_and_is_free(cast: Cast, two: Mark
     for number, executions in enumerate([(3, 2), (1, 1)]):
         quote = quoted(cast, two, *executions)
         standing_file(
-            quote_id=quote.pk, organisation=cast.organisation, most=quote.worst * 2, actor=cast.engineer,
+            quote_id=quote.pk,
+            organisation=cast.organisation,
+            most=quote.worst * 2,
+            actor=cast.engineer,
             now=NOW + timedelta(seconds=number),
-        )  # fmt: skip
+        )
     standing_serve(pool="lpu-a", now=NOW + 31 * MINUTE)  # the first claims from now on, around what is sold
     found = StandingRequest.objects.order_by("number").values_list("state", "reason_kind")
     assert list(found) == [("waiting", "room"), ("served", "")]
@@ -85,21 +95,36 @@ def test_terms_without_a_number_follow_the_candidate_of_their_programs(cast: Cas
     pairs = [(programs[0], programs[2]), (programs[1], programs[2])]
     chosen, other = (
         {
-            "kind": "cascade", "pool": "lpu2-b", "programs": [str(one.pk) for one in pair], "thresholds": ["0.8"],
-            "outputs": ["y"], "feasible": True,
+            "kind": "cascade",
+            "pool": "lpu2-b",
+            "programs": [str(one.pk) for one in pair],
+            "thresholds": ["0.8"],
+            "outputs": ["y"],
+            "feasible": True,
             "lines": [{"program": str(one.pk), "executions": 10, "expected": 10} for one in pair],
         }
         for pair in pairs
-    )  # fmt: skip
+    )
     plan = Plan.objects.create(
-        organisation=cast.organisation, title="Digits", candidates=[chosen, other], chosen=chosen, basis={},
-        requirements={"items": 10, "klass": "standard"}, created_by=cast.engineer, created_at=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        title="Digits",
+        candidates=[chosen, other],
+        chosen=chosen,
+        basis={},
+        requirements={"items": 10, "klass": "standard"},
+        created_by=cast.engineer,
+        created_at=NOW,
+    )
     for lines, wanted in ((pairs[0], pairs[0]), (pairs[1], pairs[1]), ((programs[0],), None)):
         quote = quote_create(
-            organisation=cast.organisation, lines=[(one, 10) for one in lines], klass="standard", pool=market.lpu,
-            plan_id=plan.pk, actor=cast.engineer, now=NOW,
-        )  # fmt: skip
+            organisation=cast.organisation,
+            lines=[(one, 10) for one in lines],
+            klass="standard",
+            pool=market.lpu,
+            plan_id=plan.pk,
+            actor=cast.engineer,
+            now=NOW,
+        )
         contract = quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=cast.engineer, now=NOW)
         found = combination_of(contract)
         assert (found and found.programs) == wanted
@@ -108,9 +133,13 @@ def test_terms_without_a_number_follow_the_candidate_of_their_programs(cast: Cas
 def test_work_of_a_million_years_waits_like_any_other(cast: Cast, market: Market) -> None:
     program = market.program(cast.organisation, cast.engineer, interval=10**9 * CLOCK, latency=10**9 * CLOCK)
     quote = quote_create(
-        organisation=cast.organisation, lines=[(program, 10**6)], klass="standard", pool=market.lpu, actor=cast.engineer,
+        organisation=cast.organisation,
+        lines=[(program, 10**6)],
+        klass="standard",
+        pool=market.lpu,
+        actor=cast.engineer,
         now=NOW,
-    )  # fmt: skip
+    )
     standing_file(quote_id=quote.pk, organisation=cast.organisation, most=quote.worst, actor=cast.engineer, now=NOW)
     assert standing_serve(pool="lpu-a", now=NOW) == 0
     assert StandingRequest.objects.get().reason_kind == "room"

@@ -36,7 +36,7 @@ from apps.sales.services import (
     offer_make,
     quote_accept,
     quote_create,
-)  # fmt: skip
+)
 from tests.cast import Cast
 from tests.sales.market import NOW, Market, open_market
 from tests.sales.test_forms import SOON, run
@@ -80,9 +80,13 @@ def test_it_is_a_line_of_the_quote_and_held(cast: Cast, market: Market) -> None:
     assert said["minimum"]["rating"]["charged"] == "5.632"
     assert "A contract costs at least 10.00 EUR" in " ".join(said["assumptions"])
     offer = offer_make(
-        organisation=cast.organisation, lines=[QuoteLine(program, 1_000_000)], klass="standard", pool=market.lpu,
-        window=WEEK, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[QuoteLine(program, 1_000_000)],
+        klass="standard",
+        pool=market.lpu,
+        window=WEEK,
+        now=NOW,
+    )
     assert offer.priced.worst == quote.worst == Decimal(10)
     contract = _accepted(cast, quote)
     assert contract.terms["minimum"] == said["minimum"]

@@ -42,9 +42,12 @@ def _holds(nodes: list[Node], reserved: dict[object, int]) -> None:
     for parent in nodes:
         below = [node for node in nodes if node.parent == parent.key]
         # What siblings lend: of what each does not use, at most its lending limit; and what nobody was given.
-        lent = sum(
-            max(0, node.nominal - max(found[node.key].demand, node.kept)) for node in below
-        ) + parent.nominal - sum(node.nominal for node in below) + found[parent.key].borrowed  # fmt: skip
+        lent = (
+            sum(max(0, node.nominal - max(found[node.key].demand, node.kept)) for node in below)
+            + parent.nominal
+            - sum(node.nominal for node in below)
+            + found[parent.key].borrowed
+        )
         borrowed = sum(found[node.key].borrowed for node in below) + reserved.get(parent.key, 0)
         assert borrowed <= max(lent, 0) or not reserved
         for node in below:

@@ -23,9 +23,15 @@ HOUR_US = 3600 * 10**6
 
 def _quote(cast: Cast, market: Market, *, executions: int = HOUR // 2, amends: Contract | None = None) -> Quote:
     return quote_create(
-        organisation=cast.organisation, lines=[(market.program(cast.organisation, cast.engineer), executions)],
-        klass="standard", pool=market.lpu, window=(NOW, NOW + timedelta(hours=24)), actor=cast.engineer, now=NOW, amends=amends,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[(market.program(cast.organisation, cast.engineer), executions)],
+        klass="standard",
+        pool=market.lpu,
+        window=(NOW, NOW + timedelta(hours=24)),
+        actor=cast.engineer,
+        now=NOW,
+        amends=amends,
+    )
 
 
 def _accept(cast: Cast, quote: Quote) -> Contract:
@@ -38,14 +44,20 @@ def _tree(cast: Cast, market: Market, *, project_us: int, borrowing_us: int = 0)
     project: UUID = program.model_version.model.project_id
     node_set(organisation=cast.organisation, nominal_us=2 * HOUR_US, actor=cast.owner, now=NOW)
     node_set(
-        organisation=cast.organisation, project_id=project, nominal_us=project_us, borrowing_us=borrowing_us,
-        actor=cast.owner, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        project_id=project,
+        nominal_us=project_us,
+        borrowing_us=borrowing_us,
+        actor=cast.owner,
+        now=NOW,
+    )
     return project
 
 
 @pytest.mark.django_db
-def test_a_refusal_names_the_node_and_takes_nothing_and_an_amendment_counts_what_it_frees(cast: Cast, market: Market) -> None:
+def test_a_refusal_names_the_node_and_takes_nothing_and_an_amendment_counts_what_it_frees(
+    cast: Cast, market: Market
+) -> None:
     _tree(cast, market, project_us=HOUR_US)
     contract = _accept(cast, _quote(cast, market))
     with pytest.raises(Problem) as refused:
@@ -64,14 +76,20 @@ def test_a_refusal_names_the_node_and_takes_nothing_and_an_amendment_counts_what
 def test_a_standing_request_waits_for_its_quota(cast: Cast, market: Market) -> None:
     project = _tree(cast, market, project_us=HOUR_US // 4)
     quote = _quote(cast, market)
-    request = standing_file(quote_id=quote.pk, organisation=cast.organisation, most=quote.worst, actor=cast.engineer, now=NOW)
+    request = standing_file(
+        quote_id=quote.pk, organisation=cast.organisation, most=quote.worst, actor=cast.engineer, now=NOW
+    )
     assert standing_serve(pool="lpu-a", now=NOW) == 0
     request.refresh_from_db()
     assert (request.state, request.reason_kind) == ("waiting", "quota-reached")
     node_set(
-        organisation=cast.organisation, project_id=project, nominal_us=HOUR_US // 4, borrowing_us=HOUR_US, actor=cast.owner,
+        organisation=cast.organisation,
+        project_id=project,
+        nominal_us=HOUR_US // 4,
+        borrowing_us=HOUR_US,
+        actor=cast.owner,
         now=NOW,
-    )  # fmt: skip
+    )
     assert standing_serve(pool="lpu-a", now=NOW) == 1
 
 

@@ -56,12 +56,18 @@ def test_picking_an_hour_moves_the_window(cast: Cast, market: Market, as_user: A
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("volume=0", "from 1 to"), ("volume=-3", "from 1 to"), ("volume=many", "from 1 to"), ("volume=" + "9" * 40, "from 1 to"),
-        ("start=tomorrow", "not a date and time"), ("klass=gold", "no class"), ("klass=gap_fill", "not yet available"),
-        ("pool=lpu2-b", "compiled for lpu"), ("pool=moon", "no pool"),
+        ("volume=0", "from 1 to"),
+        ("volume=-3", "from 1 to"),
+        ("volume=many", "from 1 to"),
+        ("volume=" + "9" * 40, "from 1 to"),
+        ("start=tomorrow", "not a date and time"),
+        ("klass=gold", "no class"),
+        ("klass=gap_fill", "not yet available"),
+        ("pool=lpu2-b", "compiled for lpu"),
+        ("pool=moon", "no pool"),
         ("start=2020-01-01T00:00&end=2020-01-02T00:00", "end in"),
     ],
-)  # fmt: skip
+)
 def test_controls_that_make_no_sense_are_answered_in_the_page(
     cast: Cast, market: Market, as_user: AsUser, query: str, said: str
 ) -> None:
@@ -178,6 +184,10 @@ def _copy(quote: Quote, number: int) -> Quote:
 def _quote(cast: Cast, market: Market, *, age: timedelta = timedelta(0)) -> Quote:
     made = timezone.now() - age
     return quote_create(
-        organisation=cast.organisation, lines=[(market.program(cast.organisation, cast.engineer), 1_000_000)],
-        klass="standard", pool=market.lpu, actor=cast.engineer, now=made,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[(market.program(cast.organisation, cast.engineer), 1_000_000)],
+        klass="standard",
+        pool=market.lpu,
+        actor=cast.engineer,
+        now=made,
+    )

@@ -32,17 +32,26 @@ def _cascade(cast: Cast, market: Market, *, chosen: bool = True) -> Plan:
     """A plan for 2,000 items: the small program on all of them, the large one expected on 300."""
     small, large = (market.program(cast.organisation, cast.engineer, operations=n) for n in (10**9, 10**12))
     choice = {
-        "kind": "cascade", "pool": "lpu-a", "threshold": "0.83", "output": "probabilities",
+        "kind": "cascade",
+        "pool": "lpu-a",
+        "threshold": "0.83",
+        "output": "probabilities",
         "programs": [str(small.pk), str(large.pk)],
         "lines": [
             {"program": str(small.pk), "executions": 2000, "expected": 2000},
             {"program": str(large.pk), "executions": 2000, "expected": 300},
         ],
-    }  # fmt: skip
+    }
     return Plan.objects.create(
-        organisation=cast.organisation, title="Digits", candidates=[], chosen=choice if chosen else None, basis={},
-        requirements={"items": 2000, "klass": "batch"}, created_by=cast.engineer, created_at=timezone.now(),
-    )  # fmt: skip
+        organisation=cast.organisation,
+        title="Digits",
+        candidates=[],
+        chosen=choice if chosen else None,
+        basis={},
+        requirements={"items": 2000, "klass": "batch"},
+        created_by=cast.engineer,
+        created_at=timezone.now(),
+    )
 
 
 def test_a_plan_is_quoted_for_its_items_and_for_others(cast: Cast, market: Market) -> None:
@@ -62,16 +71,27 @@ def test_a_cap_that_would_refuse_a_plan_is_said_before_its_quote_is_made(
     plan, client = _cascade(cast, market), as_user(cast.owner)
     project = Project.objects.get(organisation=cast.organisation) if whose == "project" else None
     cap_set(
-        organisation=cast.organisation, amount=Decimal(cap), currency="EUR", now=timezone.now(),
+        organisation=cast.organisation,
+        amount=Decimal(cap),
+        currency="EUR",
+        now=timezone.now(),
         project_id=project and project.pk,
-    )  # fmt: skip
+    )
     page = client.get(f"/quotes/new?plan={plan.pk}").content.decode()
-    said = as_token(cast.owner, cast.organisation, Scope.BUILD).post(
-        "/api/v1/quotes/preview", {"plan": str(plan.pk), "klass": "batch"}, content_type="application/json"
-    ).json()["refused"]  # fmt: skip
+    said = (
+        as_token(cast.owner, cast.organisation, Scope.BUILD)
+        .post("/api/v1/quotes/preview", {"plan": str(plan.pk), "klass": "batch"}, content_type="application/json")
+        .json()["refused"]
+    )
     lines, now = plan_lines_get(organisation=cast.organisation, plan_id=plan.pk, items=None).lines, timezone.now()
     quote = quote_create(
-        organisation=cast.organisation, lines=lines, klass="batch", pool=market.lpu, actor=None, plan_id=plan.pk, now=now
+        organisation=cast.organisation,
+        lines=lines,
+        klass="batch",
+        pool=market.lpu,
+        actor=None,
+        plan_id=plan.pk,
+        now=now,
     )
     if not whose:
         assert said == []
@@ -121,9 +141,14 @@ def test_a_plan_without_a_choice_or_of_another_organisation_is_refused(cast: Cas
 def test_a_model_file_stays_while_a_contract_runs_on_it(cast: Cast, market: Market) -> None:
     program, now = market.program(cast.organisation, cast.engineer), timezone.now()
     quote = quote_create(
-        organisation=cast.organisation, lines=[(program, 10)], klass="standard", pool=market.lpu,
-        window=(now, now + timedelta(hours=2)), actor=None, now=now,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[(program, 10)],
+        klass="standard",
+        pool=market.lpu,
+        window=(now, now + timedelta(hours=2)),
+        actor=None,
+        now=now,
+    )
     assert version_keep_reason(program.model_version) is None
     contract = quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=None, now=now)
     assert str(contract.pk)[:8] in (version_keep_reason(program.model_version) or "")

@@ -30,9 +30,14 @@ pytestmark = pytest.mark.django_db
 
 def _bought(scene: Scene, tera_operations: int = 20) -> Contract:
     quote = quote_create(
-        organisation=scene.cast.organisation, lines=Quota("float32", tera_operations), klass="standard",
-        pool=scene.market.lpu, window=(scene.now, scene.now + timedelta(days=1)), actor=None, now=scene.now,
-    )  # fmt: skip
+        organisation=scene.cast.organisation,
+        lines=Quota("float32", tera_operations),
+        klass="standard",
+        pool=scene.market.lpu,
+        window=(scene.now, scene.now + timedelta(days=1)),
+        actor=None,
+        now=scene.now,
+    )
     return quote_accept(quote_id=quote.pk, organisation=scene.cast.organisation, actor=scene.cast.owner, now=scene.now)
 
 

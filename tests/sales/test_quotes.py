@@ -26,13 +26,20 @@ WEEK = (NOW, NOW + timedelta(days=7))
 def test_a_quote_states_the_one_price_with_every_step(cast: Cast, market: Market) -> None:
     program = market.program(cast.organisation, cast.engineer)
     quote = quote_create(
-        organisation=cast.organisation, lines=[(program, 1_000_000)], klass="standard", pool=market.lpu, window=WEEK,
-        actor=cast.engineer, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[(program, 1_000_000)],
+        klass="standard",
+        pool=market.lpu,
+        window=WEEK,
+        actor=cast.engineer,
+        now=NOW,
+    )
     expected = rate(
-        book=book(), counts=Counts(704_000_000, 90_000), executions=1_000_000,
+        book=book(),
+        counts=Counts(704_000_000, 90_000),
+        executions=1_000_000,
         terms=Terms("lpu", "float32", "standard", instant=NOW),
-    )  # fmt: skip
+    )
     quote.refresh_from_db()
     line = quote.document["lines"][0]
     assert Rating.from_json(line["rating"]).to_json() == expected.to_json()
@@ -47,9 +54,14 @@ def test_a_quote_says_which_windows_it_would_take_and_takes_none(cast: Cast, mar
     program = market.program(cast.organisation, cast.engineer)
     for _ in range(2):
         quote = quote_create(
-            organisation=cast.organisation, lines=[(program, 10_000)], klass="standard", pool=market.lpu, window=WEEK,
-            actor=None, now=NOW,
-        )  # fmt: skip
+            organisation=cast.organisation,
+            lines=[(program, 10_000)],
+            klass="standard",
+            pool=market.lpu,
+            window=WEEK,
+            actor=None,
+            now=NOW,
+        )
         (window,) = quote.document["reservation"]
         assert datetime.fromisoformat(window["start"]) == NOW
         length = datetime.fromisoformat(window["end"]) - NOW
@@ -60,9 +72,14 @@ def test_a_quote_says_which_windows_it_would_take_and_takes_none(cast: Cast, mar
 def test_off_peak_is_bound_to_the_first_off_peak_instant_of_the_window(cast: Cast, market: Market) -> None:
     program = market.program(cast.organisation, cast.engineer)
     quote = quote_create(
-        organisation=cast.organisation, lines=[(program, 1000)], klass="off_peak", pool=market.lpu, window=WEEK,
-        actor=None, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[(program, 1000)],
+        klass="off_peak",
+        pool=market.lpu,
+        window=WEEK,
+        actor=None,
+        now=NOW,
+    )
     evening = NOW.replace(hour=20, minute=0)  # 21:00 in Berlin
     assert datetime.fromisoformat(quote.document["tariff"]["instant"]) == evening
     assert datetime.fromisoformat(quote.document["reservation"][0]["start"]) == evening
@@ -82,9 +99,14 @@ def test_cheaper_classes_are_named_with_their_start(cast: Cast, market: Market) 
 def test_a_cascade_shows_expected_and_worst(cast: Cast, market: Market) -> None:
     small, large = (market.program(cast.organisation, cast.engineer, operations=n) for n in (10**9, 10**12))
     quote = quote_create(
-        organisation=cast.organisation, lines=[QuoteLine(small, 1000), QuoteLine(large, 1000, 120)], klass="standard",
-        pool=market.lpu, window=WEEK, actor=None, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[QuoteLine(small, 1000), QuoteLine(large, 1000, 120)],
+        klass="standard",
+        pool=market.lpu,
+        window=WEEK,
+        actor=None,
+        now=NOW,
+    )
     assert (quote.expected, quote.worst) == (Decimal("0.968"), Decimal("8.008"))
     assert quote.worst == exact_sum(Decimal(line["amount"]) for line in quote.document["lines"])
     assert any("120 of 1,000 executions are expected" in said for said in quote.document["assumptions"])
@@ -101,9 +123,13 @@ def test_a_bound_is_said_to_be_one(cast: Cast, market: Market) -> None:
 def test_one_program_asked_for_twice_is_one_line(cast: Cast, market: Market) -> None:
     program = market.program(cast.organisation, cast.engineer)
     offer = offer_make(
-        organisation=cast.organisation, lines=[(program, 3), (program, 4)], klass="standard", pool=market.lpu,
-        window=None, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[(program, 3), (program, 4)],
+        klass="standard",
+        pool=market.lpu,
+        window=None,
+        now=NOW,
+    )
     assert [line["executions"] for line in offer.document["lines"]] == [7]
 
 
@@ -146,8 +172,13 @@ def test_a_program_for_an_earlier_description_of_the_processor_is_to_be_compiled
     program.save()
     with pytest.raises(Problem, match=r"compiled for lpu as it was described before \(eeeeeeeeeeee\).*for lpu again\."):
         offer_make(
-            organisation=cast.organisation, lines=[(program, 1)], klass="standard", pool=market.lpu, window=None, now=NOW
-        )  # fmt: skip
+            organisation=cast.organisation,
+            lines=[(program, 1)],
+            klass="standard",
+            pool=market.lpu,
+            window=None,
+            now=NOW,
+        )
 
 
 def test_a_host_runs_no_narrower_program_than_the_model(cast: Cast, market: Market) -> None:
@@ -156,8 +187,13 @@ def test_a_host_runs_no_narrower_program_than_the_model(cast: Cast, market: Mark
     program.save()
     with pytest.raises(Problem, match="as it came, in float32, not in int8") as refusal:
         offer_make(
-            organisation=cast.organisation, lines=[(program, 1)], klass="standard", pool=market.host, window=None, now=NOW
-        )  # fmt: skip
+            organisation=cast.organisation,
+            lines=[(program, 1)],
+            klass="standard",
+            pool=market.host,
+            window=None,
+            now=NOW,
+        )
     assert refusal.value.kind == "precision-not-on-host"
     assert market.host not in pools_fitting(program)
 
@@ -179,9 +215,15 @@ def test_nothing_can_be_quoted_for_a_strangers_program(cast: Cast, market: Marke
 def test_a_host_pool_is_priced_from_the_compiled_counts_and_timed_as_measured(cast: Cast, market: Market) -> None:
     program = market.program(cast.organisation, cast.engineer)
     HostMeasurement.objects.create(
-        pool=market.host, program_digest=program.digest, samples=100, p50_ns=1_000_000, p95_ns=2_000_000,
-        p99_ns=3_000_000, hardware="a CPU", measured_at=NOW,
-    )  # fmt: skip
+        pool=market.host,
+        program_digest=program.digest,
+        samples=100,
+        p50_ns=1_000_000,
+        p95_ns=2_000_000,
+        p99_ns=3_000_000,
+        hardware="a CPU",
+        measured_at=NOW,
+    )
     offer = offer_make(
         organisation=cast.organisation,
         lines=[(program, 1000)],

@@ -25,11 +25,16 @@ def test_of_many_acceptances_of_the_last_window_one_wins_and_the_others_are_told
     organisations = [cast.organisation, cast.stranger_organisation] * 12
     quotes = [
         quote_create(
-            organisation=organisation, lines=[(program[organisation], HOUR)], klass="standard", pool=market.lpu,
-            window=(NOW, NOW + timedelta(hours=1, minutes=30)), actor=None, now=NOW,
+            organisation=organisation,
+            lines=[(program[organisation], HOUR)],
+            klass="standard",
+            pool=market.lpu,
+            window=(NOW, NOW + timedelta(hours=1, minutes=30)),
+            actor=None,
+            now=NOW,
         )
         for organisation in organisations
-    ]  # fmt: skip
+    ]
     outcome = accept_together(
         [(quote.id, organisation) for quote, organisation in zip(quotes, organisations, strict=True)], now=NOW
     )
@@ -45,9 +50,14 @@ def test_of_many_acceptances_of_the_last_window_one_wins_and_the_others_are_told
 def test_of_twenty_acceptances_of_one_quote_one_makes_the_contract(cast: Cast) -> None:
     market = open_market()
     quote = quote_create(
-        organisation=cast.organisation, lines=[(market.program(cast.organisation, cast.engineer), 1000)], klass="standard",
-        pool=market.lpu, window=(NOW, NOW + timedelta(hours=1)), actor=None, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[(market.program(cast.organisation, cast.engineer), 1000)],
+        klass="standard",
+        pool=market.lpu,
+        window=(NOW, NOW + timedelta(hours=1)),
+        actor=None,
+        now=NOW,
+    )
     outcome = accept_together([(quote.id, cast.organisation)] * 20, now=NOW)
     assert outcome.broken == []
     assert len(outcome.won) == 1

@@ -43,7 +43,10 @@ def test_a_cheaper_way_is_told_of_once_and_changes_nothing(
     assert [row.payload["plan"] for row in OutboxRow.objects.filter(topic=TOLD)] == [str(review.proposed_id)]
     contract.refresh_from_db()
     assert (contract.state, contract.pool_id) == (ContractState.ACTIVE, market.lpu.pk)
-    assert f'href="/plans/{review.proposed_id}"' in as_user(cast.engineer).get(f"/contracts/{contract.pk}").content.decode()
+    assert (
+        f'href="/plans/{review.proposed_id}"'
+        in as_user(cast.engineer).get(f"/contracts/{contract.pk}").content.decode()
+    )
 
 
 def test_a_promise_at_risk_is_told_of_and_a_run_takes_those_that_waited_longest(cast: Cast, market: Market) -> None:

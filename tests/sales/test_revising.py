@@ -33,9 +33,15 @@ def bought(cast: Cast, market: Market, *, items: int = 20) -> Contract:
     plan = plan_create(subject=program.model_version, requirements=Requirements(items), actor=cast.engineer, now=now)
     planned = plan_lines_get(organisation=cast.organisation, plan_id=plan.pk, items=None)
     quote = quote_create(
-        organisation=cast.organisation, lines=planned.lines, klass="standard", pool=planned.pool, plan_id=plan.pk,
-        window=(now, now + timedelta(days=1)), actor=None, now=now,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=planned.lines,
+        klass="standard",
+        pool=planned.pool,
+        plan_id=plan.pk,
+        window=(now, now + timedelta(days=1)),
+        actor=None,
+        now=now,
+    )
     return quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=None, now=now)
 
 
@@ -63,8 +69,12 @@ def test_a_contract_that_fills_its_pool_is_planned_again_where_it_is_and_others_
     assert again.chosen is not None
     assert (again.chosen["pool"], again.chosen["feasible"]) == ("lpu-a", True)
     other = plan_create(
-        subject=again.model_version, requirements=Requirements(7200), until=contract.ends_at, actor=cast.engineer, now=now
-    )  # fmt: skip
+        subject=again.model_version,
+        requirements=Requirements(7200),
+        until=contract.ends_at,
+        actor=cast.engineer,
+        now=now,
+    )
     assert [row["feasible"] for row in other.candidates if row["pool"] == "lpu-a"] == [False]
     address = f"plan={again.pk}&amends={contract.pk}&volume=86000&klass=standard&end={quote_plus(contract.ends_at.isoformat())}"
     page = as_user(cast.engineer).get(f"/quotes/new?{address}")

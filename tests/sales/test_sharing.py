@@ -109,8 +109,11 @@ def test_withdrawing_on_the_page_says_so(cast: Cast, as_user: Callable[[User], C
 def test_a_list_is_narrowed_by_state_form_and_project(cast: Cast, market: Market) -> None:
     now = timezone.now()
     open_, old, quota, gone = (
-        _quote(cast, market), _quote(cast, market, age=timedelta(days=2)), _quota(cast, market), _quote(cast, market),
-    )  # fmt: skip
+        _quote(cast, market),
+        _quote(cast, market, age=timedelta(days=2)),
+        _quota(cast, market),
+        _quote(cast, market),
+    )
     quote_withdraw(quote_id=gone.id, organisation=cast.organisation, actor=None, now=now)
     project = Project.objects.get(organisation=cast.organisation)
 
@@ -150,13 +153,21 @@ def test_a_filter_that_means_nothing_narrows_nothing() -> None:
 
 def _quote(cast: Cast, market: Market, *, age: timedelta = timedelta(0)) -> Quote:
     return quote_create(
-        organisation=cast.organisation, lines=[(market.program(cast.organisation, cast.engineer), 1000)],
-        klass="standard", pool=market.lpu, actor=cast.engineer, now=timezone.now() - age,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[(market.program(cast.organisation, cast.engineer), 1000)],
+        klass="standard",
+        pool=market.lpu,
+        actor=cast.engineer,
+        now=timezone.now() - age,
+    )
 
 
 def _quota(cast: Cast, market: Market) -> Quote:
     return quote_create(
-        organisation=cast.organisation, lines=Quota("float32", 5), klass="standard", pool=market.lpu, actor=None,
+        organisation=cast.organisation,
+        lines=Quota("float32", 5),
+        klass="standard",
+        pool=market.lpu,
+        actor=None,
         now=timezone.now(),
-    )  # fmt: skip
+    )

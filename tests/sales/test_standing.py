@@ -35,13 +35,24 @@ UNTIL = NOW + timedelta(hours=5)
 
 
 def _quote(
-    market: Market, organisation: Organisation, user: User, *, executions: int = HOUR, until: datetime = UNTIL,
+    market: Market,
+    organisation: Organisation,
+    user: User,
+    *,
+    executions: int = HOUR,
+    until: datetime = UNTIL,
     parts: int = 1,
-) -> Quote:  # fmt: skip
+) -> Quote:
     """`parts` programs keep the work in one piece."""
     lines = [(market.program(organisation, user), executions // parts) for _ in range(parts)]
     return quote_create(
-        organisation=organisation, lines=lines, klass="standard", pool=market.lpu, window=(NOW, until), actor=user, now=NOW
+        organisation=organisation,
+        lines=lines,
+        klass="standard",
+        pool=market.lpu,
+        window=(NOW, until),
+        actor=user,
+        now=NOW,
     )
 
 
@@ -54,7 +65,12 @@ def _file(
     quote: Quote, user: User, *, most: Decimal | None = None, until: datetime | None = None, at: datetime = NOW
 ) -> StandingRequest:
     return standing_file(
-        quote_id=quote.id, organisation=quote.organisation, most=most or quote.worst * 2, until=until, actor=user, now=at
+        quote_id=quote.id,
+        organisation=quote.organisation,
+        most=most or quote.worst * 2,
+        until=until,
+        actor=user,
+        now=at,
     )
 
 

@@ -68,9 +68,14 @@ def test_the_short_list_names_the_cheapest_hour_of_each_day(cast: Cast, market: 
 def test_an_hour_without_room_is_left_out(cast: Cast, market: Market) -> None:
     program = market.program(cast.organisation, cast.engineer)
     taken = quote_create(
-        organisation=cast.organisation, lines=[QuoteLine(program, 5 * AN_HOUR_OF_WORK)], klass="standard",
-        pool=market.lpu, window=(NOW, NOW + timedelta(days=1)), actor=None, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[QuoteLine(program, 5 * AN_HOUR_OF_WORK)],
+        klass="standard",
+        pool=market.lpu,
+        window=(NOW, NOW + timedelta(days=1)),
+        actor=None,
+        now=NOW,
+    )
     quote_accept(quote_id=taken.id, organisation=cast.organisation, actor=None, now=NOW)
     hours = [start.hour for start in _offer(cast, market, program).starts]
     end = datetime.fromisoformat(taken.document["reservation"][0]["end"])
@@ -128,9 +133,11 @@ def test_no_pick_breaks_the_builder(cast: Cast, market: Market, as_user: Callabl
 @pytest.mark.parametrize(
     ("saving", "said"),
     [
-        (Fraction(0), "same price"), (Fraction(2, 5), "40.0\u202f% less"), (Fraction(-3, 4), "75.0\u202f% more"),
+        (Fraction(0), "same price"),
+        (Fraction(2, 5), "40.0\u202f% less"),
+        (Fraction(-3, 4), "75.0\u202f% more"),
         (Fraction(-1, 10**9), "<\u202f0.1\u202f% more"),
     ],
-)  # fmt: skip
+)
 def test_a_saving_is_said_in_words(saving: Fraction, said: str) -> None:
     assert less_or_more(saving) == said

@@ -16,7 +16,9 @@ SLOTS = st.lists(st.tuples(st.integers(0, END), st.integers(1, 12)), max_size=6)
     lambda pairs: merge(Interval(at, min(at + length, END)) for at, length in pairs)
 )
 FREE = st.fixed_dictionaries({"a": SLOTS, "b": SLOTS})
-WORK = st.builds(Work, count=st.integers(1, 8), each=st.integers(1, 5).map(Fraction), setup=st.integers(0, 2).map(Fraction))
+WORK = st.builds(
+    Work, count=st.integers(1, 8), each=st.integers(1, 5).map(Fraction), setup=st.integers(0, 2).map(Fraction)
+)
 MOST = st.sampled_from([1, 3])
 
 
@@ -36,11 +38,12 @@ def test_what_is_missing_for_a_protected_request_never_grows_by_a_later_one(
         taken = [(piece.device, Interval(piece.start, piece.end)) for piece in placed.windows]
         left = {
             device: [
-                part for slot in slots
+                part
+                for slot in slots
                 for part in free_between([one for name, one in taken if name == device], slot.start, slot.end)
             ]
             for device, slots in free.items()
-        }  # fmt: skip
+        }
         assert claim_of(work, left, limits).missing <= claim.missing
 
 
@@ -52,17 +55,25 @@ def test_a_claim_lies_where_the_least_is_missing_and_its_release_serves_the_requ
     work, limits = Work(1, Fraction(length)), Limits(0, END)
     claim = claim_of(work, free, limits)
     tried = [
-        length - total([Interval(max(one.start, at), min(one.end, at + length)) for one in slots
-                        if one.start < at + length and one.end > at])
-        for slots in free.values() for at in range(END - length + 1)
-    ]  # fmt: skip
+        length
+        - total(
+            [
+                Interval(max(one.start, at), min(one.end, at + length))
+                for one in slots
+                if one.start < at + length and one.end > at
+            ]
+        )
+        for slots in free.values()
+        for at in range(END - length + 1)
+    ]
     assert claim.missing == min(tried)
     if claim.missing == 0:
         assert isinstance(place(work, claim.kept, limits), Placement)
 
 
 REQUESTS = st.lists(
-    st.tuples(st.sampled_from("xyz"), st.integers(0, 9), st.integers(1, 60), st.integers(0, 2 * PASSED_MOST)), max_size=12
+    st.tuples(st.sampled_from("xyz"), st.integers(0, 9), st.integers(1, 60), st.integers(0, 2 * PASSED_MOST)),
+    max_size=12,
 )
 
 
@@ -71,7 +82,9 @@ REQUESTS = st.lists(
 def test_protected_requests_come_first_by_age_and_the_others_in_turns(
     rows: list[tuple[str, int, int, int]], served: dict[str, int], now: int
 ) -> None:
-    waiting = [Waiting(number, who, filed, filed + lasts, passed) for number, (who, filed, lasts, passed) in enumerate(rows)]
+    waiting = [
+        Waiting(number, who, filed, filed + lasts, passed) for number, (who, filed, lasts, passed) in enumerate(rows)
+    ]
     first, rest = order(waiting, dict(served), now)
     assert sorted(one.key for one in [*first, *rest]) == list(range(len(rows)))  # type: ignore[type-var]
     assert [one.filed for one in first] == sorted(one.filed for one in first)

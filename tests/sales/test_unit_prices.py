@@ -59,14 +59,21 @@ def _paper(client: Client, path: str) -> str:
 def test_every_table_of_steps_says_it_alike(cast: Cast, contract: Contract, invoice: Invoice, as_user: AsUser) -> None:
     client = as_user(cast.owner)
     quote = f"/quotes/{contract.quote_id}"
-    pages = [quote, f"/contracts/{contract.pk}", f"/invoices/{invoice.pk}", f"/quotes/compare?quote={contract.quote_id}"]
+    pages = [
+        quote,
+        f"/contracts/{contract.pk}",
+        f"/invoices/{invoice.pk}",
+        f"/quotes/compare?quote={contract.quote_id}",
+    ]
     said = {path: _page(client, path) for path in pages}
     papers = (f"{quote}/quote.pdf", f"/invoices/{invoice.pk}/invoice.pdf")
     said |= {path: _paper(client, path) for path in papers}
     for path, text in said.items():
         assert SAID in text, path
         assert EXACT not in text, path
-    assert client.get(quote).content.decode().count(f"{EXACT} EUR per tera-operation") == 1, "to who rests the pointer there"
+    assert client.get(quote).content.decode().count(f"{EXACT} EUR per tera-operation") == 1, (
+        "to who rests the pointer there"
+    )
 
 
 def test_files_for_programs_keep_every_digit(cast: Cast, contract: Contract, invoice: Invoice, as_user: AsUser) -> None:

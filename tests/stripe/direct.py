@@ -53,6 +53,9 @@ class Direct(stripe.HTTPClient):
 def direct_client(store: Store, fate: Callable[[str, str], str]) -> stripe.StripeClient:
     """The client that the product would have, with this between it and Stripe."""
     return stripe.StripeClient(
-        "sk_test_double", stripe_version=API_VERSION, base_addresses={"api": BASE}, http_client=Direct(store, fate),
+        "sk_test_double",
+        stripe_version=API_VERSION,
+        base_addresses={"api": BASE},
+        http_client=Direct(store, fate),
         max_network_retries=0,
-    )  # fmt: skip
+    )

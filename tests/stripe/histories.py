@@ -271,12 +271,27 @@ class History:
 
 
 ACTS = tuple(
-    name.removeprefix("do_") for name, times in {
-        "do_issue": 2, "do_bring": 5, "do_tell": 3, "do_list": 2, "do_retry": 1, "do_void": 2, "do_write_off": 2, "do_note": 3,
-        "do_transfer": 3, "do_card": 1, "do_pay": 3, "do_refund": 2, "do_refund_back": 1, "do_dispute": 1, "do_decide": 1,
+    name.removeprefix("do_")
+    for name, times in {
+        "do_issue": 2,
+        "do_bring": 5,
+        "do_tell": 3,
+        "do_list": 2,
+        "do_retry": 1,
+        "do_void": 2,
+        "do_write_off": 2,
+        "do_note": 3,
+        "do_transfer": 3,
+        "do_card": 1,
+        "do_pay": 3,
+        "do_refund": 2,
+        "do_refund_back": 1,
+        "do_dispute": 1,
+        "do_decide": 1,
         "do_deliver": 3,
-    }.items() for _ in range(times)
-)  # fmt: skip
+    }.items()
+    for _ in range(times)
+)
 
 
 def wrong(history: History) -> list[str]:

@@ -102,9 +102,15 @@ def _refund_unheard(history: History) -> bool:
     if found is None:
         return False
     refund = made(
-        "refund", amount=1, created=history.store.now(), currency="eur", status="succeeded", charge=found["id"],
-        payment_intent=found["payment_intent"], metadata={},
-    )  # fmt: skip
+        "refund",
+        amount=1,
+        created=history.store.now(),
+        currency="eur",
+        status="succeeded",
+        charge=found["id"],
+        payment_intent=found["payment_intent"],
+        metadata={},
+    )
     history.store.add("re", refund)
     return True
 

@@ -17,7 +17,12 @@ def contract_for(cast: Cast) -> Contract:
     market = open_market()
     program = market.program(cast.organisation, cast.engineer)
     quote = quote_create(
-        organisation=cast.organisation, lines=[(program, EXECUTIONS)], klass="standard", pool=market.lpu,
-        window=(NOW, NOW + timedelta(days=1)), actor=cast.engineer, now=NOW,
-    )  # fmt: skip
+        organisation=cast.organisation,
+        lines=[(program, EXECUTIONS)],
+        klass="standard",
+        pool=market.lpu,
+        window=(NOW, NOW + timedelta(days=1)),
+        actor=cast.engineer,
+        now=NOW,
+    )
     return quote_accept(quote_id=quote.id, organisation=cast.organisation, actor=cast.owner, now=NOW)

@@ -101,10 +101,16 @@ def test_what_is_due_at_once_is_brought(cast: Cast, client: stripe.StripeClient)
 
 
 OUTAGES = [
-    ("POST", "/v1/customers"), ("POST", "/v1/invoices"), ("POST", "/v1/invoiceitems"), ("POST", "/v1/invoices/*/finalize"),
-    ("GET", "/v1/invoices*"), ("GET", "/v1/invoice_payments"), ("GET", "/v1/refunds/*"), ("GET", "/v1/events"),
+    ("POST", "/v1/customers"),
+    ("POST", "/v1/invoices"),
+    ("POST", "/v1/invoiceitems"),
+    ("POST", "/v1/invoices/*/finalize"),
+    ("GET", "/v1/invoices*"),
+    ("GET", "/v1/invoice_payments"),
+    ("GET", "/v1/refunds/*"),
+    ("GET", "/v1/events"),
     ("POST", "/v1/customers/*"),
-]  # fmt: skip
+]
 
 
 def _through(work: Callable[[], object]) -> None:

@@ -38,22 +38,55 @@ def _sent(body: bytes, *, header: str = "") -> int:
 
 
 def _event(**other: Any) -> dict[str, Any]:
-    whole = {"id": "evt_1", "object": "event", "type": "invoice.paid", "created": 1_795_000_000,
-             "data": {"object": {"id": "in_1"}}}  # fmt: skip
+    whole = {
+        "id": "evt_1",
+        "object": "event",
+        "type": "invoice.paid",
+        "created": 1_795_000_000,
+        "data": {"object": {"id": "in_1"}},
+    }
     return {**whole, **other}
 
 
 JUNK = [
-    b"", b"junk", b"[]", b"null", b"7", b'"evt_1"', b"{}", b"\xff\xfe", b"[" * 20_000, b'{"object": "event"}',
-    *(json.dumps(one).encode() for one in (
-        _event(object="charge"), _event(id=5), _event(id=""), _event(id="e" * 81), _event(id=None), _event(id="evt\0"),
-        _event(type=[]), _event(type="t" * 81), _event(created="now"), _event(created=True), _event(created=10**30),
-        _event(created=1.5), _event(data=None), _event(data={}), _event(data={"object": "in_1"}),
-        _event(data={"object": {}}), _event(data={"object": {"id": 7}}), _event(data={"object": {"id": None}}),
-        _event(data={"object": {"id": {"id": "in_1"}}}), _event(created=float("nan")), _event(more=float("inf")),
-        _event(type="credit_note.created", data={"object": {"id": "cn_1", "invoice": 3}}),
-    )),
-]  # fmt: skip
+    b"",
+    b"junk",
+    b"[]",
+    b"null",
+    b"7",
+    b'"evt_1"',
+    b"{}",
+    b"\xff\xfe",
+    b"[" * 20_000,
+    b'{"object": "event"}',
+    *(
+        json.dumps(one).encode()
+        for one in (
+            _event(object="charge"),
+            _event(id=5),
+            _event(id=""),
+            _event(id="e" * 81),
+            _event(id=None),
+            _event(id="evt\0"),
+            _event(type=[]),
+            _event(type="t" * 81),
+            _event(created="now"),
+            _event(created=True),
+            _event(created=10**30),
+            _event(created=1.5),
+            _event(data=None),
+            _event(data={}),
+            _event(data={"object": "in_1"}),
+            _event(data={"object": {}}),
+            _event(data={"object": {"id": 7}}),
+            _event(data={"object": {"id": None}}),
+            _event(data={"object": {"id": {"id": "in_1"}}}),
+            _event(created=float("nan")),
+            _event(more=float("inf")),
+            _event(type="credit_note.created", data={"object": {"id": "cn_1", "invoice": 3}}),
+        )
+    ),
+]
 
 
 @pytest.mark.parametrize("body", JUNK, ids=range(len(JUNK)))

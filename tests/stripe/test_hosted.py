@@ -85,10 +85,13 @@ def test_checkout_keeps_a_card_and_the_portal_removes_it(serving: Serving, heard
     customer = client.v1.customers.create({"name": "A"})
     session = client.v1.checkout.sessions.create(
         {
-            "mode": "setup", "customer": customer.id, "currency": "eur", "cancel_url": "https://takt.example/back",
+            "mode": "setup",
+            "customer": customer.id,
+            "currency": "eur",
+            "cancel_url": "https://takt.example/back",
             "success_url": "https://takt.example/done?session={CHECKOUT_SESSION_ID}",
         }
-    )  # fmt: skip
+    )
     page, _ = _post(str(session.url), card="4000 0000 0000 0002")
     assert "Your card was declined." in page
     _, place = _post(str(session.url), card="4242 4242 4242 4242")
@@ -102,9 +105,14 @@ def test_checkout_keeps_a_card_and_the_portal_removes_it(serving: Serving, heard
     assert client.v1.customers.payment_methods.list(customer.id).data == []
     serving.delivered()
     assert heard.kinds() == [
-        "customer.created", "setup_intent.created", "setup_intent.setup_failed", "payment_method.attached",
-        "setup_intent.succeeded", "checkout.session.completed", "payment_method.detached",
-    ]  # fmt: skip
+        "customer.created",
+        "setup_intent.created",
+        "setup_intent.setup_failed",
+        "payment_method.attached",
+        "setup_intent.succeeded",
+        "checkout.session.completed",
+        "payment_method.detached",
+    ]
 
 
 def test_deliveries_come_twice_late_and_the_newest_first_when_told(serving: Serving, heard: Heard) -> None:

@@ -99,10 +99,13 @@ def test_what_is_sent_is_what_the_description_says() -> None:
 @pytest.mark.parametrize(
     ("amount", "currency", "minor"),
     [
-        ("5.63", "EUR", 563), ("1200", "JPY", 1200), ("1.230", "KWD", 1230), ("-0.02", "EUR", -2),
+        ("5.63", "EUR", 563),
+        ("1200", "JPY", 1200),
+        ("1.230", "KWD", 1230),
+        ("-0.02", "EUR", -2),
         ("999999999999.99", "USD", 99999999999999),
     ],
-)  # fmt: skip
+)
 def test_amounts_in_smallest_units_and_back(amount: str, currency: str, minor: int) -> None:
     assert minor_of(Decimal(amount), currency=currency) == minor
     assert amount_of(minor, currency=currency) == Decimal(amount)

@@ -126,10 +126,18 @@ def test_a_redirect_is_not_followed_with_the_token(server: Server) -> None:
 
 def test_amounts_are_exact_and_unknown_fields_stay_in_raw() -> None:
     document = {
-        "id": "q", "state": "open", "klass": "standard", "pool": "lpu-a", "net": "0.1000000000000000000000000000000000001",
-        "expected": "1", "currency": "EUR", "valid_until": "2026-12-01T22:00:00Z", "digest": "d", "contract": None,
+        "id": "q",
+        "state": "open",
+        "klass": "standard",
+        "pool": "lpu-a",
+        "net": "0.1000000000000000000000000000000000001",
+        "expected": "1",
+        "currency": "EUR",
+        "valid_until": "2026-12-01T22:00:00Z",
+        "digest": "d",
+        "contract": None,
         "later": 1,
-    }  # fmt: skip
+    }
     quote = Quote.read(document)
     assert quote.net == Decimal("0.1000000000000000000000000000000000001")
     assert quote.valid_until.utcoffset() is not None

@@ -42,28 +42,41 @@ BEGIN = micros_of(NOW)
 stretches = st.lists(st.tuples(st.integers(-5, 55), st.integers(1, 20)), max_size=8)
 spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(0, 2)), max_size=4)
 asked = st.tuples(
-    st.integers(1, 40), st.integers(0, 30), st.integers(0, 70), st.none() | spans, st.integers(0, 3),
+    st.integers(1, 40),
+    st.integers(0, 30),
+    st.integers(0, 70),
+    st.none() | spans,
+    st.integers(0, 3),
     st.sampled_from([None, Fraction(1), Fraction(5, 3)]),
-)  # fmt: skip
+)
 
 
 def busy(cast: Cast, pool: Pool, device: Device, start: datetime, length: timedelta) -> None:
     """Sold already; where it is not free, cut to what is."""
     reservation, _ = Reservation.objects.get_or_create(
-        organisation=cast.organisation, pool=pool, klass="standard", contract_id=cast.organisation.pk,
+        organisation=cast.organisation,
+        pool=pool,
+        klass="standard",
+        contract_id=cast.organisation.pk,
         defaults={"created_at": NOW},
-    )  # fmt: skip
+    )
     for slot in slots_free([device], start, start + length, now=NOW):
-        Window.objects.create(reservation=reservation, device=device, period=DateTimeTZRange(slot.start, slot.end, "[)"))
+        Window.objects.create(
+            reservation=reservation, device=device, period=DateTimeTZRange(slot.start, slot.end, "[)")
+        )
 
 
 def take(cast: Cast, pool: Pool, minutes: int = 10, **more: Any) -> Window:
     """One window on the first free time of the pool."""
     limits = {"not_before": NOW, "not_after": NOW + DAY, "now": NOW} | more
     reservation = services.reservation_take(
-        contract_id=uuid.uuid4(), organisation_id=cast.organisation.pk, pool=pool, duration=Fraction(60 * minutes),
-        klass="standard", **limits,
-    )  # fmt: skip
+        contract_id=uuid.uuid4(),
+        organisation_id=cast.organisation.pk,
+        pool=pool,
+        duration=Fraction(60 * minutes),
+        klass="standard",
+        **limits,
+    )
     return reservation.windows.get()
 
 
@@ -116,27 +129,37 @@ class Placed(TestCase):
                 busy(cast, pool, device, NOW + timedelta(seconds=start), timedelta(seconds=length))
         duration, begin, end, allowed, setup, quantum = ask
         demand = Demand(
-            Fraction(duration) + setup, NOW + timedelta(seconds=begin), NOW + timedelta(seconds=end),
-            allowed and [(NOW + timedelta(seconds=min(a, b)), NOW + timedelta(seconds=max(a, b)), r) for a, b, r in allowed],
-            Fraction(setup), quantum,
-        )  # fmt: skip
+            Fraction(duration) + setup,
+            NOW + timedelta(seconds=begin),
+            NOW + timedelta(seconds=end),
+            allowed
+            and [(NOW + timedelta(seconds=min(a, b)), NOW + timedelta(seconds=max(a, b)), r) for a, b, r in allowed],
+            Fraction(setup),
+            quantum,
+        )
         rows = Window.objects.values_list("device_id", "period")
         free = {
             str(device.pk): free_between(
                 [Interval(micros_of(one.lower), micros_of(one.upper)) for pk, one in rows if pk == device.pk],
-                BEGIN, BEGIN + 70 * 10**6,
+                BEGIN,
+                BEGIN + 70 * 10**6,
             )
             for device in devices_of(pool)
-        }  # fmt: skip
+        }
         tried = [demand._replace(windows_max=most) for most in windows]
         found = [place(one.work(), free, one.limits(now=NOW)) for one in tried]
         best = next((one for one in found if isinstance(one, Placement)), None)
         known = set(Window.objects.values_list("pk", flat=True))
         try:
             services.reservation_take_each(
-                contract_id=uuid.uuid4(), organisation_id=cast.organisation.pk, pool=pool, demands=[demand], windows=windows,
-                klass="standard", now=NOW,
-            )  # fmt: skip
+                contract_id=uuid.uuid4(),
+                organisation_id=cast.organisation.pk,
+                pool=pool,
+                demands=[demand],
+                windows=windows,
+                klass="standard",
+                now=NOW,
+            )
         except services.CapacityTaken:
             assert best is None
             return
@@ -148,7 +171,9 @@ class Placed(TestCase):
 
 
 @given(st.lists(st.tuples(works, limits), max_size=4), free_time)
-def test_each_of_several_is_placed_in_what_those_before_it_left(asked: list[Any], free: dict[str, list[Interval]]) -> None:
+def test_each_of_several_is_placed_in_what_those_before_it_left(
+    asked: list[Any], free: dict[str, list[Interval]]
+) -> None:
     left = dict(free)
     found = place_each([([work], [limit]) for work, limit in asked], free)
     assert len(found) == len(asked) or not isinstance(found[-1], Placement)
@@ -178,7 +203,9 @@ def test_nobody_waits_for_a_device_that_is_not_taken(cast: Cast, pool: Pool) -> 
         busy(cast, pool, second, NOW, 2 * timedelta(hours=1))
         busy(cast, pool, third, NOW, timedelta(hours=2))
         late = take(cast, pool)
-        assert late.device_id == second.pk, "another sells time of the device on which it would end first: the next best"
+        assert late.device_id == second.pk, (
+            "another sells time of the device on which it would end first: the next best"
+        )
         assert late.start == NOW + 2 * timedelta(hours=1)
         services.reservation_release(reservation_id=late.reservation_id, now=NOW)
         with pytest.raises(services.CapacityBusy):
@@ -194,15 +221,22 @@ def test_two_acceptances_on_different_devices_of_a_pool_do_not_wait_for_each_oth
     buyers = [(cast.organisation, cast.engineer), (cast.stranger_organisation, cast.stranger)]
     quotes = [
         quote_create(
-            organisation=organisation, lines=[(market.program(organisation, user), 3600 * 10_000)], klass="standard",
-            pool=market.lpu, window=(TUESDAY, TUESDAY + DAY), actor=None, now=TUESDAY,
+            organisation=organisation,
+            lines=[(market.program(organisation, user), 3600 * 10_000)],
+            klass="standard",
+            pool=market.lpu,
+            window=(TUESDAY, TUESDAY + DAY),
+            actor=None,
+            now=TUESDAY,
         )
         for organisation, user in buyers
-    ]  # fmt: skip
+    ]
     with transaction.atomic():
         quote_accept(quote_id=quotes[0].pk, organisation=cast.organisation, actor=None, now=TUESDAY)
         elsewhere(
-            lambda: quote_accept(quote_id=quotes[1].pk, organisation=cast.stranger_organisation, actor=None, now=TUESDAY)
+            lambda: quote_accept(
+                quote_id=quotes[1].pk, organisation=cast.stranger_organisation, actor=None, now=TUESDAY
+            )
         )
     one, two = Window.objects.all()
     assert one.device_id != two.device_id

@@ -72,9 +72,19 @@ def _ask(statement: str) -> None:
 def _psql(database_name: str, *arguments: str, given: bytes | None = None) -> None:
     where: dict[str, Any] = connection.settings_dict
     command = [
-        str(_postgres_programs(None, None) / "psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", str(where["HOST"]),
-        "-U", str(where["USER"]), "-d", database_name, *arguments,
-    ]  # fmt: skip
+        str(_postgres_programs(None, None) / "psql"),
+        "-X",
+        "-q",
+        "-v",
+        "ON_ERROR_STOP=1",
+        "-h",
+        str(where["HOST"]),
+        "-U",
+        str(where["USER"]),
+        "-d",
+        database_name,
+        *arguments,
+    ]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     outcome = subprocess.run(command, input=given, capture_output=True, env=clean, cwd="/")
     assert outcome.returncode == 0, outcome.stderr.decode()[-2000:]

@@ -102,9 +102,10 @@ def _computed(program: Program) -> dict[str, Any]:
     """A digest over the outputs for three seeded items, and the counters."""
     feeds, own = _feeds(program, 3), OwnProcessor.objects.filter(name=program.target).first()
     outputs, counters = compiler.simulate(
-        program_bytes(program), [{name: array[i] for name, array in feeds.items()} for i in range(3)],
+        program_bytes(program),
+        [{name: array[i] for name, array in feeds.items()} for i in range(3)],
         target=compiler.targets.parse(own.text) if own else None,
-    )  # fmt: skip
+    )
     digest = hashlib.sha256()
     for output in outputs:
         for name in sorted(output):
@@ -218,8 +219,11 @@ def test_old_pages_open(customer: Organisation) -> None:
         *(f"/quotes/{one.pk}" for one in Quote.objects.filter(organisation=customer)[:2]),
         *(f"/programs/{one.pk}" for one in Program.objects.filter(organisation=customer)[:3]),
         *(f"/jobs/{one.pk}" for one in Job.objects.filter(organisation=customer)[:2]),
-        "/portal", "/models", "/contracts", "/invoices",
-    ]  # fmt: skip
+        "/portal",
+        "/models",
+        "/contracts",
+        "/invoices",
+    ]
     found = {path: browser.get(path).status_code for path in paths}
     assert set(found.values()) == {200}, found
 

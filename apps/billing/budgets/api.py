@@ -69,10 +69,14 @@ def budget_create(request: HttpRequest, payload: BudgetIn) -> tuple[int, Budget]
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
     chosen = currency_chosen(payload.currency, now=now)
     return 201, services.budget_create(
-        organisation=organisation, amount=amount_entered(payload.amount, currency=chosen), currency=chosen.code,
-        actor=principal_get(request).user, now=now,
-        project_id=payload.project_id, token_id=payload.token_id,
-    )  # fmt: skip
+        organisation=organisation,
+        amount=amount_entered(payload.amount, currency=chosen),
+        currency=chosen.code,
+        actor=principal_get(request).user,
+        now=now,
+        project_id=payload.project_id,
+        token_id=payload.token_id,
+    )
 
 
 @router.delete(

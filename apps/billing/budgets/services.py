@@ -55,9 +55,13 @@ def budget_create(
     if token_id and not ApiToken.objects.filter(organisation=organisation, pk=token_id).exists():
         raise Problem(422, "No such token", "Choose one of your API tokens.", kind="budget-scope")
     budget = Budget.objects.create(
-        organisation=organisation, project_id=project_id, token_id=token_id, amount=amount, currency=currency,
+        organisation=organisation,
+        project_id=project_id,
+        token_id=token_id,
+        amount=amount,
+        currency=currency,
         created_at=now,
-    )  # fmt: skip
+    )
     _audit("budget.create", budget, actor, now)
     budget_check(budget, now=now)
     return budget
@@ -73,9 +77,13 @@ def budget_delete(*, budget: Budget, actor: User, now: datetime) -> None:
 
 def _audit(action: str, budget: Budget, actor: User, now: datetime) -> None:
     audit_record(
-        action=action, now=now, actor=actor, organisation=budget.organisation, subject=str(budget.pk),
+        action=action,
+        now=now,
+        actor=actor,
+        organisation=budget.organisation,
+        subject=str(budget.pk),
         detail={"amount": decimal_text(budget.amount), "currency": budget.currency, "scope": budget.scope},
-    )  # fmt: skip
+    )
 
 
 def used_and_forecast(budget: Budget, *, now: datetime) -> tuple[Decimal, Fraction]:
@@ -119,10 +127,17 @@ def budget_check(budget: Budget, *, now: datetime) -> list[BudgetAlert]:
 def _tell(alert: BudgetAlert, now: datetime) -> None:
     budget = alert.budget
     payload = {
-        "alert": str(alert.pk), "budget": str(budget.pk), "scope": budget.scope, "kind": str(alert.kind),
-        "percent": alert.percent, "amount": decimal_text(budget.amount), "used": decimal_text(alert.used),
-        "currency": budget.currency, "month": alert.month.isoformat(), "stops_jobs": False,
-    }  # fmt: skip
+        "alert": str(alert.pk),
+        "budget": str(budget.pk),
+        "scope": budget.scope,
+        "kind": str(alert.kind),
+        "percent": alert.percent,
+        "amount": decimal_text(budget.amount),
+        "used": decimal_text(alert.used),
+        "currency": budget.currency,
+        "month": alert.month.isoformat(),
+        "stops_jobs": False,
+    }
     outbox_write(organisation_id=budget.organisation_id, topic="budget.alert", payload=payload, now=now)
 
 

@@ -54,9 +54,13 @@ def budget_list(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             services.budget_create(
-                organisation=organisation, amount=form.cleaned_data["amount"], currency=form.chosen.code,
-                actor=principal_get(request).user, now=now, **form.scope_ids(),
-            )  # fmt: skip
+                organisation=organisation,
+                amount=form.cleaned_data["amount"],
+                currency=form.chosen.code,
+                actor=principal_get(request).user,
+                now=now,
+                **form.scope_ids(),
+            )
         except Problem as refusal:
             form.add_error("amount", refusal.detail)
         else:
@@ -67,12 +71,12 @@ def budget_list(request: HttpRequest) -> HttpResponse:
     alerts = BudgetAlert.objects.filter(budget__organisation=organisation, month=month_of(now)[0].date())
     context = {
         "rows": [
-            (one, *spent)
-            for one, spent in zip(budgets, services.used_and_forecasts(budgets, now=now), strict=True)
+            (one, *spent) for one, spent in zip(budgets, services.used_and_forecasts(budgets, now=now), strict=True)
         ],
         "alerts": alerts.select_related("budget__project", "budget__token"),
-        "form": form, "never_stops": services.NEVER_STOPS,
-    }  # fmt: skip
+        "form": form,
+        "never_stops": services.NEVER_STOPS,
+    }
     return render(request, "billing/budgets/list.html", context)
 
 

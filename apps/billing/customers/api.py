@@ -70,23 +70,33 @@ def customer_tax_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
 
 
 @router.put(
-    "/customers/{uuid:pk}/tax", auth=ADMIN, response=TaxOut, operation_id="customer_tax_set",
+    "/customers/{uuid:pk}/tax",
+    auth=ADMIN,
+    response=TaxOut,
+    operation_id="customer_tax_set",
     summary="Set a customer's tax",
-)  # fmt: skip
+)
 def customer_tax_set(request: HttpRequest, pk: UUID, payload: TaxIn) -> dict[str, Any]:
     """For administrators. Invoices that are issued never change."""
     organisation = _organisation(pk)
     tax_set(
-        organisation=organisation, scheme=payload.scheme, rate=Decimal(payload.rate), payment_days=payload.payment_days,
-        actor=principal_get(request).user, now=timezone.now(),
-    )  # fmt: skip
+        organisation=organisation,
+        scheme=payload.scheme,
+        rate=Decimal(payload.rate),
+        payment_days=payload.payment_days,
+        actor=principal_get(request).user,
+        now=timezone.now(),
+    )
     return _tax(organisation)
 
 
 @router.post(
-    "/refunds", auth=ADMIN, response={201: RefundOut}, operation_id="refund_create",
+    "/refunds",
+    auth=ADMIN,
+    response={201: RefundOut},
+    operation_id="refund_create",
     summary="Give money of a customer's balance back",
-)  # fmt: skip
+)
 @idempotent
 def refund_create(request: HttpRequest, payload: RefundIn) -> tuple[int, dict[str, Any]]:
     """For administrators: at most what was paid or credited beyond what was due. What was paid by card is refunded at
@@ -98,13 +108,21 @@ def refund_create(request: HttpRequest, payload: RefundIn) -> tuple[int, dict[st
     currency, amount = chosen.code, amount_entered(payload.amount, currency=chosen)
     key = request.headers.get("Idempotency-Key") or payload.reference
     posted = balance_refund(
-        organisation=organisation, amount=amount, currency=currency, reference=payload.reference,
-        idempotency_key=f"api:{key}"[:120], actor=principal_get(request).user, now=now,
-    )  # fmt: skip
+        organisation=organisation,
+        amount=amount,
+        currency=currency,
+        reference=payload.reference,
+        idempotency_key=f"api:{key}"[:120],
+        actor=principal_get(request).user,
+        now=now,
+    )
     return 201, {
-        "id": posted.id, "amount": decimal_text(amount), "currency": currency, "reference": payload.reference,
+        "id": posted.id,
+        "amount": decimal_text(amount),
+        "currency": currency,
+        "reference": payload.reference,
         "balance": decimal_text(balance_of(organisation.id, currency)),
-    }  # fmt: skip
+    }
 
 
 def _organisation(pk: UUID) -> Organisation:
@@ -117,6 +135,8 @@ def _organisation(pk: UUID) -> Organisation:
 def _tax(organisation: Organisation) -> dict[str, Any]:
     known = BillingProfile.objects.filter(organisation=organisation).first() or BillingProfile()
     return {
-        "scheme": known.tax_scheme, "rate": decimal_text(known.tax_rate.normalize()), "payment_days": known.payment_days,
+        "scheme": known.tax_scheme,
+        "rate": decimal_text(known.tax_rate.normalize()),
+        "payment_days": known.payment_days,
         "tax_id": known.tax_id,
-    }  # fmt: skip
+    }

@@ -28,13 +28,19 @@ def tax_set(
         raise Problem(422, "Tax does not fit", "Only the standard scheme has a rate; set it to 0.", kind="tax")
     if scheme == TaxScheme.REVERSE_CHARGE and not profile.tax_id:
         raise Problem(
-            422, "Tax does not fit", "Reverse charge needs the customer's tax number, which the customer enters in the "
-            "portal's settings.", kind="tax",
-        )  # fmt: skip
+            422,
+            "Tax does not fit",
+            "Reverse charge needs the customer's tax number, which the customer enters in the portal's settings.",
+            kind="tax",
+        )
     profile.tax_scheme, profile.tax_rate, profile.payment_days = scheme, rate, payment_days
     profile.save()
     audit_record(
-        action="billing.tax", subject=str(organisation.id), actor=actor, organisation=organisation, now=now,
+        action="billing.tax",
+        subject=str(organisation.id),
+        actor=actor,
+        organisation=organisation,
+        now=now,
         detail={"scheme": scheme, "rate": decimal_text(rate), "payment_days": payment_days},
-    )  # fmt: skip
+    )
     return profile

@@ -68,12 +68,16 @@ def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
         except Problem as refusal:
             shown[sent].add_error(None, refusal.detail)
     context = {
-        "customer": organisation, "profile": profile, "now": now, "credits": credits_left(organisation),
-        "burns": burn_charts(organisation, now), "balances": kept,
+        "customer": organisation,
+        "profile": profile,
+        "now": now,
+        "credits": credits_left(organisation),
+        "burns": burn_charts(organisation, now),
+        "balances": kept,
         "page": page_of(request, invoices_of(organisation), ordering=("-issued_at", "-id"), size=PER_PAGE),
         "grant_body": {"organisation": str(pk), "amount": "10", "reason": "..."},
         **{f"{name}_form": form for name, form in shown.items()},
-    }  # fmt: skip
+    }
     failed = any(form.errors for form in shown.values())
     return render(request, "billing/customers/detail.html", context, status=422 if failed else 200)
 
@@ -81,9 +85,13 @@ def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
 def _grant(form: GrantForm, given: dict[str, Any]) -> str:
     told = form.cleaned_data
     services.grant_create(
-        amount=told["amount"], currency=form.chosen.code, reason=told["reason"], expires_at=form.expires_at(),
-        idempotency_key=f"page:{told['key']}", **given,
-    )  # fmt: skip
+        amount=told["amount"],
+        currency=form.chosen.code,
+        reason=told["reason"],
+        expires_at=form.expires_at(),
+        idempotency_key=f"page:{told['key']}",
+        **given,
+    )
     return "The credit is granted; it pays for use from now on."
 
 
@@ -104,16 +112,22 @@ def _tax(form: TaxForm, given: dict[str, Any]) -> str:
 def _refund(form: RefundForm, given: dict[str, Any]) -> str:
     told = form.cleaned_data
     services.balance_refund(
-        amount=told["amount"], currency=form.chosen.code, reference=told["reference"], idempotency_key=f"page:{told['key']}",
+        amount=told["amount"],
+        currency=form.chosen.code,
+        reference=told["reference"],
+        idempotency_key=f"page:{told['key']}",
         **given,
-    )  # fmt: skip
+    )
     return "It is posted: the balance is less by what went back."
 
 
 # What each form of the page does; it answers with what to tell.
 ACTS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
-    "grant": _grant, "end": _credit_end, "tax": _tax, "refund": _refund,
-}  # fmt: skip
+    "grant": _grant,
+    "end": _credit_end,
+    "tax": _tax,
+    "refund": _refund,
+}
 
 
 @require_http_methods(["GET", "POST"])
@@ -138,13 +152,17 @@ def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
     except Problem as refusal:
         (note_form if form == "note" else end_form).add_error(None, refusal.detail)
     context = {
-        "invoice": invoice, "currency": invoice.document["currency"], "note_form": note_form, "end_form": end_form,
+        "invoice": invoice,
+        "currency": invoice.document["currency"],
+        "note_form": note_form,
+        "end_form": end_form,
         "rows": [(line, note_form[f"line_{line.number}"] if line.left > 0 else None) for line in lines],
         "is_left": any(line.left > 0 for line in lines),
-        "credit_notes": invoice.credit_notes.all(), "returned": balance_returned(invoice),
+        "credit_notes": invoice.credit_notes.all(),
+        "returned": balance_returned(invoice),
         "settlements": invoice.settlements.select_related("payment", "credit_note"),
         "api_path": f"/api/v1/invoices/{pk}/credit-notes",
-    }  # fmt: skip
+    }
     failed = note_form.errors or end_form.errors
     return render(request, "billing/customers/invoice.html", context, status=422 if failed else 200)
 

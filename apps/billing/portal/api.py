@@ -90,21 +90,32 @@ def usage_summary(
     left_out = excluded(organisation=organisation, start=start, end=end)
     days = [
         {
-            "day": day, "executions": one.executions, "amount": decimal_text(one.amount),
+            "day": day,
+            "executions": one.executions,
+            "amount": decimal_text(one.amount),
             "parts": [_part(part) for part in parts.values()],
         }
         for day, parts, one in report.days
         if parts
-    ]  # fmt: skip
+    ]
     return {
-        "first": ask.first, "last": ask.last, "group": ask.group, "currency": ask.currency,
-        "currencies": form.currencies, "whole": _part(report.whole),
-        "parts": [_part(part) for part in report.parts], "days": days, "excluded": [one._asdict() for one in left_out],
-    }  # fmt: skip
+        "first": ask.first,
+        "last": ask.last,
+        "group": ask.group,
+        "currency": ask.currency,
+        "currencies": form.currencies,
+        "whole": _part(report.whole),
+        "parts": [_part(part) for part in report.parts],
+        "days": days,
+        "excluded": [one._asdict() for one in left_out],
+    }
 
 
 def _part(part: Total) -> dict[str, Any]:
     return {
-        "name": part.name, "executions": part.executions, "counted_operations": part.operations,
-        "billed_operations": part.billed, "amount": decimal_text(part.amount),
-    }  # fmt: skip
+        "name": part.name,
+        "executions": part.executions,
+        "counted_operations": part.operations,
+        "billed_operations": part.billed,
+        "amount": decimal_text(part.amount),
+    }

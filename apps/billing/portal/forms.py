@@ -73,10 +73,16 @@ class UsageForm(forms.Form):
         values = self.cleaned_data
         key = values["key"]
         return Ask(
-            first=values["first"], last=values["last"], currency=values["currency"], group=values["group"],
-            project=UUID(values["project"]) if values["project"] else None, model=values["model"],
-            klass=values["klass"], key=UUID(key) if key not in {"", "none"} else None, without_key=key == "none",
-        )  # fmt: skip
+            first=values["first"],
+            last=values["last"],
+            currency=values["currency"],
+            group=values["group"],
+            project=UUID(values["project"]) if values["project"] else None,
+            model=values["model"],
+            klass=values["klass"],
+            key=UUID(key) if key not in {"", "none"} else None,
+            without_key=key == "none",
+        )
 
 
 class ScopedCapForm(MoneyForm):

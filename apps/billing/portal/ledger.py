@@ -45,9 +45,13 @@ def ledger(request: HttpRequest) -> HttpResponse:
         return render(request, "billing/_ledger_check.html", context)
     page = page_of(request, _transactions(organisation), ordering=("-sequence",), size=PER_PAGE)
     context |= {
-        "page": page, "rows": rows_checked(list(page.object_list)), "roots": day_roots(organisation.id, now=now),
-        "balances": sorted(balances(organisation.id).items()), "currency": book_in_force(at=now).currency, "now": now,
-    }  # fmt: skip
+        "page": page,
+        "rows": rows_checked(list(page.object_list)),
+        "roots": day_roots(organisation.id, now=now),
+        "balances": sorted(balances(organisation.id).items()),
+        "currency": book_in_force(at=now).currency,
+        "now": now,
+    }
     return render(request, "billing/ledger.html", context)
 
 
@@ -56,9 +60,12 @@ def _checked(organisation: Organisation) -> dict[str, Any]:
     head = Chain.objects.filter(organisation=organisation).first()
     check, length = last_check(organisation.pk), head.sequence if head else 0
     return {
-        "check": check, "waiting": open_check(organisation.pk), "head": head, "length": length,
+        "check": check,
+        "waiting": open_check(organisation.pk),
+        "head": head,
+        "length": length,
         "since": max(0, length - check.sequence) if check else length,
-    }  # fmt: skip
+    }
 
 
 def _transactions(organisation: Organisation) -> QuerySet[Transaction]:

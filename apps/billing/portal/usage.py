@@ -106,9 +106,11 @@ def usage_report(*, organisation: Organisation, ask: Ask, book: PriceBookDocumen
     rows = rows.annotate(day=TruncDate("recorded_at", tzinfo=ZoneInfo(organisation.time_zone)))
     if ask.group == "hours":
         rows = rows.annotate(hour=TruncHour("occurred_at", tzinfo=book.tariff.tzinfo))
-    summed = rows.order_by().values("day", part=F(column)).annotate(
-        q=executions_sum(), o=Sum("operations"), b=Sum("billed_operations"), a=Sum("amount")
-    )  # fmt: skip
+    summed = (
+        rows.order_by()
+        .values("day", part=F(column))
+        .annotate(q=executions_sum(), o=Sum("operations"), b=Sum("billed_operations"), a=Sum("amount"))
+    )
     name_of = names_of(organisation, ask.group, book)
     report, parts = Report(ask), dict[str, Total]()
     by_day: dict[date, dict[str, Total]] = {}

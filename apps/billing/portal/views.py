@@ -35,9 +35,17 @@ from apps.sales.differences import differences_listed
 
 CONTRACTS_SHOWN = 8
 FILE_COLUMNS = (
-    "day", "project", "model", "class", "api_token", "executions", "counted_operations", "billed_operations", "amount",
+    "day",
+    "project",
+    "model",
+    "class",
+    "api_token",
+    "executions",
+    "counted_operations",
+    "billed_operations",
+    "amount",
     "currency",
-)  # fmt: skip
+)
 
 
 class Echo:
@@ -149,12 +157,19 @@ def usage(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     query = request.GET.copy()
     query["format"] = "csv"
     context = {
-        "form": form, "report": report, "chart": chart_of(report), "group": GROUPS[ask.group], "currency": ask.currency,
-        "csv": query.urlencode(), "api_path": api_path(request), "zone": organisation.time_zone, "now": now,
+        "form": form,
+        "report": report,
+        "chart": chart_of(report),
+        "group": GROUPS[ask.group],
+        "currency": ask.currency,
+        "csv": query.urlencode(),
+        "api_path": api_path(request),
+        "zone": organisation.time_zone,
+        "now": now,
         "updated_at": newest(selectors.months_so_far(organisation=organisation, currencies=form.currencies, now=now)),
         "others": [code for code in form.currencies if code != ask.currency],
         "excluded": portal_selectors.excluded(organisation=organisation, start=start, end=end),
-    }  # fmt: skip
+    }
     return render(request, "billing/portal/usage.html", context)
 
 
@@ -182,9 +197,12 @@ def _file_rows(organisation: Organisation, ask: Ask, currency: str) -> Iterator[
     parts = ("day", "project_id", "model_name", "klass", "token_id", "currency")
     chosen = narrowed(organisation, ask).filter(**({"currency": currency} if currency else {}))
     rows = chosen.annotate(day=TruncDate("recorded_at", tzinfo=ZoneInfo(organisation.time_zone)))
-    summed = rows.order_by().values(*parts).annotate(
-        q=executions_sum(), o=Sum("operations"), b=Sum("billed_operations"), a=Sum("amount")
-    ).order_by(*parts)  # fmt: skip
+    summed = (
+        rows.order_by()
+        .values(*parts)
+        .annotate(q=executions_sum(), o=Sum("operations"), b=Sum("billed_operations"), a=Sum("amount"))
+        .order_by(*parts)
+    )
     for row in summed.iterator():
         names = (project(row["project_id"]), row["model_name"], row["klass"], key(row["token_id"]))
         told = (row["q"], row["o"], row["b"], decimal_text(row["a"]), row["currency"])
@@ -208,9 +226,13 @@ def caps(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         amount = form.cleaned_data["amount"]
         cap_change(
-            organisation=organisation, amount=amount, currency=form.chosen.code, actor=principal_get(request).user, now=now,
+            organisation=organisation,
+            amount=amount,
+            currency=form.chosen.code,
+            actor=principal_get(request).user,
+            now=now,
             **form.scope_ids(),
-        )  # fmt: skip
+        )
         messages.success(request, "The cap is removed." if amount is None else "The cap is set; it holds from now on.")
         return redirect("billing:cap_list")
     context = {"rows": portal_selectors.cap_rows(organisation, now=now), "form": form, "now": now}

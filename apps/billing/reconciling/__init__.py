@@ -120,8 +120,9 @@ def _account_differences(organisation: Organisation, waiting: Amounts) -> list[s
     )
     differences += amounts_differ(
         "the account accrued minus usage that is not invoiced and what invoices carry",
-        kept.get(AccountKind.ACCRUED, {}), _added(waiting, _sums(dict(carried))),
-    )  # fmt: skip
+        kept.get(AccountKind.ACCRUED, {}),
+        _added(waiting, _sums(dict(carried))),
+    )
     return differences + amounts_differ(
         "the account credit minus what is left of grants", kept.get(AccountKind.CREDIT, {}), left
     )

@@ -23,8 +23,11 @@ from apps.sales.services.accepting import terms_of
 
 AT_ONCE = 100  # documents
 NAMED: tuple[tuple[type[Quote | Contract], str], ...] = (
-    (Quote, "pool"), (Quote, "amends"), (Contract, "pool"), (Contract, "commitment"),
-)  # fmt: skip
+    (Quote, "pool"),
+    (Quote, "amends"),
+    (Contract, "pool"),
+    (Contract, "commitment"),
+)
 
 
 def contract_differences(organisation_id: UUID) -> list[str]:
@@ -152,7 +155,9 @@ def _promised(commitment: Commitment) -> list[str]:
     name = f"commitment {commitment.id}"
     entries = AuditEntry.objects.filter(action="commitment.enter", subject=name).order_by("id")
     told = {
-        "kind": commitment.kind, "minimum": decimal_text(commitment.minimum), "factor": decimal_text(commitment.factor),
-    }  # fmt: skip
+        "kind": commitment.kind,
+        "minimum": decimal_text(commitment.minimum),
+        "factor": decimal_text(commitment.factor),
+    }
     details = list(entries.values_list("detail", flat=True))
     return [] if details == [told] else [f"{name}: it is not the one that was entered"]

@@ -132,16 +132,25 @@ def note_write(
     if settled:
         settle(invoice, settled, SettlementKind.CREDIT_NOTE, now=now, credit_note=note, final=final)
     outbox_write(
-        organisation_id=invoice.organisation_id, topic="credit_note.issued", now=now,
+        organisation_id=invoice.organisation_id,
+        topic="credit_note.issued",
+        now=now,
         payload={
-            "credit_note": str(note.id), "invoice": str(invoice.id), "number": note.number,
-            "total": decimal_text(note.total), "currency": note.currency,
+            "credit_note": str(note.id),
+            "invoice": str(invoice.id),
+            "number": note.number,
+            "total": decimal_text(note.total),
+            "currency": note.currency,
         },
-    )  # fmt: skip
+    )
     audit_record(
-        action="credit_note.issue", subject=f"credit note {note.number}", actor=actor, now=now,
-        organisation=invoice.organisation, detail={"invoice": invoice.number, "total": decimal_text(note.total)},
-    )  # fmt: skip
+        action="credit_note.issue",
+        subject=f"credit note {note.number}",
+        actor=actor,
+        now=now,
+        organisation=invoice.organisation,
+        detail={"invoice": invoice.number, "total": decimal_text(note.total)},
+    )
     return note
 
 
@@ -160,9 +169,12 @@ def _parts(invoice: Invoice, asked: Mapping[int, Decimal] | None) -> list[Part]:
     before = invoice.credit_notes.aggregate(net=Sum("net"))["net"] or Decimal(0)
     if exact_sum([before, *(part.share for part in found)]) > invoice.payable:
         raise Problem(
-            409, "More than was asked", f"Credits reduced invoice {invoice.number}; no more than its payable "
-            f"{money_format(invoice.payable, invoice.document['currency'])} can be taken back.", kind="credit-note",
-        )  # fmt: skip
+            409,
+            "More than was asked",
+            f"Credits reduced invoice {invoice.number}; no more than its payable "
+            f"{money_format(invoice.payable, invoice.document['currency'])} can be taken back.",
+            kind="credit-note",
+        )
     if not found or exact_sum(part.share for part in found) <= 0:
         raise Problem(
             409, "Nothing is left", f"Nothing of invoice {invoice.number} is left to credit.", kind="credit-note"
@@ -185,9 +197,11 @@ def _part(invoice: Invoice, number: int, lines: Mapping[int, InvoiceLine | None]
         if not 0 <= amount <= left:
             most = money_format(left, invoice.document["currency"])
             raise Problem(
-                422, "Not possible", f"Of line {number} of invoice {invoice.number} at most {most} is left to credit.",
+                422,
+                "Not possible",
+                f"Of line {number} of invoice {invoice.number} at most {most} is left to credit.",
                 kind="credit-note",
-            )  # fmt: skip
+            )
     title = _title(invoice, number)
     whole = amount == left and not (left == 0 and earlier.exists())
     return Part(number, line, title, amount, subtract(exact, before["amount"] or Decimal(0)) if whole else amount)
@@ -261,7 +275,9 @@ def _store(invoice: Invoice, parts: list[Part], reason: str, actor: User | None,
         "reason": reason,
         "lines": [
             {
-                "number": part.number, "title": part.title, "share": decimal_text(part.share),
+                "number": part.number,
+                "title": part.title,
+                "share": decimal_text(part.share),
                 "amount": decimal_text(part.amount),
             }
             for part in parts
@@ -270,12 +286,22 @@ def _store(invoice: Invoice, parts: list[Part], reason: str, actor: User | None,
         "tax_rate": invoice.document["tax_rate"],
         "tax": decimal_text(tax),
         "total": decimal_text(exact_sum([net, tax])),
-    }  # fmt: skip
+    }
     note = CreditNote.objects.create(
-        id=note_id, organisation_id=invoice.organisation_id, invoice=invoice, number=number, currency=invoice.currency,
-        net=net, tax=tax, total=exact_sum([net, tax]), reason=reason, document=document, digest=digest_of(document),
-        issued_at=now, issued_by=actor,
-    )  # fmt: skip
+        id=note_id,
+        organisation_id=invoice.organisation_id,
+        invoice=invoice,
+        number=number,
+        currency=invoice.currency,
+        net=net,
+        tax=tax,
+        total=exact_sum([net, tax]),
+        reason=reason,
+        document=document,
+        digest=digest_of(document),
+        issued_at=now,
+        issued_by=actor,
+    )
     CreditNoteLine.objects.bulk_create(
         CreditNoteLine(credit_note=note, line=part.line, number=part.number, share=part.share, amount=part.amount)
         for part in parts
@@ -291,9 +317,11 @@ def _given_back(invoice: Invoice, beyond: Decimal) -> dict[AccountKind, Decimal]
     """
     if beyond and invoice.dispute == DisputeState.OPEN:
         raise Problem(
-            409, "Disputed", f"The payment of invoice {invoice.number} is disputed; credit it when that is decided.",
+            409,
+            "Disputed",
+            f"The payment of invoice {invoice.number} is disputed; credit it when that is decided.",
             kind="invoice-disputed",
-        )  # fmt: skip
+        )
     keys, found = [*keys_of_notes(invoice), *keys_of_facts(invoice)], {}
     for account in GIVEN_BACK:
         there = max(moved(invoice.organisation_id, keys, account), Decimal(0))

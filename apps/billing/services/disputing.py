@@ -87,9 +87,13 @@ def invoice_dispute(*, invoice_id: UUID, outcome: DisputeState, now: datetime) -
     found = balance_returned(invoice)
     said = {"balance_taken": decimal_text(found.taken), "balance_gone": decimal_text(found.gone)} if found else {}
     audit_record(
-        action=f"invoice.dispute_{outcome.value}", subject=f"invoice {invoice.number}", actor=None, now=now,
-        organisation=invoice.organisation, detail=said,
-    )  # fmt: skip
+        action=f"invoice.dispute_{outcome.value}",
+        subject=f"invoice {invoice.number}",
+        actor=None,
+        now=now,
+        organisation=invoice.organisation,
+        detail=said,
+    )
     return invoice
 
 
@@ -111,19 +115,30 @@ def balance_refund(
     left = balance_of(organisation.id, currency)
     if not known and not 0 < amount <= left:
         raise Problem(
-            409, "Not given back", f"The balance is {money_exact_format(left, currency)}; give back more than 0 and at most "
-            "that.", kind="balance",
-        )  # fmt: skip
+            409,
+            "Not given back",
+            f"The balance is {money_exact_format(left, currency)}; give back more than 0 and at most that.",
+            kind="balance",
+        )
     posted, is_new = transaction_post(
-        organisation_id=organisation.id, kind="refund", idempotency_key=key, subject=f"refund {reference}",
-        currency=currency, detail={"reference": reference}, now=now,
+        organisation_id=organisation.id,
+        kind="refund",
+        idempotency_key=key,
+        subject=f"refund {reference}",
+        currency=currency,
+        detail={"reference": reference},
+        now=now,
         amounts={AccountKind.PREPAID: amount, AccountKind.BANK: amount.copy_negate()},
-    )  # fmt: skip
+    )
     if is_new:
         said = {"amount": decimal_text(amount), "currency": currency, "reference": reference}
         outbox_write(organisation_id=organisation.id, topic="refund.made", payload=said, now=now)
         audit_record(
-            action="balance.refund", subject=f"refund {reference}", actor=actor, now=now, organisation=organisation,
+            action="balance.refund",
+            subject=f"refund {reference}",
+            actor=actor,
+            now=now,
+            organisation=organisation,
             detail=said,
-        )  # fmt: skip
+        )
     return posted

@@ -76,7 +76,10 @@ def invoice_collect(*, invoice_id: UUID, actor: User | None, now: datetime) -> I
     invoice.state = InvoiceState.COLLECTION
     invoice.save(update_fields=["state"])
     audit_record(
-        action="invoice.collect", subject=f"invoice {invoice.number}", actor=actor, now=now,
+        action="invoice.collect",
+        subject=f"invoice {invoice.number}",
+        actor=actor,
+        now=now,
         organisation=invoice.organisation,
-    )  # fmt: skip
+    )
     return invoice

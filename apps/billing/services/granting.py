@@ -67,9 +67,17 @@ def grant_create(
             )
         return known
     grant = CreditGrant.objects.create(
-        organisation=organisation, kind=kind, amount=amount, currency=currency, reason=reason.strip()[:300],
-        basis=basis or {}, idempotency_key=idempotency_key, granted_at=now, granted_by=actor, expires_at=expires_at,
-    )  # fmt: skip
+        organisation=organisation,
+        kind=kind,
+        amount=amount,
+        currency=currency,
+        reason=reason.strip()[:300],
+        basis=basis or {},
+        idempotency_key=idempotency_key,
+        granted_at=now,
+        granted_by=actor,
+        expires_at=expires_at,
+    )
     _post(grant, amount, key="grant", now=now)
     _tell(grant, "granted", amount, grant.reason, action="credit.grant", actor=actor, now=now)
     return grant
@@ -84,7 +92,7 @@ def _tell(
     outbox_write(organisation_id=grant.organisation_id, topic=f"credit.{what}", payload=payload, now=now)
     audit_record(
         action=action, subject=f"credit {grant.id}", actor=actor, organisation=grant.organisation, now=now, detail=said
-    )  # fmt: skip
+    )
 
 
 def grants_use(invoice: Invoice, adjustments: tuple[Adjustment, ...], *, now: datetime) -> None:
@@ -198,11 +206,17 @@ def guarantee_credit(lease: Lease, *, now: datetime) -> bool:
     model = line["program"]["model"]
     try:
         grant_create(
-            organisation=contract.organisation, amount=rating.amount, currency=rating.currency, kind=GrantKind.GUARANTEE,
+            organisation=contract.organisation,
+            amount=rating.amount,
+            currency=rating.currency,
+            kind=GrantKind.GUARANTEE,
             reason=f"{lease.count:,} executions of {model} missed their place in the timetable through a failure here.",
-            basis={"lease": str(lease.pk), "contract": str(contract.pk), "rating": rating.to_json()}, expires_at=None,
-            idempotency_key=_key(lease), actor=None, now=now,
-        )  # fmt: skip
+            basis={"lease": str(lease.pk), "contract": str(contract.pk), "rating": rating.to_json()},
+            expires_at=None,
+            idempotency_key=_key(lease),
+            actor=None,
+            now=now,
+        )
     except IntegrityError:  # another scheduler was quicker
         return False
     return True

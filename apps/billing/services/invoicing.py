@@ -61,14 +61,18 @@ def invoice_issue(
     if draft is None:
         of = f"usage in {currency}" if currency else "usage"
         raise Problem(
-            409, "Nothing to invoice", f"There is no {of} before {until:%Y-%m-%d %H:%M} UTC that is not invoiced yet.",
+            409,
+            "Nothing to invoice",
+            f"There is no {of} before {until:%Y-%m-%d %H:%M} UTC that is not invoiced yet.",
             kind="nothing-to-invoice",
-        )  # fmt: skip
+        )
     if carry and not draft.adjustments and draft.rounded.exact < Decimal(1).scaleb(-draft.exponent):
         raise Problem(
-            409, "Less than one minor unit", f"{money_exact_format(draft.net, draft.currency)} is carried: it is invoiced with "
-            "what follows.", kind="carried",
-        )  # fmt: skip
+            409,
+            "Less than one minor unit",
+            f"{money_exact_format(draft.net, draft.currency)} is carried: it is invoiced with what follows.",
+            kind="carried",
+        )
     invoice = _store(draft, actor=actor, now=now)
     failpoint("invoice.stored")
     KeptDraft.objects.filter(organisation=organisation, currency=invoice.currency).delete()  # what it said is invoiced
@@ -78,9 +82,13 @@ def invoice_issue(
     balance_use(invoice, now=now)
     tell(invoice, "invoice.issued", now=now)
     audit_record(
-        action="invoice.issue", subject=f"invoice {invoice.number}", actor=actor, organisation=organisation, now=now,
+        action="invoice.issue",
+        subject=f"invoice {invoice.number}",
+        actor=actor,
+        organisation=organisation,
+        now=now,
         detail={"digest": invoice.digest, "net": decimal_text(draft.net), "due": decimal_text(draft.due)},
-    )  # fmt: skip
+    )
     return invoice
 
 
@@ -124,9 +132,13 @@ def cap_change(
     )
     scope = f"project {project_id}" if project_id else f"token {token_id}" if token_id else str(organisation.id)
     audit_record(
-        action="cap.set", subject=scope, actor=actor, organisation=organisation, now=now,
+        action="cap.set",
+        subject=scope,
+        actor=actor,
+        organisation=organisation,
+        now=now,
         detail={"amount": None if amount is None else decimal_text(amount), "currency": currency},
-    )  # fmt: skip
+    )
     return cap
 
 
@@ -197,9 +209,14 @@ def _store(draft: Draft, *, actor: User | None, now: datetime) -> Invoice:
 def _lines_store(invoice: Invoice, draft: Draft) -> None:
     for index, (line, share) in enumerate(zip(draft.lines, draft.shares, strict=False), 1):
         stored = InvoiceLine.objects.create(
-            invoice=invoice, number=index, kind=line.kind, contract=line.contract, quantity=line.rating.executions,
-            amount=line.rating.amount, share=share,
-        )  # fmt: skip
+            invoice=invoice,
+            number=index,
+            kind=line.kind,
+            contract=line.contract,
+            quantity=line.rating.executions,
+            amount=line.rating.amount,
+            share=share,
+        )
         InvoicedUsage.objects.bulk_create([InvoicedUsage(usage=row, line=stored) for row in line.rows])
 
 

@@ -72,9 +72,16 @@ def invoice_payment_take(
     invoice.payment_reference = reference
     invoice.save(update_fields=["payment_reference"])
     payment_record(
-        organisation=invoice.organisation, invoice=invoice, amount=amount, currency=invoice.currency,
-        provider=invoice.provider, reference=reference, idempotency_key=key, actor=actor, now=now,
-    )  # fmt: skip
+        organisation=invoice.organisation,
+        invoice=invoice,
+        amount=amount,
+        currency=invoice.currency,
+        provider=invoice.provider,
+        reference=reference,
+        idempotency_key=key,
+        actor=actor,
+        now=now,
+    )
     if invoice.state == InvoiceState.WRITTEN_OFF and _given_up(invoice) == 0:
         invoice.state, invoice.paid_at = InvoiceState.PAID, now
         invoice.save(update_fields=["state", "paid_at"])
@@ -87,10 +94,13 @@ def _at_most_open(invoice: Invoice, amount: Decimal) -> None:
     if amount > owed:
         currency = invoice.document["currency"]
         raise Problem(
-            409, "More than is open", f"Of invoice {invoice.number} {money_format(owed, currency)} are open, and "
+            409,
+            "More than is open",
+            f"Of invoice {invoice.number} {money_format(owed, currency)} are open, and "
             f"{money_format(amount, currency)} would be recorded. Correct the amount, or say that so much arrived: the rest "
-            "is then the customer's balance.", kind="overpaid",
-        )  # fmt: skip
+            "is then the customer's balance.",
+            kind="overpaid",
+        )
 
 
 def _given_up(invoice: Invoice) -> Decimal:
@@ -133,21 +143,32 @@ def payment_record(
     is_given_up = invoice is not None and invoice.state == InvoiceState.WRITTEN_OFF
     recovers = min(amount, _given_up(invoice)) if invoice is not None and is_given_up else Decimal(0)
     payment = Payment.objects.create(
-        organisation=organisation, amount=amount, currency=currency, provider=provider, reference=reference,
-        idempotency_key=idempotency_key, at=now, recorded_by=actor,
-    )  # fmt: skip
+        organisation=organisation,
+        amount=amount,
+        currency=currency,
+        provider=provider,
+        reference=reference,
+        idempotency_key=idempotency_key,
+        at=now,
+        recorded_by=actor,
+    )
     settles = min(amount, invoice.open) if invoice else Decimal(0)
     subject = f"invoice {invoice.number}" if invoice else f"payment {reference}"
     transaction_post(
-        organisation_id=organisation.id, kind="payment", idempotency_key=f"payment:{payment.id}", subject=subject,
-        currency=currency, detail={"reference": reference, "provider": provider}, now=now,
+        organisation_id=organisation.id,
+        kind="payment",
+        idempotency_key=f"payment:{payment.id}",
+        subject=subject,
+        currency=currency,
+        detail={"reference": reference, "provider": provider},
+        now=now,
         amounts={
             AccountKind.BANK: amount,
             AccountKind.RECEIVABLE: settles.copy_negate(),
             AccountKind.BAD_DEBT: recovers.copy_negate(),
             AccountKind.PREPAID: subtract(exact_sum([settles, recovers]), amount),
         },
-    )  # fmt: skip
+    )
     if invoice is not None and settles:
         settle(invoice, settles, SettlementKind.PAYMENT, now=now, payment=payment)
     failpoint("payment.recorded")
@@ -164,19 +185,31 @@ def invoice_write_off(*, invoice_id: UUID, reason: str, actor: User | None, now:
     invoice = change_lock(invoice_id)
     if not invoice.is_waiting or not reason.strip():
         raise Problem(
-            409, "Not written off", f"Only an invoice with something open is written off, with a reason; {invoice.number} "
-            f"is {invoice.get_state_display().lower()}.", kind="invoice-settled",
-        )  # fmt: skip
+            409,
+            "Not written off",
+            f"Only an invoice with something open is written off, with a reason; {invoice.number} "
+            f"is {invoice.get_state_display().lower()}.",
+            kind="invoice-settled",
+        )
     amount = invoice.open
     transaction_post(
-        organisation_id=invoice.organisation_id, kind="write-off", idempotency_key=f"invoice:{invoice.id}:write-off",
-        subject=f"invoice {invoice.number}", currency=invoice.currency, detail={"reason": reason.strip()[:300]}, now=now,
+        organisation_id=invoice.organisation_id,
+        kind="write-off",
+        idempotency_key=f"invoice:{invoice.id}:write-off",
+        subject=f"invoice {invoice.number}",
+        currency=invoice.currency,
+        detail={"reason": reason.strip()[:300]},
+        now=now,
         amounts={AccountKind.BAD_DEBT: amount, AccountKind.RECEIVABLE: amount.copy_negate()},
-    )  # fmt: skip
+    )
     settle(invoice, amount, SettlementKind.WRITE_OFF, now=now, final=InvoiceState.WRITTEN_OFF)
     tell(invoice, "invoice.written_off", now=now)
     audit_record(
-        action="invoice.write_off", subject=f"invoice {invoice.number}", actor=actor, now=now,
-        organisation=invoice.organisation, detail={"amount": decimal_text(amount), "reason": reason.strip()[:300]},
-    )  # fmt: skip
+        action="invoice.write_off",
+        subject=f"invoice {invoice.number}",
+        actor=actor,
+        now=now,
+        organisation=invoice.organisation,
+        detail={"amount": decimal_text(amount), "reason": reason.strip()[:300]},
+    )
     return invoice

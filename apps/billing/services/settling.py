@@ -34,10 +34,13 @@ def change_lock(invoice_id: UUID) -> Invoice:
     invoice = invoice_lock(invoice_id)
     if StripeCall.objects.filter(invoice=invoice, settled_at=None).exists():
         raise Problem(
-            409, "Stripe has not answered yet", f"A call to Stripe about invoice {invoice.number} has no known outcome, so its "
-            "card may have been charged. Stripe is asked again every minute; try again then.", kind="collection-unsettled",
+            409,
+            "Stripe has not answered yet",
+            f"A call to Stripe about invoice {invoice.number} has no known outcome, so its "
+            "card may have been charged. Stripe is asked again every minute; try again then.",
+            kind="collection-unsettled",
             retry_after=60,
-        )  # fmt: skip
+        )
     return invoice
 
 
@@ -67,9 +70,14 @@ def settle(
 def tell(invoice: Invoice, topic: str, *, now: datetime, **more: str) -> None:
     """Word for others about an invoice."""
     payload = {
-        "invoice": str(invoice.id), "number": invoice.number, "state": str(invoice.state),
-        "open": decimal_text(invoice.open), "due": decimal_text(invoice.due), "currency": invoice.currency, **more,
-    }  # fmt: skip
+        "invoice": str(invoice.id),
+        "number": invoice.number,
+        "state": str(invoice.state),
+        "open": decimal_text(invoice.open),
+        "due": decimal_text(invoice.due),
+        "currency": invoice.currency,
+        **more,
+    }
     outbox_write(organisation_id=invoice.organisation_id, topic=topic, payload=payload, now=now)
 
 

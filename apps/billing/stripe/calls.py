@@ -65,10 +65,14 @@ def _opened(act: Act, *, organisation: Organisation, invoice: Invoice | None, no
     call, is_new = StripeCall.objects.get_or_create(
         key=act.key,
         defaults={
-            "organisation": organisation, "invoice": invoice, "operation": act.operation, "target": act.target,
-            "parameters": act.given, "made_at": now,
+            "organisation": organisation,
+            "invoice": invoice,
+            "operation": act.operation,
+            "target": act.target,
+            "parameters": act.given,
+            "made_at": now,
         },
-    )  # fmt: skip
+    )
     if not is_new:
         raise Broken(f"the key {act.key} was used before")
     return call

@@ -44,9 +44,13 @@ def checkout_open(
     """
     customer = customer_ensure(client=client, organisation=organisation, now=now)
     given: Any = {
-        "mode": "setup", "customer": customer.customer_id, "currency": currency.lower(), "success_url": success_url,
-        "cancel_url": cancel_url, "metadata": {"takt_organisation": str(organisation.id)},
-    }  # fmt: skip
+        "mode": "setup",
+        "customer": customer.customer_id,
+        "currency": currency.lower(),
+        "success_url": success_url,
+        "cancel_url": cancel_url,
+        "metadata": {"takt_organisation": str(organisation.id)},
+    }
     return str(called(lambda: client.v1.checkout.sessions.create(given)).url)
 
 

@@ -38,7 +38,9 @@ def invoice_close(*, invoice_id: UUID, client: stripe.StripeClient, now: datetim
             raise Uncertain("another worker talks to Stripe about it")
         StripePush.objects.filter(pk=invoice_id).update(tried_at=now)
         try:
-            calls_settle(invoice_id=push.pk, client=client, now=now)  # an event may have said before what one of them did
+            calls_settle(
+                invoice_id=push.pk, client=client, now=now
+            )  # an event may have said before what one of them did
             push.refresh_from_db()
             if push.state not in {PushState.VOID, PushState.DROPPED}:
                 _tell(push, client, now)
@@ -149,9 +151,11 @@ def _note_bring(invoice: Invoice, note: CreditNote, found: stripe.Invoice, recor
     if before + after <= 0:
         return
     given: dict[str, Any] = {
-        "invoice": found.id, "amount": before + after, "memo": f"Credit note {note.number}: {note.reason}"[:500],
+        "invoice": found.id,
+        "amount": before + after,
+        "memo": f"Credit note {note.number}: {note.reason}"[:500],
         "metadata": {NOTE: note.number},
-    }  # fmt: skip
+    }
     if after:
         given["out_of_band_amount"] = after
     record(Act("note.create", record.key(f"credit-note:{note.id}"), given))
@@ -176,6 +180,9 @@ def _part_close(found: stripe.Invoice, amount: int, record: Recorder) -> None:
     """A part came by bank: Stripe knows no such thing for an open invoice, but takes a note of as much."""
     left = found.amount_remaining - amount
     given: dict[str, Any] = {
-        "invoice": found.id, "amount": amount, "memo": "Received by bank transfer", "metadata": {SETTLED: str(left)},
-    }  # fmt: skip
+        "invoice": found.id,
+        "amount": amount,
+        "memo": "Received by bank transfer",
+        "metadata": {SETTLED: str(left)},
+    }
     record(Act("note.create", record.key(f"settled:{found.id}"), given))

@@ -170,10 +170,16 @@ def order_of(push: StripePush, customer: StripeCustomer, *, now: datetime) -> Or
             Item(f"{len(rest)} more lines, see {invoice.number}", sum(r.amount for r in rest)),
         ]
     return Order(
-        invoice_id=str(invoice.id), number=invoice.number, customer=customer.customer_id, currency=invoice.currency,
-        due_at=max(invoice.due_at, now + timedelta(hours=1)), total=minor_of(invoice.open, currency=invoice.currency),
-        items=tuple(items), version=push.version, is_automatic=bool(customer.payment_method),
-    )  # fmt: skip
+        invoice_id=str(invoice.id),
+        number=invoice.number,
+        customer=customer.customer_id,
+        currency=invoice.currency,
+        due_at=max(invoice.due_at, now + timedelta(hours=1)),
+        total=minor_of(invoice.open, currency=invoice.currency),
+        items=tuple(items),
+        version=push.version,
+        is_automatic=bool(customer.payment_method),
+    )
 
 
 def push_retry(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) -> StripePush:

@@ -50,9 +50,12 @@ def event_receive(*, body: bytes, signature: str, now: datetime) -> str:
 def event_keep(event: dict[str, Any], *, now: datetime, listed: bool = False) -> None:
     """Store an event once; a repetition changes nothing but that it was `listed`."""
     row = StripeEvent(
-        id=event["id"], type=event["type"], payload=storable(event), received_at=now,
+        id=event["id"],
+        type=event["type"],
+        payload=storable(event),
+        received_at=now,
         created=datetime.fromtimestamp(event["created"], UTC),
-    )  # fmt: skip
+    )
     StripeEvent.objects.bulk_create([row], ignore_conflicts=True)
     if listed:
         StripeEvent.objects.filter(pk=event["id"], listed_at=None).update(listed_at=now)

@@ -23,9 +23,10 @@ def usage_mirror(row: OutboxRow, *, now: datetime) -> None:
     name = row.payload["transaction"]
     operations = UsageRow.objects.filter(transaction_id=name).aggregate(sum=Sum("billed_operations"))["sum"] or 0
     given: Any = {
-        "event_name": settings.STRIPE_METER, "identifier": name,
+        "event_name": settings.STRIPE_METER,
+        "identifier": name,
         "payload": {"stripe_customer_id": customer.customer_id, "value": str(int(operations))},
-    }  # fmt: skip
+    }
     try:
         called(lambda: client.v1.billing.meter_events.create(given))
     except stripe.InvalidRequestError as refusal:

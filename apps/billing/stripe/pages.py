@@ -73,10 +73,13 @@ def _lead(request: HttpRequest, organisation: Organisation) -> HttpResponse:
             back = _address(request, state="back")
             return redirect(cards.portal_open(organisation=organisation, return_url=back, client=client, now=now))
         place = cards.checkout_open(
-            organisation=organisation, currency=book_in_force(at=now).currency, client=client, now=now,
+            organisation=organisation,
+            currency=book_in_force(at=now).currency,
+            client=client,
+            now=now,
             success_url=_address(request, session="{CHECKOUT_SESSION_ID}"),
             cancel_url=_address(request, state="cancelled"),
-        )  # fmt: skip
+        )
     except (Uncertain, stripe.StripeError):
         messages.error(request, LATER)
         return redirect("billing:payment_methods")

@@ -15,9 +15,22 @@ from apps.pricing.rating import CONTEXT
 
 # Less than this cannot be collected by card: Stripe would put it on the customer's balance there.
 SMALLEST = {
-    "AUD": "0.5", "CAD": "0.5", "CHF": "0.5", "CZK": "15", "DKK": "2.5", "EUR": "0.5", "GBP": "0.3", "HKD": "4",
-    "JPY": "50", "NOK": "3", "NZD": "0.5", "PLN": "2", "SEK": "3", "SGD": "0.5", "USD": "0.5",
-}  # fmt: skip
+    "AUD": "0.5",
+    "CAD": "0.5",
+    "CHF": "0.5",
+    "CZK": "15",
+    "DKK": "2.5",
+    "EUR": "0.5",
+    "GBP": "0.3",
+    "HKD": "4",
+    "JPY": "50",
+    "NOK": "3",
+    "NZD": "0.5",
+    "PLN": "2",
+    "SEK": "3",
+    "SGD": "0.5",
+    "USD": "0.5",
+}
 
 
 class Stripe:

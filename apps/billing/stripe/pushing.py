@@ -121,10 +121,13 @@ def _items(client: stripe.StripeClient, order: Order, invoice: str, act: Acting)
         raise Stale(f"the draft {invoice} was about another amount")
     for name in (one for one in wanted if one not in there):
         given: dict[str, Any] = {
-            "customer": order.customer, "invoice": invoice, "amount": wanted[name].amount,
-            "currency": order.currency.lower(), "description": wanted[name].description[:500],
+            "customer": order.customer,
+            "invoice": invoice,
+            "amount": wanted[name].amount,
+            "currency": order.currency.lower(),
+            "description": wanted[name].description[:500],
             "metadata": {INVOICE: order.invoice_id, LINE: name},
-        }  # fmt: skip
+        }
         act(Act("item.create", order.key(f"line:{name}"), given))
         failpoint("stripe.item")
 

@@ -51,15 +51,22 @@ def _move(
         if found.taken or found.gone:
             told = {"balance_taken": decimal_text(found.taken), "balance_gone": decimal_text(found.gone)}
     transaction_post(
-        organisation_id=invoice.organisation_id, kind=kind.value,
+        organisation_id=invoice.organisation_id,
+        kind=kind.value,
         idempotency_key=StripeFact(kind=kind.value, reference=reference).posting_key,
-        subject=f"invoice {invoice.number}", currency=invoice.currency, detail={"reference": reference, **told}, now=now,
+        subject=f"invoice {invoice.number}",
+        currency=invoice.currency,
+        detail={"reference": reference, **told},
+        now=now,
         amounts=amounts,
-    )  # fmt: skip
+    )
     said = {
-        "invoice": str(invoice.id), "number": invoice.number, "amount": decimal_text(amount), "currency": invoice.currency,
+        "invoice": str(invoice.id),
+        "number": invoice.number,
+        "amount": decimal_text(amount),
+        "currency": invoice.currency,
         **told,
-    }  # fmt: skip
+    }
     outbox_write(organisation_id=invoice.organisation_id, topic=TOPICS[kind], payload=said, now=now)
     return True
 
@@ -98,9 +105,14 @@ def _refunded(invoice: Invoice, refund: stripe.Refund, now: datetime) -> bool:
         try:
             with transaction.atomic():
                 balance_refund(
-                    organisation=invoice.organisation, amount=amount, currency=invoice.currency, reference=refund.id,
-                    idempotency_key=f"stripe:{refund.id}", actor=None, now=now,
-                )  # fmt: skip
+                    organisation=invoice.organisation,
+                    amount=amount,
+                    currency=invoice.currency,
+                    reference=refund.id,
+                    idempotency_key=f"stripe:{refund.id}",
+                    actor=None,
+                    now=now,
+                )
                 return fact_record(invoice, FactKind.REFUNDED, refund.id, amount, now)
         except Problem as less:
             if less.kind != "balance":

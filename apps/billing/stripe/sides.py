@@ -69,9 +69,10 @@ class Books:
         """What each object left on the account that Stripe keeps for us."""
         found: Amounts = {}
         for some in (
-            self.paid(), self._moved(AccountKind.BANK, REFUNDS, FactKind.REFUNDED, "refund", FactKind.REFUND_FAILED),
+            self.paid(),
+            self._moved(AccountKind.BANK, REFUNDS, FactKind.REFUNDED, "refund", FactKind.REFUND_FAILED),
             self._moved(AccountKind.BANK, (), FactKind.DISPUTED, FactKind.DISPUTE_WON),
-        ):  # fmt: skip
+        ):
             for name, one in some.items():
                 added(found, name, one)
         return {name: one for name, one in found.items() if one.amount}
@@ -207,8 +208,9 @@ class Theirs:
         keeps in another currency, which cannot be compared."""
         about = {
             **{name: str(one.payment_intent or one.id) for name, one in self.charges.items()},
-            **dict.fromkeys(self.refunded_ever()), **dict.fromkeys(self.disputed()),
-        }  # fmt: skip
+            **dict.fromkeys(self.refunded_ever()),
+            **dict.fromkeys(self.disputed()),
+        }
         found: Amounts = {}
         converted: set[str] = set()
         for one in listed(self.client.v1.balance_transactions, {}):

@@ -18,8 +18,11 @@ from apps.billing.stripe.gateway import called
 from apps.billing.stripe.pushing import INVOICE, named
 
 STATES = {
-    "open": PushState.OPEN, "paid": PushState.PAID, "void": PushState.VOID, "uncollectible": PushState.UNCOLLECTIBLE,
-}  # fmt: skip
+    "open": PushState.OPEN,
+    "paid": PushState.PAID,
+    "void": PushState.VOID,
+    "uncollectible": PushState.UNCOLLECTIBLE,
+}
 
 log = structlog.get_logger("stripe")
 
@@ -98,9 +101,15 @@ def _paid(invoice: Invoice, intent: str, minor: int, *, now: datetime) -> None:
             raise
         # It was settled another way meanwhile: the money is the customer's balance.
         payment_record(
-            organisation=invoice.organisation, amount=amount, currency=invoice.currency, provider="stripe", reference=intent,
-            idempotency_key=f"stripe:{intent}", actor=None, now=now,
-        )  # fmt: skip
+            organisation=invoice.organisation,
+            amount=amount,
+            currency=invoice.currency,
+            provider="stripe",
+            reference=intent,
+            idempotency_key=f"stripe:{intent}",
+            actor=None,
+            now=now,
+        )
 
 
 def _failed(invoice: Invoice, reference: str, *, now: datetime) -> None:

@@ -86,9 +86,12 @@ def webhook_list(request: HttpRequest) -> QuerySet[WebhookEndpoint]:
 def webhook_create(request: HttpRequest, payload: WebhookIn) -> tuple[int, WebhookEndpoint]:
     """The secret stands in this answer alone."""
     return 201, services.endpoint_create(
-        organisation=organisation_get(request, roles=MONEY), url=payload.url, topics=list(payload.topics),
-        actor=principal_get(request).user, now=timezone.now(),
-    )  # fmt: skip
+        organisation=organisation_get(request, roles=MONEY),
+        url=payload.url,
+        topics=list(payload.topics),
+        actor=principal_get(request).user,
+        now=timezone.now(),
+    )
 
 
 @router.delete(
@@ -101,9 +104,12 @@ def webhook_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
 
 
 @router.get(
-    "/webhooks/{uuid:pk}/deliveries", auth=BILLING, response=list[WebhookDeliveryOut], operation_id="webhook_deliveries",
+    "/webhooks/{uuid:pk}/deliveries",
+    auth=BILLING,
+    response=list[WebhookDeliveryOut],
+    operation_id="webhook_deliveries",
     summary="Messages and their answers",
-)  # fmt: skip
+)
 @paginate(Cursor, ordering=("-created_at", "id"))
 def webhook_deliveries(request: HttpRequest, pk: UUID) -> QuerySet[WebhookDelivery]:
     """Newest first."""
@@ -111,9 +117,12 @@ def webhook_deliveries(request: HttpRequest, pk: UUID) -> QuerySet[WebhookDelive
 
 
 @router.post(
-    "/webhooks/{uuid:pk}/test", auth=BILLING, response={201: WebhookDeliveryOut}, operation_id="webhook_test",
+    "/webhooks/{uuid:pk}/test",
+    auth=BILLING,
+    response={201: WebhookDeliveryOut},
+    operation_id="webhook_test",
     summary="Send a test message",
-)  # fmt: skip
+)
 @idempotent
 def webhook_test(request: HttpRequest, pk: UUID) -> tuple[int, WebhookDelivery]:
     """Signed and sent like any other."""
@@ -121,9 +130,12 @@ def webhook_test(request: HttpRequest, pk: UUID) -> tuple[int, WebhookDelivery]:
 
 
 @router.post(
-    "/webhook-deliveries/{uuid:pk}/replay", auth=BILLING, response=WebhookDeliveryOut, operation_id="webhook_replay",
+    "/webhook-deliveries/{uuid:pk}/replay",
+    auth=BILLING,
+    response=WebhookDeliveryOut,
+    operation_id="webhook_replay",
     summary="Send a message again",
-)  # fmt: skip
+)
 @idempotent
 def webhook_replay(request: HttpRequest, pk: UUID) -> WebhookDelivery:
     """With the same id and body."""

@@ -79,9 +79,13 @@ def endpoint_delete(*, endpoint: WebhookEndpoint, actor: User, now: datetime) ->
 
 def _audit(action: str, endpoint: WebhookEndpoint, actor: User, now: datetime) -> None:
     audit_record(
-        action=action, now=now, actor=actor, organisation=endpoint.organisation, subject=str(endpoint.pk),
+        action=action,
+        now=now,
+        actor=actor,
+        organisation=endpoint.organisation,
+        subject=str(endpoint.pk),
         detail={"url": endpoint.url},
-    )  # fmt: skip
+    )
 
 
 def outbox_handle(row: OutboxRow, *, now: datetime) -> None:

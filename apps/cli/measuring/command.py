@@ -39,7 +39,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--bound", action="append", default=[], metavar="LOOP=TRIPS", help="most trips of a loop that the data ends"
     )
-    command.add_argument("--provider", default="CPUExecutionProvider", help="of ONNX Runtime (default: CPUExecutionProvider)")
+    command.add_argument(
+        "--provider", default="CPUExecutionProvider", help="of ONNX Runtime (default: CPUExecutionProvider)"
+    )
     command.add_argument(
         "--threads", type=at_least(0), default=0, help="of one execution (default: 0, as many as ONNX Runtime chooses)"
     )
@@ -47,9 +49,12 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--concurrency", default="1", help="executions at the same time, such as 1,2 (default: 1)")
     command.add_argument("--seconds", type=at_least(1), default=2, help="of each row (default: 2)")
     command.add_argument(
-        "--machine", action="append", default=[], metavar="NAME",
+        "--machine",
+        action="append",
+        default=[],
+        metavar="NAME",
         help="a name under which price lists or your own machines know this machine; may be repeated",
-    )  # fmt: skip
+    )
     command.add_argument("--json", action="store_true", help="print the measurement as JSON")
 
 
@@ -84,7 +89,12 @@ def measurement(options: argparse.Namespace, file: ModelFile, now: datetime) -> 
         nodes = nodes or nodes_by_provider(data, feed, **how)
         for concurrency in concurrencies:
             row = measured(
-                session, feed, concurrency=concurrency, seconds=options.seconds, items=batch, meter=Meter(options.provider)
+                session,
+                feed,
+                concurrency=concurrency,
+                seconds=options.seconds,
+                items=batch,
+                meter=Meter(options.provider),
             )
             rows.append({"batch": batch, "concurrency": concurrency, "dims": dims, **row})
     document: dict[str, Any] = {
@@ -138,7 +148,9 @@ def _numbers(text: str, option: str) -> list[int]:
     """Whole numbers of at least one, each once, in their order."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) <= 6 and int(part) > 0 for part in parts):
-        raise WrongOption(f"{option} takes whole numbers of at least 1 with commas between them, such as 1,8; not {text!r}")
+        raise WrongOption(
+            f"{option} takes whole numbers of at least 1 with commas between them, such as 1,8; not {text!r}"
+        )
     found = list(dict.fromkeys(int(part) for part in parts))
     if len(found) > LISTS_MOST:
         raise WrongOption(f"{option} takes at most {LISTS_MOST} numbers")
@@ -163,7 +175,9 @@ def text(document: dict[str, Any], output: str | None) -> str:
     lines += [_line(row) for row in document["rows"]]
     reasons = list(dict.fromkeys(row["power_reason"] for row in document["rows"] if row["power_reason"]))
     lines += [f"  power is not known: {reason}" for reason in reasons]
-    lines.append(f"  written to {output}" if output else "  not written: name a file with -o, and import it under Plans, Places")
+    lines.append(
+        f"  written to {output}" if output else "  not written: name a file with -o, and import it under Plans, Places"
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -174,4 +188,6 @@ def _line(row: dict[str, Any]) -> str:
     rate = fixed(Fraction(row["items_per_second"]), 1)
     power = row["power"]
     drawn = f"{fixed(Fraction(power['milliwatts'], 1000), 1)} W ({power['source']})" if power else "not known"
-    return f"  {row['batch']:>5} {row['concurrency']:>7} {count_format(row['samples']):>7} {rate:>12} {columns}  {drawn}"
+    return (
+        f"  {row['batch']:>5} {row['concurrency']:>7} {count_format(row['samples']):>7} {rate:>12} {columns}  {drawn}"
+    )

@@ -78,7 +78,14 @@ class Meter:
         """Start reading."""
         self._before, self._watching, self._reason = {}, None, ""
         if self.provider in GPU_PROVIDERS:
-            command = ["nvidia-smi", "-i", "0", "--query-gpu=power.draw", "--format=csv,noheader,nounits", f"-lms={SAMPLE_MS}"]
+            command = [
+                "nvidia-smi",
+                "-i",
+                "0",
+                "--query-gpu=power.draw",
+                "--format=csv,noheader,nounits",
+                f"-lms={SAMPLE_MS}",
+            ]
             try:
                 self._watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             except OSError as error:

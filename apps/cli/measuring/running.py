@@ -86,20 +86,30 @@ def nodes_by_provider(data: bytes, feed: Feed, *, provider: str, threads: int) -
     }
     counted = dict(sorted(Counter(of_nodes.values()).items()))
     if of_nodes and provider not in counted:
-        raise Unmeasurable(f"--provider {provider}: every node ran on {', '.join(counted)} instead, so nothing was measured")
+        raise Unmeasurable(
+            f"--provider {provider}: every node ran on {', '.join(counted)} instead, so nothing was measured"
+        )
     return counted
 
 
 def fitted(session: InferenceSession, feed: Feed) -> Feed:
     """The feed in the model's own element types."""
     kinds = {one.name: one.type for one in session.get_inputs()}
-    return {name: np.asarray(value, TYPES.get(kinds[name], value.dtype)) for name, value in feed.items() if name in kinds}
+    return {
+        name: np.asarray(value, TYPES.get(kinds[name], value.dtype)) for name, value in feed.items() if name in kinds
+    }
 
 
 def measured(
-    session: InferenceSession, feed: Feed, *, concurrency: int, seconds: int, items: int, meter: Any,
+    session: InferenceSession,
+    feed: Feed,
+    *,
+    concurrency: int,
+    seconds: int,
+    items: int,
+    meter: Any,
     clock: Callable[[], int] = time.perf_counter_ns,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """One row: percentiles of single executions in nanoseconds, the items in how much time, the power.
 
     `concurrency` threads call one session, each again as soon as it is answered; `items`: of one execution.
@@ -141,7 +151,13 @@ def _row(durations: list[int], wall_ns: int, items: int) -> dict[str, Any]:
     ordered = sorted(durations)
     total = len(ordered) * items
     ranks = {f"p{percent}_ns": nearest_rank(ordered, percent) for percent in (50, 95, 99)}
-    return {"samples": len(ordered), "items": total, "wall_ns": wall_ns, "items_per_second": rate_text(total, wall_ns), **ranks}
+    return {
+        "samples": len(ordered),
+        "items": total,
+        "wall_ns": wall_ns,
+        "items_per_second": rate_text(total, wall_ns),
+        **ranks,
+    }
 
 
 def _run(session: InferenceSession, feed: Feed) -> None:

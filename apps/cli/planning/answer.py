@@ -79,10 +79,12 @@ def why(answer: Answer) -> str:
     if best is None:
         return f"None of {tried:,} candidates meets the requirements."
     feasible = [one for one in answer.solution.candidates if one.feasible]
-    cheaper = sum(
-        1 for one in answer.solution.candidates if not one.feasible and _below(one, best)
+    cheaper = sum(1 for one in answer.solution.candidates if not one.feasible and _below(one, best))
+    tail = (
+        f"; {cheaper:,} cheaper {'one does' if cheaper == 1 else 'ones do'} not meet the requirements"
+        if cheaper
+        else ""
     )
-    tail = f"; {cheaper:,} cheaper {'one does' if cheaper == 1 else 'ones do'} not meet the requirements" if cheaper else ""
     ways = "1 candidate meets" if len(feasible) == 1 else f"{len(feasible):,} candidates meet"
     return f"{ways} the requirements, of {tried:,} tried, and this is the cheapest{tail}."
 
@@ -165,9 +167,11 @@ def change_json(answer: Answer, change: Change) -> dict[str, Any]:
 
 
 _RELAXED = {
-    "latency": "one item within", "duration": "all items within",
-    "completion": "all items done within", "budget": "a budget of",
-}  # fmt: skip
+    "latency": "one item within",
+    "duration": "all items within",
+    "completion": "all items done within",
+    "budget": "a budget of",
+}
 
 
 def change_said(answer: Answer, change: Change) -> str:

@@ -70,7 +70,9 @@ class Fleet:
         assert isinstance(found, Refusal)
         takes = figures.duration_format(demand.duration)
         longest = figures.duration_format(Fraction(found.largest, 10**6))
-        return Placed(None, f"It takes {takes} of {demand.pool}; the longest that one of its devices is free is {longest}.")
+        return Placed(
+            None, f"It takes {takes} of {demand.pool}; the longest that one of its devices is free is {longest}."
+        )
 
     def _tried(self, demand: Demand, window: Window, names: list[str]) -> Placement | Refusal:
         limits = limits_of(

@@ -31,7 +31,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("-o", "--output", help="write the plan here, for --check")
     shape = command.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print every candidate as JSON, with exact numbers")
-    shape.add_argument("--markdown", action="store_true", help="print a comment for a pull request (--check always does)")
+    shape.add_argument(
+        "--markdown", action="store_true", help="print a comment for a pull request (--check always does)"
+    )
 
 
 def plan(options: argparse.Namespace, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> int:
@@ -67,7 +69,9 @@ def _check_json(check: Check, answer: Answer) -> dict[str, Any]:
         "fits": check.fits,
         "as_planned": check.keeps,
         "changed": list(saved.causes(check)),
-        "figures": [{"name": one.name, "planned": one.before, "now": one.after, "changed": one.is_changed} for one in rows],
+        "figures": [
+            {"name": one.name, "planned": one.before, "now": one.after, "changed": one.is_changed} for one in rows
+        ],
         "now": answer_json(answer),
     }
 

@@ -75,7 +75,9 @@ def _known(task: Table, models: list[Model]) -> Known:
     if table is not None:
         stated = [one for one in models if "evaluation" in one.table or "stated" in one.table]
         if stated:
-            raise stated[0].table.wrong("evaluation", "the task names a data set, on which every model is run; remove this key.")
+            raise stated[0].table.wrong(
+                "evaluation", "the task names a data set, on which every model is run; remove this key."
+            )
         data = _data_set(table, models)
         return Known(data=data, words=f"{data.metric.title} on {data.path.name}, simulated")
     return _stated(models)
@@ -97,7 +99,9 @@ def _stated(models: list[Model]) -> Known:
         first, other = next((a, b) for a in splits for b in splits if splits[a] != splits[b])
         said = f"it was made on other items than the one of {first}; evaluate both on the same data."
         raise next(one for one in models if one.name == other).table.wrong("evaluation", said)
-    known.words = "evaluation documents" if ways["evaluation"] else "stated counts" if ways["stated"] else "not evaluated"
+    known.words = (
+        "evaluation documents" if ways["evaluation"] else "stated counts" if ways["stated"] else "not evaluated"
+    )
     return known
 
 
@@ -120,14 +124,18 @@ def _document(model: Model) -> tuple[Evaluated, str]:
         parts = {name: _part(path, name, splits[name]) for name in ("choose", "evaluate")}
         digests = " ".join(str(splits[name]["dataset_digest"]) for name in parts)
     except (KeyError, TypeError, AttributeError):
-        raise Bad(path, "splits", f"choose and evaluate with their labels and answers belong here; give {DOCUMENT}.") from None
+        raise Bad(
+            path, "splits", f"choose and evaluate with their labels and answers belong here; give {DOCUMENT}."
+        ) from None
     return Evaluated(parts["choose"], parts["evaluate"], str(document.get("confidence_output", ""))), digests
 
 
 def _part(path: Path, name: str, part: Mapping[str, Any]) -> Answers:
     labels, predicted, confidence = part["labels"], part["predicted"], part["confidence"]
     if not len(labels) == len(predicted) == len(confidence) > 0:
-        raise Bad(path, f"splits.{name}", "labels, predicted and confidence need one entry for each item, and at least one.")
+        raise Bad(
+            path, f"splits.{name}", "labels, predicted and confidence need one entry for each item, and at least one."
+        )
     try:
         answers = Answers.of(labels, predicted, [str(one) for one in confidence])
     except InvalidOperation:
@@ -144,7 +152,9 @@ def _counts(model: Model) -> Evaluated:
     total = table.whole("total", most=10**6)
     correct = table.whole("correct", least=0, most=10**6)
     if total is None or correct is None or correct > total:
-        raise table.wrong("correct", "state correct and total, right answers among the items: { correct = 590, total = 600 }.")
+        raise table.wrong(
+            "correct", "state correct and total, right answers among the items: { correct = 590, total = 600 }."
+        )
     right = (True,) * correct + (False,) * (total - correct)
     return Evaluated(Answers((False,), (Decimal(0),)), Answers(right, (Decimal(0),) * total), "")
 
@@ -152,7 +162,9 @@ def _counts(model: Model) -> Evaluated:
 def _data_set(table: Table, models: list[Model]) -> DataSet:
     table.only(DATA_KEYS)
     path = table.path_of("file")
-    data = file_read(path, "a data set: an .npz file with an array for each input, and labels", named_by=table.at("file"))
+    data = file_read(
+        path, "a data set: an .npz file with an array for each input, and labels", named_by=table.at("file")
+    )
     try:
         labelled = labelled_read(io.BytesIO(data), LIMITS)
     except InputError as error:
@@ -162,12 +174,16 @@ def _data_set(table: Table, models: list[Model]) -> DataSet:
     if metric.name not in METRICS:
         raise table.wrong("metric", f"there is no metric {metric.name!r}; choose one of {', '.join(METRICS)}.")
     if metric.needs_limit and limit is None:
-        raise table.wrong("limit", f"the metric {metric.name} needs one: the largest error or difference, or dB; write it here.")
+        raise table.wrong(
+            "limit", f"the metric {metric.name} needs one: the largest error or difference, or dB; write it here."
+        )
     if metric.needs_labels and labelled.labels is None:
         raise Bad(path, "labels", f"the metric {metric.title} needs labels; add them, or choose agreement.")
     for model in models:
         if model.graph is None:
-            raise model.table.wrong("programs", "a data set is run on programs that are compiled here; name the model's file.")
+            raise model.table.wrong(
+                "programs", "a data set is run on programs that are compiled here; name the model's file."
+            )
     percent = table.whole("choose_percent", most=99) or 33
     choose = min(max(1, labelled.items * percent // 100), labelled.items - 1)
     return DataSet(path, table, labelled, metric, table.text("output", ""), table.whole("seed", least=0) or 0, choose)
@@ -192,13 +208,17 @@ def feeds_of(data: DataSet, model: Model, items: Array) -> list[dict[str, Array]
     if len(inputs) == len(arrays) == 1:
         arrays = {next(iter(inputs)): next(iter(arrays.values()))}
     if set(inputs) != set(arrays):
-        raise Bad(data.path, "", f"it has arrays {', '.join(sorted(arrays))}; {model.name} takes {', '.join(sorted(inputs))}.")
+        raise Bad(
+            data.path, "", f"it has arrays {', '.join(sorted(arrays))}; {model.name} takes {', '.join(sorted(inputs))}."
+        )
     shaped = {}
     for name, kind in inputs.items():
         array = arrays[name]
         if int(np.prod(array.shape[1:])) != int(np.prod(kind.shape)):
             given, wanted = (" x ".join(map(str, sizes)) for sizes in (array.shape[1:], kind.shape))
-            raise Bad(data.path, name, f"one item is {given}, and {model.name} takes {wanted}; send items of that size.")
+            raise Bad(
+                data.path, name, f"one item is {given}, and {model.name} takes {wanted}; send items of that size."
+            )
         shaped[name] = array[items].reshape(len(items), *kind.shape).astype(kind.dtype.numpy)
     return [{name: np.ascontiguousarray(array[item]) for name, array in shaped.items()} for item in range(len(items))]
 
@@ -222,13 +242,17 @@ def evaluated(data: DataSet, model: Model, facts: Facts) -> Evaluated:
         results += compiler.simulate(facts.binary, feeds[start : start + BLOCK])[0]
     name = data.output or _output(results[0])
     if name not in results[0]:
-        raise data.table.wrong("output", f"{model.name} has no output {name!r}; it has {', '.join(sorted(results[0]))}.")
+        raise data.table.wrong(
+            "output", f"{model.name} has no output {name!r}; it has {', '.join(sorted(results[0]))}."
+        )
     labels: Any = data.labelled.labels
     answers = np.stack([result[name] for result in results])
     if data.metric.compares_with_float32:
         labels = None if facts.precision == "float32" else data.float32.get(model.name)
         if facts.precision != "float32" and labels is None:
-            raise model.table.wrong("precisions", "the metric compares with float32; put float32 first among the precisions.")
+            raise model.table.wrong(
+                "precisions", "the metric compares with float32; put float32 first among the precisions."
+            )
     try:
         verdict = judge(data.metric, answers, name, labels)
     except MetricError as error:
@@ -243,7 +267,11 @@ def _parted(data: DataSet, verdict: Verdict, name: str) -> Evaluated:
     """The verdict by the parts that choose and that promise, with the metric's own bound where it has one."""
     parts = split(data.labelled.items, seed=data.seed, choose=data.choose)
     choose, promise = (_answers(verdict, part) for part in parts)
-    columns: dict[str, list[Any]] = {"labels": verdict.labels, "predicted": verdict.predicted, "confidence": verdict.confidence}
+    columns: dict[str, list[Any]] = {
+        "labels": verdict.labels,
+        "predicted": verdict.predicted,
+        "confidence": verdict.confidence,
+    }
     sides = {
         side: {key: [column[int(one)] for one in part] for key, column in columns.items()}
         for side, part in (("choose", parts.choose), ("evaluate", parts.promise))

@@ -103,7 +103,7 @@ def _measured(table: Table, task: Stated) -> Measured:
     path, pool = table.path_of("file"), table.text("pool", "")
     if pool and (pool not in task.fleet.pools or not task.fleet.pools[pool].is_host):
         hosts = ", ".join(sorted(slug for slug, one in task.fleet.pools.items() if one.is_host)) or "none"
-        raise table.wrong("pool", f"{pool!r} is no pool of the fleet with processor = \"host\"; those are: {hosts}.")
+        raise table.wrong("pool", f'{pool!r} is no pool of the fleet with processor = "host"; those are: {hosts}.')
     data = file_read(path, "what takt measure -o wrote", named_by=table.at("file"))
     try:
         found = measurement_read(data, now=max(task.at, datetime.now(UTC)))
@@ -140,7 +140,9 @@ def _machine(table: Table) -> Machine:
     return Machine(table.text("name"), table.text("currency"), Owned(months=months or 1, **exact))
 
 
-def compared(elsewhere: Elsewhere, task: Stated, solution: Solution, models: Sequence[Model]) -> tuple[list[Group], list[str]]:
+def compared(
+    elsewhere: Elsewhere, task: Stated, solution: Solution, models: Sequence[Model]
+) -> tuple[list[Group], list[str]]:
     """The plan's pools beside the other places, by currency; and what was named and is not compared, with the reason."""
     places, unused = [*_pools(task, solution)], []
     used: list[tuple[Measured, Place]] = []
@@ -170,10 +172,17 @@ def _pools(task: Stated, solution: Solution) -> Iterator[Place]:
     for one in [c for c in solution.candidates if c.feasible and c.price is not None][:POOLS_SHOWN]:
         each = Fraction(one.price or 0) / task.volume.items
         yield Place(
-            key=f"{one.title} on {one.pool}", kind=POOL, title=task.fleet.pools[one.pool].name, model=one.title,
-            machine=one.pool, certainty=one.certainty, currency=task.book.currency.code,
-            cost=Cost(each=each, least=Fraction(one.least)), latency=one.latency, source=f"price book {task.book.version}",
-        )  # fmt: skip
+            key=f"{one.title} on {one.pool}",
+            kind=POOL,
+            title=task.fleet.pools[one.pool].name,
+            model=one.title,
+            machine=one.pool,
+            certainty=one.certainty,
+            currency=task.book.currency.code,
+            cost=Cost(each=each, least=Fraction(one.least)),
+            latency=one.latency,
+            source=f"price book {task.book.version}",
+        )
 
 
 def _place(one: Measured, task: Stated, solution: Solution, models: Sequence[Model]) -> Place | str:
@@ -190,10 +199,19 @@ def _place(one: Measured, task: Stated, solution: Solution, models: Sequence[Mod
         return "it was measured with other dimensions than one item of this task has."
     row, rate = taken
     return Place(
-        key=one.file, kind=UNPRICED, title=one.of.hardware, model=model.name, machine=one.of.hardware, certainty="measured",
-        rate=rate, latency=row.latency, note=f"batch {row.batch:,}, {row.concurrency:,} at once",
-        reasons=tuple(_reasons(row.latency, model.name, task, solution)), measured_at=one.of.measured_at, expires_at=expires,
-    )  # fmt: skip
+        key=one.file,
+        kind=UNPRICED,
+        title=one.of.hardware,
+        model=model.name,
+        machine=one.of.hardware,
+        certainty="measured",
+        rate=rate,
+        latency=row.latency,
+        note=f"batch {row.batch:,}, {row.concurrency:,} at once",
+        reasons=tuple(_reasons(row.latency, model.name, task, solution)),
+        measured_at=one.of.measured_at,
+        expires_at=expires,
+    )
 
 
 def _reasons(latency: Fraction, model: str, task: Stated, solution: Solution) -> Iterator[str]:
@@ -215,26 +233,41 @@ def _offers(lists: Sequence[Listed], keys: frozenset[str]) -> list[Offer]:
 
 def _is_offered(price: Price, keys: frozenset[str]) -> bool:
     return is_offered(
-        keys, machine=name_key(price.machine), accelerators=price.accelerators, accelerator=name_key(price.accelerator),
+        keys,
+        machine=name_key(price.machine),
+        accelerators=price.accelerators,
+        accelerator=name_key(price.accelerator),
         gpu=name_key(price.gpu),
-    )  # fmt: skip
+    )
 
 
 def _offer(listed: Listed, price: Price) -> Offer:
     return Offer(
-        label=f"{listed.file} {price.line}", machine=price.machine, region=price.region, zone=price.zone,
-        currency=listed.prices.currency, on_demand=price.on_demand, spot=price.spot, seller=listed.source,
-        source=f"{listed.file}, line {price.line}", number=price.line, expires_at=listed.expires_at,
-    )  # fmt: skip
+        label=f"{listed.file} {price.line}",
+        machine=price.machine,
+        region=price.region,
+        zone=price.zone,
+        currency=listed.prices.currency,
+        on_demand=price.on_demand,
+        spot=price.spot,
+        seller=listed.source,
+        source=f"{listed.file}, line {price.line}",
+        number=price.line,
+        expires_at=listed.expires_at,
+    )
 
 
 def _owned(one: Measured, place: Place, own: Sequence[Machine]) -> Iterator[Place]:
     for machine in own:
         if name_key(machine.name) in one.keys:
             yield owned(
-                place, machine=machine.name, name=machine.name, currency=machine.currency, costs=machine.owned,
+                place,
+                machine=machine.name,
+                name=machine.name,
+                currency=machine.currency,
+                costs=machine.owned,
                 source="stated in the task",
-            )  # fmt: skip
+            )
 
 
 def group_json(group: Group, items: int) -> dict[str, Any]:
@@ -244,11 +277,16 @@ def group_json(group: Group, items: int) -> dict[str, Any]:
         "reference": None if group.reference is None else group.reference.key,
         "places": [
             {
-                "place": one.key, "kind": one.kind, "certainty": one.certainty, "note": one.note, "reasons": list(one.reasons),
-                "cost": None if one.cost is None else str(one.cost.of(items)), "source": one.source,
+                "place": one.key,
+                "kind": one.kind,
+                "certainty": one.certainty,
+                "note": one.note,
+                "reasons": list(one.reasons),
+                "cost": None if one.cost is None else str(one.cost.of(items)),
+                "source": one.source,
                 "expires": None if one.expires_at is None else one.expires_at.isoformat(),
             }
             for one in group.places
         ],
         "break_even": [{"place": b.place.key, "against": b.against.key, "first": b.first} for b in group.break_evens],
-    }  # fmt: skip
+    }

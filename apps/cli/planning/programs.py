@@ -78,7 +78,9 @@ def _model(name: str, table: Table) -> Model:
     try:
         model.graph = compiler.load(data, dims=model.dims)
     except compiler.ModelError as error:
-        raise Bad(path, "", f"{error.told(spoken)} ({table.at('file')} names it; sizes go to {table.at('dims')}).") from None
+        raise Bad(
+            path, "", f"{error.told(spoken)} ({table.at('file')} names it; sizes go to {table.at('dims')})."
+        ) from None
     model.ranges = _ranges(table)
     return model
 
@@ -111,10 +113,16 @@ def _report(path: Path, model: Model) -> Facts:
         counts = document["resources"]
         sha256 = str(document["sha256"])
         facts = Facts(
-            str(document["target"]), str(document["precision"]), int(counts["operations"]), int(counts["interval"]),
-            int(counts["cycles"]), int(document["clock_hz"]), counts["exact"] is True, str(document["program"]),
+            str(document["target"]),
+            str(document["precision"]),
+            int(counts["operations"]),
+            int(counts["interval"]),
+            int(counts["cycles"]),
+            int(document["clock_hz"]),
+            counts["exact"] is True,
+            str(document["program"]),
             load=int((counts.get("load") or {}).get("cycles_in", 0)),
-        )  # fmt: skip
+        )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Bad(path, "", f"this is no report of one program; give {REPORT}.") from None
     if model.sha256 not in ("", sha256):
@@ -135,10 +143,17 @@ def facts_of(program: compiler.Program, data: bytes | None = None) -> Facts:
     """The facts of a compiled program."""
     head, counts = program.report()["headline"], program.resources
     return Facts(
-        program.target.name, head["precision"], counts.operations, counts.interval, counts.cycles,
-        program.target.clock_hz, counts.exact, program.digest, data or program.to_bytes(),
+        program.target.name,
+        head["precision"],
+        counts.operations,
+        counts.interval,
+        counts.cycles,
+        program.target.clock_hz,
+        counts.exact,
+        program.digest,
+        data or program.to_bytes(),
         load=0 if counts.load is None else counts.load.cycles_in,
-    )  # fmt: skip
+    )
 
 
 def processors_of(fleet: Document) -> dict[str, Target]:

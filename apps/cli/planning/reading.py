@@ -98,7 +98,9 @@ class Table:
         """A file's path, which is relative to the file that names it."""
         return self.path.parent / self.text(key)
 
-    def number(self, key: str, *, least: Decimal = Decimal(0), most: Decimal = FINITE, above: bool = False) -> Decimal | None:
+    def number(
+        self, key: str, *, least: Decimal = Decimal(0), most: Decimal = FINITE, above: bool = False
+    ) -> Decimal | None:
         """An exact decimal between the two; None where nothing stands. `above`: larger than `least`."""
         value = self.values.get(key)
         if value is None:

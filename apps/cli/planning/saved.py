@@ -47,13 +47,22 @@ def plan_write(answer: Answer, chosen: Candidate, to: Path) -> str:
     values["programs"] = [line["program"] for line in row["lines"]]
     name = os.path.relpath(answer.task.path.resolve(), to.resolve().parent)
     lines = [
-        "# What was planned. `takt plan --check` says whether a change still fits.", f"format = {_text(FORMAT)}",
-        f"task = {_text(Path(name).as_posix())}", f"at = {answer.task.at.isoformat()}",
-        f"currency = {_text(answer.task.book.currency.code)}", "", "[chosen]",
+        "# What was planned. `takt plan --check` says whether a change still fits.",
+        f"format = {_text(FORMAT)}",
+        f"task = {_text(Path(name).as_posix())}",
+        f"at = {answer.task.at.isoformat()}",
+        f"currency = {_text(answer.task.book.currency.code)}",
+        "",
+        "[chosen]",
         *(f"{key} = {_text(value)}" for key, value in values.items() if value is not None),
-        "", "[facts]", *(f"{key} = {_text(value)}" for key, value in answer.facts.items() if not isinstance(value, dict)),
-        "", "[facts.models]", *(f"{_text(key)} = {_text(value)}" for key, value in answer.facts["models"].items()), "",
-    ]  # fmt: skip
+        "",
+        "[facts]",
+        *(f"{key} = {_text(value)}" for key, value in answer.facts.items() if not isinstance(value, dict)),
+        "",
+        "[facts.models]",
+        *(f"{_text(key)} = {_text(value)}" for key, value in answer.facts["models"].items()),
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -70,9 +79,15 @@ def plan_read(path: Path) -> Saved:
     chosen.only((*SINGLE, *TOGETHER))
     numbers = {key: _number(chosen, key) for key in ("price", "latency", "accuracy", "devices", "headroom")}
     return Saved(
-        path, table.path_of("task"), table.text("currency"), chosen.text("title"), chosen.text("pool"), numbers, _levels(chosen),
+        path,
+        table.path_of("task"),
+        table.text("currency"),
+        chosen.text("title"),
+        chosen.text("pool"),
+        numbers,
+        _levels(chosen),
         facts.values,
-    )  # fmt: skip
+    )
 
 
 def _number(table: Table, key: str) -> Fraction | None:
@@ -153,8 +168,13 @@ def figures_of(check: Check) -> list[Figure]:
     """Cost, latency, accuracy, devices and headroom: planned and now."""
     row = candidate_json(check.answer, check.way) if check.way is not None else {}
     found = []
-    for name, key in (("Cost", "price"), ("Latency", "latency"), (check.answer.measure.heading, "accuracy"),
-                      ("Devices needed", "devices"), ("Headroom", "headroom")):  # fmt: skip
+    for name, key in (
+        ("Cost", "price"),
+        ("Latency", "latency"),
+        (check.answer.measure.heading, "accuracy"),
+        ("Devices needed", "devices"),
+        ("Headroom", "headroom"),
+    ):
         before = check.saved.figures[key]
         after = None if row.get(key) is None else Fraction(row[key])
         texts = [_shown(key, one, check) for one in (before, after)]
@@ -172,7 +192,9 @@ def _shown(key: str, value: Fraction | None, check: Check) -> str:
     if key == "price":
         currency = check.answer.task.book.currency
         amount = Decimal(value.numerator) / Decimal(value.denominator)
-        return figures.price_format(amount, currency.to_json() if currency.code == check.saved.currency else check.saved.currency)
+        return figures.price_format(
+            amount, currency.to_json() if currency.code == check.saved.currency else check.saved.currency
+        )
     if key == "latency":
         return figures.duration_format(value)
     if key == "accuracy":

@@ -49,7 +49,9 @@ def task_read(path: Path, *, now: datetime) -> Stated:
     klass = table.text("class", "standard")
     offered = sorted(name for name, one in book.classes.items() if one.offered and not one.off_peak_only)
     if klass not in offered:
-        raise table.wrong("class", f"{klass!r} is no class in which a plan is made; choose one of {', '.join(offered)}.")
+        raise table.wrong(
+            "class", f"{klass!r} is no class in which a plan is made; choose one of {', '.join(offered)}."
+        )
     at, volume = table.instant("at") or now, volume_read(table)
     requirements, window = _requirements(table, volume, at)
     name = table.text("name", path.stem)
@@ -112,7 +114,9 @@ def json_read(path: Path, what: str, *, named_by: str) -> dict[str, Any]:
     try:
         document = json.loads(data)
     except json.JSONDecodeError as error:
-        raise Bad(path, f"line {error.lineno}", f"it is not JSON, or it is cut off ({error.msg}); give {what}.") from None
+        raise Bad(
+            path, f"line {error.lineno}", f"it is not JSON, or it is cut off ({error.msg}); give {what}."
+        ) from None
     except (ValueError, RecursionError):
         raise Bad(path, "", f"it is not JSON; give {what}.") from None
     if not isinstance(document, dict):
@@ -122,8 +126,15 @@ def json_read(path: Path, what: str, *, named_by: str) -> dict[str, Any]:
 
 def facts_of(task: Stated, models: dict[str, str]) -> dict[str, Any]:
     """What a plan was made of, by digest: models, fleet, price book, volume and requirements."""
-    stated = [one if one is None else str(one) for one in (task.requirements.accuracy, task.requirements.latency,
-              task.requirements.duration, task.requirements.budget)]  # fmt: skip
+    stated = [
+        one if one is None else str(one)
+        for one in (
+            task.requirements.accuracy,
+            task.requirements.latency,
+            task.requirements.duration,
+            task.requirements.budget,
+        )
+    ]
     table = task.table.table("requirements")
     stated += [task.klass, str(table.values.get("complete_within_hours")) if table else ""]
     return {

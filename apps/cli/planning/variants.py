@@ -29,7 +29,9 @@ class Made(NamedTuple):
     program: Facts | None
 
 
-Measured = Callable[[str, str], Fraction | None]  # (pool, SHA-256 of a model) -> seconds of an item that were measured there
+Measured = Callable[
+    [str, str], Fraction | None
+]  # (pool, SHA-256 of a model) -> seconds of an item that were measured there
 
 
 def variants_of(task: Stated, models: list[Model], known: Known, measured: Measured) -> dict[str, Made]:
@@ -48,9 +50,15 @@ def variants_of(task: Stated, models: list[Model], known: Known, measured: Measu
 
 
 def _made(
-    task: Stated, slug: str, pool: Pool, model: Model, precision: str, machines: dict[str, Target], known: Known,
+    task: Stated,
+    slug: str,
+    pool: Pool,
+    model: Model,
+    precision: str,
+    machines: dict[str, Target],
+    known: Known,
     measured: Measured,
-) -> Made:  # fmt: skip
+) -> Made:
     program = _counted(model, machines) if pool.is_host else compiled(model, machines[pool.processor], precision)
     narrow = precision != FLOAT32
     common: dict[str, Any] = {
@@ -76,11 +84,18 @@ def _made(
         )
         return Made(variant, model, program)
     seconds = measured(slug, model.sha256)
-    missing = (f"{model.name} has no measurement on {slug}: name what takt measure wrote there under [[places.measurements]].",)
+    missing = (
+        f"{model.name} has no measurement on {slug}: name what takt measure wrote there under [[places.measurements]].",
+    )
     variant = Variant(
-        **common, price=price, evaluated=answers, latency=seconds, interval=seconds, certainty="measured",
+        **common,
+        price=price,
+        evaluated=answers,
+        latency=seconds,
+        interval=seconds,
+        certainty="measured",
         missing=() if seconds is not None else missing,
-    )  # fmt: skip
+    )
     return Made(variant, model, program)
 
 

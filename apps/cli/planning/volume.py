@@ -53,7 +53,9 @@ def _rate(table: Table) -> Volume:
     rate = table.number("rate", above=True, most=Decimal(10) ** 9)
     hours = table.number("hours", above=True, most=Decimal(HOURS_MAX))
     if rate is None or hours is None:
-        raise table.wrong("hours", f"state for how many hours the rate holds, at most {HOURS_MAX:,}, such as hours = 24.")
+        raise table.wrong(
+            "hours", f"state for how many hours the rate holds, at most {HOURS_MAX:,}, such as hours = 24."
+        )
     items = ceil(Fraction(rate) * Fraction(hours) * 3600)
     period = timedelta(microseconds=int(Fraction(hours) * 3600 * MICROS))
     return Volume(items, Fraction(rate), period, f"{rate.normalize():,f} items a second for {hours.normalize():f} h")
@@ -64,7 +66,9 @@ def _trace(table: Table) -> Volume:
     from apps.reports.forecasting.traces import trace_read
 
     path = table.path_of("trace")
-    lines = file_read(path, "a trace of requests: CSV, OpenTelemetry spans or an access log", named_by=table.at("trace"))
+    lines = file_read(
+        path, "a trace of requests: CSV, OpenTelemetry spans or an access log", named_by=table.at("trace")
+    )
     try:
         trace = trace_read(lines.splitlines(keepends=True))
     except TraceError as error:
@@ -73,7 +77,13 @@ def _trace(table: Table) -> Volume:
     minutes = np.bincount((trace.micros // MICROS - start) // BUCKET, weights=trace.counts)
     period = timedelta(seconds=BUCKET * len(minutes))
     if period > HOUR * HOURS_MAX:
-        raise Bad(path, "", f"the trace is longer than {HOURS_MAX // 24} days, as far as a quote reaches; give a shorter part.")
+        raise Bad(
+            path,
+            "",
+            f"the trace is longer than {HOURS_MAX // 24} days, as far as a quote reaches; give a shorter part.",
+        )
     items = ceil(trace.total)
     peak = Fraction(ceil(minutes.max()), BUCKET)
-    return Volume(max(1, items), peak, period, f"{items:,} requests of {path.name}, at most {ceil(minutes.max()):,} a minute")
+    return Volume(
+        max(1, items), peak, period, f"{items:,} requests of {path.name}, at most {ceil(minutes.max()):,} a minute"
+    )

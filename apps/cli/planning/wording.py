@@ -32,7 +32,11 @@ def text(answer: Answer) -> str:
         lines += [f"  and {len(refused) - SHOWN:,} more (--json names all)"] if len(refused) > SHOWN else []
         lines.append("")
     for group in answer.groups:
-        lines += [f"Other places, {group.currency}, {answer.task.volume.items:,} items a month:", *_places(group, answer), ""]
+        lines += [
+            f"Other places, {group.currency}, {answer.task.volume.items:,} items a month:",
+            *_places(group, answer),
+            "",
+        ]
     lines += [f"Not compared: {one}" for one in answer.unused]
     return figures.plain("\n".join(lines).rstrip() + "\n")
 
@@ -120,7 +124,9 @@ def _choice(answer: Answer) -> list[str]:
 
 
 def _changes(answer: Answer) -> list[str]:
-    found = [f"{change_said(answer, one)} Price {_amount(answer, one.price)}." for one in answer.solution.changes[:CHANGES]]
+    found = [
+        f"{change_said(answer, one)} Price {_amount(answer, one.price)}." for one in answer.solution.changes[:CHANGES]
+    ]
     return found or ["No change of the requirements alone makes it feasible; the reasons say what is missing."]
 
 

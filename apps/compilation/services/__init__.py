@@ -14,6 +14,16 @@ from apps.compilation.services.processors import processor_add, processor_remove
 from apps.compilation.services.running import job_run, jobs_sweep
 
 __all__ = [
-    "compile_send", "compiles_room", "dims_checked", "job_cancel", "job_compare", "job_create", "job_retry", "job_run",
-    "jobs_sweep", "processor_add", "processor_remove", "program_files_sweep",
-]  # fmt: skip
+    "compile_send",
+    "compiles_room",
+    "dims_checked",
+    "job_cancel",
+    "job_compare",
+    "job_create",
+    "job_retry",
+    "job_run",
+    "jobs_sweep",
+    "processor_add",
+    "processor_remove",
+    "program_files_sweep",
+]

@@ -201,7 +201,9 @@ def _keep(job: CompileJob, epoch: int, index: int, folder: Path, facts: dict[str
     _write(job, epoch, stages=job.stages, program_ids=job.program_ids, heartbeat_at=clock())
 
 
-def _finish(job: CompileJob, epoch: int, state: CompileState, now: datetime, error: dict[str, Any] | None = None) -> None:
+def _finish(
+    job: CompileJob, epoch: int, state: CompileState, now: datetime, error: dict[str, Any] | None = None
+) -> None:
     rows = CompileJob.objects.filter(pk=job.pk, epoch=epoch, state=CompileJob.State.RUNNING)
     rows.update(state=state, error=error, finished_at=now)
 

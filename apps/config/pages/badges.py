@@ -48,7 +48,9 @@ KINDS: dict[str, Badge] = {
     "revoked": Badge("revoked", _PLAIN, "x"),
     "expired": Badge("expired", _PLAIN, "hourglass"),
     # states of devices
-    "draining": Badge("draining", _WAIT, "hourglass", "Takes no new windows; keeps what could not move until that has ended"),
+    "draining": Badge(
+        "draining", _WAIT, "hourglass", "Takes no new windows; keeps what could not move until that has ended"
+    ),
     "spare": Badge("spare", _PLAIN, "box", "Comes into service when another device of its pool fails"),
     # states of agreements
     "open": Badge("open", _BUSY, "circle-dashed"),

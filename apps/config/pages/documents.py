@@ -61,7 +61,9 @@ def _read(name: str, text: str) -> Document:
 
 def _is_prose(block: str) -> bool:
     """Whether a block says something: no heading, table, list or date; the question of a decision record does."""
-    return block.startswith("**Question") or (bool(block) and block[0] not in "#|-`>*" and not block.startswith("Date:"))
+    return block.startswith("**Question") or (
+        bool(block) and block[0] not in "#|-`>*" and not block.startswith("Date:")
+    )
 
 
 def _plain(text: str) -> str:

@@ -136,8 +136,11 @@ def _kind(schema: dict[str, Any], document: dict[str, Any]) -> str:
         kind = f"list of {_kind(schema.get('items', {}), document)}"
     else:
         kind = schema.get("format") or {
-            "string": "text", "integer": "whole number", "number": "number", "boolean": "true or false",
-        }.get(schema.get("type", "object"), "object")  # fmt: skip
+            "string": "text",
+            "integer": "whole number",
+            "number": "number",
+            "boolean": "true or false",
+        }.get(schema.get("type", "object"), "object")
     return f"{kind}, or null" if is_optional else kind
 
 

@@ -14,10 +14,21 @@ STRINGS = {
 }
 # What a field of this name holds in practice, where its schema says only that it is text.
 NAMED = {
-    "filename": "model.onnx", "target": "lpu", "precision": "int8", "pool": "lpu-a", "klass": "standard", "slug": "digits-small",
-    "url": "https://example.com/hooks/takt", "currency": "EUR", "amount": "25.00", "metric": "accuracy",
-    "name": "production", "reason": "Agreed on the phone", "reference": "RF18 5390 0754 7034", "every": "3600",
-}  # fmt: skip
+    "filename": "model.onnx",
+    "target": "lpu",
+    "precision": "int8",
+    "pool": "lpu-a",
+    "klass": "standard",
+    "slug": "digits-small",
+    "url": "https://example.com/hooks/takt",
+    "currency": "EUR",
+    "amount": "25.00",
+    "metric": "accuracy",
+    "name": "production",
+    "reason": "Agreed on the phone",
+    "reference": "RF18 5390 0754 7034",
+    "every": "3600",
+}
 
 
 def resolved(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:

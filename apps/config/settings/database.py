@@ -17,7 +17,9 @@ if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":
 # A process that freezes within a transaction would hold its locks for ever: the server ends its session. 0: never.
 _IDLE_SECONDS = env.integer("IDLE_TRANSACTION_SECONDS", 300)
 if _IDLE_SECONDS:
-    DATABASES["default"].setdefault("OPTIONS", {})["options"] = f"-c idle_in_transaction_session_timeout={_IDLE_SECONDS}s"
+    DATABASES["default"].setdefault("OPTIONS", {})["options"] = (
+        f"-c idle_in_transaction_session_timeout={_IDLE_SECONDS}s"
+    )
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

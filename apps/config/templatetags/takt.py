@@ -64,7 +64,11 @@ def price(amount: Decimal | int | str | None, currency: figures.Currency) -> Saf
 
 @register.simple_tag
 def unit_price(
-    amount: Decimal | int | str | None, currency: figures.Currency, thing: str = "execution", of: int = 1, part: str = ""
+    amount: Decimal | int | str | None,
+    currency: figures.Currency,
+    thing: str = "execution",
+    of: int = 1,
+    part: str = "",
 ) -> SafeString:
     """{% unit_price price.amount price.currency of=1000 %}: "€ 0.01218 per million executions", the exact price of one as
     title. `part`: "price" or "per" alone."""
@@ -222,7 +226,10 @@ def metric(
     """
     values = {"label": label, "value": value, "kind": kind, "note": note, "term": term, "url": url, "exact": exact}
     length = len(strip_tags(str(value)))
-    return {**values, "size": " metric-longer" if length > LONGER_VALUE else " metric-long" if length > LONG_VALUE else ""}
+    return {
+        **values,
+        "size": " metric-longer" if length > LONGER_VALUE else " metric-long" if length > LONG_VALUE else "",
+    }
 
 
 @register.inclusion_tag("components/field.html")

@@ -217,9 +217,12 @@ def fleet_undo_last(request: HttpRequest, payload: FleetUndoIn) -> Raw:
 
 
 @router.get(
-    "/fleet/changes", auth=ADMIN, response=list[FleetChangeOut], operation_id="fleet_change_list",
+    "/fleet/changes",
+    auth=ADMIN,
+    response=list[FleetChangeOut],
+    operation_id="fleet_change_list",
     summary="Changes of the fleet, newest first",
-)  # fmt: skip
+)
 @paginate(Cursor, ordering=("-id",))
 def fleet_change_list(request: HttpRequest) -> QuerySet[FleetChange]:
     """The last that is not undone is the one that `POST /fleet/undo` takes back."""
@@ -307,8 +310,11 @@ def _told(plan: Plan) -> Raw:
         for one in plan.difference.changes
     ]
     return {
-        "before": plan.before.digest, "after": plan.after.digest, "sentence": plan.sentence(), "changes": rows,
-        "moves": [one._asdict() for one in plan.moves], "stays": [one._asdict() for one in plan.stays],
+        "before": plan.before.digest,
+        "after": plan.after.digest,
+        "sentence": plan.sentence(),
+        "changes": rows,
+        "moves": [one._asdict() for one in plan.moves],
+        "stays": [one._asdict() for one in plan.stays],
         "broken": [one._asdict() for one in plan.broken],
-    }  # fmt: skip
-
+    }

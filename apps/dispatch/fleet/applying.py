@@ -91,9 +91,14 @@ def _retried(work: Callable[[], T]) -> T:
 
 @transaction.atomic
 def _apply(
-    make: Callable[[Document], Document], *, expected: str, actor: User | None, now: datetime, note: str,
+    make: Callable[[Document], Document],
+    *,
+    expected: str,
+    actor: User | None,
+    now: datetime,
+    note: str,
     lose: Lose | None = None,
-) -> FleetChange | None:  # fmt: skip
+) -> FleetChange | None:
     fleet_lock()
     before = document_now()
     _expected_check(before, expected)
@@ -153,9 +158,13 @@ def _expected_check(before: Document, expected: str) -> None:
 
 
 def _plan_locked(
-    before: Document, after: Document, *, now: datetime, wanted: dict[UUID, str] | None = None,
+    before: Document,
+    after: Document,
+    *,
+    now: datetime,
+    wanted: dict[UUID, str] | None = None,
     may_lose: bool = False,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """The plan, made while nobody can sell, place or give back time of the pools that it touches. Raises Problem."""
     slugs = pools_affected(before, after)
     held = _contracts_lock(slugs, now)

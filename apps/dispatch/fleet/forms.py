@@ -70,9 +70,10 @@ class CostForm(forms.Form):
     """What owning a device costs from an instant on; numbers are read as a file's are."""
 
     begins = forms.DateTimeField(
-        label="From (UTC)", input_formats=AT,
+        label="From (UTC)",
+        input_formats=AT,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
-    )  # fmt: skip
+    )
     currency = forms.CharField(max_length=3, initial="EUR")
     capital = forms.CharField(label="Capital of a device", max_length=40)
     months = forms.IntegerField(label="Depreciated over", min_value=1, initial=48)

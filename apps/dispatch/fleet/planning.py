@@ -112,12 +112,14 @@ class Plan:
             kind="fleet-promises",
             errors=[
                 {
-                    "contract": str(one.contract), "organisation": one.organisation, "pool": one.pool,
+                    "contract": str(one.contract),
+                    "organisation": one.organisation,
+                    "pool": one.pool,
                     "until": one.until.isoformat(),
                 }
                 for one in broken
             ],
-        )  # fmt: skip
+        )
 
 
 def fleet_preview(*, document: Document, now: datetime) -> Plan:
@@ -132,9 +134,13 @@ def pools_affected(before: Document, after: Document) -> set[str]:
 
 
 def plan_make(
-    *, before: Document, after: Document, now: datetime, in_use: Collection[UUID] = (),
+    *,
+    before: Document,
+    after: Document,
+    now: datetime,
+    in_use: Collection[UUID] = (),
     wanted: Mapping[UUID, str] | None = None,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """The plan of a change. `in_use` are windows that somebody is working on. `wanted`: of an undo, the devices, by name, to
     which windows return if they can; the fleet is then `after` to the letter, and no spare comes into service."""
     pools_check(after)
@@ -221,7 +227,9 @@ def _outcome(plan: Plan, slug: str, windows: list[Window], settled: Settled, los
     gone = [by_key[one.key] for one in lost if states.get(one.device) == "failed"]
     plan.lost += [one.pk for one in gone if one.reservation.held_until is None]
     others = [by_key[one.key] for one in lost if states.get(one.device) != "failed"]
-    plan.broken += _promises(plan, others, slug) + [one._replace(is_failure=True) for one in _promises(plan, gone, slug)]
+    plan.broken += _promises(plan, others, slug) + [
+        one._replace(is_failure=True) for one in _promises(plan, gone, slug)
+    ]
 
 
 def _promises(plan: Plan, windows: list[Window], slug: str) -> list[Promise]:

@@ -37,7 +37,13 @@ def difference_page(request: HttpRequest, make: Callable[[], Document], shown: S
         return render(request, "fleet/difference.html", {"refusal": refusal, "shown": shown}, status=refusal.status)
     changes = plan.difference.changes
     context = {
-        "plan": plan, "changes": changes[:SHOWN], "more": len(changes) - SHOWN, "moves": plan.moves[:SHOWN],
-        "moves_more": len(plan.moves) - SHOWN, "text": write(document), "digest": plan.before.digest, "shown": shown,
-    }  # fmt: skip
+        "plan": plan,
+        "changes": changes[:SHOWN],
+        "more": len(changes) - SHOWN,
+        "moves": plan.moves[:SHOWN],
+        "moves_more": len(plan.moves) - SHOWN,
+        "text": write(document),
+        "digest": plan.before.digest,
+        "shown": shown,
+    }
     return render(request, "fleet/difference.html", context)

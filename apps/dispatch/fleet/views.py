@@ -158,7 +158,9 @@ def _unless_known(section: str, slug: str, edit: Edit) -> Edit:
 
     def checked(raw: edits.Raw) -> None:
         if slug in raw[section]:
-            raise Problem(409, "The name is taken", f"There is a {section[:-1]} {slug}; choose another name.", kind="name-taken")
+            raise Problem(
+                409, "The name is taken", f"There is a {section[:-1]} {slug}; choose another name.", kind="name-taken"
+            )
         edit(raw)
 
     return checked
@@ -209,16 +211,17 @@ def _done(request: HttpRequest, work: Callable[[], str]) -> HttpResponse:
 def _apply(request: HttpRequest) -> str:
     document = document_parse(request.POST.get("text", ""))
     change = fleet_apply(
-        document=document, expected=request.POST.get("digest", ""), actor=principal_get(request).user,
-        now=timezone.now(), note=request.POST.get("note", "file").replace("\x00", ""),
-    )  # fmt: skip
+        document=document,
+        expected=request.POST.get("digest", ""),
+        actor=principal_get(request).user,
+        now=timezone.now(),
+        note=request.POST.get("note", "file").replace("\x00", ""),
+    )
     return change.summary if change else "The file is what runs already; nothing changed."
 
 
 def _undo(request: HttpRequest) -> str:
-    change = fleet_undo(
-        expected=request.POST.get("digest", ""), actor=principal_get(request).user, now=timezone.now()
-    )
+    change = fleet_undo(expected=request.POST.get("digest", ""), actor=principal_get(request).user, now=timezone.now())
     return f"Undone: {change.summary}"
 
 

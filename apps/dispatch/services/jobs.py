@@ -107,12 +107,18 @@ def job_create(
     for one in running:
         _blocks_check(one, items)
     job = Job(
-        id=arrays.job if isinstance(arrays, Stored) else uuid.uuid4(), organisation_id=contract.organisation_id,
-        contract=contract, submitted_by=actor, token_id=token_id, items=items,
-        threshold=next(iter(plan.thresholds), None) if plan else None, confidence_output=plan.outputs[0] if plan else "",
-        submitted_at=now, seed=0 if isinstance(arrays, Seeded) else None,
+        id=arrays.job if isinstance(arrays, Stored) else uuid.uuid4(),
+        organisation_id=contract.organisation_id,
+        contract=contract,
+        submitted_by=actor,
+        token_id=token_id,
+        items=items,
+        threshold=next(iter(plan.thresholds), None) if plan else None,
+        confidence_output=plan.outputs[0] if plan else "",
+        submitted_at=now,
+        seed=0 if isinstance(arrays, Seeded) else None,
         inputs_key=arrays.key if isinstance(arrays, Stored) else "",
-    )  # fmt: skip
+    )
     try:
         with file_transaction():
             if checked:
@@ -179,9 +185,13 @@ def _job_store(job: Job, programs: Sequence[Program]) -> None:
     for stage in others:
         stage_place_or_wait(stage=stage, now=now)
     audit_record(
-        action="job.submit", subject=f"job {job.pk}", actor=job.submitted_by, organisation=contract.organisation,
-        now=now, detail={"contract": str(contract.pk), "items": job.items, "program": programs[0].digest},
-    )  # fmt: skip
+        action="job.submit",
+        subject=f"job {job.pk}",
+        actor=job.submitted_by,
+        organisation=contract.organisation,
+        now=now,
+        detail={"contract": str(contract.pk), "items": job.items, "program": programs[0].digest},
+    )
 
 
 @file_transaction()

@@ -45,7 +45,9 @@ def job_labels_add(*, job: Job, file: BinaryIO, size: int, actor: User | None, n
         judged = _judged(job, labels)
     except InputError as error:
         errors = [{"message": sentence} for sentence in error.problems]
-        raise Problem(422, "The labels do not fit", " ".join(error.problems), kind="labels-invalid", errors=errors) from error
+        raise Problem(
+            422, "The labels do not fit", " ".join(error.problems), kind="labels-invalid", errors=errors
+        ) from error
     except MetricError as error:
         raise Problem(422, "The answers cannot be judged so", str(error), kind="labels-invalid") from error
     return _store(job, judged, hashlib.sha256(data).hexdigest(), actor, now)
@@ -79,12 +81,21 @@ def task_of(plan_id: UUID | None) -> Task | None:
 @transaction.atomic
 def _store(job: Job, judged: JobLabels, digest: str, actor: User | None, now: datetime) -> JobLabels:
     values = {
-        "digest": digest, "metric": judged.metric, "output": judged.output, "correct": judged.correct, "total": judged.total,
-        "added_by": actor, "added_at": now,
-    }  # fmt: skip
+        "digest": digest,
+        "metric": judged.metric,
+        "output": judged.output,
+        "correct": judged.correct,
+        "total": judged.total,
+        "added_by": actor,
+        "added_at": now,
+    }
     row, _ = JobLabels.objects.update_or_create(job=job, defaults=values)
     audit_record(
-        action="job.labels", subject=f"job {job.pk}", actor=actor, organisation=job.organisation, now=now,
+        action="job.labels",
+        subject=f"job {job.pk}",
+        actor=actor,
+        organisation=job.organisation,
+        now=now,
         detail={"digest": digest, "correct": row.correct, "total": row.total},
-    )  # fmt: skip
+    )
     return row

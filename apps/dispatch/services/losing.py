@@ -20,7 +20,9 @@ def windows_lose(*, windows: Collection[UUID], reason: str, now: datetime) -> li
     the windows is released. Returns the blocks. Called within a transaction that holds contracts and devices; jobs come
     before those elsewhere, so they are not waited for. Raises Problem(503) where somebody is at work on one."""
     live = Lease.objects.filter(window__in=windows, state__in=LIVE)
-    rows = Job.objects.filter(pk__in=live.order_by().values("stage__job"), state__in=[JobState.QUEUED, JobState.RUNNING])
+    rows = Job.objects.filter(
+        pk__in=live.order_by().values("stage__job"), state__in=[JobState.QUEUED, JobState.RUNNING]
+    )
     try:
         with transaction.atomic():
             jobs = list(rows.select_for_update(nowait=True).order_by("id"))
@@ -33,7 +35,9 @@ def windows_lose(*, windows: Collection[UUID], reason: str, now: datetime) -> li
         job_end(job=job, state=JobState.FAILED, problem=reason, now=now)
     for window in Window.objects.filter(pk__in=windows, state=WindowState.ACTIVE):
         _release(window, now)
-    return list(Lease.objects.filter(pk__in=missed).select_related("stage__job__contract__organisation", "stage__program"))
+    return list(
+        Lease.objects.filter(pk__in=missed).select_related("stage__job__contract__organisation", "stage__program")
+    )
 
 
 def _release(window: Window, now: datetime) -> None:

@@ -63,7 +63,9 @@ def served_of(lease: Lease, job: Job) -> str:
 def _since(lease: Lease, job: Job) -> datetime:
     """When the stage's items were known and the contract had begun: the promise counts from here."""
     begun = max(job.submitted_at, job.contract.starts_at)
-    if not lease.stage.selection_key:  # every item of the job: known from the start, whatever other programs do with them
+    if (
+        not lease.stage.selection_key
+    ):  # every item of the job: known from the start, whatever other programs do with them
         return begun
     before = Lease.objects.filter(stage__job=job, stage__position__lt=lease.stage.position)
     known = before.aggregate(at=Max("finished_at"))["at"]

@@ -109,9 +109,12 @@ def _room(window: Window, stage: JobStage, taken: list[Lease], *, is_known: bool
     mine = [(one.first_cycle, one.count, one.stage.pace, one.stage.program_id == program) for one in taken]
     last = max(taken, key=lambda one: one.first_cycle, default=None)
     cursor = cursor_loaded(
-        cursor_after(mine), cursor_at(window.start, now, pace.clock_hz), pace.load,
-        is_loaded=last is not None and last.stage.program_id == program, is_known=is_known and last is None,
-    )  # fmt: skip
+        cursor_after(mine),
+        cursor_at(window.start, now, pace.clock_hz),
+        pace.load,
+        is_loaded=last is not None and last.stage.program_id == program,
+        is_known=is_known and last is None,
+    )
     return Room(
         window=str(window.pk),
         device=str(window.device_id),

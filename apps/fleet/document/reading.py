@@ -275,7 +275,9 @@ class _Reader:
         for name, one in section.items():
             place = f"{key}.{_shown_key(name)}"
             if not _SLUG.fullmatch(name):
-                said = f"a name has 1 to {SHORT_MAX} letters (a-z), digits, - and _, at its ends no - or _; write another."
+                said = (
+                    f"a name has 1 to {SHORT_MAX} letters (a-z), digits, - and _, at its ends no - or _; write another."
+                )
                 self._fault(place, said)
                 continue
             found.append((name, place, one))

@@ -34,8 +34,11 @@ def _pools(document: Document) -> Iterator[str]:
         pool = document.pools[slug]
         yield f"\n[pools.{slug}]"
         for key, value in (
-            ("name", pool.name), ("site", pool.site), ("processor", pool.processor), ("class", pool.klass),
-        ):  # fmt: skip
+            ("name", pool.name),
+            ("site", pool.site),
+            ("processor", pool.processor),
+            ("class", pool.klass),
+        ):
             yield f"{key} = {_text(value)}"
         if pool.power_percent != FULL_POWER:
             yield f"power_percent = {pool.power_percent}"

@@ -19,4 +19,4 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.RemoveConstraint(model_name="cap", name="cap_once_a_scope"),
-    ]  # fmt: skip
+    ]

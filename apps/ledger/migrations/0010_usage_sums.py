@@ -113,4 +113,4 @@ class Migration(migrations.Migration):
         migrations.RunSQL(SUMS.format(source="ledger_usagerow"), migrations.RunSQL.noop),
         migrations.RunSQL(ADD, DROP_ADD),
         migrations.RunSQL(GUARD, DROP_GUARD),
-    ]  # fmt: skip
+    ]

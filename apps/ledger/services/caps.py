@@ -34,10 +34,15 @@ class CapReached(Problem):
             f"This would set aside {asked}, but of this month's cap of {most} {_whose(cap)}only {left} is left. "
             f"Ask for less, or let an owner or a billing person raise the cap under Portal, Caps ({CAPS_PAGE}).",
             kind="spend-cap",
-            errors=[{
-                "scope": cap.scope, "cap": decimal_text(cap.amount), "left": decimal_text(free), "currency": cap.currency,
-            }],
-        )  # fmt: skip
+            errors=[
+                {
+                    "scope": cap.scope,
+                    "cap": decimal_text(cap.amount),
+                    "left": decimal_text(free),
+                    "currency": cap.currency,
+                }
+            ],
+        )
 
 
 class CapMissing(Problem):

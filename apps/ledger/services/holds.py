@@ -44,10 +44,17 @@ def hold_place(
     # Holds of one organisation are placed one after another, or two could each see room under the cap.
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation_id)
     return hold_place_locked(
-        organisation_id=organisation_id, contract_id=contract_id, amount=amount, currency=currency,
-        idempotency_key=idempotency_key, now=now, project_id=project_id, shares=shares, token_id=token_id,
+        organisation_id=organisation_id,
+        contract_id=contract_id,
+        amount=amount,
+        currency=currency,
+        idempotency_key=idempotency_key,
+        now=now,
+        project_id=project_id,
+        shares=shares,
+        token_id=token_id,
         expires_at=expires_at,
-    )  # fmt: skip
+    )
 
 
 def hold_place_locked(
@@ -79,9 +86,14 @@ def hold_place_locked(
             )
         return known
     cap_check(
-        organisation_id=organisation_id, amount=amount, currency=currency, now=now, shares=parts, token_id=token_id,
+        organisation_id=organisation_id,
+        amount=amount,
+        currency=currency,
+        now=now,
+        shares=parts,
+        token_id=token_id,
         caps=caps,
-    )  # fmt: skip
+    )
     hold = Hold.objects.create(
         id=identity(organisation_id, "hold", idempotency_key),
         organisation_id=organisation_id,

@@ -19,11 +19,30 @@ from apps.pricing.rating import decimal_text
 
 # In the order of `_row`.
 COLUMNS = (
-    "id", "contract_id", "payload_digest", "quantity", "unused", "occurred_from", "occurred_to",
-    "organisation_id", "created_at", "transaction_id", "currency",
-    "operations", "cycles", "billed_operations", "amount",
-    "lease_id", "project_id", "token_id", "program_digest", "model_name", "klass", "idempotency_key", "rating",
-)  # fmt: skip
+    "id",
+    "contract_id",
+    "payload_digest",
+    "quantity",
+    "unused",
+    "occurred_from",
+    "occurred_to",
+    "organisation_id",
+    "created_at",
+    "transaction_id",
+    "currency",
+    "operations",
+    "cycles",
+    "billed_operations",
+    "amount",
+    "lease_id",
+    "project_id",
+    "token_id",
+    "program_digest",
+    "model_name",
+    "klass",
+    "idempotency_key",
+    "rating",
+)
 _COPY = f"COPY ledger_usagerow ({', '.join(COLUMNS)}) FROM STDIN (FORMAT binary)"
 _AT_ONCE = 1 << 18  # bytes handed to the driver at a time; its own measure is 8 KiB, three rows
 _HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)  # neither flags nor an extension
@@ -53,18 +72,42 @@ def _row(usage: Usage, organisation: bytes, common: bytes) -> bytes:
     rating, key, operations = usage.rating, usage.idempotency_key.encode(), _whole(usage.operations)
     billed, priced = rating.billed_operations, rating.text.encode()
     fixed = _FIXED(
-        len(COLUMNS), 16, identity_bytes(organisation, "usage", usage.idempotency_key),
-        16, usage.contract_id.bytes, 64, usage.digest.encode(), 8, rating.executions, 1, rating.unused,
-        8, _instant(usage.occurred_from), 8, _instant(usage.occurred_to),
-    )  # fmt: skip
-    return b"".join([
-        fixed, common,
-        operations, _whole(usage.cycles), operations if billed == usage.operations else _whole(billed),
-        _exact(rating.amount),
-        _uuid(usage.lease_id), _uuid(usage.project_id), _uuid(usage.token_id),
-        _text(usage.program_digest), _text(usage.model_name), _text(rating.terms.klass),
-        _LENGTH(len(key)), key, _LENGTH(len(priced)), priced,
-    ])  # fmt: skip
+        len(COLUMNS),
+        16,
+        identity_bytes(organisation, "usage", usage.idempotency_key),
+        16,
+        usage.contract_id.bytes,
+        64,
+        usage.digest.encode(),
+        8,
+        rating.executions,
+        1,
+        rating.unused,
+        8,
+        _instant(usage.occurred_from),
+        8,
+        _instant(usage.occurred_to),
+    )
+    return b"".join(
+        [
+            fixed,
+            common,
+            operations,
+            _whole(usage.cycles),
+            operations if billed == usage.operations else _whole(billed),
+            _exact(rating.amount),
+            _uuid(usage.lease_id),
+            _uuid(usage.project_id),
+            _uuid(usage.token_id),
+            _text(usage.program_digest),
+            _text(usage.model_name),
+            _text(rating.terms.klass),
+            _LENGTH(len(key)),
+            key,
+            _LENGTH(len(priced)),
+            priced,
+        ]
+    )
 
 
 def _instant(instant: datetime) -> int:

@@ -183,8 +183,11 @@ def _holds_consume(holds: Mapping[UUID, _Held], fresh: Sequence[Usage], currency
             hold.state = HoldState.POSTED.value
         changed.append(hold)
     values: list[Any] = [
-        now, [one.id for one in changed], [one.posted for one in changed], [one.state for one in changed],
-    ]  # fmt: skip
+        now,
+        [one.id for one in changed],
+        [one.posted for one in changed],
+        [one.state for one in changed],
+    ]
     with connection.cursor() as cursor:
         cursor.execute(_CONSUMED, values)
     _shares_consume(holds, fresh)

@@ -11,7 +11,9 @@ from apps.planner.datacenter.types import SECOND, DeviceType, Item, NoRoom, Plac
 
 WHOLE = 1_000_000  # millionths of a device's time
 FILLED = 700_000  # a device is planned to be busy for at most this share, so that waits stay short
-PIECE = FILLED // 5  # a copy that shares its device takes at most this much: small ones pack well, and more of them wait less
+PIECE = (
+    FILLED // 5
+)  # a copy that shares its device takes at most this much: small ones pack well, and more of them wait less
 
 
 def services(scenario: Scenario) -> Whole:

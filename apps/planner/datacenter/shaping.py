@@ -8,9 +8,14 @@ from apps.planner.datacenter.types import SECOND, Requests, Whole
 
 
 def requests_like(
-    at: Whole, executions: Whole, *, count: int, until: int, popularity: np.ndarray[tuple[int], np.dtype[np.float64]],
+    at: Whole,
+    executions: Whole,
+    *,
+    count: int,
+    until: int,
+    popularity: np.ndarray[tuple[int], np.dtype[np.float64]],
     dice: np.random.Generator,
-) -> Requests:  # fmt: skip
+) -> Requests:
     """`count` requests in [0, until): the trace (microseconds from 0 on, and executions of each) is repeated, and each
     request is one of its requests, chosen at random, half a second earlier or later; its program by `popularity`."""
     length = int(at.max()) + 1 if len(at) else SECOND
@@ -22,4 +27,6 @@ def requests_like(
     moments[outside] = np.minimum(at[chosen[outside]] + whole * length, until - 1)
     program = np.searchsorted(np.cumsum(popularity), dice.random(count) * popularity.sum(), side="right")
     order = np.argsort(moments, kind="stable")
-    return Requests(moments[order], np.minimum(program, len(popularity) - 1)[order], np.maximum(executions[chosen], 1)[order])
+    return Requests(
+        moments[order], np.minimum(program, len(popularity) - 1)[order], np.maximum(executions[chosen], 1)[order]
+    )

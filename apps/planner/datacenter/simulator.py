@@ -96,9 +96,14 @@ class Simulator:
         while events and events[0][0] < until:
             handle(heappop(events))
         return Outcome(
-            np.frombuffer(self.started, dtype=np.int64), np.frombuffer(self.device, dtype=np.int64), self.windows, self.kept,
-            self.busy, tuple(device.type for device in self.devices), self.loaded,
-        )  # fmt: skip
+            np.frombuffer(self.started, dtype=np.int64),
+            np.frombuffer(self.device, dtype=np.int64),
+            self.windows,
+            self.kept,
+            self.busy,
+            tuple(device.type for device in self.devices),
+            self.loaded,
+        )
 
     def _handle(self, event: tuple[int, int, int]) -> None:
         now, kind, which = event

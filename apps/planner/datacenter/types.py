@@ -63,7 +63,9 @@ class Requests:
     def __post_init__(self) -> None:
         if not len(self.at) == len(self.program) == len(self.executions):
             raise ValueError("times, programs and executions are of different lengths")
-        if len(self.at) and (bool((np.diff(self.at) < 0).any()) or int(self.executions.min()) < 1 or int(self.at[0]) < 0):
+        if len(self.at) and (
+            bool((np.diff(self.at) < 0).any()) or int(self.executions.min()) < 1 or int(self.at[0]) < 0
+        ):
             raise ValueError("requests come in order of time from 0 on, each of at least one execution")
 
 

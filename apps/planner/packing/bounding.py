@@ -67,7 +67,10 @@ def _most(count: int, demand: Sequence[int] | None, capacity: Sequence[int]) -> 
 def unit_of(sacks: Mapping[str, Knapsack], programs: Sequence[float]) -> Fraction:
     """As fine a unit, a power of two, as whole numbers of 63 bits allow for these values of the programs."""
     largest = max(
-        (sum(max(value, 0.0) * most for value, most in zip(programs, sack.most, strict=True)) for sack in sacks.values()),
+        (
+            sum(max(value, 0.0) * most for value, most in zip(programs, sack.most, strict=True))
+            for sack in sacks.values()
+        ),
         default=0.0,
     )
     return Fraction(2) ** floor(log2((WORTH_MAX / 4) / max(largest, 1e-9)))

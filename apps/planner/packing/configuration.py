@@ -72,7 +72,10 @@ class Master:
 
     @property
     def scale(self) -> int:
-        return max([device.cost for device in self.instance.devices] + [p.penalty or 0 for p in self.instance.programs]) or 1
+        return (
+            max([device.cost for device in self.instance.devices] + [p.penalty or 0 for p in self.instance.programs])
+            or 1
+        )
 
     def solve(self) -> tuple[Any, list[float], list[float], float]:
         """(solution, duals of the programs, of the groups, of a milliwatt), all in units of cost."""
@@ -82,7 +85,9 @@ class Master:
             raise ArithmeticError(f"HiGHS did not solve the master: {solved.message}")
         marginals = -np.asarray(solved.ineqlin.marginals) * self.scale
         types = len(self.instance.programs)
-        watts = float(marginals[-1]) / (self.instance.watts_limit or 1) if self.instance.watts_limit is not None else 0.0
+        watts = (
+            float(marginals[-1]) / (self.instance.watts_limit or 1) if self.instance.watts_limit is not None else 0.0
+        )
         return solved, marginals[:types].tolist(), marginals[types:-1].tolist(), watts
 
 

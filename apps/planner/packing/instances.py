@@ -131,9 +131,7 @@ class Packing:
 
     def devices(self, group: str | None = None, *, instance: Instance) -> int:
         """How many devices it takes, of all groups or of one."""
-        return sum(
-            times for pattern, times in self.patterns if group in (None, instance.by_name[pattern.device].owner)
-        )
+        return sum(times for pattern, times in self.patterns if group in (None, instance.by_name[pattern.device].owner))
 
     def cost(self, instance: Instance) -> int:
         """Devices and penalties, in the unit of `cost`."""

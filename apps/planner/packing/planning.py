@@ -111,11 +111,16 @@ def _whole(instance: Instance, patterns: Iterable[Pattern]) -> Packing | None:
     if instance.watts_limit:
         right[-1] -= 2e-6
     solved = milp(
-        cost, constraints=LinearConstraint(matrix, -np.inf, right), integrality=np.ones(len(cost)), bounds=Bounds(0, np.inf),
+        cost,
+        constraints=LinearConstraint(matrix, -np.inf, right),
+        integrality=np.ones(len(cost)),
+        bounds=Bounds(0, np.inf),
         options={"node_limit": NODES, "mip_rel_gap": 0.0},
-    )  # fmt: skip
+    )
     if solved.x is None:
         return None
     times = np.round(solved.x[: len(master.patterns)]).astype(int).tolist()
-    found = packed(instance, [(pattern, count) for pattern, count in zip(master.patterns, times, strict=True) if count > 0])
+    found = packed(
+        instance, [(pattern, count) for pattern, count in zip(master.patterns, times, strict=True) if count > 0]
+    )
     return found if not faults(instance, found) else None  # HiGHS keeps to a limit only as far as its tolerance

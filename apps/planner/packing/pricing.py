@@ -76,7 +76,10 @@ class _Tree:
         weights = np.array([knapsack.weights[t] for t in used], dtype=np.int64)
         most = np.array([knapsack.most[t] for t in used], dtype=np.int64)
         grid = np.array(
-            [[w * GRID // c if c else 0 for w, c in zip(row, knapsack.capacity, strict=True)] for row in weights.tolist()],
+            [
+                [w * GRID // c if c else 0 for w, c in zip(row, knapsack.capacity, strict=True)]
+                for row in weights.tolist()
+            ],
             dtype=np.int64,
         )
         worth = np.array(values, dtype=np.int64)

@@ -90,8 +90,9 @@ class Cells:
         if not _NUMBER.fullmatch(value):
             raise Refused(
                 f"give an amount as plain digits such as 1.29, of at most {DIGITS} digits before and {PLACES_MAX} after the "
-                f"point, not {shown(value)}.", column,
-            )  # fmt: skip
+                f"point, not {shown(value)}.",
+                column,
+            )
         return Decimal(value)
 
 

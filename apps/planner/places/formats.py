@@ -61,11 +61,15 @@ def _gpu_name(text: str) -> str:
         try:
             told = ast.literal_eval(text)  # literals alone: nothing is run
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            raise Refused("it is neither JSON nor a literal of Python; copy it from the catalogue again.", "GpuInfo") from None
+            raise Refused(
+                "it is neither JSON nor a literal of Python; copy it from the catalogue again.", "GpuInfo"
+            ) from None
     try:
         name = told["Gpus"][0]["Name"]
     except (KeyError, IndexError, TypeError):
-        raise Refused(f"it names no GPU under Gpus; copy it from the catalogue again, not {shown(text)}.", "GpuInfo") from None
+        raise Refused(
+            f"it names no GPU under Gpus; copy it from the catalogue again, not {shown(text)}.", "GpuInfo"
+        ) from None
     return name[:160] if isinstance(name, str) and name.isprintable() else ""
 
 
@@ -75,7 +79,11 @@ def focus_row(cells: Cells, line: int) -> tuple[str, Price] | None:
     The machine is InstanceType of SkuPriceDetails, else the SkuId. ContractedUnitPrice is taken before ListUnitPrice, a
     PricingCategory of Dynamic is spot.
     """
-    if cells.text("ChargeCategory") != "Usage" or cells.text("ServiceCategory") != "Compute" or cells.text("ChargeClass"):
+    if (
+        cells.text("ChargeCategory") != "Usage"
+        or cells.text("ServiceCategory") != "Compute"
+        or cells.text("ChargeClass")
+    ):
         return None
     category = cells.text("PricingCategory")
     if category not in ("Standard", "Dynamic"):
@@ -147,12 +155,23 @@ LAYOUTS: Final = {
         ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "SpotPrice", "Region"), skypilot_row
     ),
     Format.FOCUS: Layout(
-        ("BillingCurrency", "ChargeCategory", "ChargeClass", "ChargePeriodEnd", "ContractedUnitPrice", "ListUnitPrice",
-         "PricingCategory", "PricingUnit", "RegionId", "ServiceCategory", "SkuId"),
+        (
+            "BillingCurrency",
+            "ChargeCategory",
+            "ChargeClass",
+            "ChargePeriodEnd",
+            "ContractedUnitPrice",
+            "ListUnitPrice",
+            "PricingCategory",
+            "PricingUnit",
+            "RegionId",
+            "ServiceCategory",
+            "SkuId",
+        ),
         focus_row,
         _charged_at,
     ),
-}  # fmt: skip
+}
 SAMPLE = (
     "machine,price,currency,unit,region,accelerator,accelerators,spot_price\n"
     "gpu-l4.small,0.71,EUR,hour,eu-central,L4,1,0.24\n"

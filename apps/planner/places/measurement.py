@@ -84,7 +84,9 @@ class _Reader:
         self.wrong(f"{where}{name}", f"give a whole number of at least {least}, not {shown(value)}.")
         return max(least, 1)
 
-    def text(self, parent: Mapping[str, Any], name: str, where: str, *, longest: int = TEXT_MAX, empty: bool = False) -> str:
+    def text(
+        self, parent: Mapping[str, Any], name: str, where: str, *, longest: int = TEXT_MAX, empty: bool = False
+    ) -> str:
         value = parent.get(name)
         if isinstance(value, str) and len(value) <= longest and value.isprintable() and (value.strip() or empty):
             return value
@@ -123,7 +125,9 @@ def measurement_of(document: Any, *, now: datetime) -> Measurement:
     """A parsed document. Raises Unreadable with every fault."""
     if not isinstance(document, Mapping) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, Mapping) else document
-        raise Unreadable([Fault(f"this is {shown(found)}, not {FORMAT!r}; import what takt measure -o wrote.", column="format")])
+        raise Unreadable(
+            [Fault(f"this is {shown(found)}, not {FORMAT!r}; import what takt measure -o wrote.", column="format")]
+        )
     strange = _strange(document)
     if strange:
         raise Unreadable([Fault(f"a measurement holds whole numbers and short texts, and no {strange}; {AGAIN}.")])
@@ -189,7 +193,9 @@ def _instant(read: _Reader, document: Mapping[str, Any], now: datetime) -> datet
 
 def _machines(read: _Reader, document: Mapping[str, Any]) -> tuple[str, ...]:
     names = read.parts(document, "machine", "", most=NAMES_MAX)
-    if not all(isinstance(name, str) and name.strip() and len(name) <= _NAME_MAX and name.isprintable() for name in names):
+    if not all(
+        isinstance(name, str) and name.strip() and len(name) <= _NAME_MAX and name.isprintable() for name in names
+    ):
         read.wrong("machine", f"give names of at most {_NAME_MAX} printable characters.")
         return ()
     return tuple(names)
@@ -249,7 +255,9 @@ def _row_check(read: _Reader, row: Row, told: Mapping[str, Any], where: str) -> 
         read.wrong(f"{where}items", f"{row.samples:,} runs of {row.batch:,} are {product:,} items, not {row.items:,}.")
     if told.get("items_per_second") != rate_text(row.items, row.wall_ns):
         rate = rate_text(row.items, row.wall_ns)
-        read.wrong(f"{where}items_per_second", f"items and wall_ns give {rate}, not {shown(told.get('items_per_second'))}.")
+        read.wrong(
+            f"{where}items_per_second", f"items and wall_ns give {rate}, not {shown(told.get('items_per_second'))}."
+        )
     if row.p50_ns * row.samples > 2 * row.wall_ns * row.concurrency:
         read.wrong(f"{where}wall_ns", "half of the runs took longer than all of them together.")
 

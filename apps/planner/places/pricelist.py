@@ -51,7 +51,9 @@ def pricelist_read(data: bytes, kind: Format) -> PriceList:
             code, price = read
             currency = currency or code
             if code != currency:
-                raise Refused(f"the rows before are in {currency}, this one is in {code}; give it a list of its own.", "currency")
+                raise Refused(
+                    f"the rows before are in {currency}, this one is in {code}; give it a list of its own.", "currency"
+                )
             when = layout.newest(cells) if layout.newest else ""
             _keep(found, price, when, may_repeat=layout.newest is not None)
         except Refused as error:
@@ -59,7 +61,9 @@ def pricelist_read(data: bytes, kind: Format) -> PriceList:
     if faults:
         raise Unreadable(faults)
     if not found:
-        raise Unreadable([Fault(f"The file has no price of a machine in it ({left_out:,} rows are about other things).")])
+        raise Unreadable(
+            [Fault(f"The file has no price of a machine in it ({left_out:,} rows are about other things).")]
+        )
     return PriceList(kind, currency, tuple(price for _, price in found.values()), left_out)
 
 

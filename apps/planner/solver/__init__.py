@@ -15,6 +15,16 @@ from apps.planner.solver.types import (
 )
 
 __all__ = [
-    "OBJECTIVES", "Answers", "Candidate", "Change", "Demand", "Evaluated", "Placed", "Requirements", "Solution", "Use",
-    "Variant", "solve",
-]  # fmt: skip
+    "OBJECTIVES",
+    "Answers",
+    "Candidate",
+    "Change",
+    "Demand",
+    "Evaluated",
+    "Placed",
+    "Requirements",
+    "Solution",
+    "Use",
+    "Variant",
+    "solve",
+]

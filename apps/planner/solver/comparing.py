@@ -18,9 +18,14 @@ def rank_of(candidate: Candidate, objective: str = COST) -> Rank:
     first = price if objective == COST else latency if objective == LATENCY else candidate.duration
     nothing = Fraction(0)
     return (
-        not candidate.feasible, first is None, first or nothing, price or nothing, latency or nothing, candidate.title,
+        not candidate.feasible,
+        first is None,
+        first or nothing,
+        price or nothing,
+        latency or nothing,
+        candidate.title,
         candidate.pool,
-    )  # fmt: skip
+    )
 
 
 def frontier(candidates: Sequence[Candidate]) -> set[int]:

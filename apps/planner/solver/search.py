@@ -130,13 +130,25 @@ def candidate_of(
     reasons, gaps = _against(measures, requirements, hard)
     telling = way.models[:-1] if way.kind == CASCADE else way.models
     return Candidate(
-        kind=way.kind, title=way.title, pool=parts[0].pool, uses=uses, latency=measures["latency"],
-        duration=measures["duration"], completion=placed.completion, certainty=_certainty(parts), price=price, least=least,
-        reasons=reasons, gaps=gaps, accuracy=judged.accuracy if judged else None,
-        correct=judged.counted.correct if judged else None, total=judged.counted.total if judged else None,
-        thresholds=thresholds, shares=judged.shares if judged else (),
+        kind=way.kind,
+        title=way.title,
+        pool=parts[0].pool,
+        uses=uses,
+        latency=measures["latency"],
+        duration=measures["duration"],
+        completion=placed.completion,
+        certainty=_certainty(parts),
+        price=price,
+        least=least,
+        reasons=reasons,
+        gaps=gaps,
+        accuracy=judged.accuracy if judged else None,
+        correct=judged.counted.correct if judged else None,
+        total=judged.counted.total if judged else None,
+        thresholds=thresholds,
+        shares=judged.shares if judged else (),
         outputs=() if way.kind == SINGLE else tuple(model.output for model in telling),
-    )  # fmt: skip
+    )
 
 
 def _uses(way: Way, judged: Judged | None, items: int) -> tuple[Use, ...]:
@@ -198,9 +210,7 @@ def _demand(parts: Sequence[Variant], uses: Sequence[Use]) -> Demand | None:
     return Demand(parts[0].pool, duration, setup, parts[0].interval if len(parts) == 1 else None)
 
 
-def _unmet(
-    measures: Measures, requirements: Requirements
-) -> Iterator[tuple[str, Fraction | None, str]]:
+def _unmet(measures: Measures, requirements: Requirements) -> Iterator[tuple[str, Fraction | None, str]]:
     """(requirement, the value it would need to have, sentence) for each requirement that is not met."""
     for name in RELAXABLE:
         wanted, found = getattr(requirements, name), measures[name]

@@ -19,7 +19,9 @@ Estimate = Callable[[Column], Candidate]
 Order = tuple[Fraction, Fraction, str, str]
 
 
-def shortlist(columns: Sequence[Column], requirements: Requirements, error: Fraction, estimated: Estimate) -> list[Column]:
+def shortlist(
+    columns: Sequence[Column], requirements: Requirements, error: Fraction, estimated: Estimate
+) -> list[Column]:
     """The columns that are judged, each with every pool on which it is the same statement.
 
     `estimated` makes a candidate of a column as if the judging part had the shares of the choosing part.

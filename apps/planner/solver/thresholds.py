@@ -72,7 +72,11 @@ def grid_of(first: Evaluated, second: Evaluated, third: Evaluated) -> Grid:
 
 
 def choose_thresholds(
-    models: tuple[Evaluated, Evaluated, Evaluated], grid: Grid, costs: tuple[int, int], wanted: Fraction | None, error: Fraction
+    models: tuple[Evaluated, Evaluated, Evaluated],
+    grid: Grid,
+    costs: tuple[int, int],
+    wanted: Fraction | None,
+    error: Fraction,
 ) -> tuple[Decimal, Decimal] | None:
     """Of the pairs of levels that should reach `wanted` (as `choose_threshold` says it) the one of least cost, of equals the
     lowest; `costs` are those of an execution of the second model and of the third, in one unit.

@@ -76,9 +76,13 @@ def reductions(book: PriceBookDocument, rating: Rating) -> list[Reduction]:
     kept = replace(rating.terms, served="")
     periods = rating.periods if bound_period(book, kept) is not None else None
     as_run = rate(
-        book=book, counts=rating.counts, executions=rating.executions, terms=kept, measured=rating.measured,
+        book=book,
+        counts=rating.counts,
+        executions=rating.executions,
+        terms=kept,
+        measured=rating.measured,
         periods=periods,
-    ).amount  # fmt: skip
+    ).amount
     first = "hours" if rating.measured is None else "measured"
     found = [
         Reduction(first, subtract(rate_bought(book, rating).amount, as_run)),
@@ -148,9 +152,14 @@ def rate_lease(
 def group_key(rating: Rating) -> str:
     """Ratings with the same key can stand on one line: same program counts, book, terms and kind."""
     key = [
-        rating.book_digest, rating.counts.to_json(), rating.terms.to_json(), rating.unused, rating.missed,
-        rating.measured is None, rating.periods is None,
-    ]  # fmt: skip
+        rating.book_digest,
+        rating.counts.to_json(),
+        rating.terms.to_json(),
+        rating.unused,
+        rating.missed,
+        rating.measured is None,
+        rating.periods is None,
+    ]
     if rating.late:
         key.append("late")
     return digest_of(key if rating.charged is None else [*key, decimal_text(rating.charged)])
@@ -171,10 +180,16 @@ def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
             for name, count in (item.periods or {}).items():
                 periods[name] = periods.get(name, 0) + count
     whole = rate(
-        book=book, counts=first.counts, executions=sum(item.executions for item in ratings), terms=first.terms,
-        unused=first.unused, missed=first.missed, late=first.late, periods=periods,
+        book=book,
+        counts=first.counts,
+        executions=sum(item.executions for item in ratings),
+        terms=first.terms,
+        unused=first.unused,
+        missed=first.missed,
+        late=first.late,
+        periods=periods,
         measured=None if first.measured is None else [one for item in ratings for one in item.measured or ()],
-    )  # fmt: skip
+    )
     apart = exact_sum(item.amount for item in ratings)
     if whole.amount != apart:
         raise RatingError(f"Rated together {whole.amount}, rated apart {apart}; nothing can be invoiced by this.")

@@ -24,15 +24,33 @@ def rate_contract_minimum(*, book: PriceBookDocument, charged: Decimal, terms: T
     unit = book.currency.code
     least = amount_text(book.contract_minimum, exponent=book.currency.exponent)
     asked = step_of(
-        "least", "Contract minimum", LARGER, charged, book.contract_minimum, unit,
+        "least",
+        "Contract minimum",
+        LARGER,
+        charged,
+        book.contract_minimum,
+        unit,
         f"Price book {book.version}: a contract costs at least {least} {unit}, or what its lines come to where that is more.",
-    )  # fmt: skip
+    )
     lacking = step_of(
-        "amount", "Lacking to the minimum", PLUS, asked.result, charged.copy_negate() if charged else Decimal(0), unit,
+        "amount",
+        "Lacking to the minimum",
+        PLUS,
+        asked.result,
+        charged.copy_negate() if charged else Decimal(0),
+        unit,
         "Less what the lines come to. Exact; rounded once, on the invoice's total.",
-    )  # fmt: skip
+    )
     check_amount(lacking.result, may_be_nothing=True)
     return Rating(
-        book.version, book.digest, Counts(0, 0), 1, terms, unused=True, steps=(asked, lacking), amount=lacking.result,
-        currency=unit, charged=charged,
-    )  # fmt: skip
+        book.version,
+        book.digest,
+        Counts(0, 0),
+        1,
+        terms,
+        unused=True,
+        steps=(asked, lacking),
+        amount=lacking.result,
+        currency=unit,
+        charged=charged,
+    )

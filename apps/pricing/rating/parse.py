@@ -26,13 +26,29 @@ T = TypeVar("T")
 
 _NAME = re.compile(r"[a-z0-9_-]{1,40}")
 _KEYS = {
-    "format", "version", "currency", "notice_days", "quote_validity_minutes", "prices", "minimum_operations_per_cycle",
-    "floor", "classes", "commitments", "tariff",
-}  # fmt: skip
+    "format",
+    "version",
+    "currency",
+    "notice_days",
+    "quote_validity_minutes",
+    "prices",
+    "minimum_operations_per_cycle",
+    "floor",
+    "classes",
+    "commitments",
+    "tariff",
+}
 _CLASS_KEYS = {
-    "title", "promise", "surcharge", "discount", "unused", "off_peak_only", "start_within_minutes",
-    "finish_within_minutes", "offered",
-}  # fmt: skip
+    "title",
+    "promise",
+    "surcharge",
+    "discount",
+    "unused",
+    "off_peak_only",
+    "start_within_minutes",
+    "finish_within_minutes",
+    "offered",
+}
 _MAY = {"minimum_charge", "free_tera_operations", "commitment_days", "missed_guarantee", "contract_minimum"}
 _MOST_MONEY = Decimal(10) ** 9
 _MOST_NOTICE = 60 * 24 * 62  # minutes: quotes reach 62 days ahead
@@ -220,9 +236,17 @@ def _price_class(reader: _Reader, value: Any, where: str) -> PriceClass:
     one = Decimal(1)
     if not reader.keys(value, _CLASS_KEYS, where, {"time_of_use", "late_cancellation"}):
         return PriceClass(
-            "?", "?", "?", one, one, Decimal(0),
-            off_peak_only=False, start_within_minutes=None, finish_within_minutes=None, offered=False,
-        )  # fmt: skip
+            "?",
+            "?",
+            "?",
+            one,
+            one,
+            Decimal(0),
+            off_peak_only=False,
+            start_within_minutes=None,
+            finish_within_minutes=None,
+            offered=False,
+        )
 
     def minutes(key: str) -> int | None:
         return None if value[key] is None else reader.integer(value[key], f"{where}.{key}", 1, 60 * 24 * 366)

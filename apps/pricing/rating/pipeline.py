@@ -63,9 +63,20 @@ def rate(
     amount = steps[-1].result
     check_amount(amount, may_be_nothing=unused or missed)
     return Rating(
-        book.version, book.digest, counts, executions, terms, unused, tuple(steps), amount, book.currency.code,
-        missed=missed, measured=by_lease, periods=None if periods is None else dict(sorted(periods.items())), late=late,
-    )  # fmt: skip
+        book.version,
+        book.digest,
+        counts,
+        executions,
+        terms,
+        unused,
+        tuple(steps),
+        amount,
+        book.currency.code,
+        missed=missed,
+        measured=by_lease,
+        periods=None if periods is None else dict(sorted(periods.items())),
+        late=late,
+    )
 
 
 def bound_period(book: PriceBookDocument, terms: Terms) -> Period | None:
@@ -91,38 +102,59 @@ def _operation_steps(
 ) -> list[Step]:
     minimum = book.minimum(terms.processor_class, terms.precision)
     counted = step_of(
-        "counted", "Counted operations", TIMES, counts.operations, executions, "operations",
+        "counted",
+        "Counted operations",
+        TIMES,
+        counts.operations,
+        executions,
+        "operations",
         f"{counts.operations:,} operations in one execution of the compiled program x {executions:,} executions.",
-    )  # fmt: skip
+    )
     least = step_of(
-        "minimum", "Minimum operations", TIMES, counts.cycles * executions, minimum, "operations",
+        "minimum",
+        "Minimum operations",
+        TIMES,
+        counts.cycles * executions,
+        minimum,
+        "operations",
         f"{counts.cycles:,} cycles x {executions:,} executions; class {terms.processor_class} asks for at least "
         f"{minimum:,} operations per cycle, since a device that waits for data is taken all the same.",
-    )  # fmt: skip
+    )
     rule = "The larger of the counted operations and the minimum."
     if measured is None:
         return [
-            counted, least,
+            counted,
+            least,
             step_of("billed", "Billed operations", LARGER, counted.result, least.result, "operations", rule),
-        ]  # fmt: skip
+        ]
     worst = step_of("worst", "Worst case", LARGER, counted.result, least.result, "operations", rule)
     total = sum(max(item.operations, item.cycles * minimum) for item in measured)
     billed = step_of(
-        "billed", "Billed operations", SMALLER, worst.result, total, "operations",
+        "billed",
+        "Billed operations",
+        SMALLER,
+        worst.result,
+        total,
+        "operations",
         f"What was measured: {sum(item.operations for item in measured):,} operations and "
         f"{sum(item.cycles for item in measured):,} cycles, of every lease ({len(measured):,}) the larger of its operations "
         "and its minimum; never more than the worst case.",
-    )  # fmt: skip
+    )
     return [counted, least, worst, billed]
 
 
 def _list_step(book: PriceBookDocument, billed: Decimal, terms: Terms) -> Step:
     price = book.unit_price(terms.processor_class, terms.precision)
     return step_of(
-        "list", "List price", PER_TERA, billed, price, book.currency.code,
+        "list",
+        "List price",
+        PER_TERA,
+        billed,
+        price,
+        book.currency.code,
         f"Price book {book.version}: {decimal_text(price)} {book.currency.code} per tera-operation (10^12) in "
         f"{terms.precision} on {terms.processor_class}.",
-    )  # fmt: skip
+    )
 
 
 def _use_steps(
@@ -153,33 +185,66 @@ def _class_steps(
     last: str,
 ) -> list[Step]:
     unit = book.currency.code
-    steps = [step_of(
-        f"surcharge{mark}", "Surcharge", TIMES, listed.result, price_class.surcharge, unit,
-        f"Class {price_class.name} costs {price_class.surcharge} of the list price."
-        if price_class.surcharge != 1 else f"Class {price_class.name} has no surcharge.",
-    )]  # fmt: skip
+    steps = [
+        step_of(
+            f"surcharge{mark}",
+            "Surcharge",
+            TIMES,
+            listed.result,
+            price_class.surcharge,
+            unit,
+            f"Class {price_class.name} costs {price_class.surcharge} of the list price."
+            if price_class.surcharge != 1
+            else f"Class {price_class.name} has no surcharge.",
+        )
+    ]
     hours = period if price_class.time_of_use else None
     if hours is not None and hours.factor > 1:
-        steps.append(step_of(
-            f"hours{mark}", "Hours", TIMES, steps[-1].result, hours.factor, unit,
-            f"Hours of the period {hours.name!r} in {book.tariff.zone} cost {decimal_text(hours.factor)} of the price.",
-        ))  # fmt: skip
+        steps.append(
+            step_of(
+                f"hours{mark}",
+                "Hours",
+                TIMES,
+                steps[-1].result,
+                hours.factor,
+                unit,
+                f"Hours of the period {hours.name!r} in {book.tariff.zone} cost {decimal_text(hours.factor)} of the price.",
+            )
+        )
     name, factor, rule = _largest_discount(book, price_class, terms, hours)
     steps.append(step_of(f"discount{mark}", f"Discount: {name}", TIMES, steps[-1].result, factor, unit, rule))
     agreed = book.commitment(terms.commitment) if terms.commitment_factor is None else terms.commitment_factor
-    steps.append(step_of(
-        f"commitment{mark}", "Commitment", TIMES, steps[-1].result, agreed, unit,
-        f"Commitment {terms.commitment}: factor {decimal_text(agreed)}."
-        if terms.commitment != NO_COMMITMENT else "No commitment.",
-    ))  # fmt: skip
+    steps.append(
+        step_of(
+            f"commitment{mark}",
+            "Commitment",
+            TIMES,
+            steps[-1].result,
+            agreed,
+            unit,
+            f"Commitment {terms.commitment}: factor {decimal_text(agreed)}."
+            if terms.commitment != NO_COMMITMENT
+            else "No commitment.",
+        )
+    )
     least = step_of(
-        f"least{mark}", "Floor", TIMES, listed.result, book.floor, unit,
+        f"least{mark}",
+        "Floor",
+        TIMES,
+        listed.result,
+        book.floor,
+        unit,
         f"Nothing is sold below {decimal_text(book.floor)} of the list price.",
-    )  # fmt: skip
+    )
     amount = step_of(
-        f"{last}{mark}", "Amount", LARGER, steps[-1].result, least.result, unit,
+        f"{last}{mark}",
+        "Amount",
+        LARGER,
+        steps[-1].result,
+        least.result,
+        unit,
         "The larger of the price after discounts and the floor. Exact; rounded once, on the invoice's total.",
-    )  # fmt: skip
+    )
     return [*steps, least, amount]
 
 
@@ -219,10 +284,15 @@ def _period_steps(
         period = min(bound, ran, key=lambda item: item.factor)
         mark = f":{name}"
         head = step_of(
-            f"list{mark}", f"List price, {name}", TIMES, once, count, unit,
+            f"list{mark}",
+            f"List price, {name}",
+            TIMES,
+            once,
+            count,
+            unit,
             f"{count:,} executions had their first cycle in an hour of the period {name!r}; the contract is bound to "
             f"{bound.name!r}, and the cheaper of the two holds.",
-        )  # fmt: skip
+        )
         steps += [head, *_use_steps(book, head, terms, period, mark)]
         parts.append(steps[-1])
     return [*steps, *_summed(parts, unit)]
@@ -270,9 +340,14 @@ def _late_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step, 
     steps.append(step_of("late", "Late cancellation", TIMES, steps[-1].result, late.share, unit, rule))
     unused = _unused_amount(price_class, listed, steps[-2].result, unit)
     larger = step_of(
-        "larger", "The larger", LARGER, steps[-1].result, unused.result, unit,
+        "larger",
+        "The larger",
+        LARGER,
+        steps[-1].result,
+        unused.result,
+        unit,
         "Unused work costs the larger of both, not their sum.",
-    )  # fmt: skip
+    )
     rule = "Less what is charged for it as unused."
     rest = step_of("amount", "Late cancellation", PLUS, larger.result, _negated(unused.result), unit, rule)
     return [*steps, unused, larger, rest]

@@ -131,9 +131,12 @@ def _free_line(section: datetime, own: Mapping[datetime, Held], standing: Standi
     beside, given = standing.eligible([section]), standing.free(section)
     older = standing.older[month].free if month in standing.older else 0
     free = free_due(
-        earlier=[*earlier, *(part for start in ours for part in own[start].eligible)], section=[*beside, *held.eligible],
-        given=given, most=held.usage, taken=older,
-    )  # fmt: skip
+        earlier=[*earlier, *(part for start in ours for part in own[start].eligible)],
+        section=[*beside, *held.eligible],
+        given=given,
+        most=held.usage,
+        taken=older,
+    )
     if not free.amount:
         return None
     taken = older + sum(one.free.operations for one in standing.of_month(month))
@@ -222,20 +225,25 @@ def credits_pay(purse: Purse, own: Mapping[datetime, Held], standing: Standing) 
     used = {key: amount for key, amount in purse.used.items() if key[0] >= first}
     charged = {at: exact_sum(one.charge for one in held) for at, held in standing.sections.items() if at >= first}
     uses = credits_due(
-        own={section: held.charge for section, held in own.items()}, beside=charged, used=used, funds=funds, left=purse.left
-    )  # fmt: skip
+        own={section: held.charge for section, held in own.items()},
+        beside=charged,
+        used=used,
+        funds=funds,
+        left=purse.left,
+    )
     basis = {
         "funds": [
             {
-                "grant": fund.credit, "start": stamp(fund.start), "end": None if fund.end is None else stamp(fund.end),
-                "amount": decimal_text(fund.amount), "left": decimal_text(purse.left[fund.credit]),
+                "grant": fund.credit,
+                "start": stamp(fund.start),
+                "end": None if fund.end is None else stamp(fund.end),
+                "amount": decimal_text(fund.amount),
+                "left": decimal_text(purse.left[fund.credit]),
                 **({} if fund.ended is None else {"ended": stamp(fund.ended)}),
             }
             for fund in funds
         ],
         "beside": [{"start": stamp(at), "charge": decimal_text(charged[at])} for at in sorted(charged)],
-        "used": [
-            {"start": stamp(at), "grant": key, "amount": decimal_text(used[at, key])} for at, key in sorted(used)
-        ],
-    }  # fmt: skip
+        "used": [{"start": stamp(at), "grant": key, "amount": decimal_text(used[at, key])} for at, key in sorted(used)],
+    }
     return Payment(uses, basis)

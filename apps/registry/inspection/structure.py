@@ -174,7 +174,9 @@ def free_names(node: NodeProto) -> set[str]:
 
 def cycles(graph: GraphProto, given: set[str]) -> Iterator[Finding]:
     """A finding that names the nodes of the smallest set left when everything that can run has run."""
-    producer = {name: index for index, node in enumerate(graph.node) for name in node.output if name and name not in given}
+    producer = {
+        name: index for index, node in enumerate(graph.node) for name in node.output if name and name not in given
+    }
     needs = [{producer[name] for name in free_names(node) if name in producer} for node in graph.node]
     readers: dict[int, list[int]] = {}
     for index, sources in enumerate(needs):

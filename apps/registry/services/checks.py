@@ -66,9 +66,15 @@ def _version_of(upload: Upload, *, clock: Clock) -> tuple[ModelVersion, bool]:
     if upload.sha256 and hashlib.sha256(data).hexdigest() != upload.sha256:
         raise damaged()
     return model_file_add(
-        organisation=upload.organisation, actor=upload.created_by, name=upload.name, filename=upload.filename,
-        project_name=upload.project_name, data=data, now=clock(), beat=lambda: _beat(upload, now=clock()),
-    )  # fmt: skip
+        organisation=upload.organisation,
+        actor=upload.created_by,
+        name=upload.name,
+        filename=upload.filename,
+        project_name=upload.project_name,
+        data=data,
+        now=clock(),
+        beat=lambda: _beat(upload, now=clock()),
+    )
 
 
 def _beat(upload: Upload, *, now: datetime) -> None:
@@ -124,9 +130,13 @@ def _mine(upload: Upload) -> Q:
 
 
 def _finish(
-    upload: Upload, *, now: datetime, version: ModelVersion | None = None, is_new: bool = False,
+    upload: Upload,
+    *,
+    now: datetime,
+    version: ModelVersion | None = None,
+    is_new: bool = False,
     refusal: Problem | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Note the result and forget the pieces. Of two workers with the same upload the one that claimed last notes it."""
     result: dict[str, Any] = {"state": Upload.State.READY, "version": version, "is_new": is_new}
     if refusal is not None:
@@ -141,9 +151,12 @@ def _finish(
 def refusal_stored(problem: Problem) -> dict[str, Any]:
     """What the row keeps of a refusal."""
     return {
-        "status": problem.status, "title": problem.title, "detail": problem.detail, "code": problem.kind,
+        "status": problem.status,
+        "title": problem.title,
+        "detail": problem.detail,
+        "code": problem.kind,
         "errors": problem.errors,
-    }  # fmt: skip
+    }
 
 
 def refusal_of(upload: Upload) -> Problem:

@@ -23,15 +23,24 @@ SEED_MAX = 2**63 - 1
 
 
 def dataset_add(
-    *, organisation: Organisation, file: BinaryIO, size: int, name: str, seed: int, choose_percent: int, actor: User,
+    *,
+    organisation: Organisation,
+    file: BinaryIO,
+    size: int,
+    name: str,
+    seed: int,
+    choose_percent: int,
+    actor: User,
     now: datetime,
-) -> tuple[DataSet, bool]:  # fmt: skip
+) -> tuple[DataSet, bool]:
     """Check a .npz file and keep it; returns (data set, True), or (the one with these bytes and this split, False).
 
     `choose_percent` (1 to 99) of the items choose, the others promise. Raises Problem with every fault of the file.
     """
     if size > LIMITS.file_bytes:
-        detail = f"The file has {size:,} bytes; at most {LIMITS.file_bytes:,} are taken. Send a random sample of the items."
+        detail = (
+            f"The file has {size:,} bytes; at most {LIMITS.file_bytes:,} are taken. Send a random sample of the items."
+        )
         raise Problem(413, "File too large", detail, kind="inputs-too-large")
     if not 1 <= choose_percent <= 99 or not 0 <= seed <= SEED_MAX:
         detail = "Split the data with a seed of 0 or more, and 1 to 99 per cent of the items to choose on."
@@ -62,13 +71,21 @@ def _keep(
             detail = f"An organisation keeps at most {MOST} data sets; delete one first."
             raise Problem(422, "Too many data sets", detail, kind="too-many-data-sets")
         row = DataSet.objects.create(
-            id=pk, organisation=organisation, name=name[:120], digest=digest, items=found.items,
+            id=pk,
+            organisation=organisation,
+            name=name[:120],
+            digest=digest,
+            items=found.items,
             inputs=[_value(key, array) for key, array in found.inputs.items()],
             label_shape=None if found.labels is None else list(found.labels.shape[1:]),
             classes=0 if found.labels is None else int(found.labels.max()) + 1,
-            seed=seed, choose=choose, size=len(data), storage_key=file_save(f"datasets/{pk}.npz", data),
-            created_by=actor, created_at=now,
-        )  # fmt: skip
+            seed=seed,
+            choose=choose,
+            size=len(data),
+            storage_key=file_save(f"datasets/{pk}.npz", data),
+            created_by=actor,
+            created_at=now,
+        )
         audit_record(action="data-set.add", now=now, actor=actor, organisation=organisation, subject=row.name)
     return row, True
 

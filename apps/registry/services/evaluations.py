@@ -154,11 +154,15 @@ def evaluation_store(
     lower bound of the metric from both parts, None where it is that of the share of right answers."""
     digest = split_digest(data_set.digest, data_set.seed, data_set.choose)
     family, _ = ModelFamily.objects.get_or_create(
-        organisation=data_set.organisation, dataset_digest=digest, metric=metric,
+        organisation=data_set.organisation,
+        dataset_digest=digest,
+        metric=metric,
         defaults={"name": data_set.name, "created_at": now},
-    )  # fmt: skip
+    )
     parts = split(data_set.items, seed=data_set.seed, choose=data_set.choose)
-    items = {name: _part(answered, indices) for name, indices in (("choose", parts.choose), ("evaluate", parts.promise))}
+    items = {
+        name: _part(answered, indices) for name, indices in (("choose", parts.choose), ("evaluate", parts.promise))
+    }
     final = items["evaluate"]
     proven = bound(items) if bound is not None else None
     if proven is None:

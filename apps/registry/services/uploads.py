@@ -132,9 +132,7 @@ def upload_chunk_put(
 
 
 @transaction.atomic
-def upload_complete(
-    *, organisation: Organisation, upload_id: UUID, now: datetime, sha256: str = ""
-) -> Upload:
+def upload_complete(*, organisation: Organisation, upload_id: UUID, now: datetime, sha256: str = "") -> Upload:
     """All pieces are here: put the file in line for its check, and ask a worker for it after the commit.
 
     Safe to repeat: an upload that waits, is checked or is finished is returned as it is. Raises Problem: 404, 409 while

@@ -59,7 +59,8 @@ def instance_of(pool: PoolFacts, share: Fraction) -> Instance:
     parts as fit, each with the whole program in memory."""
     capacity = (int(pool.clock * share), pool.link_in, pool.link_out, pool.memory)
     programs = tuple(
-        ProgramType(load.digest, parts(load, capacity), {"device": demand(load, parts(load, capacity))}) for load in pool.loads
+        ProgramType(load.digest, parts(load, capacity), {"device": demand(load, parts(load, capacity))})
+        for load in pool.loads
     )
     return Instance((DeviceType("device", capacity),), programs)
 
@@ -117,12 +118,17 @@ def _devices_bound(instance: Instance, value: int, packing: Packing) -> int:
 def volume_bound(instance: Instance) -> int:
     """No fewer devices than the sum of demands asks for in any dimension."""
     device = instance.devices[0]
-    fitting = [p for p in instance.programs if all(a <= b for a, b in zip(p.demands["device"], device.capacity, strict=True))]
+    fitting = [
+        p for p in instance.programs if all(a <= b for a, b in zip(p.demands["device"], device.capacity, strict=True))
+    ]
     return max(
-        (ceil(Fraction(sum(p.count * p.demands["device"][at] for p in fitting), room))
-         for at, room in enumerate(device.capacity) if room),
+        (
+            ceil(Fraction(sum(p.count * p.demands["device"][at] for p in fitting), room))
+            for at, room in enumerate(device.capacity)
+            if room
+        ),
         default=0,
-    )  # fmt: skip
+    )
 
 
 def _peak(pool: PoolFacts) -> Fraction:
@@ -152,7 +158,12 @@ def _load(pool: PoolFacts) -> list[dict[str, Any]]:
         asked = sum(program.count * program.demands["device"][at] for program in instance.programs)
         owned = capacity[at] * pool.owned
         rows.append(
-            {"dimension": name, "asked": asked, "device": capacity[at], "share": str(Fraction(asked, owned)) if owned else None}
+            {
+                "dimension": name,
+                "asked": asked,
+                "device": capacity[at],
+                "share": str(Fraction(asked, owned)) if owned else None,
+            }
         )
     return rows
 

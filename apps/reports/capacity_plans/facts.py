@@ -103,12 +103,17 @@ def facts_at(*, now: datetime, currency: str) -> Facts:
             continue
         found.append(
             PoolFacts(
-                pool.slug, pool.owned, pool.clock_at(target.clock_hz),
-                per_second(target, "link_in"), per_second(target, "link_out"),
-                target.memory_bytes, target.energy["cycle"], costs.rate(pool.processor_class, pool.pk),
+                pool.slug,
+                pool.owned,
+                pool.clock_at(target.clock_hz),
+                per_second(target, "link_in"),
+                per_second(target, "link_out"),
+                target.memory_bytes,
+                target.energy["cycle"],
+                costs.rate(pool.processor_class, pool.pk),
                 tuple(_loads(lines.get(pool.pk, ()), target, left_out, now)),
             )
-        )  # fmt: skip
+        )
     return Facts(tuple(found), tuple(left_out), currency)
 
 
@@ -157,7 +162,15 @@ def _loads(lines: Iterable[ContractLine], target: Any, left_out: list[str], now:
             Fraction(0),
         )
         yield Load(
-            digest, name, len({line.contract_id for line in some}), rate, program.interval_cycles, program.latency_cycles,
-            int(resources["io"]["bytes_in"]), int(resources["io"]["bytes_out"]), int(resources["storage"]["total"]),
-            _load_bytes(program), max(0, int(resources["energy_fj"]) - target.energy["cycle"] * program.latency_cycles),
-        )  # fmt: skip
+            digest,
+            name,
+            len({line.contract_id for line in some}),
+            rate,
+            program.interval_cycles,
+            program.latency_cycles,
+            int(resources["io"]["bytes_in"]),
+            int(resources["io"]["bytes_out"]),
+            int(resources["storage"]["total"]),
+            _load_bytes(program),
+            max(0, int(resources["energy_fj"]) - target.energy["cycle"] * program.latency_cycles),
+        )

@@ -30,7 +30,9 @@ def pools_ruled() -> list[Pool]:
 def rules_now() -> list[ControllerRule]:
     """One for each such pool; where nothing was set the one that only proposes, unsaved. In two queries."""
     pools = pools_ruled()
-    stored = {rule.pool_id: rule for rule in ControllerRule.objects.filter(pool__in=pools).select_related("pool", "set_by")}
+    stored = {
+        rule.pool_id: rule for rule in ControllerRule.objects.filter(pool__in=pools).select_related("pool", "set_by")
+    }
     return [stored.get(pool.pk, ControllerRule(pool=pool)) for pool in pools]
 
 
@@ -51,9 +53,12 @@ def rule_set(*, pool: Pool, mode: str, limits: Limits, actor: User, now: datetim
     was = {name: getattr(before, name) for name in values}
     rule, _ = ControllerRule.objects.update_or_create(pool=pool, defaults={**values, "set_by": actor, "set_at": now})
     audit_record(
-        action="controller.rule", now=now, actor=actor, subject=f"controller of pool {pool.slug}",
+        action="controller.rule",
+        now=now,
+        actor=actor,
+        subject=f"controller of pool {pool.slug}",
         detail={"before": was, "after": values},
-    )  # fmt: skip
+    )
     return rule
 
 

@@ -30,9 +30,11 @@ log = structlog.get_logger("controller")
 DAY = timedelta(hours=24)
 LATER = {"fleet-changed", "fleet-busy", "capacity-busy"}  # refusals of this moment: the proposal stays open
 VERBS = {
-    ProposalState.APPLIED: "apply", ProposalState.REFUSED: "refuse", ProposalState.DISMISSED: "dismiss",
+    ProposalState.APPLIED: "apply",
+    ProposalState.REFUSED: "refuse",
+    ProposalState.DISMISSED: "dismiss",
     ProposalState.SUPERSEDED: "supersede",
-}  # fmt: skip
+}
 MATTERS = ("devices", "share")  # what a proposal would change; two that agree in it are the same proposal
 
 
@@ -45,7 +47,9 @@ def controller_turn(*, clock: Callable[[], datetime]) -> CapacityPlan | None:
 
 def _turn(clock: Callable[[], datetime]) -> CapacityPlan | None:
     if all(rule.mode == ControllerMode.OFF for rule in rules_now()):
-        ControllerProposal.objects.filter(state=ProposalState.OPEN).update(state=ProposalState.SUPERSEDED, settled_at=clock())
+        ControllerProposal.objects.filter(state=ProposalState.OPEN).update(
+            state=ProposalState.SUPERSEDED, settled_at=clock()
+        )
         return None
     seen = document_now().digest
     plan = capacity_plan_run(pk=capacity_plan_ask(asked_by=None, now=clock()).pk, now=clock())
@@ -78,7 +82,9 @@ def proposals_keep(*, plan: CapacityPlan, now: datetime) -> list[ControllerPropo
     kept: list[ControllerProposal] = []
     for part in (plan.result or {})["pools"]:
         for facts in part["proposals"] if part["pool"] in pools else ():
-            row = _kept(ControllerProposal(plan=plan, pool=pools[part["pool"]], kind=facts["kind"], facts=facts, made_at=now))
+            row = _kept(
+                ControllerProposal(plan=plan, pool=pools[part["pool"]], kind=facts["kind"], facts=facts, made_at=now)
+            )
             kept += [row] if row is not None else []
     gone = ControllerProposal.objects.filter(state=ProposalState.OPEN).exclude(pk__in=[one.pk for one in kept])
     gone.update(state=ProposalState.SUPERSEDED, settled_at=now)
@@ -105,7 +111,9 @@ def _kept(new: ControllerProposal) -> ControllerProposal | None:
 
 def _replaced(new: ControllerProposal, *, besides: Sequence[UUID] = ()) -> None:
     """At most one of a kind is open for a pool, also where two were made at the same instant."""
-    rows = ControllerProposal.objects.filter(pool=new.pool, kind=new.kind, state=ProposalState.OPEN).exclude(pk__in=besides)
+    rows = ControllerProposal.objects.filter(pool=new.pool, kind=new.kind, state=ProposalState.OPEN).exclude(
+        pk__in=besides
+    )
     rows.update(state=ProposalState.SUPERSEDED, settled_at=new.made_at)
 
 
@@ -150,9 +158,12 @@ def _change(asked: ControllerProposal, *, actor: User | None, expected: str, now
     asked.moved = effect.moved
     if actor is None:
         found = outside(
-            limits_of(rule_of(asked.pool)), effect, payback=payback_of(asked.facts), moved_today=moved_since(asked, now - DAY),
+            limits_of(rule_of(asked.pool)),
+            effect,
+            payback=payback_of(asked.facts),
+            moved_today=moved_since(asked, now - DAY),
             now=now,
-        )  # fmt: skip
+        )
         if found:
             raise _OutsideLimits(" ".join(found))
     who = "controller" if actor is None else "controller's proposal"
@@ -164,7 +175,9 @@ def _change(asked: ControllerProposal, *, actor: User | None, expected: str, now
 
 def _seen_check(digest: str, expected: str) -> None:
     if digest != expected:
-        raise Problem(409, "The fleet has changed", "The fleet was changed since this was planned.", kind="fleet-changed")
+        raise Problem(
+            409, "The fleet has changed", "The fleet was changed since this was planned.", kind="fleet-changed"
+        )
 
 
 def payback_of(facts: dict[str, Any]) -> Fraction | None:
@@ -205,12 +218,18 @@ def _settle(
     if is_known:
         return asked
     audit_record(
-        action=f"controller.{VERBS[state]}", now=now, actor=actor, subject=f"controller proposal {asked.pk}",
+        action=f"controller.{VERBS[state]}",
+        now=now,
+        actor=actor,
+        subject=f"controller proposal {asked.pk}",
         detail={
-            "by": "administrator" if actor else "controller", "pool": asked.pool.slug, "kind": asked.kind, "reason": reason,
+            "by": "administrator" if actor else "controller",
+            "pool": asked.pool.slug,
+            "kind": asked.kind,
+            "reason": reason,
             "fleet_change": asked.change_id,
         },
-    )  # fmt: skip
+    )
     return asked
 
 

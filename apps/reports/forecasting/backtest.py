@@ -111,9 +111,15 @@ def forecast(series: Series, *, horizon: int, progress: Callable[[int, int], Non
     low, high = _band(path, errors[chosen], roots, plan.leads, len(roots))
     middle = _amounts(path.middle)
     return Forecast(
-        chosen, series.end, series, np.minimum(_amounts(low), middle), middle, np.maximum(_amounts(high), middle),
-        tuple(scores), plan,
-    )  # fmt: skip
+        chosen,
+        series.end,
+        series,
+        np.minimum(_amounts(low), middle),
+        middle,
+        np.maximum(_amounts(high), middle),
+        tuple(scores),
+        plan,
+    )
 
 
 def _amounts(roots: Amounts) -> Amounts:

@@ -65,7 +65,9 @@ def series_of_events(micros: npt.NDArray[np.int64], counts: Amounts, *, step: ti
     places = micros // width
     first, last = int(places.min()), int(places.max())
     if last - first >= LONGEST:
-        raise SeriesError(f"From the first event to the last there are {last - first + 1:,} steps; the most is {LONGEST:,}.")
+        raise SeriesError(
+            f"From the first event to the last there are {last - first + 1:,} steps; the most is {LONGEST:,}."
+        )
     sums = np.bincount((places - first).astype(np.int64), weights=counts, minlength=last - first + 1)
     if len(sums) >= 5:
         sums, first = sums[1:-1], first + 1

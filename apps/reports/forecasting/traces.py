@@ -60,7 +60,9 @@ def trace_read(lines: Iterable[bytes], *, format: str = "") -> Trace:  # noqa: A
     return _collected(chosen, reader, _rows(reader, first, numbered))
 
 
-def _rows(reader: formats.Reader, first: tuple[int, str], rest: Iterator[tuple[int, str]]) -> Iterator[tuple[int, Event]]:
+def _rows(
+    reader: formats.Reader, first: tuple[int, str], rest: Iterator[tuple[int, str]]
+) -> Iterator[tuple[int, Event]]:
     if not reader.has_header:
         yield from ((first[0], event) for event in reader.events(*first))
     for number, line in rest:
@@ -92,7 +94,11 @@ def _collected(chosen: str, reader: formats.Reader, rows: Iterator[tuple[int, Ev
     for number, event in rows:
         zoned = event.has_zone if zoned is None else zoned
         if zoned != event.has_zone:
-            said = "states a time zone, earlier lines state none" if event.has_zone else "states no time zone, earlier lines do"
+            said = (
+                "states a time zone, earlier lines state none"
+                if event.has_zone
+                else "states no time zone, earlier lines do"
+            )
             raise TraceError(f"Line {number} {said}. Use one way throughout.")
         if latest is not None and event.micros < latest - slack:
             behind = timedelta(microseconds=latest - event.micros)
@@ -123,11 +129,18 @@ def _within(number: int, first: int, latest: int, known: int) -> None:
         raise TraceError(f"Line {number} is beyond the {EVENTS_MAX:,} requests that are read. Upload a shorter period.")
     if latest - first > SPAN_MAX // timedelta(microseconds=1):
         years = SPAN_MAX.days // 365
-        raise TraceError(f"Line {number} is more than {years} years from another line. Check its year, or cut the file.")
+        raise TraceError(
+            f"Line {number} is more than {years} years from another line. Check its year, or cut the file."
+        )
 
 
 def _trace(
-    chosen: str, reader: formats.Reader, micros: array[int], counts: array[float], programs: array[int], names: tuple[str, ...]
+    chosen: str,
+    reader: formats.Reader,
+    micros: array[int],
+    counts: array[float],
+    programs: array[int],
+    names: tuple[str, ...],
 ) -> Trace:
     times = np.frombuffer(micros, dtype=np.int64)
     order = np.argsort(times, kind="stable")

@@ -19,11 +19,15 @@ from apps.reports.sheets.spans import Free, gaps, service
 TERA = 10**12
 HOUR = Fraction(3600)
 COLUMNS = (
-    Column("pool", "Pool"), Column("day", "Day (UTC)", "day"), Column("gaps", "Gaps", "count"),
-    Column("free", "Free", "seconds"), Column("longest", "Longest gap", "seconds"),
-    Column("price_class", "Class"), Column("per_hour", "A device-hour fetches", "money"),
+    Column("pool", "Pool"),
+    Column("day", "Day (UTC)", "day"),
+    Column("gaps", "Gaps", "count"),
+    Column("free", "Free", "seconds"),
+    Column("longest", "Longest gap", "seconds"),
+    Column("price_class", "Class"),
+    Column("per_hour", "A device-hour fetches", "money"),
     Column("fetches", "Would fetch", "money"),
-)  # fmt: skip
+)
 
 
 @dataclass
@@ -68,7 +72,9 @@ def calendar(asked: Asked) -> Sheet:
         COLUMNS,
         rows,
         metrics=[
-            Metric("Free", sum((days[key].seconds for key in keys), Fraction(0)), "seconds", "device time of all pools"),
+            Metric(
+                "Free", sum((days[key].seconds for key in keys), Fraction(0)), "seconds", "device time of all pools"
+            ),
             Metric("Would fetch", sum((Fraction(one) for one in worth), Fraction(0)), "money", "where it is known"),  # type: ignore[arg-type]
         ],
         notes=[
@@ -95,8 +101,9 @@ def gap_rates(book: PriceBookDocument | None, pool: Pool) -> Rates:
     said = list(dict.fromkeys(one.name for one in (anytime, cheapest) if one is not None))
     return Rates(
         None if anytime is None else hourly * max(_factor(anytime), Fraction(book.floor)),
-        hourly * max(_factor(cheapest), Fraction(book.floor)), ", ".join(said),
-    )  # fmt: skip
+        hourly * max(_factor(cheapest), Fraction(book.floor)),
+        ", ".join(said),
+    )
 
 
 def _list_price(book: PriceBookDocument, pool: Pool) -> Fraction | None:
@@ -153,9 +160,11 @@ def _row(pool: str, day: datetime, one: _Day, rates: Rates) -> tuple[Value, ...]
 def _chart(pools: dict[UUID, Pool], days: dict[tuple[UUID, datetime], _Day], asked: Asked) -> dict[str, object]:
     every = [asked.period.start + DAY * number for number in range((asked.period.end - asked.period.start).days)]
     return {
-        "unit": "h", "stacked": True, "categories": [f"{day:%m-%d}" for day in every],
+        "unit": "h",
+        "stacked": True,
+        "categories": [f"{day:%m-%d}" for day in every],
         "series": [
             {"name": pool.slug, "values": [hours(days[pk, day].seconds) if (pk, day) in days else 0 for day in every]}
             for pk, pool in pools.items()
         ],
-    }  # fmt: skip
+    }

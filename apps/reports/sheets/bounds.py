@@ -13,10 +13,15 @@ from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio,
 
 PLANS_MOST = 62  # the newest of the period
 COLUMNS = (
-    Column("at", "Plan of", "instant"), Column("pool", "Pool"), Column("owned", "In service", "count"),
-    Column("used", "Hold windows", "count"), Column("needed", "Plan needs", "count"), Column("bound", "Proven bound", "count"),
-    Column("above", "Plan above bound", "share"), Column("apart", "Devices above bound", "count"),
-)  # fmt: skip
+    Column("at", "Plan of", "instant"),
+    Column("pool", "Pool"),
+    Column("owned", "In service", "count"),
+    Column("used", "Hold windows", "count"),
+    Column("needed", "Plan needs", "count"),
+    Column("bound", "Proven bound", "count"),
+    Column("above", "Plan above bound", "share"),
+    Column("apart", "Devices above bound", "count"),
+)
 
 # Devices that hold a window within the day after the plan: what the sold work uses.
 _USED = """
@@ -32,33 +37,41 @@ GROUP BY 1, 2
 def bounds(asked: Asked) -> Sheet:
     """A row for each plan of the period and pool, the newest first."""
     plans = CapacityPlan.objects.filter(
-        asked_at__gte=asked.period.start, asked_at__lt=asked.period.end, finished_at__isnull=False, is_cancelled=False,
+        asked_at__gte=asked.period.start,
+        asked_at__lt=asked.period.end,
+        finished_at__isnull=False,
+        is_cancelled=False,
         result__isnull=False,
-    ).order_by("-asked_at", "-id")  # fmt: skip
+    ).order_by("-asked_at", "-id")
     some = list(plans.values_list("asked_at", "result__pools")[:PLANS_MOST])
     used = _used([at for at, _ in some])
-    rows = [_row(at, pool, used.get((place, pool["pool"]), 0)) for place, (at, pools) in enumerate(some) for pool in pools]
+    rows = [
+        _row(at, pool, used.get((place, pool["pool"]), 0)) for place, (at, pools) in enumerate(some) for pool in pools
+    ]
     newest = [row for row in rows if row[0] == rows[0][0]] if rows else []
     sums = [sum(whole(row[at]) for row in newest) for at in (2, 3, 4, 5)]
     return Sheet(
         COLUMNS,
         rows,
         metrics=[
-            Metric("In service", sums[0], "count", "devices, in the newest plan"), Metric("Hold windows", sums[1], "count"),
-            Metric("Plan needs", sums[2], "count", "if programs shared devices"), Metric("Proven bound", sums[3], "count"),
+            Metric("In service", sums[0], "count", "devices, in the newest plan"),
+            Metric("Hold windows", sums[1], "count"),
+            Metric("Plan needs", sums[2], "count", "if programs shared devices"),
+            Metric("Proven bound", sums[3], "count"),
         ],
         notes=[
             "Devices run one program at a time today. The plan and its bound say how few would do if programs shared them.",
             "How many hold windows is what the sold work uses within a day of the plan.",
         ],
         chart={
-            "unit": "", "whole": True, "categories": [str(row[1]) for row in newest],
+            "unit": "",
+            "whole": True,
+            "categories": [str(row[1]) for row in newest],
             "series": [
-                {"name": COLUMNS[at].label, "values": [whole(row[at]) for row in newest]}
-                for at in (2, 3, 4, 5)
+                {"name": COLUMNS[at].label, "values": [whole(row[at]) for row in newest]} for at in (2, 3, 4, 5)
             ],
         },
-    )  # fmt: skip
+    )
 
 
 def _used(instants: list[datetime]) -> dict[tuple[int, str], int]:

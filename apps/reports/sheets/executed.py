@@ -11,12 +11,17 @@ from apps.fleet.models import PoolKind
 from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio, whole
 
 COLUMNS = (
-    Column("pool", "Pool"), Column("kind", "Device time is"), Column("blocks", "Blocks", "count"),
-    Column("executions", "Executions", "count"), Column("predicted_cycles", "Predicted cycles", "count"),
-    Column("counted_cycles", "Counted cycles", "count"), Column("predicted", "Predicted time", "seconds"),
-    Column("executed", "Executed time", "seconds"), Column("difference", "Difference", "share"),
+    Column("pool", "Pool"),
+    Column("kind", "Device time is"),
+    Column("blocks", "Blocks", "count"),
+    Column("executions", "Executions", "count"),
+    Column("predicted_cycles", "Predicted cycles", "count"),
+    Column("counted_cycles", "Counted cycles", "count"),
+    Column("predicted", "Predicted time", "seconds"),
+    Column("executed", "Executed time", "seconds"),
+    Column("difference", "Difference", "share"),
     Column("wall", "Simulated or run in", "seconds"),
-)  # fmt: skip
+)
 
 # A simulated processor counts the cycles of one execution of the block; a host's device time is its wall clock, and its pace
 # was a measured percentile in nanoseconds. Sums by clock keep whole numbers.
@@ -51,7 +56,12 @@ def executed(asked: Asked) -> Sheet:
         rows,
         metrics=[
             Metric("Executions", sum(whole(row[3]) for row in rows), "count"),
-            Metric("Cycles that differ", off, "count", "of deterministic processors; of programs with a bound fewer may run"),
+            Metric(
+                "Cycles that differ",
+                off,
+                "count",
+                "of deterministic processors; of programs with a bound fewer may run",
+            ),
         ],
         notes=[
             "Deterministic processors: predicted is the compiler's count, executed is what the processor counted.",
@@ -60,13 +70,14 @@ def executed(asked: Asked) -> Sheet:
             "The last column says how long the execution took here; it is never billed on a deterministic processor.",
         ],
         chart={
-            "unit": "s", "categories": [str(row[0]) for row in rows],
+            "unit": "s",
+            "categories": [str(row[0]) for row in rows],
             "series": [
                 {"name": name, "values": [None if row[at] is None else float(row[at]) for row in rows]}  # type: ignore[arg-type]
                 for name, at in (("Predicted", 6), ("Executed", 7))
             ],
         },
-    )  # fmt: skip
+    )
 
 
 def _row(slug: str, some: list[tuple[Any, ...]]) -> tuple[Value, ...]:

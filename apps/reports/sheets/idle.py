@@ -17,9 +17,14 @@ from apps.reports.sheets.spans import sold
 NOBODY = "nobody"
 CHARTED = 20  # owners that the drawing shows, the dearest
 COLUMNS = (
-    Column("owner", "Owner"), Column("pool", "Pool"), Column("sold", "Sold", "seconds"), Column("ran", "Ran", "seconds"),
-    Column("idle", "Idle", "seconds"), Column("share", "Idle of sold", "share"), Column("cost", "Cost of idle", "money"),
-)  # fmt: skip
+    Column("owner", "Owner"),
+    Column("pool", "Pool"),
+    Column("sold", "Sold", "seconds"),
+    Column("ran", "Ran", "seconds"),
+    Column("idle", "Idle", "seconds"),
+    Column("share", "Idle of sold", "share"),
+    Column("cost", "Cost of idle", "money"),
+)
 
 
 @dataclass
@@ -52,7 +57,9 @@ def idle(asked: Asked) -> Sheet:
             Metric("Idle of sold", ratio(seconds, bought), "share"),
             Metric("Cost of it", cost, "money", "not known where no cost is stated" if cost is None else ""),
         ],
-        notes=["What customers paid for idle time stands under Revenue; this is what owning the devices cost meanwhile."],
+        notes=[
+            "What customers paid for idle time stands under Revenue; this is what owning the devices cost meanwhile."
+        ],
         chart=_chart(rows, asked.currency),
         currency=asked.currency,
     )
@@ -108,6 +115,10 @@ def _chart(rows: list[tuple[Value, ...]], currency: str) -> dict[str, object]:
         by_owner[str(row[0])] += Fraction(row[at] or 0)  # type: ignore[arg-type]
     dearest = sorted(by_owner, key=lambda name: (-by_owner[name], name))[:CHARTED]
     return {
-        "unit": unit, "horizontal": True, "categories": dearest,
-        "series": [{"name": "Idle", "values": [float(by_owner[name]) if known else hours(by_owner[name]) for name in dearest]}],
-    }  # fmt: skip
+        "unit": unit,
+        "horizontal": True,
+        "categories": dearest,
+        "series": [
+            {"name": "Idle", "values": [float(by_owner[name]) if known else hours(by_owner[name]) for name in dearest]}
+        ],
+    }

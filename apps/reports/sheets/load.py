@@ -18,14 +18,24 @@ from apps.reports.sheets.spans import Service, service
 
 HOURS = 24
 VIEWS = (
-    ("sold", "Time sold"), ("ran", "Time that ran"), ("link-in", "Link in"), ("link-out", "Link out"), ("memory", "Memory"),
-)  # fmt: skip
+    ("sold", "Time sold"),
+    ("ran", "Time that ran"),
+    ("link-in", "Link in"),
+    ("link-out", "Link out"),
+    ("memory", "Memory"),
+)
 COLUMNS = (
-    Column("pool", "Pool"), Column("hour", "Hour (UTC)"), Column("available", "In service", "seconds"),
-    Column("sold", "Sold", "seconds"), Column("ran", "Ran", "seconds"), Column("sold_share", "Time sold", "share"),
-    Column("ran_share", "Time that ran", "share"), Column("link_in_share", "Link in", "share"),
-    Column("link_out_share", "Link out", "share"), Column("memory_share", "Memory", "share"),
-)  # fmt: skip
+    Column("pool", "Pool"),
+    Column("hour", "Hour (UTC)"),
+    Column("available", "In service", "seconds"),
+    Column("sold", "Sold", "seconds"),
+    Column("ran", "Ran", "seconds"),
+    Column("sold_share", "Time sold", "share"),
+    Column("ran_share", "Time that ran", "share"),
+    Column("link_in_share", "Link in", "share"),
+    Column("link_out_share", "Link out", "share"),
+    Column("memory_share", "Memory", "share"),
+)
 PLACES = {name: 5 + at for at, (name, _) in enumerate(VIEWS)}
 
 # A window that reaches over several hours is cut at each of them.
@@ -106,14 +116,20 @@ def load(asked: Asked) -> Sheet:
             "Memory: the share of all devices' memory that running programs filled, over time. Hosts state no link and memory.",
         ],
         chart={
-            "unit": "%", "categories": [f"{hour:02d}" for hour in range(HOURS)],
+            "unit": "%",
+            "categories": [f"{hour:02d}" for hour in range(HOURS)],
             "series": [
-                {"name": pool.slug, "values": [_per_cent(rows[at * HOURS + hour][PLACES[view]]) for hour in range(HOURS)]}
+                {
+                    "name": pool.slug,
+                    "values": [_per_cent(rows[at * HOURS + hour][PLACES[view]]) for hour in range(HOURS)],
+                }
                 for at, pool in enumerate(pools)
             ],
         },
         heat=Heat(
-            title, "Pool", [f"{hour:02d}" for hour in range(HOURS)],
+            title,
+            "Pool",
+            [f"{hour:02d}" for hour in range(HOURS)],
             [
                 (pool.slug, [_share(rows[at * HOURS + hour][PLACES[view]]) for hour in range(HOURS)])
                 for at, pool in enumerate(pools)
@@ -122,7 +138,7 @@ def load(asked: Asked) -> Sheet:
         ),
         views=list(VIEWS),
         view=view,
-    )  # fmt: skip
+    )
 
 
 def _share(value: Value) -> Fraction | None:
@@ -157,7 +173,9 @@ def _cells(found: Service, start: datetime, until: datetime) -> dict[tuple[UUID,
         for pool, hour, seconds, link_in, link_out, held in cursor.fetchall():
             cell = cells[pool, hour]
             cell.ran += Fraction(seconds)
-            cell.link_in, cell.link_out, cell.held = (None if x is None else Fraction(x) for x in (link_in, link_out, held))
+            cell.link_in, cell.link_out, cell.held = (
+                None if x is None else Fraction(x) for x in (link_in, link_out, held)
+            )
     return cells
 
 
@@ -176,10 +194,17 @@ def _by_hour(start: datetime, end: datetime) -> dict[int, Fraction]:
 
 def _row(pool: Pool, hour: int, cell: _Cell, rates: _Rates) -> tuple[Value, ...]:
     return (
-        pool.slug, f"{hour:02d}", cell.available, cell.sold, cell.ran, ratio(cell.sold, cell.available),
-        ratio(cell.ran, cell.available), _of(cell.link_in, rates.link_in, cell.available),
-        _of(cell.link_out, rates.link_out, cell.available), _of(cell.held, rates.memory, cell.available),
-    )  # fmt: skip
+        pool.slug,
+        f"{hour:02d}",
+        cell.available,
+        cell.sold,
+        cell.ran,
+        ratio(cell.sold, cell.available),
+        ratio(cell.ran, cell.available),
+        _of(cell.link_in, rates.link_in, cell.available),
+        _of(cell.link_out, rates.link_out, cell.available),
+        _of(cell.held, rates.memory, cell.available),
+    )
 
 
 def _of(amount: Fraction | None, rate: int | None, seconds: Fraction) -> Fraction | None:

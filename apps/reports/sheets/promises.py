@@ -15,12 +15,18 @@ from apps.reports.costs import Segment, seconds_of, segments
 from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio, whole
 
 COLUMNS = (
-    Column("pool", "Pool"), Column("class", "Class bought"), Column("due", "Blocks due", "count"),
-    Column("kept", "Promise kept", "count"), Column("late", "Lesser class", "count"), Column("missed", "Missed", "count"),
-    Column("share", "Kept of due", "share"), Column("delay", "Results after, p95", "seconds"),
-    Column("repeated", "Repeated", "count"), Column("repeated_seconds", "Time of repeats and losses", "seconds"),
+    Column("pool", "Pool"),
+    Column("class", "Class bought"),
+    Column("due", "Blocks due", "count"),
+    Column("kept", "Promise kept", "count"),
+    Column("late", "Lesser class", "count"),
+    Column("missed", "Missed", "count"),
+    Column("share", "Kept of due", "share"),
+    Column("delay", "Results after, p95", "seconds"),
+    Column("repeated", "Repeated", "count"),
+    Column("repeated_seconds", "Time of repeats and losses", "seconds"),
     Column("repeated_cost", "Its cost", "money"),
-)  # fmt: skip
+)
 
 # A block counts where its device time began. It kept its promise if the class that was served is the one that was bought; an
 # attempt that another worker repeated took device time that nobody paid, and so did a block that failed on our side.
@@ -77,7 +83,8 @@ def promises(asked: Asked) -> Sheet:
         COLUMNS,
         rows,
         metrics=[
-            Metric("Blocks due", due, "count"), Metric("Kept", ratio(kept, due), "share", "served as the class that was bought"),
+            Metric("Blocks due", due, "count"),
+            Metric("Kept", ratio(kept, due), "share", "served as the class that was bought"),
             Metric("Missed", missed, "count", "failed on our side, credited by themselves"),
         ],
         notes=[
@@ -86,21 +93,23 @@ def promises(asked: Asked) -> Sheet:
             "A block is repeated when a worker fell silent and another took it over; nobody pays for the attempts before.",
         ],
         chart={
-            "unit": "", "whole": True, "horizontal": True, "stacked": True,
+            "unit": "",
+            "whole": True,
+            "horizontal": True,
+            "stacked": True,
             "categories": [f"{row[0]}, {row[1]}" for row in rows],
-            "series": [
-                {"name": COLUMNS[at].label, "values": [whole(row[at]) for row in rows]}
-                for at in (3, 4, 5)
-            ],
+            "series": [{"name": COLUMNS[at].label, "values": [whole(row[at]) for row in rows]} for at in (3, 4, 5)],
         },
         currency=asked.currency,
-    )  # fmt: skip
+    )
 
 
 def _blocks(parts: Sequence[Segment]) -> list[_Blocks]:
     told: dict[str, Any] = {
-        "starts": [part.start for part in parts], "ends": [part.end for part in parts], "host": PoolKind.HOST,
-    }  # fmt: skip
+        "starts": [part.start for part in parts],
+        "ends": [part.end for part in parts],
+        "host": PoolKind.HOST,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_BLOCKS, told)
         return [
@@ -121,6 +130,15 @@ def _row(
     delays = [one.delay for one in some if one.delay is not None]
     cost = None if any(one is None for one in costs) else sum((one or Fraction(0) for one in costs), Fraction(0))
     return (
-        slug, klass, kept + late + missed, kept, late, missed, ratio(kept, kept + late + missed), max(delays, default=None),
-        sum(one.repeated for one in some), sum((one.lost for one in some), Fraction(0)), cost,
-    )  # fmt: skip
+        slug,
+        klass,
+        kept + late + missed,
+        kept,
+        late,
+        missed,
+        ratio(kept, kept + late + missed),
+        max(delays, default=None),
+        sum(one.repeated for one in some),
+        sum((one.lost for one in some), Fraction(0)),
+        cost,
+    )

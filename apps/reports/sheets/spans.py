@@ -164,7 +164,9 @@ class Gaps(NamedTuple):
     short: Fraction
 
 
-def gaps_summed(spans: Iterable[Span], least: Mapping[UUID, int], *, start: datetime, end: datetime) -> dict[UUID, Gaps]:
+def gaps_summed(
+    spans: Iterable[Span], least: Mapping[UUID, int], *, start: datetime, end: datetime
+) -> dict[UUID, Gaps]:
     """By pool, summed by the database; a gap shorter than `least` (microseconds, by pool) is too short."""
     told = _told(spans, start, end) | {"pools": list(least), "least": list(least.values())}
     with connection.cursor() as cursor:
@@ -187,9 +189,12 @@ def gaps(spans: Iterable[Span], *, start: datetime, end: datetime) -> list[Free]
 def _told(spans: Iterable[Span], start: datetime, end: datetime) -> dict[str, Any]:
     some = list(spans)
     return {
-        "devices": [one.device for one in some], "starts": [one.start for one in some], "ends": [one.end for one in some],
-        "start": start, "end": end,
-    }  # fmt: skip
+        "devices": [one.device for one in some],
+        "starts": [one.start for one in some],
+        "ends": [one.end for one in some],
+        "start": start,
+        "end": end,
+    }
 
 
 _SOLD = """

@@ -22,9 +22,11 @@ NONE = Gaps(0, Fraction(0), 0, Fraction(0))
 CAUSES = (RAN, IDLE, OUT, POWER, SHORT, LIMITS, FREE)
 STRANDED = (IDLE, OUT, POWER, SHORT, LIMITS)
 COLUMNS = (
-    Column("pool", "Pool"), Column("cause", "Where it went"), Column("seconds", "Device time at full power", "seconds"),
+    Column("pool", "Pool"),
+    Column("cause", "Where it went"),
+    Column("seconds", "Device time at full power", "seconds"),
     Column("share", "Of what is owned", "share"),
-)  # fmt: skip
+)
 
 
 def stranded(asked: Asked) -> Sheet:
@@ -54,14 +56,17 @@ def stranded(asked: Asked) -> Sheet:
         ],
         notes=_notes(owned, usual),
         chart={
-            "unit": "h", "horizontal": True, "stacked": True, "categories": [pool.slug for pool, _ in owned],
+            "unit": "h",
+            "horizontal": True,
+            "stacked": True,
+            "categories": [pool.slug for pool, _ in owned],
             "series": [
                 {"name": cause, "values": [hours(some[cause]) for _, some in owned]}
                 for cause in CAUSES
                 if any(some[cause] for _, some in owned)
             ],
         },
-    )  # fmt: skip
+    )
 
 
 def _parts(found: Service, usual: dict[UUID, int], asked: Asked) -> dict[UUID, dict[str, Fraction]]:

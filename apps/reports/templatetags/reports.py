@@ -16,8 +16,10 @@ from apps.reports.sheets.core import Value
 
 register = template.Library()
 WRITTEN: dict[str, Callable[[Fraction | int], str]] = {
-    "share": figures.percent_format, "seconds": figures.duration_format, "count": figures.count_format,
-}  # fmt: skip
+    "share": figures.percent_format,
+    "seconds": figures.duration_format,
+    "count": figures.count_format,
+}
 
 
 @register.filter

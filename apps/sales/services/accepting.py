@@ -52,9 +52,24 @@ from apps.timetable.services import (
 
 # What of a quote's document becomes the terms of its contract.
 TERMS = (
-    "amends", "book", "commitment", "currency", "class", "form", "pool", "window", "tariff", "lines", "loading", "minimum",
-    "late", "net", "expected", "plan", "promises",
-)  # fmt: skip
+    "amends",
+    "book",
+    "commitment",
+    "currency",
+    "class",
+    "form",
+    "pool",
+    "window",
+    "tariff",
+    "lines",
+    "loading",
+    "minimum",
+    "late",
+    "net",
+    "expected",
+    "plan",
+    "promises",
+)
 log = logging.getLogger(__name__)
 
 
@@ -134,18 +149,33 @@ def _accept(
     contract = _contract_store(given, contract_id, uuid4() if held is None else held.pk)
     amended = {"amends": str(quote.amends_id)} if quote.amends_id else {}
     audit_record(
-        action="quote.accept", subject=f"quote {quote.id}", actor=actor, organisation=organisation, now=now,
+        action="quote.accept",
+        subject=f"quote {quote.id}",
+        actor=actor,
+        organisation=organisation,
+        now=now,
         detail={
-            "contract": str(contract.id), "terms": contract.terms_digest, "net": decimal_text(contract.net), **amended,
+            "contract": str(contract.id),
+            "terms": contract.terms_digest,
+            "net": decimal_text(contract.net),
+            **amended,
         },
-    )  # fmt: skip
+    )
     caps = _project_caps_check(given, priced)
     if held is None:
         reserve(
-            priced, contract_id=contract.id, organisation_id=organisation.id, now=now, reservation_id=contract.reservation_id
+            priced,
+            contract_id=contract.id,
+            organisation_id=organisation.id,
+            now=now,
+            reservation_id=contract.reservation_id,
         )
     quota_check(
-        organisation_id=organisation.pk, reservation_id=contract.reservation_id, asks=given.asks, token_id=token_id, now=now
+        organisation_id=organisation.pk,
+        reservation_id=contract.reservation_id,
+        asks=given.asks,
+        token_id=token_id,
+        now=now,
     )
     _hold(given, priced, contract, caps)
     return contract
@@ -156,9 +186,12 @@ def _check_acceptable(quote: Quote, now: datetime) -> None:
         raise _altered(quote, "does not have its digest")
     if quote.state == QuoteState.ACCEPTED:
         raise Problem(
-            409, "Already accepted", f"This quote became contract {quote.contract.id}.", kind="quote-accepted",
+            409,
+            "Already accepted",
+            f"This quote became contract {quote.contract.id}.",
+            kind="quote-accepted",
             errors=[{"contract": str(quote.contract.id)}],
-        )  # fmt: skip
+        )
     if quote.state == QuoteState.WITHDRAWN:
         raise Problem(409, "Withdrawn", "This quote was withdrawn; ask for a new one.", kind="quote-withdrawn")
     if now >= quote.valid_until:
@@ -239,18 +272,30 @@ def _held(quote: Quote, hold: PlanHold | None, now: datetime) -> tuple[UUID, Res
 
 
 def reserve(
-    priced: Priced, *, contract_id: UUID, organisation_id: UUID, now: datetime, reservation_id: UUID | None = None,
+    priced: Priced,
+    *,
+    contract_id: UUID,
+    organisation_id: UUID,
+    now: datetime,
+    reservation_id: UUID | None = None,
     held_until: datetime | None = None,
-) -> Reservation:  # fmt: skip
+) -> Reservation:
     """In one window where that fits, else cut between executions; each part of a spread contract in its own time.
 
     `held_until`: held until then, not sold. Raises CapacityTaken.
     """
     demands = [Demand(**{key: value for key, value in one.items() if key != "pool"}) for one in priced.demands]
     return reservation_take_each(
-        contract_id=contract_id, organisation_id=organisation_id, pool=priced.pool, demands=demands, windows=priced.windows,
-        klass=priced.price_class.name, now=now, reservation_id=reservation_id, held_until=held_until,
-    )  # fmt: skip
+        contract_id=contract_id,
+        organisation_id=organisation_id,
+        pool=priced.pool,
+        demands=demands,
+        windows=priced.windows,
+        klass=priced.price_class.name,
+        now=now,
+        reservation_id=reservation_id,
+        held_until=held_until,
+    )
 
 
 def _project_caps_check(given: Acceptance, priced: Priced) -> list[Cap]:
@@ -262,9 +307,13 @@ def _project_caps_check(given: Acceptance, priced: Priced) -> list[Cap]:
     for project_id, share in sorted((shares or {}).items()):
         if project_id in capped:
             project_cap_check(
-                organisation_id=quote.organisation_id, project_id=project_id, amount=share, currency=quote.currency,
-                now=given.now, only_promised=True,
-            )  # fmt: skip
+                organisation_id=quote.organisation_id,
+                project_id=project_id,
+                amount=share,
+                currency=quote.currency,
+                now=given.now,
+                only_promised=True,
+            )
     return caps
 
 

@@ -16,9 +16,7 @@ from apps.sales.services.contracts import contract_finish, in_flight
 from apps.timetable.services import devices_lock
 
 
-def contract_replace(
-    *, contract_id: UUID, quote: Quote, now: datetime, others: Sequence[Pool] = ()
-) -> Contract:
+def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime, others: Sequence[Pool] = ()) -> Contract:
     """End a contract that `quote` amends, within the transaction that accepts it, under the organisation's lock.
 
     The devices of both pools and of `others`, and those of the contract's windows, are locked together, by id: what is freed may

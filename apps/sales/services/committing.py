@@ -53,9 +53,13 @@ def commitment_enter(
         accepted_by=actor,
     )
     audit_record(
-        action="commitment.enter", subject=f"commitment {commitment.id}", actor=actor, organisation=organisation, now=now,
+        action="commitment.enter",
+        subject=f"commitment {commitment.id}",
+        actor=actor,
+        organisation=organisation,
+        now=now,
         detail={"kind": kind, "minimum": decimal_text(minimum), "factor": decimal_text(factor)},
-    )  # fmt: skip
+    )
     return commitment
 
 

@@ -36,11 +36,13 @@ from apps.timetable.services import reservation_release
 USED_UP = Q(
     Exists(
         Hold.objects.filter(
-            contract_id=OuterRef("pk"), state__in=[HoldState.PENDING, HoldState.POSTED], posted__gt=0,
+            contract_id=OuterRef("pk"),
+            state__in=[HoldState.PENDING, HoldState.POSTED],
+            posted__gt=0,
             posted__gte=F("amount") - OuterRef("minimum"),
         )
     )
-)  # fmt: skip
+)
 
 
 def contract_lease_rate(
@@ -148,9 +150,13 @@ def contract_end(
             errors=[{"at_most": decimal_text(at_most), "now": decimal_text(charge)}],
         )
     audit_record(
-        action="contract.end", subject=f"contract {contract.id}", actor=actor, organisation=organisation, now=now,
+        action="contract.end",
+        subject=f"contract {contract.id}",
+        actor=actor,
+        organisation=organisation,
+        now=now,
         detail={"charge": decimal_text(charge)},
-    )  # fmt: skip
+    )
     return contract_finish(contract, now)
 
 

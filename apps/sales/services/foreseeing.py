@@ -41,22 +41,34 @@ def plan_refusals(*, plan: Plan, actor: User | None, now: datetime, token_id: UU
     try:
         planned = plan_lines_get(organisation=organisation, plan_id=plan.pk, items=None)
         priced = pricing_make(
-            organisation=organisation, lines=planned.lines, klass=planned.klass, pool=planned.pool,
-            window=(None, planned.until), now=now,
-        ).priced  # fmt: skip
+            organisation=organisation,
+            lines=planned.lines,
+            klass=planned.klass,
+            pool=planned.pool,
+            window=(None, planned.until),
+            now=now,
+        ).priced
     except Problem as refusal:
         return [refusal]
     return _refusals(organisation, priced, None, actor, now, token_id)
 
 
 def _refusals(
-    organisation: Organisation, priced: Priced, amends: Contract | None, actor: User | None, now: datetime,
+    organisation: Organisation,
+    priced: Priced,
+    amends: Contract | None,
+    actor: User | None,
+    now: datetime,
     token_id: UUID | None,
-) -> list[Problem]:  # fmt: skip
+) -> list[Problem]:
     quote = Quote(
-        organisation=organisation, pool=priced.pool, amends=amends, worst=priced.worst, currency=priced.book.currency.code,
+        organisation=organisation,
+        pool=priced.pool,
+        amends=amends,
+        worst=priced.worst,
+        currency=priced.book.currency.code,
         document={"device_seconds": str(priced.duration)},  # what of it the limits of buying read
-    )  # fmt: skip
+    )
     found = acceptance_refusals(quote, actor=actor, now=now)
     if amends is not None:
         return found
@@ -64,13 +76,21 @@ def _refusals(
     try:
         for project_id, share in sorted(shares.items()):
             project_cap_check(
-                organisation_id=organisation.pk, project_id=project_id, amount=share, currency=quote.currency, now=now,
+                organisation_id=organisation.pk,
+                project_id=project_id,
+                amount=share,
+                currency=quote.currency,
+                now=now,
                 only_promised=True,
-            )  # fmt: skip
+            )
         cap_check(
-            organisation_id=organisation.pk, amount=priced.worst, currency=quote.currency, now=now, shares=shares,
+            organisation_id=organisation.pk,
+            amount=priced.worst,
+            currency=quote.currency,
+            now=now,
+            shares=shares,
             token_id=token_id,
-        )  # fmt: skip
+        )
     except Problem as refusal:
         found.append(refusal)
     return found

@@ -34,7 +34,9 @@ def hold_end(hold: PlanHold, state: HoldState) -> None:
 
 
 @transaction.atomic
-def plan_hold_release(*, plan_id: UUID, organisation: Organisation, actor: User | None, now: datetime) -> PlanHold | None:
+def plan_hold_release(
+    *, plan_id: UUID, organisation: Organisation, actor: User | None, now: datetime
+) -> PlanHold | None:
     """Give up what is held for a plan; None where nothing is. Safe to repeat."""
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     hold = PlanHold.objects.filter(organisation=organisation, plan_id=plan_id, state=HoldState.HELD).first()
@@ -42,9 +44,13 @@ def plan_hold_release(*, plan_id: UUID, organisation: Organisation, actor: User 
         return None
     hold_end(hold, HoldState.EXPIRED if now >= hold.held_until else HoldState.RELEASED)
     audit_record(
-        action="plan.hold.release", subject=f"plan {plan_id}", actor=actor, organisation=organisation, now=now,
+        action="plan.hold.release",
+        subject=f"plan {plan_id}",
+        actor=actor,
+        organisation=organisation,
+        now=now,
         detail={"hold": str(hold.pk)},
-    )  # fmt: skip
+    )
     return hold
 
 
@@ -52,8 +58,10 @@ def plan_holds_end_due(*, now: datetime, limit: int = 200) -> int:
     """Release the holds whose time has passed, one transaction each; returns how many. Nobody has to wait for this: the time of
     an expired hold counts as free."""
     due = PlanHold.objects.filter(state=HoldState.HELD, held_until__lte=now).order_by("held_until")
-    return sum(_expire(hold_id, organisation_id, now) for hold_id, organisation_id in
-               list(due.values_list("pk", "organisation_id")[:limit]))  # fmt: skip
+    return sum(
+        _expire(hold_id, organisation_id, now)
+        for hold_id, organisation_id in list(due.values_list("pk", "organisation_id")[:limit])
+    )
 
 
 @transaction.atomic
@@ -64,7 +72,11 @@ def _expire(hold_id: UUID, organisation_id: UUID, now: datetime) -> bool:
         return False
     hold_end(hold, HoldState.EXPIRED)
     audit_record(
-        action="plan.hold.expire", subject=f"plan {hold.plan_id}", actor=None, organisation=hold.organisation, now=now,
+        action="plan.hold.expire",
+        subject=f"plan {hold.plan_id}",
+        actor=None,
+        organisation=hold.organisation,
+        now=now,
         detail={"hold": str(hold.pk)},
-    )  # fmt: skip
+    )
     return True

@@ -52,16 +52,30 @@ def plan_hold(
     planned = plan_lines_get(organisation=organisation, plan_id=plan_id, items=None, candidate=candidate)
     plan = Plan.objects.get(pk=plan_id)
     until = now + HOLD_LENGTH
-    end = datetime.fromisoformat(plan.requirements["completion"]) if plan.requirements.get("completion") else planned.until
+    end = (
+        datetime.fromisoformat(plan.requirements["completion"])
+        if plan.requirements.get("completion")
+        else planned.until
+    )
     if end is not None and end <= until:
         raise Problem(
-            409, "Too late to hold", f"The plan's items must be done by {end:%Y-%m-%d %H:%M} UTC, before a hold would end. "
-            "Make a quote and accept it now, or plan again.", kind="hold-too-late",
-        )  # fmt: skip
+            409,
+            "Too late to hold",
+            f"The plan's items must be done by {end:%Y-%m-%d %H:%M} UTC, before a hold would end. "
+            "Make a quote and accept it now, or plan again.",
+            kind="hold-too-late",
+        )
     quote = quote_create(
-        organisation=organisation, lines=planned.lines, klass=planned.klass, pool=planned.pool, window=(until, end),
-        plan_id=plan_id, candidate=candidate, actor=actor, now=now,
-    )  # fmt: skip
+        organisation=organisation,
+        lines=planned.lines,
+        klass=planned.klass,
+        pool=planned.pool,
+        window=(until, end),
+        plan_id=plan_id,
+        candidate=candidate,
+        actor=actor,
+        now=now,
+    )
     if known is not None:
         devices_lock(quote.pool, known.reservation.pool)
         hold_end(known, HoldState.RELEASED if now < known.held_until else HoldState.EXPIRED)
@@ -80,9 +94,13 @@ def _is_for(hold: PlanHold, candidate: int | None) -> bool:
 def _take(plan: Plan, quote: Quote, until: datetime, actor: User | None, now: datetime) -> PlanHold:
     contract_id, document = uuid4(), quote.document
     priced = price_asks(
-        asks=asks_of(document), book=book_of_digest(document["book"]["digest"]), klass=quote.klass, pool=quote.pool,
-        window=window_of_document(document), now=now,
-    )  # fmt: skip
+        asks=asks_of(document),
+        book=book_of_digest(document["book"]["digest"]),
+        klass=quote.klass,
+        pool=quote.pool,
+        window=window_of_document(document),
+        now=now,
+    )
     held_until = min(until, quote.valid_until)
     try:
         reservation = reserve(
@@ -92,13 +110,23 @@ def _take(plan: Plan, quote: Quote, until: datetime, actor: User | None, now: da
         with_changes(refusal, changes_of(plan, pool=quote.pool, now=now))
         raise
     hold = PlanHold.objects.create(
-        organisation_id=quote.organisation_id, plan=plan, quote=quote, reservation=reservation, contract_id=contract_id,
-        held_until=held_until, created_by=actor, created_at=now,
-    )  # fmt: skip
+        organisation_id=quote.organisation_id,
+        plan=plan,
+        quote=quote,
+        reservation=reservation,
+        contract_id=contract_id,
+        held_until=held_until,
+        created_by=actor,
+        created_at=now,
+    )
     audit_record(
-        action="plan.hold", subject=f"plan {plan.pk}", actor=actor, organisation=quote.organisation, now=now,
+        action="plan.hold",
+        subject=f"plan {plan.pk}",
+        actor=actor,
+        organisation=quote.organisation,
+        now=now,
         detail={"hold": str(hold.pk), "quote": str(quote.pk), "pool": quote.pool.slug, "until": held_until.isoformat()},
-    )  # fmt: skip
+    )
     return hold
 
 
@@ -123,9 +151,11 @@ def _limits_check(organisation: Organisation, seconds: Fraction, *, now: datetim
     else:
         return
     raise Problem(
-        409, "Too much is held", f"{said} Release a hold, wait until one ends, or accept the plan's quote without holding it.",
+        409,
+        "Too much is held",
+        f"{said} Release a hold, wait until one ends, or accept the plan's quote without holding it.",
         kind="hold-limit",
-    )  # fmt: skip
+    )
 
 
 def _price_check(plan: Plan, quote: Quote, candidate: int | None, now: datetime) -> None:

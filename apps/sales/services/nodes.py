@@ -42,9 +42,7 @@ def _name(row: Project | ApiToken | None) -> str:
 
 def tree_of(rows: Sequence[QuotaNode]) -> list[Node]:
     """The rows as the rules see them."""
-    return [
-        Node(_key(row), _parent(row), row.nominal_us, row.lending_us, row.borrowing_us) for row in rows
-    ]
+    return [Node(_key(row), _parent(row), row.nominal_us, row.lending_us, row.borrowing_us) for row in rows]
 
 
 def _key(row: QuotaNode) -> Key:
@@ -130,11 +128,16 @@ def _refusal(found: Excess, rows: Sequence[QuotaNode], reserved: Mapping[Key, in
         f"{node_name(row)} may have {_said(row.nominal_us)} reserved ahead{_borrows(row)}. {_said(found.use.demand)} are in use "
         f"or kept, and this needs {_said(found.asked)}. {remedy}.",
         kind="quota-reached",
-        errors=[{
-            "node": node_name(row), "nominal": _seconds(row.nominal_us), "used": _seconds(found.use.used),
-            "asked": _seconds(found.asked), "over": _seconds(found.over),
-        }],
-    )  # fmt: skip
+        errors=[
+            {
+                "node": node_name(row),
+                "nominal": _seconds(row.nominal_us),
+                "used": _seconds(found.use.used),
+                "asked": _seconds(found.asked),
+                "over": _seconds(found.over),
+            }
+        ],
+    )
 
 
 def _other_remedy(found: Excess, row: QuotaNode, rows: Sequence[QuotaNode], reserved: Mapping[Key, int]) -> str:
@@ -201,9 +204,13 @@ def node_set(
     if fault:
         raise Problem(422, "The quota does not add up", fault, kind="quota-tree")
     audit_record(
-        action="quota.set", subject=str(token_id or project_id or organisation.name), actor=actor, organisation=organisation,
-        now=now, detail={"nominal_us": nominal_us, "lending_us": lending_us, "borrowing_us": borrowing_us},
-    )  # fmt: skip
+        action="quota.set",
+        subject=str(token_id or project_id or organisation.name),
+        actor=actor,
+        organisation=organisation,
+        now=now,
+        detail={"nominal_us": nominal_us, "lending_us": lending_us, "borrowing_us": borrowing_us},
+    )
     return row
 
 

@@ -48,9 +48,12 @@ def quota_draw(
     project = project_uuid(_facts(line))
     if project is not None:
         project_cap_check(
-            organisation_id=contract.organisation_id, project_id=project, currency=contract.currency, now=now,
+            organisation_id=contract.organisation_id,
+            project_id=project,
+            currency=contract.currency,
+            now=now,
             amount=draw_amount(contract, line.facts or {}, count),
-        )  # fmt: skip
+        )
     quota.taken += needed
     quota.save(update_fields=["taken"])
     line.taken += count
@@ -78,9 +81,11 @@ def line_program(contract: Contract, program_digest: str, program: Program | Non
         program = Program.objects.filter(organisation_id=contract.organisation_id, digest=program_digest).first()
     if program is None or program.organisation_id != contract.organisation_id or program.digest != program_digest:
         raise Problem(
-            409, "Not in the contract", f"Program {program_digest[:12]} is not one of this organisation's.",
+            409,
+            "Not in the contract",
+            f"Program {program_digest[:12]} is not one of this organisation's.",
             kind="not-in-contract",
-        )  # fmt: skip
+        )
     return program
 
 

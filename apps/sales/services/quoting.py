@@ -87,9 +87,16 @@ def offer_make(
     whose cost depends on their data what was measured, at most the worst case. A commitment in force is applied by itself.
     """
     commitment, asks, priced = pricing_make(
-        organisation=organisation, lines=lines, klass=klass, pool=pool, window=window, now=now, form=form, amends=amends,
+        organisation=organisation,
+        lines=lines,
+        klass=klass,
+        pool=pool,
+        window=window,
+        now=now,
+        form=form,
+        amends=amends,
         measured=measured,
-    )  # fmt: skip
+    )
     alternatives = alternatives_of(asks=asks, chosen=priced, now=now)
     who = {"organisation": {"id": str(organisation.id), "name": organisation.name}, **(identity or {})}
     if amends is not None:
@@ -148,9 +155,11 @@ def _asks(
 def _check_ahead(form: Form, asked: Window, now: datetime) -> None:
     if form.name == FormName.INTERVAL and asked.start <= now:
         raise Problem(
-            422, "Too early", "A granular interval begins at an instant to come; name it, with time to accept the quote.",
+            422,
+            "Too early",
+            "A granular interval begins at an instant to come; name it, with time to accept the quote.",
             kind="form",
-        )  # fmt: skip
+        )
 
 
 def _under_commitment(
@@ -196,9 +205,17 @@ def quote_create(
     identity = {"id": str(quote_id), "plan": str(plan_id) if plan_id else None}
     identity |= _promises(organisation, plan_id, candidate, lines, pool)
     priced, document, _ = offer_make(
-        organisation=organisation, lines=lines, klass=klass, pool=pool, window=window, now=now, form=form,
-        amends=amends, measured=measured, identity=identity,
-    )  # fmt: skip
+        organisation=organisation,
+        lines=lines,
+        klass=klass,
+        pool=pool,
+        window=window,
+        now=now,
+        form=form,
+        amends=amends,
+        measured=measured,
+        identity=identity,
+    )
     promises_settle(document)
     quote = Quote.objects.create(
         id=quote_id,
@@ -218,9 +235,13 @@ def quote_create(
         valid_until=datetime.fromisoformat(document["valid_until"]),
     )
     audit_record(
-        action="quote.create", subject=f"quote {quote.id}", actor=actor, organisation=organisation, now=now,
+        action="quote.create",
+        subject=f"quote {quote.id}",
+        actor=actor,
+        organisation=organisation,
+        now=now,
         detail={"digest": quote.digest, "net": decimal_text(quote.worst), "class": klass, "pool": pool.slug},
-    )  # fmt: skip
+    )
     return quote
 
 
@@ -243,10 +264,16 @@ def _promises(
         return {}
     planned = int(plan.requirements["items"])
     items = int(Fraction(QuoteLine(*lines[0]).executions * planned, chosen["lines"][0]["executions"]))
-    return {"promises": promises_of(
-        plan_id=str(plan.pk), requirements=plan.requirements, candidate=chosen, basis=plan.basis, items=items,
-        number=candidate,
-    )}  # fmt: skip
+    return {
+        "promises": promises_of(
+            plan_id=str(plan.pk),
+            requirements=plan.requirements,
+            candidate=chosen,
+            basis=plan.basis,
+            items=items,
+            number=candidate,
+        )
+    }
 
 
 def _amendable(organisation: Organisation, contract: Contract, priced: Priced, now: datetime) -> None:
@@ -255,9 +282,11 @@ def _amendable(organisation: Organisation, contract: Contract, priced: Priced, n
     amendment_check(contract, now=now)
     if contract.currency != priced.book.currency.code:
         raise Problem(
-            409, "Another currency", f"The contract is in {contract.currency}, prices are in {priced.book.currency.code} now.",
+            409,
+            "Another currency",
+            f"The contract is in {contract.currency}, prices are in {priced.book.currency.code} now.",
             kind="currency",
-        )  # fmt: skip
+        )
 
 
 def _quota_ask(quota: Quota, pool: Pool) -> Ask:
@@ -268,10 +297,14 @@ def _quota_ask(quota: Quota, pool: Pool) -> Ask:
     if quota.precision not in Precision.values:
         raise Problem(422, "No such precision", f"Choose one of {', '.join(Precision.values)}.", kind="precision")
     clock = pool.processor.clock_hz if pool.processor else 0
-    facts = quota_facts({
-        "precision": quota.precision, "operations": quota.tera_operations * 10**12, "target": pool.target,
-        "clock_hz": clock,
-    })  # fmt: skip
+    facts = quota_facts(
+        {
+            "precision": quota.precision,
+            "operations": quota.tera_operations * 10**12,
+            "target": pool.target,
+            "clock_hz": clock,
+        }
+    )
     return Ask(facts, 1, 1)
 
 
@@ -282,8 +315,10 @@ def _ask(organisation: Organisation, line: QuoteLine) -> Ask:
         raise Problem(422, "Impossible volume", "Ask for at least one execution.", kind="volume")
     if line.executions > MOST_EXECUTIONS:
         raise Problem(
-            422, "Impossible volume", f"At most {MOST_EXECUTIONS:,} executions fit on one quote; split the work.",
+            422,
+            "Impossible volume",
+            f"At most {MOST_EXECUTIONS:,} executions fit on one quote; split the work.",
             kind="volume",
-        )  # fmt: skip
+        )
     expected = line.executions if line.expected is None else line.expected
     return Ask(facts_of(line.program), line.executions, expected, planned=line.planned)

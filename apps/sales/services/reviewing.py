@@ -106,6 +106,12 @@ def _tell(contract: Contract, plan: Plan, reason: str, now: datetime) -> None:
     price = decimal_text(Decimal(candidate_of(plan)["price"]))
     detail = {"contract": str(contract.pk), "plan": str(plan.pk), "price": price, "reason": reason}
     audit_record(
-        action="contract.revision", subject=f"contract {contract.pk}", organisation=contract.organisation, now=now, detail=detail
+        action="contract.revision",
+        subject=f"contract {contract.pk}",
+        organisation=contract.organisation,
+        now=now,
+        detail=detail,
     )
-    OutboxRow.objects.create(organisation=contract.organisation, topic="contract.revision", payload=detail, created_at=now)
+    OutboxRow.objects.create(
+        organisation=contract.organisation, topic="contract.revision", payload=detail, created_at=now
+    )

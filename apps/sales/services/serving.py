@@ -140,11 +140,14 @@ def standing_order(
     last = dict(served.values_list("organisation_id").annotate(last=Max("ended_at")))
     waiting = [
         Waiting(
-            row.pk, row.organisation_id, micros_of(row.filed_at), micros_of(row.waits_until),
+            row.pk,
+            row.organisation_id,
+            micros_of(row.filed_at),
+            micros_of(row.waits_until),
             len(filed) - bisect_right(filed, row.filed_at),
         )
         for row in rows
-    ]  # fmt: skip
+    ]
     return order(waiting, {key: micros_of(at) for key, at in last.items()}, micros_of(now))
 
 
@@ -158,9 +161,12 @@ def _try(request: StandingRequest, this: Round, may_claim: bool) -> NotNow | Non
     except Problem as refused:
         if refused.kind in FINAL:
             standing_refuse(
-                request_id=request.pk, organisation_id=request.organisation_id, reason=refused.detail, kind=refused.kind,
+                request_id=request.pk,
+                organisation_id=request.organisation_id,
+                reason=refused.detail,
+                kind=refused.kind,
                 now=this.now,
-            )  # fmt: skip
+            )
         return NotNow(refused.kind, refused.detail)
     except Exception:
         log.exception("standing request", request=str(request.pk))
@@ -194,9 +200,13 @@ def _free_of(request: StandingRequest, free: Free, now: datetime) -> int:
 
 def _priced(request: StandingRequest, this: Round) -> Priced:
     return pricing_make(
-        organisation=request.organisation, klass=request.klass, pool=this.pool, window=(request.begins_at, request.until),
-        now=this.now, **asked_of(request.quote),
-    ).priced  # fmt: skip
+        organisation=request.organisation,
+        klass=request.klass,
+        pool=this.pool,
+        window=(request.begins_at, request.until),
+        now=this.now,
+        **asked_of(request.quote),
+    ).priced
 
 
 def _fits(demand: Demand, free: Free, now: datetime) -> bool:
@@ -226,10 +236,16 @@ def _serve(request: StandingRequest, this: Round) -> Contract:
     if lost:
         raise Problem(403, "No longer allowed", lost, kind="standing-right")
     quote = quote_create(
-        organisation=row.organisation, klass=row.klass, pool=this.pool, window=(row.begins_at, row.until),
-        plan_id=request.quote.plan_id, candidate=request.quote.document.get("promises", {}).get("number"),
-        actor=row.filed_by, now=this.now, **asked_of(request.quote),
-    )  # fmt: skip
+        organisation=row.organisation,
+        klass=row.klass,
+        pool=this.pool,
+        window=(row.begins_at, row.until),
+        plan_id=request.quote.plan_id,
+        candidate=request.quote.document.get("promises", {}).get("number"),
+        actor=row.filed_by,
+        now=this.now,
+        **asked_of(request.quote),
+    )
     if quote.worst > row.most or quote.currency != row.currency:
         raise Problem(409, "Above the price", "It costs more now than the request allows.", kind="standing-above-price")
     hold = open_hold(quote.plan_id)  # which acceptance gives up
@@ -257,13 +273,14 @@ def _claims_stand(this: Round, organisation_id: UUID, free: Free) -> list[Reserv
     )
     Window.objects.bulk_create(
         Window(
-            reservation=reservation, device_id=UUID(device),
+            reservation=reservation,
+            device_id=UUID(device),
             period=DateTimeTZRange(instant_of(part.start), instant_of(part.end), "[)"),
         )
         for claim in this.claims
         for device, parts in claim.kept.items()
         for part in intersect(parts, free.get(device, []))
-    )  # fmt: skip
+    )
     return [reservation]
 
 

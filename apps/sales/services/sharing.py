@@ -65,9 +65,13 @@ def quote_share(
     quote.share_until = now + timedelta(days=days or SHARE_DAYS)
     quote.save(update_fields=["share_token", "share_until"])
     audit_record(
-        action="quote.share", subject=f"quote {quote.id}", actor=actor, organisation=organisation, now=now,
+        action="quote.share",
+        subject=f"quote {quote.id}",
+        actor=actor,
+        organisation=organisation,
+        now=now,
         detail={"until": quote.share_until.isoformat()},
-    )  # fmt: skip
+    )
     return quote
 
 

@@ -135,7 +135,9 @@ def buying_rules_set(
     """Set the limits of everybody who has none of their own. What was sold already stays."""
     new = {"newcomer_credit": newcomer_credit, "pool_share": pool_share, "horizon_days": horizon_days}
     BuyingRules.objects.update_or_create(pk=ONLY, defaults=new)
-    audit_record(action="buying.rules", now=now, principal=principal, detail={key: _text(one) for key, one in new.items()})
+    audit_record(
+        action="buying.rules", now=now, principal=principal, detail={key: _text(one) for key, one in new.items()}
+    )
 
 
 @transaction.atomic
@@ -153,9 +155,13 @@ def standing_set(
     new = {"is_approved": is_approved, "credit": credit, "pool_share": pool_share}
     OrganisationStanding.objects.update_or_create(pk=organisation.pk, defaults=new)
     audit_record(
-        action="organisation.standing", now=now, principal=principal, organisation=organisation,
-        subject=organisation.name, detail={key: _text(one) for key, one in new.items()},
-    )  # fmt: skip
+        action="organisation.standing",
+        now=now,
+        principal=principal,
+        organisation=organisation,
+        subject=organisation.name,
+        detail={key: _text(one) for key, one in new.items()},
+    )
 
 
 def payment_method_note(*, organisation_id: Any, is_present: bool) -> None:

@@ -73,16 +73,33 @@ def standing_file(
     currency = priced[0].book.currency
     _check_money(organisation, most, currency.code, actor)
     request = StandingRequest.objects.create(
-        organisation=organisation, number=_number(organisation), quote=quote, pools=[pool.slug for pool in known],
-        klass=quote.klass, form=quote.form, begins_at=window.start, until=until, waits_until=last, most=most,
-        currency=currency.code, least_us=min(_least(one) for one in priced), filed_at=now, filed_by=actor,
+        organisation=organisation,
+        number=_number(organisation),
+        quote=quote,
+        pools=[pool.slug for pool in known],
+        klass=quote.klass,
+        form=quote.form,
+        begins_at=window.start,
+        until=until,
+        waits_until=last,
+        most=most,
+        currency=currency.code,
+        least_us=min(_least(one) for one in priced),
+        filed_at=now,
+        filed_by=actor,
         token_id=token_id,
-    )  # fmt: skip
+    )
     hold_place(
-        organisation_id=organisation.pk, contract_id=request.pk, amount=most, currency=currency.code,
-        idempotency_key=f"standing:{request.pk}", now=now, shares=_shares(priced[0], most), token_id=token_id,
+        organisation_id=organisation.pk,
+        contract_id=request.pk,
+        amount=most,
+        currency=currency.code,
+        idempotency_key=f"standing:{request.pk}",
+        now=now,
+        shares=_shares(priced[0], most),
+        token_id=token_id,
         expires_at=last + HOLD_GRACE,
-    )  # fmt: skip
+    )
     _told("filed", request, now, actor=actor)
     for pool in known:
         task_send_on_commit(SERVE, queue="default", pool=pool.slug)
@@ -91,14 +108,18 @@ def standing_file(
 
 def _check_quote(quote: Quote) -> None:
     if quote.state == QuoteState.ACCEPTED:
-        raise Problem(409, "Already accepted", "This quote became a contract; ask for a new quote.", kind="quote-accepted")
+        raise Problem(
+            409, "Already accepted", "This quote became a contract; ask for a new quote.", kind="quote-accepted"
+        )
     for problem in request_refusals(quote):
         raise problem
     if quote.amends_id is not None:
         raise Problem(
-            422, "Cannot wait", "A quote that amends a contract cannot wait for room: what it replaces is used meanwhile.",
+            422,
+            "Cannot wait",
+            "A quote that amends a contract cannot wait for room: what it replaces is used meanwhile.",
             kind="standing-amends",
-        )  # fmt: skip
+        )
 
 
 def _check_money(organisation: Organisation, most: Decimal, currency: str, actor: User) -> None:
@@ -108,13 +129,21 @@ def _check_money(organisation: Organisation, most: Decimal, currency: str, actor
     waiting = StandingRequest.objects.filter(organisation=organisation, state=StandingState.WAITING).count()
     if waiting >= WAITING_MOST:
         raise Problem(
-            409, "Too many requests wait", f"At most {WAITING_MOST} requests wait at once; withdraw one first.",
+            409,
+            "Too many requests wait",
+            f"At most {WAITING_MOST} requests wait at once; withdraw one first.",
             kind="standing-many",
-        )  # fmt: skip
+        )
     asked = Asked(
-        amount=most, currency=currency, committed=committed_in(organisation.pk, currency), seconds=Fraction(0),
-        ahead=Fraction(0), devices=1, pool="", is_confirmed=email_is_confirmed(actor),
-    )  # fmt: skip
+        amount=most,
+        currency=currency,
+        committed=committed_in(organisation.pk, currency),
+        seconds=Fraction(0),
+        ahead=Fraction(0),
+        devices=1,
+        pool="",
+        is_confirmed=email_is_confirmed(actor),
+    )
     for problem in refusals(asked, standing_of(organisation.pk), rules_now()):
         raise problem
 
@@ -219,13 +248,22 @@ def standing_served(request: StandingRequest, *, contract: Any, now: datetime) -
 def _told(what: str, request: StandingRequest, now: datetime, *, actor: User | None = None, **more: str) -> None:
     """The audit log, and word for the customer's webhooks and mail, in the transaction that makes it true."""
     detail = {
-        "request": str(request.pk), "number": request.number, "quote": str(request.quote_id),
-        "most": decimal_text(request.most), "currency": request.currency, "reason": request.reason, **more,
-    }  # fmt: skip
+        "request": str(request.pk),
+        "number": request.number,
+        "quote": str(request.quote_id),
+        "most": decimal_text(request.most),
+        "currency": request.currency,
+        "reason": request.reason,
+        **more,
+    }
     audit_record(
-        action=f"standing.{what}", subject=f"standing request {request.pk}", actor=actor, organisation=request.organisation,
-        now=now, detail=detail,
-    )  # fmt: skip
+        action=f"standing.{what}",
+        subject=f"standing request {request.pk}",
+        actor=actor,
+        organisation=request.organisation,
+        now=now,
+        detail=detail,
+    )
     OutboxRow.objects.create(
         organisation=request.organisation, topic=f"standing.{what}", payload=detail, created_at=now
     )

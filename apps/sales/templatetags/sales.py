@@ -158,7 +158,9 @@ def line_machine(line: dict[str, Any]) -> str:
 @register.filter
 def contract_title(lines: Iterable[Any], contract: str) -> str:
     """What a contract of an invoice runs, in the words of its lines: "cls + digits"."""
-    names = [str(line["program"]["model"]) for line in lines if str(line["contract"]) == str(contract) and line["program"]]
+    names = [
+        str(line["program"]["model"]) for line in lines if str(line["contract"]) == str(contract) and line["program"]
+    ]
     return " + ".join(dict.fromkeys(names)) or f"contract {str(contract)[:8]}"
 
 

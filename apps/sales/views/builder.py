@@ -111,9 +111,11 @@ def _choices(organisation: Organisation, subject: Subject) -> dict[str, Any]:
     """What the page's controls let choose from."""
     programs = Program.objects.filter(organisation=organisation).select_related("model_version__model")
     named = str(subject.program.pk) if subject.program else "<program id>"
-    body = {"quota": {"precision": "float32", "tera_operations": 1000}} if subject.is_quota else {
-        "lines": [{"program": named, "executions": 1_000_000}]
-    }  # fmt: skip
+    body = (
+        {"quota": {"precision": "float32", "tera_operations": 1000}}
+        if subject.is_quota
+        else {"lines": [{"program": named, "executions": 1_000_000}]}
+    )
     return {
         "programs": programs.order_by("model_version__model__name", "target", "-created_at"),
         "subject": subject,
@@ -222,9 +224,14 @@ def _asked(organisation: Organisation, controls: Controls) -> tuple[dict[str, An
     """The arguments that preview and creation share, and the controls with the pool that was found."""
     lines, controls = _lines(organisation, controls)
     return {
-        "lines": lines, "klass": controls.klass, "pool": controls.pool, "window": controls.window,
-        "form": controls.volume_form, "amends": controls.subject.amends, "measured": controls.measured,
-    }, controls  # fmt: skip
+        "lines": lines,
+        "klass": controls.klass,
+        "pool": controls.pool,
+        "window": controls.window,
+        "form": controls.volume_form,
+        "amends": controls.subject.amends,
+        "measured": controls.measured,
+    }, controls
 
 
 def _lines(organisation: Organisation, controls: Controls) -> tuple[list[QuoteLine] | Quota, Controls]:
@@ -259,15 +266,24 @@ def _shown(offer: Offer, controls: Controls, previous: Decimal | None) -> dict[s
         "previous": previous if changed else None,
         "change": Fraction(net) / Fraction(previous) - 1 if changed and previous is not None else None,
         "alternatives": [
-            {**one, "saving": 1 - Fraction(one["share"]),
-             "hidden": [*controls.starting(one["klass"], window.start, window.end).hidden,
-                        (SHOWN, price_mark(Decimal(one["amount"]), code))]}
+            {
+                **one,
+                "saving": 1 - Fraction(one["share"]),
+                "hidden": [
+                    *controls.starting(one["klass"], window.start, window.end).hidden,
+                    (SHOWN, price_mark(Decimal(one["amount"]), code)),
+                ],
+            }
             for one in document["alternatives"]
         ],
         "starts": [
-            {"start": one,
-             "hidden": [*controls.starting(one.klass, one.hour, one.window_end).hidden,
-                        (SHOWN, price_mark(one.amount, code))]}
+            {
+                "start": one,
+                "hidden": [
+                    *controls.starting(one.klass, one.hour, one.window_end).hidden,
+                    (SHOWN, price_mark(one.amount, code)),
+                ],
+            }
             for one in starts_cheapest(offer.starts, zone=controls.zone)
         ],
         "slots": document["reservation"],
@@ -275,4 +291,4 @@ def _shown(offer: Offer, controls: Controls, previous: Decimal | None) -> dict[s
         "is_measurable": any(not line.ask.facts.exact for line in offer.priced.lines) and not offer.priced.pool.is_host,
         "forms_shown": bool(controls.subject.programs),
         "is_form": FormName(offer.priced.form.name),
-    }  # fmt: skip
+    }

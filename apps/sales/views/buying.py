@@ -107,5 +107,7 @@ def standing(request: HttpRequest, pk: UUID) -> HttpResponse:
         )
         messages.success(request, f"Saved for {organisation.name}.")
     else:
-        messages.error(request, f"Not saved for {organisation.name}: enter amounts of 0 or more, and shares up to 100 %.")
+        messages.error(
+            request, f"Not saved for {organisation.name}: enter amounts of 0 or more, and shares up to 100 %."
+        )
     return redirect("sales:buying")

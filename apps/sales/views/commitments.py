@@ -42,9 +42,12 @@ def commitment_list(request: HttpRequest) -> HttpResponse:
     try:
         if request.method == "POST":
             services.commitment_enter(
-                organisation=organisation, kind=request.POST.get("kind", ""), actor=principal_get(request).user,
-                minimum=amount_typed(request.POST.get("minimum", ""), currency=currency_chosen(None, now=now)), now=now,
-            )  # fmt: skip
+                organisation=organisation,
+                kind=request.POST.get("kind", ""),
+                actor=principal_get(request).user,
+                minimum=amount_typed(request.POST.get("minimum", ""), currency=currency_chosen(None, now=now)),
+                now=now,
+            )
             messages.success(request, "Commitment entered. New quotes use its factor from now on.")
             return redirect("sales:commitment_list")
     except Problem as problem:
@@ -68,11 +71,16 @@ def commitment_list(request: HttpRequest) -> HttpResponse:
 def kinds_of(book: PriceBookDocument) -> list[dict[str, Any]]:
     """The commitments that a book offers, with their months and factors."""
     return [
-        {"name": name, "title": TITLES[name], "months": months, "factor": book.commitments[name],
-         "saving": 1 - book.commitments[name]}
+        {
+            "name": name,
+            "title": TITLES[name],
+            "months": months,
+            "factor": book.commitments[name],
+            "saving": 1 - book.commitments[name],
+        }
         for name, months in MONTHS.items()
         if book.commitments.get(name, Decimal(1)) < 1
-    ]  # fmt: skip
+    ]
 
 
 def _burn_down(commitment: Commitment, now: datetime) -> dict[str, Any]:
@@ -89,15 +97,17 @@ def _burn_down(commitment: Commitment, now: datetime) -> dict[str, Any]:
         "chart": {
             "unit": commitment.currency,
             "times": [commitment.starts_at.isoformat(), *(min(row["month"].end, now).isoformat() for row in begun)],  # type: ignore[attr-defined]
-            "series": [{
-                "name": "Commitment not used yet",
-                "values": [float(promised(commitment)), *(float(row["left"]) for row in begun)],  # type: ignore[arg-type]
-                "step": True,
-            }],
+            "series": [
+                {
+                    "name": "Commitment not used yet",
+                    "values": [float(promised(commitment)), *(float(row["left"]) for row in begun)],  # type: ignore[arg-type]
+                    "step": True,
+                }
+            ],
             "days": True,
             "until": commitment.ends_at.isoformat(),
         },
-    }  # fmt: skip
+    }
 
 
 def _lefts(commitment: Commitment, months: list[Month]) -> list[tuple[Month, Decimal]]:

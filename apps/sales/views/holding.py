@@ -28,9 +28,12 @@ def plan_hold(request: HttpRequest, pk: UUID) -> HttpResponse:
     plan = org_object_get(request, Plan, roles=ENGINEERING, pk=pk)
     try:
         hold = services.plan_hold(
-            plan_id=plan.pk, organisation=plan.organisation, actor=principal_get(request).user, now=now,
+            plan_id=plan.pk,
+            organisation=plan.organisation,
+            actor=principal_get(request).user,
+            now=now,
             candidate=_number(request.POST.get("candidate", "")),
-        )  # fmt: skip
+        )
     except Problem as refusal:
         messages.error(request, refusal.detail)
     else:

@@ -24,17 +24,25 @@ HOUR = 3600 * 10**6
 
 
 def _hours(**options: Any) -> forms.DecimalField:
-    return forms.DecimalField(min_value=Decimal(0), max_value=Decimal(10**6), decimal_places=4, required=False, **options)
+    return forms.DecimalField(
+        min_value=Decimal(0), max_value=Decimal(10**6), decimal_places=4, required=False, **options
+    )
 
 
 class NodeForm(forms.Form):
     """One node. Hours of device time; an empty nominal amount removes the quota."""
 
     project = forms.ModelChoiceField(Project.objects.none(), required=False, empty_label="The whole organisation")
-    token = forms.ModelChoiceField(ApiToken.objects.none(), required=False, label="API token", empty_label="All of them")
+    token = forms.ModelChoiceField(
+        ApiToken.objects.none(), required=False, label="API token", empty_label="All of them"
+    )
     nominal = _hours(label="Device time", help_text="What may be reserved ahead. Empty: this quota is removed.")
-    lending = _hours(label="Lends at most", help_text="How much of it others may borrow while it is not used. Empty: all of it.")
-    borrowing = _hours(label="Borrows at most", help_text="In addition to its own device time. Empty: as much as others lend.")
+    lending = _hours(
+        label="Lends at most", help_text="How much of it others may borrow while it is not used. Empty: all of it."
+    )
+    borrowing = _hours(
+        label="Borrows at most", help_text="In addition to its own device time. Empty: as much as others lend."
+    )
 
     def __init__(self, *args: Any, organisation: Organisation, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -54,11 +62,15 @@ def quota_tree(request: HttpRequest) -> HttpResponse:
         given = form.cleaned_data
         try:
             node_set(
-                organisation=organisation, project_id=given["project"].pk if given["project"] else None,
-                token_id=given["token"].pk if given["token"] else None, nominal_us=_micros(given["nominal"]),
-                lending_us=_micros(given["lending"]), borrowing_us=_micros(given["borrowing"]),
-                actor=principal_get(request).user, now=now,
-            )  # fmt: skip
+                organisation=organisation,
+                project_id=given["project"].pk if given["project"] else None,
+                token_id=given["token"].pk if given["token"] else None,
+                nominal_us=_micros(given["nominal"]),
+                lending_us=_micros(given["lending"]),
+                borrowing_us=_micros(given["borrowing"]),
+                actor=principal_get(request).user,
+                now=now,
+            )
         except Problem as problem:
             refusal = problem
         else:
@@ -66,15 +78,20 @@ def quota_tree(request: HttpRequest) -> HttpResponse:
             return redirect("sales:quota_tree")
     rows = [
         {
-            "row": row, "use": use, "name": node_name(row), "depth": (row.project_id is not None) + (row.token_id is not None),
-            "nominal": Fraction(row.nominal_us, 10**6), "used": Fraction(use.used, 10**6), "free": Fraction(use.free, 10**6),
+            "row": row,
+            "use": use,
+            "name": node_name(row),
+            "depth": (row.project_id is not None) + (row.token_id is not None),
+            "nominal": Fraction(row.nominal_us, 10**6),
+            "used": Fraction(use.used, 10**6),
+            "free": Fraction(use.free, 10**6),
             "borrowed": Fraction(use.borrowed, 10**6),
             "lends": None if row.lending_us is None else Fraction(row.lending_us, 10**6),
             "borrows": None if row.borrowing_us is None else Fraction(row.borrowing_us, 10**6),
             "bar": min(100, use.used * 100 // max(row.nominal_us, use.used, 1)),
         }
         for row, use in tree_shown(organisation, now=now)
-    ]  # fmt: skip
+    ]
     status = refusal.status if refusal else 422 if form.errors else 200
     return render(request, "sales/quota_tree.html", {"rows": rows, "form": form, "refusal": refusal}, status=status)
 

@@ -102,9 +102,7 @@ def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
     now, refusal, actor = timezone.now(), None, principal_get(request).user
     if request.method == "POST":
         try:
-            contract = services.quote_accept(
-                quote_id=quote.id, organisation=quote.organisation, actor=actor, now=now
-            )
+            contract = services.quote_accept(quote_id=quote.id, organisation=quote.organisation, actor=actor, now=now)
         except Problem as problem:
             refusal = problem
             quote.refresh_from_db()
@@ -120,7 +118,9 @@ def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
         "refusal": refusal,
         "refused": [] if hasattr(quote, "contract") else services.acceptance_refusals(quote, actor=actor, now=now),
         "wait": None if hasattr(quote, "contract") else wait_of(quote, now=now),
-        "alternatives": [one for one in refusal.errors if "pool" in one] if refusal and refusal.kind == "capacity-taken" else [],
+        "alternatives": [one for one in refusal.errors if "pool" in one]
+        if refusal and refusal.kind == "capacity-taken"
+        else [],
         "cap": caps.get(quote.currency),
         "caps_elsewhere": [] if quote.currency in caps else list(caps.values()),
         "spent": spent,

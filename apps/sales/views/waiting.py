@@ -31,7 +31,9 @@ PAGE = 50
 @require_GET
 def standing_list(request: HttpRequest) -> HttpResponse:
     """Every request of the organisation, newest first."""
-    page = page_of(request, standing_of_organisation(organisation_get(request)), ordering=("-filed_at", "-id"), size=PAGE)
+    page = page_of(
+        request, standing_of_organisation(organisation_get(request)), ordering=("-filed_at", "-id"), size=PAGE
+    )
     return render(request, "sales/standing_list.html", {"page": page, "rows": list(page)})
 
 
@@ -67,12 +69,15 @@ def quote_wait(request: HttpRequest, pk: UUID) -> HttpResponse:
         try:
             currency = book_of_digest(quote.document["book"]["digest"]).currency
             row = services.standing_file(
-                quote_id=quote.pk, organisation=quote.organisation, actor=principal_get(request).user, now=now,
+                quote_id=quote.pk,
+                organisation=quote.organisation,
+                actor=principal_get(request).user,
+                now=now,
                 most=amount_typed(request.POST.get("most", ""), currency=currency),
                 until=_until(request.POST.get("until", "")),
                 # The database takes no text with a NUL in it, and no pool is named so.
                 pools=[slug.replace("\x00", "?") for slug in request.POST.getlist("pools")],
-            )  # fmt: skip
+            )
         except Problem as problem:
             refusal = problem
         else:

@@ -71,7 +71,11 @@ class Limits:
             return [clip([Interval(self.not_before, self.not_after)], self.not_before, self.not_after)]
         ranks = sorted({one.rank for one in self.allowed})
         return [
-            clip((Interval(one.start, one.end) for one in self.allowed if one.rank <= rank), self.not_before, self.not_after)
+            clip(
+                (Interval(one.start, one.end) for one in self.allowed if one.rank <= rank),
+                self.not_before,
+                self.not_after,
+            )
             for rank in ranks
         ]
 

@@ -147,8 +147,10 @@ def _row_order(op: Op, flat: str) -> str:
         lambda c, x, y: select(
             c.op("eq", m), select(same, index(0) * 0 + 1, 0), select(y.op("lt", x), index(0) * 0 + 1, 0)
         ),
-        first, left, right,
-    )  # fmt: skip
+        first,
+        left,
+        right,
+    )
     return inverse(op, op.reduce("sum", ahead, (1,), keep=False))
 
 

@@ -377,6 +377,11 @@ def _det(op: Op) -> str:
 
 
 TABLE: dict[str, Rule] = {
-    "MatMul": _matmul, "Gemm": _gemm, "Einsum": _einsum, "Conv": _conv, "ConvTranspose": _conv_transpose,
-    "GlobalLpPool": _global_lp, "Det": _det,
-}  # fmt: skip
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+    "Einsum": _einsum,
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "GlobalLpPool": _global_lp,
+    "Det": _det,
+}

@@ -277,14 +277,38 @@ def _dropout(op: Op) -> tuple[str | None, ...]:
 
 
 UNARY = {
-    "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Neg": "neg", "Abs": "abs", "Sign": "sign", "Sin": "sin", "Cos": "cos",
-    "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh", "Tanh": "tanh",
-    "Asinh": "asinh", "Acosh": "acosh", "Atanh": "atanh", "Erf": "erf", "Sigmoid": "sigmoid", "IsNaN": "isnan",
+    "Exp": "exp",
+    "Log": "log",
+    "Sqrt": "sqrt",
+    "Neg": "neg",
+    "Abs": "abs",
+    "Sign": "sign",
+    "Sin": "sin",
+    "Cos": "cos",
+    "Tan": "tan",
+    "Asin": "asin",
+    "Acos": "acos",
+    "Atan": "atan",
+    "Sinh": "sinh",
+    "Cosh": "cosh",
+    "Tanh": "tanh",
+    "Asinh": "asinh",
+    "Acosh": "acosh",
+    "Atanh": "atanh",
+    "Erf": "erf",
+    "Sigmoid": "sigmoid",
+    "IsNaN": "isnan",
     "BitwiseNot": "bitnot",
-}  # fmt: skip
+}
 BINARY = {
-    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "BitwiseAnd": "bitand", "BitwiseOr": "bitor", "BitwiseXor": "bitxor",
-}  # fmt: skip
+    "Add": "add",
+    "Sub": "sub",
+    "Mul": "mul",
+    "Div": "div",
+    "BitwiseAnd": "bitand",
+    "BitwiseOr": "bitor",
+    "BitwiseXor": "bitxor",
+}
 TABLE: dict[str, Rule] = {
     **{name: _scalar(scalar) for name, scalar in UNARY.items()},
     **{name: _float_only(scalar) for name, scalar in {"Floor": "floor", "Ceil": "ceil", "Round": "round"}.items()},
@@ -293,7 +317,11 @@ TABLE: dict[str, Rule] = {
     **{
         name: _compare(scalar)
         for name, scalar in {
-            "Equal": "eq", "Less": "lt", "LessOrEqual": "le", "Greater": "gt", "GreaterOrEqual": "ge",
+            "Equal": "eq",
+            "Less": "lt",
+            "LessOrEqual": "le",
+            "Greater": "gt",
+            "GreaterOrEqual": "ge",
         }.items()
     },
     **{name: _variadic(scalar) for name, scalar in {"Sum": "add", "Min": "min", "Max": "max"}.items()},
@@ -326,5 +354,5 @@ TABLE: dict[str, Rule] = {
     "BitShift": _bitshift,
     "Identity": _identity,
     "Dropout": _dropout,
-}  # fmt: skip
+}
 __all__ = ["TABLE", "const", "gelu"]

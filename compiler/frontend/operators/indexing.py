@@ -181,7 +181,14 @@ def _tensor_scatter(op: Op) -> str:
 
 
 TABLE: dict[str, Rule] = {
-    "Gather": _gather, "GatherElements": _gather_elements, "GatherND": _gather_nd, "OneHot": _one_hot, "Trilu": _trilu,
-    "ScatterND": _scatter_nd, "ScatterElements": _scatter_elements, "Scatter": _scatter_elements,
-    "MaxUnpool": _max_unpool, "TensorScatter": _tensor_scatter,
-}  # fmt: skip
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "OneHot": _one_hot,
+    "Trilu": _trilu,
+    "ScatterND": _scatter_nd,
+    "ScatterElements": _scatter_elements,
+    "Scatter": _scatter_elements,
+    "MaxUnpool": _max_unpool,
+    "TensorScatter": _tensor_scatter,
+}

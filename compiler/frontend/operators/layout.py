@@ -353,9 +353,27 @@ def _has_element(op: Op) -> str:
 
 
 TABLE: dict[str, Rule] = {
-    "Shape": _shape, "Size": _size, "Reshape": _reshape, "Flatten": _flatten, "Squeeze": _squeeze, "Unsqueeze": _unsqueeze,
-    "Transpose": _transpose, "Expand": _expand, "Concat": _concat, "Split": _split, "Slice": _slice, "Pad": _pad, "Tile": _tile,
-    "DepthToSpace": _depth_to_space, "SpaceToDepth": _space_to_depth, "Constant": _constant, "ReverseSequence": _reverse_sequence,
-    "ConstantOfShape": _constant_of_shape, "Range": _range, "EyeLike": _eye_like, "CenterCropPad": _center_crop_pad,
-    "Col2Im": _col2im, "OptionalHasElement": _has_element,
-}  # fmt: skip
+    "Shape": _shape,
+    "Size": _size,
+    "Reshape": _reshape,
+    "Flatten": _flatten,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Transpose": _transpose,
+    "Expand": _expand,
+    "Concat": _concat,
+    "Split": _split,
+    "Slice": _slice,
+    "Pad": _pad,
+    "Tile": _tile,
+    "DepthToSpace": _depth_to_space,
+    "SpaceToDepth": _space_to_depth,
+    "Constant": _constant,
+    "ReverseSequence": _reverse_sequence,
+    "ConstantOfShape": _constant_of_shape,
+    "Range": _range,
+    "EyeLike": _eye_like,
+    "CenterCropPad": _center_crop_pad,
+    "Col2Im": _col2im,
+    "OptionalHasElement": _has_element,
+}

@@ -305,8 +305,17 @@ def _side(op: Op, name: str) -> tuple[Array, DType]:
 
 
 TABLE: dict[str, Rule] = {
-    "TreeEnsemble": _ensemble, "TreeEnsembleRegressor": _regressor, "TreeEnsembleClassifier": _classifier,
-    "LinearRegressor": _linear_regressor, "LinearClassifier": _linear_classifier, "Scaler": _scaler,
-    "Normalizer": _normalizer, "Binarizer": _binarizer, "Imputer": _imputer, "ArrayFeatureExtractor": _extractor,
-    "FeatureVectorizer": _vectorizer, "OneHotEncoder": _one_hot, "LabelEncoder": _encoder,
-}  # fmt: skip
+    "TreeEnsemble": _ensemble,
+    "TreeEnsembleRegressor": _regressor,
+    "TreeEnsembleClassifier": _classifier,
+    "LinearRegressor": _linear_regressor,
+    "LinearClassifier": _linear_classifier,
+    "Scaler": _scaler,
+    "Normalizer": _normalizer,
+    "Binarizer": _binarizer,
+    "Imputer": _imputer,
+    "ArrayFeatureExtractor": _extractor,
+    "FeatureVectorizer": _vectorizer,
+    "OneHotEncoder": _one_hot,
+    "LabelEncoder": _encoder,
+}

@@ -18,9 +18,18 @@ from compiler.ir.terms import Term
 from compiler.ir.types import DType
 
 ACTIVATIONS: dict[str, tuple[str, ...]] = {
-    "Relu": (), "Tanh": (), "Sigmoid": (), "Softplus": (), "Softsign": (), "LeakyRelu": ("alpha",), "Elu": ("alpha",),
-    "HardSigmoid": ("alpha", "beta"), "Selu": ("alpha", "gamma"), "ThresholdedRelu": ("alpha",), "Clip": ("min", "max"),
-}  # fmt: skip
+    "Relu": (),
+    "Tanh": (),
+    "Sigmoid": (),
+    "Softplus": (),
+    "Softsign": (),
+    "LeakyRelu": ("alpha",),
+    "Elu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "Selu": ("alpha", "gamma"),
+    "ThresholdedRelu": ("alpha",),
+    "Clip": ("min", "max"),
+}
 
 
 def _fused_matmul(op: Op) -> str:
@@ -189,13 +198,26 @@ def _range(op: Op) -> Lowered:
 
 
 TABLE: dict[str, Rule] = {
-    "FusedMatMul": _fused_matmul, "TransposeMatMul": _fused_matmul, "FusedMatMulActivation": _fused_matmul_activation,
-    "FusedConv": _fused_conv, "FusedGemm": _fused_gemm,
-    "SkipLayerNormalization": _skip_layer_norm, "SkipSimplifiedLayerNormalization": _skip_rms_norm,
-    "SimplifiedLayerNormalization": lambda op: _rms(op, op.x(0), op.x(1)), "GatedRMSNorm": _gated_rms_norm,
-    "EmbedLayerNormalization": _embed_layer_norm, "Gelu": _gelu, "BiasGelu": _bias_gelu, "FastGelu": _fast_gelu,
-    "QuickGelu": _quick_gelu, "ScaledSiLU": _scaled_silu,
+    "FusedMatMul": _fused_matmul,
+    "TransposeMatMul": _fused_matmul,
+    "FusedMatMulActivation": _fused_matmul_activation,
+    "FusedConv": _fused_conv,
+    "FusedGemm": _fused_gemm,
+    "SkipLayerNormalization": _skip_layer_norm,
+    "SkipSimplifiedLayerNormalization": _skip_rms_norm,
+    "SimplifiedLayerNormalization": lambda op: _rms(op, op.x(0), op.x(1)),
+    "GatedRMSNorm": _gated_rms_norm,
+    "EmbedLayerNormalization": _embed_layer_norm,
+    "Gelu": _gelu,
+    "BiasGelu": _bias_gelu,
+    "FastGelu": _fast_gelu,
+    "QuickGelu": _quick_gelu,
+    "ScaledSiLU": _scaled_silu,
     "GatedAdd": lambda op: op.point(lambda x, y, g: x + y * g, op.x(0), op.x(1), op.x(2)),
-    "Trilu": _same("Trilu"), "GatherND": _same("GatherND"), "GridSample": _same("GridSample"), "Pad": _same("Pad"),
-    "ExpandDims": _expand_dims, "Range": _range,
-}  # fmt: skip
+    "Trilu": _same("Trilu"),
+    "GatherND": _same("GatherND"),
+    "GridSample": _same("GridSample"),
+    "Pad": _same("Pad"),
+    "ExpandDims": _expand_dims,
+    "Range": _range,
+}

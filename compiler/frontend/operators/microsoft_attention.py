@@ -269,12 +269,19 @@ def _turned(op: Op, parts: Heads, place: _Place) -> Heads:
     turned = [
         single(
             derived(
-                op, "RotaryEmbedding", value, op.x(7), op.x(8), positions,
-                interleaved=op.whole("rotary_interleaved", 0), rotary_embedding_dim=2 * op.shape(7)[1], num_heads=0,
+                op,
+                "RotaryEmbedding",
+                value,
+                op.x(7),
+                op.x(8),
+                positions,
+                interleaved=op.whole("rotary_interleaved", 0),
+                rotary_embedding_dim=2 * op.shape(7)[1],
+                num_heads=0,
             )
         )
         for value in (parts.q, parts.k)
-    ]  # fmt: skip
+    ]
     return replace(parts, q=turned[0], k=turned[1])
 
 

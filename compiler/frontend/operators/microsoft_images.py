@@ -62,7 +62,11 @@ def _bias_split_gelu(op: Op) -> str:
 
 
 TABLE: dict[str, Rule] = {
-    "NhwcConv": _conv, "NhwcFusedConv": _conv, "NhwcMaxPool": _max_pool,
-    "GroupNorm": _group_norm, "SkipGroupNorm": _skip_group_norm, "BiasSplitGelu": _bias_split_gelu,
+    "NhwcConv": _conv,
+    "NhwcFusedConv": _conv,
+    "NhwcMaxPool": _max_pool,
+    "GroupNorm": _group_norm,
+    "SkipGroupNorm": _skip_group_norm,
+    "BiasSplitGelu": _bias_split_gelu,
     "BiasAdd": lambda op: op.point(lambda x, b, s: x + b + s, op.x(0), op.x(1), op.x(2)),
-}  # fmt: skip
+}

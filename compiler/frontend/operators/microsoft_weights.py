@@ -17,10 +17,23 @@ from compiler.ir.types import DType
 BITS = (2, 4, 8)
 # Values of the 16 codes of a normal float, and of a float of four bits (Dettmers et al., "QLoRA", 2023, appendix E).
 NORMAL = (
-    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
-    -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
-    0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
-)  # fmt: skip
+    -1.0,
+    -0.6961928009986877,
+    -0.5250730514526367,
+    -0.39491748809814453,
+    -0.28444138169288635,
+    -0.18477343022823334,
+    -0.09105003625154495,
+    0.0,
+    0.07958029955625534,
+    0.16093020141124725,
+    0.24611230194568634,
+    0.33791524171829224,
+    0.44070982933044434,
+    0.5626170039176941,
+    0.7229568362236023,
+    1.0,
+)
 FLOAT4 = tuple(s * v for s in (1.0, -1.0) for v in (0.0, 1 / 192, 2 / 3, 1.0, 1 / 3, 1 / 2, 1 / 6, 1 / 4))
 
 
@@ -108,5 +121,7 @@ def _rows(op: Op, table: str, axis: int) -> str:
 
 
 TABLE: dict[str, Rule] = {
-    "MatMulNBits": _matmul_nbits, "MatMulBnb4": _matmul_bnb4, "GatherBlockQuantized": _gather_blocks,
-}  # fmt: skip
+    "MatMulNBits": _matmul_nbits,
+    "MatMulBnb4": _matmul_bnb4,
+    "GatherBlockQuantized": _gather_blocks,
+}

@@ -118,7 +118,11 @@ def _qlinear_conv(op: Op) -> str:
 
 
 TABLE: dict[str, Rule] = {
-    "QuantizeLinear": _quantize_linear, "DequantizeLinear": _dequantize_linear, "DynamicQuantizeLinear": dynamic,
-    "MatMulInteger": _matmul_integer, "ConvInteger": _conv_integer,
-    "QLinearMatMul": _qlinear_matmul, "QLinearConv": _qlinear_conv,
-}  # fmt: skip
+    "QuantizeLinear": _quantize_linear,
+    "DequantizeLinear": _dequantize_linear,
+    "DynamicQuantizeLinear": dynamic,
+    "MatMulInteger": _matmul_integer,
+    "ConvInteger": _conv_integer,
+    "QLinearMatMul": _qlinear_matmul,
+    "QLinearConv": _qlinear_conv,
+}

@@ -94,7 +94,9 @@ def _coordinates(op: Op, n: int, size: int, scale: float) -> Array:
         adjusted = n * scale
         centre = n / 2 * (1 - size / adjusted)
         return centre + (out + 0.5) / scale - 0.5
-    if mode == "tf_half_pixel_for_nn":  # of operator sets 11 and 12; converters from TensorFlow write it in later ones too
+    if (
+        mode == "tf_half_pixel_for_nn"
+    ):  # of operator sets 11 and 12; converters from TensorFlow write it in later ones too
         return (out + 0.5) / scale
     op.need(mode in ("half_pixel", "pytorch_half_pixel"), f"the coordinates {mode!r} are not supported.")
     return (out + 0.5) / scale - 0.5

@@ -181,6 +181,10 @@ def _lrn(op: Op) -> str:
 
 
 TABLE: dict[str, Rule] = {
-    "MaxPool": _max_pool, "AveragePool": _average_pool, "LpPool": _lp_pool, "LRN": _lrn,
-    "GlobalAveragePool": _global("sum"), "GlobalMaxPool": _global("max"),
-}  # fmt: skip
+    "MaxPool": _max_pool,
+    "AveragePool": _average_pool,
+    "LpPool": _lp_pool,
+    "LRN": _lrn,
+    "GlobalAveragePool": _global("sum"),
+    "GlobalMaxPool": _global("max"),
+}

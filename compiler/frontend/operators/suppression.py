@@ -96,8 +96,11 @@ def _rest(op: Op, live: str, sides: tuple[str, str, str, str], place: str) -> st
         lambda h, w, a, b: select(
             a.op("gt", 0.0).op("and", b.op("gt", 0.0)).op("and", (h * w).op("gt", 0.0)), h * w / (a + b - h * w), 0.0
         ),
-        y, x, own, area,
-    )  # fmt: skip
+        y,
+        x,
+        own,
+        area,
+    )
 
     def left(s: Term, p: Term, o: Term, t: Term) -> Term:
         return select(p.op("eq", index(2)).op("or", o.op("gt", t.cast(o.dtype))), -np.inf, s)

@@ -94,8 +94,12 @@ def over_all_cases(problem):
     return min(bound._latency(problem.on(some, frozenset(names) - some))[0] for some in choices)
 
 
-PRODUCTS = [(1, 48, ["product"] * 4), (6, 40, ["product", "map", "product", "rows", "product"]),
-            (12, 64, ["product", "whole", "product", "map", "product"]), (40, 64, ["product", "columns", "product"])]  # fmt: skip
+PRODUCTS = [
+    (1, 48, ["product"] * 4),
+    (6, 40, ["product", "map", "product", "rows", "product"]),
+    (12, 64, ["product", "whole", "product", "map", "product"]),
+    (40, 64, ["product", "columns", "product"]),
+]
 
 
 @pytest.mark.parametrize(("rows", "columns", "steps"), PRODUCTS)

@@ -70,7 +70,9 @@ def test_no_program_of_sums_beats_its_bound(rows, terms, steps):
     assert plan.interval >= found.interval
 
 
-@pytest.mark.parametrize(("length", "window", "before", "least"), [(16, 4, 0, 4), (15, 4, 0, 3), (16, 4, 3, 1), (9, 4, 4, 1)])
+@pytest.mark.parametrize(
+    ("length", "window", "before", "least"), [(16, 4, 0, 4), (15, 4, 0, 3), (16, 4, 3, 1), (9, 4, 4, 1)]
+)
 def test_windows_that_padding_cuts_wait_for_the_shortest_of_their_trees(length, window, before, least):
     count = ceil_div(length + before, window)
     b = Builder("windows")

@@ -75,7 +75,9 @@ def test_an_element_takes_what_lies_at_such_places(seed):
         sets = [range(n) if steps else [p] for n, steps, p in zip(loops[:2], outputs, first, strict=True)]
         points = product(*sets, *(range(n) for n in loops[2:]))
         read = {
-            tuple(o + sum(c * k for c, k in zip(row, p, strict=True)) for o, row in zip(a.offset, a.matrix, strict=True))
+            tuple(
+                o + sum(c * k for c, k in zip(row, p, strict=True)) for o, row in zip(a.offset, a.matrix, strict=True)
+            )
             for p in points
             for a in (o.access for o in operands)
         }

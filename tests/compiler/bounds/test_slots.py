@@ -29,7 +29,10 @@ def largest(rows, inner, columns, steps=0):
     b = Builder("largest")
     x = b.input("x", TensorType(F32, (rows, inner)))
     weights = b.constant(np.random.default_rng(0).standard_normal((inner, columns)).astype(np.float32))
-    sides = [Operand(x, Access((0, 0), ((1, 0, 0), (0, 0, 1)))), Operand(weights, Access((0, 0), ((0, 0, 1), (0, 1, 0))))]
+    sides = [
+        Operand(x, Access((0, 0), ((1, 0, 0), (0, 0, 1)))),
+        Operand(weights, Access((0, 0), ((0, 0, 1), (0, 1, 0)))),
+    ]
     post = arg(-1, F32)
     for _ in range(steps):
         post = post * 2.0

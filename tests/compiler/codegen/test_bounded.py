@@ -105,10 +105,17 @@ def test_the_largest_and_smallest_stand_in_order_with_equal_ones_as_they_came(se
     }
     node = helper.make_node("TopK", ["x", "k"], ["v", "i"], largest=largest)
     graph = helper.make_graph(
-        [node], "g",
-        [helper.make_tensor_value_info("x", kind[dtype], [2, 40]), helper.make_tensor_value_info("k", TensorProto.INT64, [1])],
-        [helper.make_tensor_value_info("v", kind[dtype], None), helper.make_tensor_value_info("i", TensorProto.INT64, None)],
-    )  # fmt: skip
+        [node],
+        "g",
+        [
+            helper.make_tensor_value_info("x", kind[dtype], [2, 40]),
+            helper.make_tensor_value_info("k", TensorProto.INT64, [1]),
+        ],
+        [
+            helper.make_tensor_value_info("v", kind[dtype], None),
+            helper.make_tensor_value_info("i", TensorProto.INT64, None),
+        ],
+    )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
     from compiler.ir.interpreter import run
 
@@ -141,12 +148,16 @@ def test_what_follows_such_a_value_follows_its_length():
 def test_the_columns_of_such_a_value_choose_what_they_name(how, seed):
     """What detectors do behind a suppression: one column of its result says which boxes are read."""
     column = {
-        "slice": [helper.make_node("Slice", ["k", "one", "two", "one"], ["c"]),
-                  helper.make_node("Squeeze", ["c", "one"], ["p"])],
+        "slice": [
+            helper.make_node("Slice", ["k", "one", "two", "one"], ["c"]),
+            helper.make_node("Squeeze", ["c", "one"], ["p"]),
+        ],
         "gather": [helper.make_node("Gather", ["k", "first"], ["p"], axis=1)],
-        "split": [helper.make_node("Split", ["k"], ["c0", "c"], axis=1, num_outputs=2),
-                  helper.make_node("Squeeze", ["c", "one"], ["p"])],
-    }[how]  # fmt: skip
+        "split": [
+            helper.make_node("Split", ["k"], ["c0", "c"], axis=1, num_outputs=2),
+            helper.make_node("Squeeze", ["c", "one"], ["p"]),
+        ],
+    }[how]
     constants = {"one": [1], "two": [2], "first": 1}
     nodes = [
         helper.make_node("Constant", [], [n], value=numpy_helper.from_array(np.array(v))) for n, v in constants.items()
@@ -169,7 +180,7 @@ def test_the_columns_of_such_a_value_choose_what_they_name(how, seed):
         helper.make_node("Split", ["n"], ["y", "z"], axis=1, num_outputs=2),
         helper.make_node("Slice", ["n", "one", "two", "one"], ["y"]),
     ],
-)  # fmt: skip
+)
 def test_a_part_of_what_the_data_decides_the_size_of_is_refused(node):
     constants = {"one": [1], "two": [2], "first": 1}
     nodes = [

@@ -27,9 +27,13 @@ def product(b, x, n, seed, post=None, extra=()):
     w = b.constant(np.random.default_rng(seed).standard_normal((k, n)).astype(np.float32))
     left, right = Access((0, 0), ((1, 0, 0), (0, 0, 1))), Access((0, 0), ((0, 0, 1), (0, 1, 0)))
     return b.compute(
-        (m, n, k), [Operand(x, left), Operand(w, right), *extra], arg(0, F32) * arg(1, F32),
-        parallel=2, reducer="sum", post=post,
-    )  # fmt: skip
+        (m, n, k),
+        [Operand(x, left), Operand(w, right), *extra],
+        arg(0, F32) * arg(1, F32),
+        parallel=2,
+        reducer="sum",
+        post=post,
+    )
 
 
 def two_products(m, k, n, last):

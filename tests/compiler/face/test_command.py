@@ -78,7 +78,11 @@ def test_several_sizes_make_a_bundle(model, tmp_path, capsys):
         (["compile", "MODEL", "-o", "/tmp/x"], 1, "leaves dimensions open"),
         (["compile", "MODEL", "-o", "/tmp/x", "--dim", "length"], 2, "NAME=SIZE"),
         (["report", "MODEL", "--dim", "length=4", "--target", "abacus"], 2, "there is no target 'abacus'"),
-        (["report", "MODEL", "--dim", "length=4", "--target", "./nope.toml"], 2, "--target: there is no target file nope.toml"),
+        (
+            ["report", "MODEL", "--dim", "length=4", "--target", "./nope.toml"],
+            2,
+            "--target: there is no target file nope.toml",
+        ),
         (["report", "MODEL", "--dim", "length=4", "--target", "./"], 2, "--target: target file . cannot be read"),
         (["report", "MODEL", "--dim", "length=4", "--target", "MODEL"], 2, "--target: "),
         (["disassemble", "MODEL"], 1, "not a"),

@@ -113,10 +113,13 @@ def test_an_operation_put_in_front_leaves_the_others_what_they_were(files, capsy
 
 
 def test_the_verdict_is_whole_and_tells_prices_together():
-    figures = (Figure("cycles", "latency", "cycles", 4, 5), *(
-        Figure(f"price.{n}", f"price of 1,000, {n}", "EUR", Decimal(before), Decimal(after))
-        for n, before, after in (("flex", 2, 3), ("standard", 4, 6))
-    ))  # fmt: skip
+    figures = (
+        Figure("cycles", "latency", "cycles", 4, 5),
+        *(
+            Figure(f"price.{n}", f"price of 1,000, {n}", "EUR", Decimal(before), Decimal(after))
+            for n, before, after in (("flex", 2, 3), ("standard", 4, 6))
+        ),
+    )
     found = Difference(("a", "b"), "lpu", "float32", ("", ""), figures, ())
     assert rendered(found, "text").startswith("Changed: latency +25.0 %, price +50.0 %.\n")
     over = replace(found, over=("x" * 300,))
@@ -171,7 +174,11 @@ def test_a_wrong_budget_is_refused(files, text, says, capsys):
         ("new.onnx", [], "leaves dimensions open"),
         ("new.onnx", ["--dim", "batch=0"], "NAME=SIZE"),
         ("new.onnx", ["--dim", "batch=2", "--target", "abacus"], "no target"),
-        ("new.onnx", ["--dim", "batch=2", "--budget", "/nowhere.toml"], "--budget /nowhere.toml: there is no such file"),
+        (
+            "new.onnx",
+            ["--dim", "batch=2", "--budget", "/nowhere.toml"],
+            "--budget /nowhere.toml: there is no such file",
+        ),
         ("other.bin", ["--dim", "batch=2"], "differ in target"),
         ("cut.bin", ["--dim", "batch=2"], "cut.bin"),
     ],
@@ -199,8 +206,10 @@ def test_a_change_is_never_shown_as_none(before, after):
 
 
 def test_long_lists_are_cut_and_json_has_all():
-    operations = tuple(Operation(f"op{n}", "map", None, dict.fromkeys(("cycles", "operations", "storage", "energy_fj"), n))
-                       for n in range(MOST + 5))  # fmt: skip
+    operations = tuple(
+        Operation(f"op{n}", "map", None, dict.fromkeys(("cycles", "operations", "storage", "energy_fj"), n))
+        for n in range(MOST + 5)
+    )
     found = Difference(
         ("a", "b"), "lpu", "float32", ("", ""), (Figure("cycles", "latency", "cycles", 0, 4),), operations
     )

@@ -41,12 +41,22 @@ def place(tmp_path_factory):
 
 
 READERS = (
-    ["inspect"], ["compile", "-o", "OUT"], ["report"], ["disassemble"], ["simulate"], ["diff", "model.onnx"],
-    ["report", "small.txt", "--precision", "int8", "--examples"], ["report", "small.txt", "--precision", "int8", "--ranges"],
-    ["targets", "check"], ["targets", "compare"], ["takt", "report"],
-    ["takt", "diff", "model.onnx"], ["takt", "verify", "book.json"],
-    ["takt", "report", "model.onnx", "--dim", "batch=2", "--book"], ["takt", "target", "check"],
-)  # fmt: skip
+    ["inspect"],
+    ["compile", "-o", "OUT"],
+    ["report"],
+    ["disassemble"],
+    ["simulate"],
+    ["diff", "model.onnx"],
+    ["report", "small.txt", "--precision", "int8", "--examples"],
+    ["report", "small.txt", "--precision", "int8", "--ranges"],
+    ["targets", "check"],
+    ["targets", "compare"],
+    ["takt", "report"],
+    ["takt", "diff", "model.onnx"],
+    ["takt", "verify", "book.json"],
+    ["takt", "report", "model.onnx", "--dim", "batch=2", "--book"],
+    ["takt", "target", "check"],
+)
 FILES = ("nowhere", "empty", "noise", "words.txt", "wrong.txt", "folder", "cut.bin", "two\nlines")
 
 
@@ -86,7 +96,11 @@ def test_files_that_are_none_of_it_end_in_one_line(command, place, capsys, monke
         (["simulate", "program.bin", "--inputs", "nowhere"], 1, "--inputs nowhere: there is no such file"),
         (["simulate", "program.bin", "--seed", "-1"], 2, "at least 0"),
         (["simulate", "bundle.bin", "--outputs", "x"], 2, "several sizes"),
-        (["simulate", "program.bin", "--outputs", "folder/no/where"], 1, "--outputs folder/no/where: the folder in which"),
+        (
+            ["simulate", "program.bin", "--outputs", "folder/no/where"],
+            1,
+            "--outputs folder/no/where: the folder in which",
+        ),
         (["compile", "model.onnx", "--dim", "batch=2", "-o", "folder"], 1, "--output folder: it is a folder"),
         (["compile", "model.onnx", "--dim", "batch=2", "-o", "/dev/full"], 1, "No space left"),
         (["diff", "model.onnx", "bundle.bin"], 2, "dimension"),
@@ -124,8 +138,9 @@ def test_takt_reports_each_size_of_a_dimension_and_models_of_the_text_form(place
     status, out, _ = run(["takt", "report", "model.onnx", "--dim", "batch=1,2"], capsys)
     assert status == 0
     assert [line.split(" on ")[0] for line in out.splitlines() if " on lpu " in line] == [
-        "model.onnx, batch 1", "model.onnx, batch 2"
-    ]  # fmt: skip
+        "model.onnx, batch 1",
+        "model.onnx, batch 2",
+    ]
     assert run(["takt", "report", "small.txt"], capsys)[0] == 0
 
 
@@ -154,18 +169,28 @@ def test_who_reads_the_output_may_close_it_and_a_full_disk_is_said(words, place)
 @pytest.mark.parametrize("words", ["-m compiler disassemble program.bin", "-m apps.cli.main target list"])
 def test_streams_that_are_closed_from_the_beginning_take_nothing(words, streams, status, place):
     done = subprocess.run(
-        ["bash", "-c", f"{sys.executable} {words} {streams}"], cwd=place, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        ["bash", "-c", f"{sys.executable} {words} {streams}"],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (status, "")
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["report", "model.onnx", "--dims", "batch=2"], "--dims batch=2; did you mean --dim? (python -m compiler report --help"),
+        (
+            ["report", "model.onnx", "--dims", "batch=2"],
+            "--dims batch=2; did you mean --dim? (python -m compiler report --help",
+        ),
         (["report", "model.onnx", "--targets=lpu"], "--targets=lpu; did you mean --target?"),
-        (["targets", "compare", "model.onnx", "more"], "unrecognized arguments: more (python -m compiler targets compare --help"),
+        (
+            ["targets", "compare", "model.onnx", "more"],
+            "unrecognized arguments: more (python -m compiler targets compare --help",
+        ),
         (["takt", "diff", "model.onnx", "model.onnx", "--boko", "b"], "did you mean --book? (takt diff --help"),
     ],
 )
@@ -181,9 +206,14 @@ def test_control_c_says_nothing(place):
     fifo = place / "waits"
     os.mkfifo(fifo)
     process = _started(
-        place, "-m", "compiler", "disassemble", "waits", stdout=subprocess.DEVNULL,
+        place,
+        "-m",
+        "compiler",
+        "disassemble",
+        "waits",
+        stdout=subprocess.DEVNULL,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored by what runs in the background
-    )  # fmt: skip
+    )
     with process, fifo.open("wb"):  # opens as soon as the command reads it
         process.send_signal(signal.SIGINT)
         error = process.communicate(timeout=60)[1]

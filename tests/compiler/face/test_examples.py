@@ -117,9 +117,13 @@ def test_errors_of_ranges_that_name_no_model_are_left_out(place, capsys):
     Path("old.json").write_text(json.dumps(old))
     found = accuracy(capsys, "--ranges", "old.json")
     assert (found["outputs"], found["measured"]) == ({}, 0)
-    assert "no errors were measured on this one" in run(capsys, "report", "model.onnx", *int8, "--ranges", "old.json")[1]
+    assert (
+        "no errors were measured on this one" in run(capsys, "report", "model.onnx", *int8, "--ranges", "old.json")[1]
+    )
     assert run(capsys, "report", "model.onnx", "--precision", "float16", "--ranges", "old.json")[0] == 1
-    program = compiler.compile(compiler.load("model.onnx"), "lpu", "int8", compiler.Calibration.from_json(json.dumps(old)))
+    program = compiler.compile(
+        compiler.load("model.onnx"), "lpu", "int8", compiler.Calibration.from_json(json.dumps(old))
+    )
     assert program.to_bytes() == Path("a").read_bytes()  # as whoever verifies an old invoice compiles
 
 
@@ -202,9 +206,10 @@ def test_ranges_belong_to_one_size_and_to_a_model(place, capsys):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    shape=st.lists(st.integers(1, 4), max_size=3).map(tuple), count=st.integers(1, 5),
+    shape=st.lists(st.integers(1, 4), max_size=3).map(tuple),
+    count=st.integers(1, 5),
     form=st.sampled_from(["stacked", "short", "single"]),
-)  # fmt: skip
+)
 def test_items_come_back_as_they_were_put_together(shape, count, form):
     graph = compiler.load(only(shape))
     feeds = RNG.standard_normal((count, *shape)).astype(np.float32)

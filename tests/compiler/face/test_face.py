@@ -23,9 +23,11 @@ def two_layers(hidden=12, seed=0):
     """x[length, 7] -> Gemm, Relu, Gemm."""
     rng = np.random.default_rng(seed)
     arrays = {
-        "w1": rng.standard_normal((7, hidden)), "b1": rng.standard_normal(hidden),
-        "w2": rng.standard_normal((hidden, 3)), "b2": rng.standard_normal(3),
-    }  # fmt: skip
+        "w1": rng.standard_normal((7, hidden)),
+        "b1": rng.standard_normal(hidden),
+        "w2": rng.standard_normal((hidden, 3)),
+        "b2": rng.standard_normal(3),
+    }
     weights = [numpy_helper.from_array(a.astype(np.float32), n) for n, a in arrays.items()]
     nodes = [
         helper.make_node("Gemm", ["x", "w1", "b1"], ["h"], "first"),
@@ -117,10 +119,13 @@ def test_every_process_writes_the_same_bytes(tmp_path):
     digests = {
         subprocess.run(
             [sys.executable, "-c", CODE, str(path)],
-            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("0", "1", "77")
-    }  # fmt: skip
+    }
     assert len(digests) == 1
 
 

@@ -35,11 +35,15 @@ def test_notes_that_were_damaged_end_in_a_report_or_a_refusal(program, data):
 @pytest.mark.parametrize(
     ("notes", "words"),
     [
-        ("[1, 2]", "no table"), ("{", "no table"), ('{"metadata": {"combined": "x"}}', "no table"),
-        ('{"critical": [1]}', "other operations"), ('{"rows": [{"kind": "map"}]}', "rows of another kind"),
-        ('{"bounds": {"latency": "1"}}', "bounds of another kind"), ("[" * 100_000, "no table"),
+        ("[1, 2]", "no table"),
+        ("{", "no table"),
+        ('{"metadata": {"combined": "x"}}', "no table"),
+        ('{"critical": [1]}', "other operations"),
+        ('{"rows": [{"kind": "map"}]}', "rows of another kind"),
+        ('{"bounds": {"latency": "1"}}', "bounds of another kind"),
+        ("[" * 100_000, "no table"),
     ],
-)  # fmt: skip
+)
 def test_notes_of_another_shape_are_refused(program, notes, words):
     with pytest.raises(ModelError, match=words):
         Program(replace(program.binary, notes=notes), program.target).report()

@@ -102,13 +102,15 @@ def test_what_no_order_makes_fit_is_refused_without_a_schedule(monkeypatch):
 
 @settings(max_examples=12, deadline=None)
 @given(
-    st.sampled_from(["lpu", "systolic", "edge"]), st.integers(1, 3), st.booleans(),
+    st.sampled_from(["lpu", "systolic", "edge"]),
+    st.integers(1, 3),
+    st.booleans(),
     st.one_of(
         st.builds(dense, st.integers(1, 60), st.integers(1, 90), st.integers(1, 90), st.sampled_from(KINDS)),
         st.builds(lambda n, k: grouped(n, 2, 2, 7, *k), st.integers(1, 20), st.sampled_from(KINDS)),
         st.builds(heads, st.integers(1, 5), st.integers(1, 20), st.integers(1, 20), st.integers(1, 20)),
     ),
-)  # fmt: skip
+)
 def test_no_plan_takes_less_than_its_tiles_ask_for(name, at, turns, graph):
     target = targets.load(name)
     extent = [*external.extents(target)][:at][-1]

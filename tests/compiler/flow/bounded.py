@@ -33,10 +33,15 @@ def count_then_choose():
     """How many elements are there decides which branch runs."""
     big = helper.make_graph([helper.make_node("Exp", ["x"], ["e"])], "big", [], [value("e", F32, [5, 6])])
     small = helper.make_graph(
-        [helper.make_node("Mul", ["x", "x"], ["s0"]), helper.make_node("Tanh", ["s0"], ["s1"]),
-         helper.make_node("MatMul", ["s1", "w"], ["s2"])],
-        "small", [], [value("s2", F32, [5, 6])],
-    )  # fmt: skip
+        [
+            helper.make_node("Mul", ["x", "x"], ["s0"]),
+            helper.make_node("Tanh", ["s0"], ["s1"]),
+            helper.make_node("MatMul", ["s1", "w"], ["s2"]),
+        ],
+        "small",
+        [],
+        [value("s2", F32, [5, 6])],
+    )
     nodes = [
         helper.make_node("Greater", ["x", "zero"], ["p"]),
         helper.make_node("Cast", ["p"], ["q"], to=F32),

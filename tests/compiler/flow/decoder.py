@@ -38,11 +38,18 @@ class _Build:
         self.rng = np.random.default_rng(seed)
         self.nodes, self.count = [], 0
         self.constants = {
-            "embedding": self.random(VOCABULARY, WIDTH), "places": self.random(LONGEST, WIDTH),
-            "one": np.array([1, 1, 1]), "zero": np.int64(0), "step": np.int64(1), "second": np.int64(1),
-            "scale": np.float32(DEPTH**-0.5), "low": np.float32(-1e9), "heads": np.array([1, HEADS, DEPTH]),
-            "flat": np.array([1, WIDTH]), "row": np.array([HEADS, 1, DEPTH]),
-        }  # fmt: skip
+            "embedding": self.random(VOCABULARY, WIDTH),
+            "places": self.random(LONGEST, WIDTH),
+            "one": np.array([1, 1, 1]),
+            "zero": np.int64(0),
+            "step": np.int64(1),
+            "second": np.int64(1),
+            "scale": np.float32(DEPTH**-0.5),
+            "low": np.float32(-1e9),
+            "heads": np.array([1, HEADS, DEPTH]),
+            "flat": np.array([1, WIDTH]),
+            "row": np.array([HEADS, 1, DEPTH]),
+        }
 
     def random(self, *shape):
         return (self.rng.standard_normal(shape) * 2 / np.sqrt(shape[0])).astype(np.float32)

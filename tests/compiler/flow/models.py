@@ -47,8 +47,10 @@ def nested_model():
     outer = helper.make_graph([inner], "o", [], [value("iy", F32, SHAPE)])
     again = choice("again", "c", "w", arm("r", [("Mul", 0.5)]), arm("s", [("Add", 2.0)] * 3))
     nodes = [
-        choice("outer", "c", "y", outer, arm("b", [("Add", 1.0)])), again, helper.make_node("Add", ["y", "w"], ["z"])
-    ]  # fmt: skip
+        choice("outer", "c", "y", outer, arm("b", [("Add", 1.0)])),
+        again,
+        helper.make_node("Add", ["y", "w"], ["z"]),
+    ]
     inputs = [value("c", BOOL), value("c2", BOOL), value("x", F32, SHAPE)]
     return model(nodes, inputs, [value("z", F32, SHAPE)])
 
@@ -61,9 +63,11 @@ def loop_model(trips=None, given=False):
         helper.make_node("Less", ["s", "hundred"], ["more"]),
     ]
     body = helper.make_graph(
-        nodes, "body", [value("i", I64), value("on", BOOL), value("v", F32, SHAPE)],
+        nodes,
+        "body",
+        [value("i", I64), value("on", BOOL), value("v", F32, SHAPE)],
         [value("more", BOOL), value("v2", F32, SHAPE)],
-    )  # fmt: skip
+    )
     constants = [("hundred", np.float32(100))]
     if trips is not None and not given:
         constants.append(("m", np.int64(trips)))
@@ -80,15 +84,24 @@ def loop_with_choice():
             helper.make_node("ReduceMax", ["v"], ["top"], keepdims=0),
             helper.make_node("Greater", ["top", "two"], ["big"]),
             helper.make_node(
-                "If", ["big"], ["v2"], name="step",
-                then_branch=helper.make_graph([helper.make_node("Mul", ["v", "half"], ["t"])], "t", [], [value("t", F32, SHAPE)]),
-                else_branch=helper.make_graph([helper.make_node("Add", ["v", "two"], ["e"])], "e", [], [value("e", F32, SHAPE)]),
+                "If",
+                ["big"],
+                ["v2"],
+                name="step",
+                then_branch=helper.make_graph(
+                    [helper.make_node("Mul", ["v", "half"], ["t"])], "t", [], [value("t", F32, SHAPE)]
+                ),
+                else_branch=helper.make_graph(
+                    [helper.make_node("Add", ["v", "two"], ["e"])], "e", [], [value("e", F32, SHAPE)]
+                ),
             ),
             helper.make_node("ReduceMean", ["v2"], ["mean"], keepdims=0),
             helper.make_node("Less", ["mean", "two"], ["more"]),
         ],
-        "body", [value("i", I64), value("on", BOOL), value("v", F32, SHAPE)], [value("more", BOOL), value("v2", F32, SHAPE)],
-    )  # fmt: skip
+        "body",
+        [value("i", I64), value("on", BOOL), value("v", F32, SHAPE)],
+        [value("more", BOOL), value("v2", F32, SHAPE)],
+    )
     loop = helper.make_node("Loop", ["m", "c", "x"], ["y"], body=body, name="walk")
     constants = [("two", np.float32(2)), ("half", np.float32(0.5)), ("m", np.int64(5))]
     inputs = [value("c", BOOL), value("x", F32, SHAPE)]

@@ -199,9 +199,13 @@ def test_nobody_reads_what_a_branch_not_taken_would_have_computed():
     broken = [
         ("reads .* from a branch", tuple(replace(n, guard=None) if n is reader else n for n in graph.nodes)),
         ("none of its parts need hold", tuple(replace(n, parts=n.parts[:1]) if n is merge else n for n in graph.nodes)),
-        ("under a guard that it does not lie in",
-         tuple(replace(n, parts=((merge.parts[1][0], inner), merge.parts[1])) if n is merge else n for n in graph.nodes)),
-    ]  # fmt: skip
+        (
+            "under a guard that it does not lie in",
+            tuple(
+                replace(n, parts=((merge.parts[1][0], inner), merge.parts[1])) if n is merge else n for n in graph.nodes
+            ),
+        ),
+    ]
     for message, nodes in broken:
         with pytest.raises(VerifyError, match=message):
             verify(graph.with_nodes(nodes))

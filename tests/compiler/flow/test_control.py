@@ -157,10 +157,12 @@ def test_an_if_that_only_chooses_between_values_is_a_branch_too():
     arms = [
         helper.make_graph(
             [helper.make_node("Constant", [], [n], value=numpy_helper.from_array(np.full(SHAPE, k, np.float32), n))],
-            n, [], [value(n, F32, SHAPE)],
+            n,
+            [],
+            [value(n, F32, SHAPE)],
         )
         for n, k in (("a", 1), ("b", 2))
-    ]  # fmt: skip
+    ]
     data = model([choice("pick", "c", "y", *arms)], [value("c", 9)], [value("y", F32, SHAPE)])
     program = compiler.compile(compiler.load(data))
     for c in (True, False):
@@ -178,11 +180,15 @@ def test_a_processor_without_a_control_unit_says_so():
 
 def test_results_of_every_trip_are_as_many_as_there_were_trips():
     body = helper.make_graph(
-        [helper.make_node("Add", ["v", "v"], ["v2"]), helper.make_node("Identity", ["v2"], ["each"]),
-         helper.make_node("Identity", ["on"], ["more"])],
-        "body", [value("i", I64), value("on", 9), value("v", F32, SHAPE)],
+        [
+            helper.make_node("Add", ["v", "v"], ["v2"]),
+            helper.make_node("Identity", ["v2"], ["each"]),
+            helper.make_node("Identity", ["on"], ["more"]),
+        ],
+        "body",
+        [value("i", I64), value("on", 9), value("v", F32, SHAPE)],
         [value("more", 9), value("v2", F32, SHAPE), value("each", F32, SHAPE)],
-    )  # fmt: skip
+    )
     loop = helper.make_node("Loop", ["m", "", "x"], ["y", "all"], body=body, name="collect")
     inputs = [value("x", F32, SHAPE), value("m", I64)]
     data = model([loop], inputs, [value("y", F32, SHAPE), value("all", F32, [None, *SHAPE])])

@@ -170,9 +170,10 @@ def test_a_state_may_become_another_states_old_value():
 
 def test_states_exchange_their_values():
     nodes = [
-        helper.make_node("Identity", ["a"], ["b2"]), helper.make_node("Identity", ["b"], ["a2"]),
+        helper.make_node("Identity", ["a"], ["b2"]),
+        helper.make_node("Identity", ["b"], ["a2"]),
         helper.make_node("Add", ["a", "x"], ["y"]),
-    ]  # fmt: skip
+    ]
     data = model(nodes, [value(n, F32, [4]) for n in "xab"], [value(n, F32, [4]) for n in ("y", "a2", "b2")])
     pairs = [("a", "a2", np.ones(4, np.float32)), ("b", "b2", np.full(4, 5, np.float32))]
     program = compiler.compile(compiler.load(data, states=pairs))
@@ -232,8 +233,9 @@ def test_states_that_make_no_sense_are_refused(pairs, why):
 def test_a_state_becomes_something_of_its_own_type():
     data = model(
         [helper.make_node("Concat", ["past", "x"], ["present"], axis=0), helper.make_node("Exp", ["x"], ["y"])],
-        [value("past", F32, [4]), value("x", F32, [1])], [value("present", F32, [5]), value("y", F32, [1])],
-    )  # fmt: skip
+        [value("past", F32, [4]), value("x", F32, [1])],
+        [value("present", F32, [5]), value("y", F32, [1])],
+    )
     with pytest.raises(
         compiler.ModelError, match=r"'past', which is f32\[4\], and becomes 'present', which is f32\[5\]"
     ):

@@ -21,11 +21,12 @@ LARGEST = (1 << 63) - 1
 def model(node: NodeProto, shape=(2, 3), kind=F, versions=(("", 21), ("com.microsoft", 1), ("ai.onnx.ml", 3)), **known):
     """One operation on ``x``; ``known``: its other inputs."""
     graph = helper.make_graph(
-        [node], "g",
+        [node],
+        "g",
         [helper.make_tensor_value_info("x", kind, shape)],
         [helper.make_tensor_value_info("y", F, None)],
         [numpy_helper.from_array(value, name) for name, value in known.items()],
-    )  # fmt: skip
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid(*v) for v in versions])
 
 
@@ -36,10 +37,19 @@ def whole(*values: int) -> np.ndarray:
 RELU = helper.make_node("Relu", ["x"], ["y"])
 BITS = {"w": np.zeros((8, 2, 16), np.uint8), "s": np.ones(16, np.float32)}
 TREE = {
-    "nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0, 0, 0], "nodes_values": [0.5, 0.0, 0.0],
-    "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0],
-    "target_treeids": [0, 0], "target_nodeids": [1, 2], "target_ids": [0, 0], "target_weights": [1.0, 2.0], "n_targets": 1,
-}  # fmt: skip
+    "nodes_treeids": [0, 0, 0],
+    "nodes_nodeids": [0, 1, 2],
+    "nodes_featureids": [0, 0, 0],
+    "nodes_values": [0.5, 0.0, 0.0],
+    "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+    "nodes_truenodeids": [1, 0, 0],
+    "nodes_falsenodeids": [2, 0, 0],
+    "target_treeids": [0, 0],
+    "target_nodeids": [1, 2],
+    "target_ids": [0, 0],
+    "target_weights": [1.0, 2.0],
+    "n_targets": 1,
+}
 
 
 def packed(**sizes: int) -> ModelProto:
@@ -56,11 +66,18 @@ def long_path(steps: int) -> ModelProto:
     """A tree whose nodes each have a leaf on one side and the next node on the other."""
     count, nodes = 2 * steps + 1, range(2 * steps + 1)
     return tree(
-        nodes_treeids=[0] * count, nodes_nodeids=list(nodes), nodes_featureids=[0] * count, nodes_values=[0.5] * count,
+        nodes_treeids=[0] * count,
+        nodes_nodeids=list(nodes),
+        nodes_featureids=[0] * count,
+        nodes_values=[0.5] * count,
         nodes_modes=["BRANCH_LEQ" if n % 2 == 0 and n < count - 1 else "LEAF" for n in nodes],
-        nodes_truenodeids=[min(n + 1, count - 1) for n in nodes], nodes_falsenodeids=[min(n + 2, count - 1) for n in nodes],
-        target_treeids=[0], target_nodeids=[1], target_ids=[0], target_weights=[1.0],
-    )  # fmt: skip
+        nodes_truenodeids=[min(n + 1, count - 1) for n in nodes],
+        nodes_falsenodeids=[min(n + 2, count - 1) for n in nodes],
+        target_treeids=[0],
+        target_nodeids=[1],
+        target_ids=[0],
+        target_weights=[1.0],
+    )
 
 
 def sized(kind: str, *sizes: int, **attributes: object) -> ModelProto:
@@ -118,10 +135,14 @@ HOSTILE = {
     "strides": one("AveragePool", (1, 3, 8, 8), kernel_shape=[2, 2], strides=[0, 0]),
     "blocks": one("DepthToSpace", (1, 4, 8, 8), blocksize=LARGEST),
     "transform": model(helper.make_node("DFT", ["x", "s"], ["y"]), (1, 64, 1), s=np.array(1 << 40)),
-    "one of many": model(helper.make_node("OneHot", ["x", "s", "v"], ["y"]), kind=I64, s=np.array(1 << 62),
-                         v=np.array([0, 1], np.float32)),
+    "one of many": model(
+        helper.make_node("OneHot", ["x", "s", "v"], ["y"]),
+        kind=I64,
+        s=np.array(1 << 62),
+        v=np.array([0, 1], np.float32),
+    ),
     "functions": functions_in_functions(10, 7),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", HOSTILE)

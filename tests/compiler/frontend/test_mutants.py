@@ -36,9 +36,14 @@ def test_damaged_models_end_in_a_program_or_a_model_error(mutation):
 def test_a_child_that_fails_is_seen(monkeypatch):
     """The verdict tells a crash, too much memory and an empty sentence from what is right."""
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
-    model = helper.make_model(helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [
-        helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
-    ]))  # fmt: skip
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Relu", ["x"], ["y"])],
+            "g",
+            [x],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])],
+        )
+    )
     assert mutants.verdict(model.SerializeToString(), {}) == mutants.PROGRAM
 
     def ends(action):

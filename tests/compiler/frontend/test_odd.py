@@ -64,15 +64,29 @@ def test_cubic_samples_beyond_the_border(mode, corners):
 @pytest.mark.parametrize(
     ("node", "constants", "words"),
     [
-        (helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[1], strides=[3], auto_pad="SAME_UPPER"), {}, "State pads"),
-        (helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[1], strides=[2], auto_pad="SAME_UPPER"), {}, "State pads"),
-        (helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[3], auto_pad="SAME_UPPER"),
-         {"w": np.ones((1, 1, 2), np.float32)}, "State pads"),
-        (helper.make_node("Slice", ["x", "s", "e", "a", "t"], ["y"]),
-         {n: np.array([v], np.int64) for n, v in (("s", 3), ("e", 2**63 - 1), ("a", 2), ("t", -1))}, "Write -92233720"),
+        (
+            helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[1], strides=[3], auto_pad="SAME_UPPER"),
+            {},
+            "State pads",
+        ),
+        (
+            helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[1], strides=[2], auto_pad="SAME_UPPER"),
+            {},
+            "State pads",
+        ),
+        (
+            helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[3], auto_pad="SAME_UPPER"),
+            {"w": np.ones((1, 1, 2), np.float32)},
+            "State pads",
+        ),
+        (
+            helper.make_node("Slice", ["x", "s", "e", "a", "t"], ["y"]),
+            {n: np.array([v], np.int64) for n, v in (("s", 3), ("e", 2**63 - 1), ("a", 2), ("t", -1))},
+            "Write -92233720",
+        ),
         (helper.make_node("ArgMin", ["x"], ["y"], axis=2), {}, "has no elements"),
     ],
-)  # fmt: skip
+)
 def test_what_runtimes_read_differently_is_refused(node, constants, words):
     feeds = {"x": np.arange(6, dtype=np.float32).reshape(1, 1, 6)}
     if node.op_type == "ArgMin":
@@ -85,8 +99,11 @@ def test_what_runtimes_read_differently_is_refused(node, constants, words):
 def test_a_layer_whose_first_state_is_known_compiles_in_fewer_bits(precision):
     rng = np.random.default_rng(1)
     feeds = {"x": (rng.standard_normal((3, 2, 4)) / 2).astype("f")}
-    weights = {"w": (rng.standard_normal((1, 5, 4)) / 4).astype("f"), "r": (rng.standard_normal((1, 5, 5)) / 4).astype("f"),
-               "h": np.full((1, 2, 5), 0.25, np.float32)}  # fmt: skip
+    weights = {
+        "w": (rng.standard_normal((1, 5, 4)) / 4).astype("f"),
+        "r": (rng.standard_normal((1, 5, 5)) / 4).astype("f"),
+        "h": np.full((1, 2, 5), 0.25, np.float32),
+    }
     node = helper.make_node("RNN", ["x", "w", "r", "", "", "h"], ["y"], hidden_size=5)
     data = model([node], feeds, weights, ["y"], 20)
     graph = compiler.load(data)

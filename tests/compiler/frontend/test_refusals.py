@@ -119,17 +119,23 @@ def test_a_cycle_is_named():
     assert "first, second" in str(error)
 
 
-@pytest.mark.parametrize(("nodes", "stored"), [
-    ([("Relu", ["x"], ["y"]), ("Neg", ["x"], ["y"])], []), ([("Relu", ["x"], ["x"]), ("Neg", ["x"], ["y"])], []),
-    ([("Add", ["x", "w"], ["y"])], ["w", "w"]), ([("Relu", ["x"], ["w"]), ("Neg", ["w"], ["y"])], ["w"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("nodes", "stored"),
+    [
+        ([("Relu", ["x"], ["y"]), ("Neg", ["x"], ["y"])], []),
+        ([("Relu", ["x"], ["x"]), ("Neg", ["x"], ["y"])], []),
+        ([("Add", ["x", "w"], ["y"])], ["w", "w"]),
+        ([("Relu", ["x"], ["w"]), ("Neg", ["w"], ["y"])], ["w"]),
+    ],
+)
 def test_a_name_of_two_values_is_refused(nodes, stored):
     graph = helper.make_graph(
-        [helper.make_node(*n) for n in nodes], "one",
+        [helper.make_node(*n) for n in nodes],
+        "one",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(np.full(3, i, np.float32), name) for i, name in enumerate(stored)],
-    )  # fmt: skip
+    )
     with pytest.raises(ModelError, match="Two values have the name"):
         load(helper.make_model(graph).SerializeToString())
 
@@ -138,10 +144,12 @@ def test_sums_over_nothing_are_zero_whatever_has_no_elements():
     nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("GlobalMaxPool", ["z"], ["m"])]
     shapes = {"x": [1, 0, 5, 5], "z": [1, 3, 0, 0]}
     graph = helper.make_graph(
-        nodes, "none", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()],
+        nodes,
+        "none",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()],
         [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("c", "m")],
         [numpy_helper.from_array(np.zeros((4, 0, 3, 3), np.float32), "w")],
-    )  # fmt: skip
+    )
     program = compiler.compile(load(helper.make_model(graph).SerializeToString()))
     found, counters = compiler.simulate(program.to_bytes(), {n: np.zeros(s, np.float32) for n, s in shapes.items()})
     assert counters == program.resources

@@ -23,9 +23,11 @@ def agree(kind, feeds, constants=(), opset=20, judge="runtime", near=1e-4, **att
     given_ = {n: f for n, f in zip(names, feeds, strict=True) if n}
     inputs = [helper.make_tensor_value_info(n, KINDS[f.dtype], f.shape) for n, f in given_.items()]
     graph = helper.make_graph(
-        [helper.make_node(kind, names, ["y"], **attributes)], "g", inputs,
+        [helper.make_node(kind, names, ["y"], **attributes)],
+        "g",
+        inputs,
         [helper.make_tensor_value_info("y", KINDS[feeds[0].dtype], None)],
-    )  # fmt: skip
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
     if judge == "runtime":
         session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -65,9 +67,15 @@ def test_regions_of_several_images(seed, mode, coordinates, ratio):
     start = rng.random((4, 2)) * 6 - 1
     regions = np.concatenate((start, start + rng.random((4, 2)) * 8), 1).astype("f4")
     agree(
-        "RoiAlign", [image, regions, rng.integers(0, 2, 4)], mode=mode, coordinate_transformation_mode=coordinates,
-        output_height=3, output_width=2, sampling_ratio=ratio, spatial_scale=0.75,
-    )  # fmt: skip
+        "RoiAlign",
+        [image, regions, rng.integers(0, 2, 4)],
+        mode=mode,
+        coordinate_transformation_mode=coordinates,
+        output_height=3,
+        output_width=2,
+        sampling_ratio=ratio,
+        spatial_scale=0.75,
+    )
 
 
 @SOME
@@ -108,9 +116,16 @@ def test_deformed_windows_of_several_groups(seed, stride, pad, dilation, groups)
     offsets = rng.standard_normal((1, 2 * 6 * 2, *out)).astype("f4")
     mask, bias = rng.random((1, 2 * 6, *out)).astype("f4"), rng.standard_normal(4).astype("f4")
     agree(
-        "DeformConv", [image, weights, offsets, bias, mask], judge="reference", kernel_shape=[2, 3], strides=[stride] * 2,
-        pads=[pad] * 4, dilations=[dilation] * 2, group=groups, offset_group=2,
-    )  # fmt: skip
+        "DeformConv",
+        [image, weights, offsets, bias, mask],
+        judge="reference",
+        kernel_shape=[2, 3],
+        strides=[stride] * 2,
+        pads=[pad] * 4,
+        dilations=[dilation] * 2,
+        group=groups,
+        offset_group=2,
+    )
 
 
 @SOME
@@ -138,10 +153,15 @@ def test_parts_of_an_image_that_run_over_its_border(seed, mode, size):
     start = rng.random(2) * 0.5 - 0.1
     region = np.concatenate(([0, 0], start, [1, 1], start + 0.3 + rng.random(2) * 0.5)).astype("f4")
     agree(
-        "Resize", [image, region, None, np.array([1, 2, size, 4])], (3,), judge="reference", mode=mode,
-        coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=-7.0,
+        "Resize",
+        [image, region, None, np.array([1, 2, size, 4])],
+        (3,),
+        judge="reference",
+        mode=mode,
+        coordinate_transformation_mode="tf_crop_and_resize",
+        extrapolation_value=-7.0,
         **({"nearest_mode": "round_prefer_floor"} if mode == "nearest" else {}),
-    )  # fmt: skip
+    )
 
 
 @SOME
@@ -171,9 +191,10 @@ def test_scattered_elements_of_every_reduction(seed, reduction, axis):
 
 @SOME
 @given(
-    st.tuples(st.integers(1, 12), st.integers(1, 12)), st.tuples(st.integers(1, 12), st.integers(1, 12)),
+    st.tuples(st.integers(1, 12), st.integers(1, 12)),
+    st.tuples(st.integers(1, 12), st.integers(1, 12)),
     st.sampled_from(["asymmetric", "half_pixel", "align_corners", "tf_half_pixel_for_nn"]),
-)  # fmt: skip
+)
 def test_scales_make_the_sizes_that_they_were_made_of(sizes, wanted, coordinates):
     """Converters divide the wanted sizes by the old ones in float32, and runtimes multiply again in float32."""
     x = np.random.default_rng(1).standard_normal((1, 1, *sizes)).astype(np.float32)

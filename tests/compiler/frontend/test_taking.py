@@ -14,19 +14,24 @@ ends = st.integers(0, 3)
 counts = st.integers(1, 4)
 regular = st.builds(
     lambda first, step, outer, again, inner: first + step * np.arange(outer)[:, None] + again * np.arange(inner),
-    ends, ends, counts, st.integers(0, 1), counts,
-)  # fmt: skip
+    ends,
+    ends,
+    counts,
+    st.integers(0, 1),
+    counts,
+)
 
 
 def taken(places):
     """A graph that takes ``places`` of the middle axis, and what NumPy takes."""
     node = helper.make_node("Gather", ["x", "places"], ["y"], axis=1)
     graph = helper.make_graph(
-        [node], "taking",
+        [node],
+        "taking",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, DATA.shape)],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [helper.make_tensor("places", TensorProto.INT64, places.shape, places.tolist())],
-    )  # fmt: skip
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     return compiler.load(model.SerializeToString()), DATA[:, places]
 

@@ -59,9 +59,9 @@ def test_states_odd_names_and_special_floats_round_trip():
         ('graph "g" { const "c" f32[2] = [1.0] }', "1 values"),
         ('graph "g" { const "c" f32[20] = 0123456789abcdef }', "not given"),
         ('graph "g" { % }', "cannot be read"),
-        ('graph g { }', "quoted name"),
+        ("graph g { }", "quoted name"),
     ],
-)  # fmt: skip
+)
 def test_wrong_text_is_refused_with_a_sentence(text, said):
     with pytest.raises(ModelError, match=said):
         parse(text)

@@ -94,9 +94,12 @@ def streams(draw: st.DrawFn) -> Stream:
     dtype = draw(st.sampled_from(ELEMENTS))
     size = NUMPY[dtype].itemsize
     nests = [
-        tuple(Loop(draw(st.integers(1, 1 << 32) | st.just(1)) % (1 << 32) or 1, draw(numbers) // size * size)
-              for _ in range(draw(st.integers(0, 3)))) for _ in range(3)
-    ]  # fmt: skip
+        tuple(
+            Loop(draw(st.integers(1, 1 << 32) | st.just(1)) % (1 << 32) or 1, draw(numbers) // size * size)
+            for _ in range(draw(st.integers(0, 3)))
+        )
+        for _ in range(3)
+    ]
     loops = sum(len(nest) for nest in nests)
     guards = tuple(
         Guard(draw(st.integers(0, (1 << 32) - 1)), draw(numbers), tuple(draw(numbers) for _ in range(loops)))

@@ -27,9 +27,13 @@ def pieces(draw: st.DrawFn) -> tuple[Stream, Range, Range]:
 
     g1, g2 = nest(3), nest(3)
     guards = tuple(
-        Guard(draw(st.integers(1, 6)), draw(st.integers(-2, 2)), tuple(draw(st.sampled_from((0, 0, 1, 2))) for _ in g1 + g2))
+        Guard(
+            draw(st.integers(1, 6)),
+            draw(st.integers(-2, 2)),
+            tuple(draw(st.sampled_from((0, 0, 1, 2))) for _ in g1 + g2),
+        )
         for _ in range(draw(st.integers(0, 2)))
-    )  # fmt: skip
+    )
     sizes = [1, 1]
     for at, group in enumerate((g1, g2)):
         for loop in group:

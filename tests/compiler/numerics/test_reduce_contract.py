@@ -191,16 +191,21 @@ def astray(array):
     return found
 
 
-LAYOUTS = {"as it is": lambda x: x, "astray": astray,
-           "turned": lambda x: np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2),
-           "backwards": lambda x: np.ascontiguousarray(x[..., ::-1, ::-1])[..., ::-1, ::-1],
-           "apart": lambda x: np.repeat(x, 2, axis=-1)[..., ::2]}  # fmt: skip
+LAYOUTS = {
+    "as it is": lambda x: x,
+    "astray": astray,
+    "turned": lambda x: np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2),
+    "backwards": lambda x: np.ascontiguousarray(x[..., ::-1, ::-1])[..., ::-1, ::-1],
+    "apart": lambda x: np.repeat(x, 2, axis=-1)[..., ::2],
+}
 
 
 @given(data=st.data(), dtype=st.sampled_from(["f4", "f8", "i4"]))
 def test_products_at_once_are_products_one_by_one(data, dtype):
     """However the factors lie in memory, and however wide they are."""
-    rows, inner, columns = (data.draw(st.sampled_from(sizes)) for sizes in ((1, 2, 7, 40), (1, 2, 9, 33), (1, 2, 3, 8, 41, 70)))
+    rows, inner, columns = (
+        data.draw(st.sampled_from(sizes)) for sizes in ((1, 2, 7, 40), (1, 2, 9, 33), (1, 2, 3, 8, 41, 70))
+    )
     batch = data.draw(st.sampled_from([(), (1,), (4,), (2, 3)]))
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     factors = []

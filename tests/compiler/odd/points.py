@@ -7,14 +7,48 @@ import numpy as np
 from tests.compiler.odd.draft import FLOATS, WHOLES, Draft, Unfit
 
 UNARY = (
-    "Abs", "Neg", "Ceil", "Floor", "Round", "Exp", "Log", "Sqrt", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh",
-    "Tanh", "Asinh", "Acosh", "Atanh", "Erf", "Sigmoid", "Relu", "Softplus", "Softsign", "Sign", "Reciprocal", "HardSwish",
-    "Mish", "Identity", "IsNaN",
-)  # fmt: skip
+    "Abs",
+    "Neg",
+    "Ceil",
+    "Floor",
+    "Round",
+    "Exp",
+    "Log",
+    "Sqrt",
+    "Sin",
+    "Cos",
+    "Tan",
+    "Asin",
+    "Acos",
+    "Atan",
+    "Sinh",
+    "Cosh",
+    "Tanh",
+    "Asinh",
+    "Acosh",
+    "Atanh",
+    "Erf",
+    "Sigmoid",
+    "Relu",
+    "Softplus",
+    "Softsign",
+    "Sign",
+    "Reciprocal",
+    "HardSwish",
+    "Mish",
+    "Identity",
+    "IsNaN",
+)
 SCALED = {
-    "Elu": ("alpha",), "LeakyRelu": ("alpha",), "Selu": ("alpha", "gamma"), "Celu": ("alpha",), "HardSigmoid": ("alpha", "beta"),
-    "ThresholdedRelu": ("alpha",), "Shrink": ("lambd", "bias"), "Swish": ("alpha",),
-}  # fmt: skip
+    "Elu": ("alpha",),
+    "LeakyRelu": ("alpha",),
+    "Selu": ("alpha", "gamma"),
+    "Celu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "ThresholdedRelu": ("alpha",),
+    "Shrink": ("lambd", "bias"),
+    "Swish": ("alpha",),
+}
 
 
 def unary(d: Draft) -> None:

@@ -56,8 +56,15 @@ def attention(d: Draft) -> None:
     else:
         q, k, v = (d.input(d.array((batch, *s))) for s in shapes)
     given: dict[str, object] = {"q_num_heads": heads, "kv_num_heads": kv} if flat else {}
-    mask = d.input(d.array(d.one((lq, lk), (1, 1, lq, lk), (batch, 1, lq, lk), (batch, heads, lq, lk)),
-                           d.one(np.float32, np.bool_))) if d.chance() else ""  # fmt: skip
+    mask = (
+        d.input(
+            d.array(
+                d.one((lq, lk), (1, 1, lq, lk), (batch, 1, lq, lk), (batch, heads, lq, lk)), d.one(np.float32, np.bool_)
+            )
+        )
+        if d.chance()
+        else ""
+    )
     if mask and d.like(mask).dtype == np.bool_:
         d.values[mask][..., 0] = True  # a row that sees nothing is not defined alike everywhere
     if d.chance(0.3):
@@ -125,8 +132,13 @@ def sample(d: Draft) -> None:
     a = d.input(d.array((d.one(1, 2), d.whole(1, 2), d.whole(1, 4), d.whole(1, 4))))
     grid = d.input(np.round(d.array((d.like(a).shape[0], d.whole(1, 3), d.whole(1, 3), 2)), 2) * np.float32(0.8))
     modes = ("linear", "nearest", "cubic") if d.opset >= 20 else ("bilinear", "nearest", "bicubic")
-    d.node("GridSample", [a, grid], mode=d.one(*modes), padding_mode=d.one("zeros", "border", "reflection"),
-           align_corners=d.whole(0, 1))  # fmt: skip
+    d.node(
+        "GridSample",
+        [a, grid],
+        mode=d.one(*modes),
+        padding_mode=d.one("zeros", "border", "reflection"),
+        align_corners=d.whole(0, 1),
+    )
 
 
 def regions(d: Draft) -> None:
@@ -137,9 +149,16 @@ def regions(d: Draft) -> None:
     corner = d.rng.random((count, 2)) * 3
     boxes = np.concatenate([corner, corner + d.rng.random((count, 2)) * 4 + 0.3], 1).astype(np.float32)
     given = {"coordinate_transformation_mode": d.one("half_pixel", "output_half_pixel")} if d.opset >= 16 else {}
-    d.node("RoiAlign", [a, d.input(boxes), d.input(d.rng.integers(0, 2, count))], mode=d.one("avg", "max"),
-           output_height=d.whole(1, 3), output_width=d.whole(1, 3), sampling_ratio=d.whole(0, 2),
-           spatial_scale=d.one(1.0, 0.5), **given)  # fmt: skip
+    d.node(
+        "RoiAlign",
+        [a, d.input(boxes), d.input(d.rng.integers(0, 2, count))],
+        mode=d.one("avg", "max"),
+        output_height=d.whole(1, 3),
+        output_width=d.whole(1, 3),
+        sampling_ratio=d.whole(0, 2),
+        spatial_scale=d.one(1.0, 0.5),
+        **given,
+    )
 
 
 def fourier(d: Draft) -> None:
@@ -173,12 +192,15 @@ def looped(d: Draft) -> None:
     tag = f"{len(d.nodes)}_{d._count}"
     info = lambda n, t, s: helper.make_tensor_value_info(f"{n}{tag}", t, s)  # noqa: E731
     body = helper.make_graph(
-        [helper.make_node("Identity", [f"c{tag}"], [f"d{tag}"]),
-         helper.make_node(d.one("Sin", "Abs", "Neg"), [f"x{tag}"], [f"y{tag}"]),
-         helper.make_node("Identity", [f"y{tag}"], [f"z{tag}"])],
-        "body", [info("i", TensorProto.INT64, []), info("c", TensorProto.BOOL, []), info("x", TensorProto.FLOAT, shape)],
+        [
+            helper.make_node("Identity", [f"c{tag}"], [f"d{tag}"]),
+            helper.make_node(d.one("Sin", "Abs", "Neg"), [f"x{tag}"], [f"y{tag}"]),
+            helper.make_node("Identity", [f"y{tag}"], [f"z{tag}"]),
+        ],
+        "body",
+        [info("i", TensorProto.INT64, []), info("c", TensorProto.BOOL, []), info("x", TensorProto.FLOAT, shape)],
         [info("d", TensorProto.BOOL, []), info("y", TensorProto.FLOAT, shape), info("z", TensorProto.FLOAT, shape)],
-    )  # fmt: skip
+    )
     d.node("Loop", [d.const(np.array(trips, np.int64)), "", carried], 2, body=body)
 
 
@@ -189,14 +211,20 @@ def scanned(d: Draft) -> None:
     tag = f"{len(d.nodes)}_{d._count}"
     info = lambda name, s: helper.make_tensor_value_info(f"{name}{tag}", TensorProto.FLOAT, s)  # noqa: E731
     body = helper.make_graph(
-        [helper.make_node("Add", [f"s{tag}", f"x{tag}"], [f"t{tag}"]),
-         helper.make_node("Mul", [f"t{tag}", f"x{tag}"], [f"y{tag}"])],
-        "body", [info("s", [n]), info("x", [n])], [info("t", [n]), info("y", [n])],
-    )  # fmt: skip
+        [
+            helper.make_node("Add", [f"s{tag}", f"x{tag}"], [f"t{tag}"]),
+            helper.make_node("Mul", [f"t{tag}", f"x{tag}"], [f"y{tag}"]),
+        ],
+        "body",
+        [info("s", [n]), info("x", [n])],
+        [info("t", [n]), info("y", [n])],
+    )
     given = {
-        "scan_input_directions": [d.whole(0, 1)], "scan_output_directions": [d.whole(0, 1)],
-        "scan_input_axes": [d.one(0, 1)], "scan_output_axes": [d.one(0, 1)],
-    }  # fmt: skip
+        "scan_input_directions": [d.whole(0, 1)],
+        "scan_output_directions": [d.whole(0, 1)],
+        "scan_input_axes": [d.one(0, 1)],
+        "scan_output_axes": [d.one(0, 1)],
+    }
     shape = (steps, n) if given["scan_input_axes"] == [0] else (n, steps)
     d.node("Scan", [d.input(d.array((n,))), d.input(d.array(shape))], 2, body=body, num_scan_inputs=1, **given)
 

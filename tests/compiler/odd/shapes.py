@@ -329,6 +329,28 @@ def folded(d: Draft) -> None:
 
 
 MAKERS = [
-    transpose, transpose, reshape, reshape, flatten, squeeze, join, split, cut, cut, pad, tile, blocks, gather, gather, scatter,
-    ordered, hot, triangle, turned, sizes, found, middle, folded,
-]  # fmt: skip
+    transpose,
+    transpose,
+    reshape,
+    reshape,
+    flatten,
+    squeeze,
+    join,
+    split,
+    cut,
+    cut,
+    pad,
+    tile,
+    blocks,
+    gather,
+    gather,
+    scatter,
+    ordered,
+    hot,
+    triangle,
+    turned,
+    sizes,
+    found,
+    middle,
+    folded,
+]

@@ -273,6 +273,25 @@ def whole_sums(d: Draft) -> None:
 
 
 MAKERS = [
-    reduced, reduced, arg, soft, running, matmul, matmul, gemm, einsum, conv, conv, conv_back, pool, pool, pool_all, normal,
-    normal, quantised, quantised, determinant, whole_sums,
-]  # fmt: skip
+    reduced,
+    reduced,
+    arg,
+    soft,
+    running,
+    matmul,
+    matmul,
+    gemm,
+    einsum,
+    conv,
+    conv,
+    conv_back,
+    pool,
+    pool,
+    pool_all,
+    normal,
+    normal,
+    quantised,
+    quantised,
+    determinant,
+    whole_sums,
+]

@@ -109,8 +109,13 @@ def difference(ours: dict[str, Array], theirs: dict[str, Array]) -> str:
         finite = np.abs(expected[np.isfinite(expected)].astype(np.float64))
         slack = {2: 8e-3, 4: 1e-4, 8: 1e-5}[expected.dtype.itemsize]
         with np.errstate(all="ignore"):
-            close = np.isclose(found.astype(np.float64), expected.astype(np.float64), rtol=slack * 4,
-                               atol=slack * min(1.0, float(finite.max(initial=0.0))) + 1e-6, equal_nan=True)  # fmt: skip
+            close = np.isclose(
+                found.astype(np.float64),
+                expected.astype(np.float64),
+                rtol=slack * 4,
+                atol=slack * min(1.0, float(finite.max(initial=0.0))) + 1e-6,
+                equal_nan=True,
+            )
         if not close.all():
             at = np.flatnonzero(~close.reshape(-1))[:4]
             return f"{name}: {found.reshape(-1)[at]}, not {expected.reshape(-1)[at]} at {at} of {found.shape}"

@@ -21,9 +21,12 @@ def _weights(seed: int, **shapes: tuple[int, ...]) -> list[Any]:
 
 def _model(nodes: list[Any], shape: tuple[int, ...], weights: list[Any], kind: int = TensorProto.FLOAT) -> bytes:
     graph = helper.make_graph(
-        nodes, "small", [helper.make_tensor_value_info("x", kind, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], weights,
-    )  # fmt: skip
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", kind, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        weights,
+    )
     return bytes(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
     )
@@ -32,8 +35,12 @@ def _model(nodes: list[Any], shape: tuple[int, ...], weights: list[Any], kind: i
 def dense() -> bytes:
     """Two dense layers with ReLU and a softmax."""
     n = helper.make_node
-    nodes = [n("Gemm", ["x", "w", "b"], ["h"]), n("Relu", ["h"], ["r"]), n("Gemm", ["r", "v", "c"], ["z"]),
-             n("Softmax", ["z"], ["y"], axis=-1)]  # fmt: skip
+    nodes = [
+        n("Gemm", ["x", "w", "b"], ["h"]),
+        n("Relu", ["h"], ["r"]),
+        n("Gemm", ["r", "v", "c"], ["z"]),
+        n("Softmax", ["z"], ["y"], axis=-1),
+    ]
     return _model(nodes, (3, 14), _weights(1, w=(14, 10), b=(10,), v=(10, 5), c=(5,)))
 
 
@@ -41,11 +48,13 @@ def convolutions() -> bytes:
     """A padded convolution, pooling, a residual block and a global average."""
     n = helper.make_node
     nodes = [
-        n("Conv", ["x", "w", "b"], ["c1"], pads=[1, 1, 1, 1]), n("Relu", ["c1"], ["r1"]),
+        n("Conv", ["x", "w", "b"], ["c1"], pads=[1, 1, 1, 1]),
+        n("Relu", ["c1"], ["r1"]),
         n("MaxPool", ["r1"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
-        n("Conv", ["p", "v"], ["c2"], pads=[1, 1, 1, 1]), n("Add", ["c2", "p"], ["s"]),
+        n("Conv", ["p", "v"], ["c2"], pads=[1, 1, 1, 1]),
+        n("Add", ["c2", "p"], ["s"]),
         n("GlobalAveragePool", ["s"], ["y"]),
-    ]  # fmt: skip
+    ]
     return _model(nodes, (1, 2, 8, 8), _weights(2, w=(6, 2, 3, 3), b=(6,), v=(6, 6, 3, 3)))
 
 
@@ -53,19 +62,27 @@ def attention() -> bytes:
     """Queries against keys, softmax, values, and a normalised sum."""
     n = helper.make_node
     nodes = [
-        n("MatMul", ["x", "wq"], ["q"]), n("MatMul", ["x", "wk"], ["k"]), n("MatMul", ["x", "wv"], ["v"]),
-        n("Transpose", ["k"], ["kt"], perm=[0, 2, 1]), n("MatMul", ["q", "kt"], ["a"]),
-        n("Softmax", ["a"], ["s"], axis=-1), n("MatMul", ["s", "v"], ["o"]), n("Add", ["o", "x"], ["m"]),
+        n("MatMul", ["x", "wq"], ["q"]),
+        n("MatMul", ["x", "wk"], ["k"]),
+        n("MatMul", ["x", "wv"], ["v"]),
+        n("Transpose", ["k"], ["kt"], perm=[0, 2, 1]),
+        n("MatMul", ["q", "kt"], ["a"]),
+        n("Softmax", ["a"], ["s"], axis=-1),
+        n("MatMul", ["s", "v"], ["o"]),
+        n("Add", ["o", "x"], ["m"]),
         n("LayerNormalization", ["m", "g", "h"], ["y"], axis=-1),
-    ]  # fmt: skip
+    ]
     return _model(nodes, (2, 4, 6), _weights(3, wq=(6, 6), wk=(6, 6), wv=(6, 6), g=(6,), h=(6,)))
 
 
 def words() -> bytes:
     """Rows of a table by index, their mean, and a dense layer."""
     n = helper.make_node
-    nodes = [n("Gather", ["t", "x"], ["e"]), n("ReduceMean", ["e"], ["m"], axes=[1], keepdims=0),
-             n("MatMul", ["m", "w"], ["y"])]  # fmt: skip
+    nodes = [
+        n("Gather", ["t", "x"], ["e"]),
+        n("ReduceMean", ["e"], ["m"], axes=[1], keepdims=0),
+        n("MatMul", ["m", "w"], ["y"]),
+    ]
     return _model(nodes, (2, 5), _weights(4, t=(9, 6), w=(6, 3)), TensorProto.INT64)
 
 

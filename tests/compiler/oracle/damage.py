@@ -114,9 +114,11 @@ def other_stream(rng: Rng, b: Binary) -> Damage:
         at = int(rng.integers(len(nest)))
         by = int(_pick(rng, (-2, -1, 1, 2)))
         loop = nest[at]
-        nest[at] = loop._replace(stride=loop.stride + by * s.size) if kind == "stride" else loop._replace(
-            extent=max(1, loop.extent + by)
-        )  # fmt: skip
+        nest[at] = (
+            loop._replace(stride=loop.stride + by * s.size)
+            if kind == "stride"
+            else loop._replace(extent=max(1, loop.extent + by))
+        )
         s = replace(s, **{group: tuple(nest)})
     elif kind == "guard":
         guard = s.guards[0]
@@ -229,8 +231,35 @@ def other_copies(rng: Rng, b: Binary) -> Damage:
 
 
 KINDS: tuple[Callable[[Rng, Binary], Damage], ...] = (
-    shift_cycle, shift_cycle, shift_cycle, swap_cycles, pull_forward, other_place, other_range, other_reference,
-    other_flags, other_offset, fewer, twice, other_stream, other_stream, other_gather, shorter_interval, less_memory,
-    any_field, any_field, any_field, any_field, any_field, any_field, other_operation, other_program, other_program,
-    other_port, other_state, other_promise, other_region, other_copies,
-)  # fmt: skip
+    shift_cycle,
+    shift_cycle,
+    shift_cycle,
+    swap_cycles,
+    pull_forward,
+    other_place,
+    other_range,
+    other_reference,
+    other_flags,
+    other_offset,
+    fewer,
+    twice,
+    other_stream,
+    other_stream,
+    other_gather,
+    shorter_interval,
+    less_memory,
+    any_field,
+    any_field,
+    any_field,
+    any_field,
+    any_field,
+    any_field,
+    other_operation,
+    other_program,
+    other_program,
+    other_port,
+    other_state,
+    other_promise,
+    other_region,
+    other_copies,
+)

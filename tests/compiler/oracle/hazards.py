@@ -64,9 +64,20 @@ class Oracle:
             return {place: times[old] for old in times for place in up_by({old}, line)}
 
         reads = {role: up_by(touched, 1) for role, touched in e.reads.items()}
-        return Event(e.number, e.i, at, e.beats, e.latency, reads, up_by(e.reach, line), e.own, up_by(e.writes, 1),
-                     up_by(e.scattered, line), {role: later(times) for role, times in e.read_at.items()},
-                     later(e.write_at))  # fmt: skip
+        return Event(
+            e.number,
+            e.i,
+            at,
+            e.beats,
+            e.latency,
+            reads,
+            up_by(e.reach, line),
+            e.own,
+            up_by(e.writes, 1),
+            up_by(e.scattered, line),
+            {role: later(times) for role, times in e.read_at.items()},
+            later(e.write_at),
+        )
 
     # branches
 

@@ -18,8 +18,20 @@ from compiler.isa.stream import Stream
 from tests.compiler.oracle.footprint import elements, point
 
 Number = int | float
-FORMS = {"f64": "d", "f32": "f", "f16": "e", "i64": "q", "i32": "i", "i16": "h", "i8": "b",
-         "u64": "Q", "u32": "I", "u16": "H", "u8": "B", "bool": "?"}  # fmt: skip
+FORMS = {
+    "f64": "d",
+    "f32": "f",
+    "f16": "e",
+    "i64": "q",
+    "i32": "i",
+    "i16": "h",
+    "i8": "b",
+    "u64": "Q",
+    "u32": "I",
+    "u16": "H",
+    "u8": "B",
+    "bool": "?",
+}
 BITS = {"i64": 64, "i32": 32, "i16": 16, "i8": 8, "u64": 64, "u32": 32, "u16": 16, "u8": 8}
 SUMS = {"f32": "f32", "f16": "f32", "i8": "i32", "u8": "i32"}
 
@@ -56,11 +68,22 @@ def _less(a: Number, b: Number) -> Number:
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": _quotient,
-    "max": _greater, "min": _less, "neg": lambda a: -a, "abs": abs, "exp": math.exp,
-    "lt": lambda a, b: a < b, "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b,
-    "select": lambda c, a, b: a if c else b, "and": lambda a, b: a and b, "or": lambda a, b: a or b,
-}  # fmt: skip
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": _quotient,
+    "max": _greater,
+    "min": _less,
+    "neg": lambda a: -a,
+    "abs": abs,
+    "exp": math.exp,
+    "lt": lambda a, b: a < b,
+    "ge": lambda a, b: a >= b,
+    "eq": lambda a, b: a == b,
+    "select": lambda c, a, b: a if c else b,
+    "and": lambda a, b: a and b,
+    "or": lambda a, b: a or b,
+}
 JOIN = {1: "add", 2: "max", 3: "min", 4: "mul", 5: "or", 6: "and", 7: "add"}
 
 

@@ -146,10 +146,23 @@ class Builder:
             at += len(self._whole(initial.tobytes()))
         memory = MemoryMap(len(self.image), at - len(self.image), self.arena)
         return Binary(
-            self.target.name, self.target.digest, "test", pack(order), tuple(self.pool.streams),
-            tuple(self.pool.programs), tuple(self.pool.gathers), tuple(self.pool.ports), tuple(slots), self.image, memory,
-            ("alpha", "beta"), latency, latency if interval is None else interval, not asks, "a choice" if asks else "",
-        )  # fmt: skip
+            self.target.name,
+            self.target.digest,
+            "test",
+            pack(order),
+            tuple(self.pool.streams),
+            tuple(self.pool.programs),
+            tuple(self.pool.gathers),
+            tuple(self.pool.ports),
+            tuple(slots),
+            self.image,
+            memory,
+            ("alpha", "beta"),
+            latency,
+            latency if interval is None else interval,
+            not asks,
+            "a choice" if asks else "",
+        )
 
 
 def _random(seed: int, *shape: int, dtype: str = "f4") -> Array:
@@ -172,8 +185,15 @@ def product(target: str = "lpu") -> Sample:
     sb = b.stream(Stream("f32", at_bias, (), (), (Loop(n, 4),)))
     b.add(Op.RECV, out=sx, port=x, count1=m, count2=k)
     b.add(Op.RECV, out=sr, port=r, count1=m, count2=n)
-    post = b.program(("arg", (), "f32", -1), ("arg", (), "f32", 0), ("add", (0, 1), "f32"), ("arg", (), "f32", 1),
-                     ("add", (2, 3), "f32"), ("const", (), "f32", 0.0), ("max", (4, 5), "f32"))  # fmt: skip
+    post = b.program(
+        ("arg", (), "f32", -1),
+        ("arg", (), "f32", 0),
+        ("add", (0, 1), "f32"),
+        ("arg", (), "f32", 1),
+        ("add", (2, 3), "f32"),
+        ("const", (), "f32", 0.0),
+        ("max", (4, 5), "f32"),
+    )
     for tile in range(2):
         b.add(Op.LOADW, slot=tile, a=sw, start1=tile * 10, count1=10, count2=n)
     b.add(Op.MATMUL, flags=Flag.FIRST, a=sx, count1=m, count2=10, count3=n)
@@ -279,8 +299,10 @@ def histogram(target: str = "lpu") -> Sample:
     at_x, at_p, at_s, at_h = b.place(n * 4), b.place(n * 8), b.place(n * 4), b.place(v * 4)
     x, p = b.port("x", "i32", (n,)), b.port("p", "i64", (n,))
     s, h = b.port("s", "i32", (n,), output=True), b.port("h", "i32", (v,), output=True)
-    sx, sp, ss, sh = (b.stream(flat(t, at, k)) for t, at, k in
-                      (("i32", at_x, n), ("i64", at_p, n), ("i32", at_s, n), ("i32", at_h, v)))  # fmt: skip
+    sx, sp, ss, sh = (
+        b.stream(flat(t, at, k))
+        for t, at, k in (("i32", at_x, n), ("i64", at_p, n), ("i32", at_s, n), ("i32", at_h, v))
+    )
     zeros = b.stream(flat("i32", at_z, v))
     row, ordered = (b.stream(row_major("i32", at, 1, n)) for at in (at_x, at_s))
     target_stream = b.stream(Stream("i32", at_h, (), (Loop(n, 0),)))

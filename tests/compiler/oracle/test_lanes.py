@@ -71,9 +71,13 @@ def test_a_product_of_any_type_and_size_gives_the_same_bits(
 
 @settings(deadline=None, max_examples=40)
 @given(
-    st.sampled_from(sorted(TYPES)), st.integers(1, 4), st.integers(2, 4), st.tuples(*[st.integers(1, 3)] * 3),
-    st.booleans(), st.integers(0, 9),
-)  # fmt: skip
+    st.sampled_from(sorted(TYPES)),
+    st.integers(1, 4),
+    st.integers(2, 4),
+    st.tuples(*[st.integers(1, 3)] * 3),
+    st.booleans(),
+    st.integers(0, 9),
+)
 def test_blocks_on_the_diagonal_multiply_only_their_own_rows(
     dtype: str, m: int, blocks: int, size: tuple[int, int, int], infinite: bool, seed: int
 ) -> None:
@@ -94,9 +98,7 @@ def test_blocks_on_the_diagonal_multiply_only_their_own_rows(
     b.add(Op.LOADW, a=b.stream(row_major(dtype, at_w, k, n)), blocks=blocks, start3=run, count1=k, count2=n)
     both = Flag.FIRST | Flag.LAST
     b.add(Op.MATMUL, flags=both, blocks=blocks, a=sx, out=sy, count1=m, count2=k, count3=n * blocks)
-    b.add(
-        Op.SEND, a=sy, port=b.port("y", TYPES[dtype], (m, n * blocks), output=True), count1=m, count2=n * blocks
-    )  # fmt: skip
+    b.add(Op.SEND, a=sy, port=b.port("y", TYPES[dtype], (m, n * blocks), output=True), count1=m, count2=n * blocks)
     binary = b.build()
     fast, slow = _both(binary, [{"x": x}])
     np.testing.assert_array_equal(fast[0]["y"], slow[0]["y"])
@@ -110,8 +112,13 @@ def test_blocks_on_the_diagonal_multiply_only_their_own_rows(
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.sampled_from((1, 2, 3, 4, 7)), st.sampled_from(("f32", "f16", "i32", "i8", "i64")), st.integers(1, 4),
-       st.integers(1, 9), st.integers(0, 9))  # fmt: skip
+@given(
+    st.sampled_from((1, 2, 3, 4, 7)),
+    st.sampled_from(("f32", "f16", "i32", "i8", "i64")),
+    st.integers(1, 4),
+    st.integers(1, 9),
+    st.integers(0, 9),
+)
 def test_a_reduction_of_any_kind_gives_the_same_bits(reducer: int, dtype: str, p: int, r: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = (rng.standard_normal((p, r)) * 50).astype(NUMPY[dtype])
@@ -177,9 +184,12 @@ def test_rows_in_order_give_the_same_bits_and_cycles(dtype: str, rows: int, n: i
 
 @settings(deadline=None, max_examples=40)
 @given(
-    st.sampled_from((0, 1, 2, 3, 4)), st.sampled_from(("f32", "f16", "i32", "u8")), st.integers(1, 4), st.integers(1, 3),
+    st.sampled_from((0, 1, 2, 3, 4)),
+    st.sampled_from(("f32", "f16", "i32", "u8")),
+    st.integers(1, 4),
+    st.integers(1, 3),
     st.integers(0, 99),
-)  # fmt: skip
+)
 def test_scattered_rows_give_the_same_bits_and_cycles(reducer: int, dtype: str, n: int, width: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = (rng.standard_normal((n, width)) * 9).astype(NUMPY[dtype])

@@ -38,9 +38,14 @@ def _values(seed: int, *shape: int) -> Array:
 def heads() -> bytes:
     """Attention in three heads: small products side by side in one pass."""
     n = helper.make_node
-    nodes = [n("MatMul", ["x", "w"], ["q"]), n("Reshape", ["q", "split"], ["h"]),
-             n("Transpose", ["h"], ["left"], perm=[1, 0, 2]), n("Transpose", ["h"], ["right"], perm=[1, 2, 0]),
-             n("MatMul", ["left", "right"], ["a"]), n("Softmax", ["a"], ["y"], axis=-1)]  # fmt: skip
+    nodes = [
+        n("MatMul", ["x", "w"], ["q"]),
+        n("Reshape", ["q", "split"], ["h"]),
+        n("Transpose", ["h"], ["left"], perm=[1, 0, 2]),
+        n("Transpose", ["h"], ["right"], perm=[1, 2, 0]),
+        n("MatMul", ["left", "right"], ["a"]),
+        n("Softmax", ["a"], ["y"], axis=-1),
+    ]
     constants = [("w", _values(1, 12, 12)), ("split", np.array([5, 3, 4]))]
     return flow.model(nodes, [flow.value("x", F32, [5, 12])], [flow.value("y", F32, [3, 5, 5])], constants)
 
@@ -48,16 +53,22 @@ def heads() -> bytes:
 def groups() -> bytes:
     """A convolution in groups and its sum with a depthwise one."""
     n = helper.make_node
-    nodes = [n("Conv", ["x", "w"], ["g"], group=3, pads=[1, 1, 1, 1]), n("Conv", ["x", "v"], ["d"], group=6),
-             n("Add", ["g", "d"], ["y"])]  # fmt: skip
+    nodes = [
+        n("Conv", ["x", "w"], ["g"], group=3, pads=[1, 1, 1, 1]),
+        n("Conv", ["x", "v"], ["d"], group=6),
+        n("Add", ["g", "d"], ["y"]),
+    ]
     constants = [("w", _values(1, 6, 2, 3, 3)), ("v", _values(2, 6, 1, 1, 1))]
     return flow.model(nodes, [flow.value("x", F32, [1, 6, 4, 4])], [flow.value("y", F32, [1, 6, 4, 4])], constants)
 
 
 def best() -> bytes:
     """The three largest of each row, and where they were."""
-    nodes = [helper.make_node("TopK", ["x", "k"], ["v", "i"]), helper.make_node("Cast", ["i"], ["f"], to=F32),
-             helper.make_node("Add", ["v", "f"], ["y"])]  # fmt: skip
+    nodes = [
+        helper.make_node("TopK", ["x", "k"], ["v", "i"]),
+        helper.make_node("Cast", ["i"], ["f"], to=F32),
+        helper.make_node("Add", ["v", "f"], ["y"]),
+    ]
     return flow.model(nodes, [flow.value("x", F32, [3, 9])], [flow.value("y", F32, [3, 3])], [("k", np.array([3]))])
 
 
@@ -80,8 +91,12 @@ def recurrent() -> bytes:
 def quantised() -> bytes:
     """A product of bytes as an int8 model carries it, with its own scales."""
     n = helper.make_node
-    nodes = [n("QuantizeLinear", ["x", "s", "z"], ["q"]), n("DequantizeLinear", ["q", "s", "z"], ["d"]),
-             n("DequantizeLinear", ["w", "t"], ["v"]), n("MatMul", ["d", "v"], ["y"])]  # fmt: skip
+    nodes = [
+        n("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        n("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        n("DequantizeLinear", ["w", "t"], ["v"]),
+        n("MatMul", ["d", "v"], ["y"]),
+    ]
     weights = np.random.default_rng(1).integers(-127, 128, (20, 7)).astype(np.int8)
     constants = [("w", weights), ("s", np.float32(0.03)), ("t", np.float32(0.02)), ("z", np.uint8(120))]
     return flow.model(nodes, [flow.value("x", F32, [4, 20])], [flow.value("y", F32, [4, 7])], constants)
@@ -100,8 +115,12 @@ _ALL32 = tuple((target, "float32") for target in TARGETS)
 _ANY = (("lpu", "float32"), ("edge", "int8"), ("lpu2", "float16"), ("systolic", "float32"))
 CASES: dict[str, Case] = {
     "dense": Case(compiled.dense, EVERYWHERE),
-    "convolutions": Case(compiled.convolutions, (("systolic", "int8"), ("edge", "int8"), ("lpu", "int8"), ("lpu2", "float16"))),
-    "attention": Case(compiled.attention, (("lpu", "int8"), ("edge", "int8"), ("systolic", "int8"), ("lpu", "float16"))),
+    "convolutions": Case(
+        compiled.convolutions, (("systolic", "int8"), ("edge", "int8"), ("lpu", "int8"), ("lpu2", "float16"))
+    ),
+    "attention": Case(
+        compiled.attention, (("lpu", "int8"), ("edge", "int8"), ("systolic", "int8"), ("lpu", "float16"))
+    ),
     "words": Case(compiled.words, (("edge", "int8"), ("systolic", "float32"))),
     "heads": Case(heads, (*_ALL32, ("lpu", "int8"))),
     "groups": Case(groups, (*_ALL32, ("lpu", "int8"), ("edge", "int8"))),
@@ -115,7 +134,7 @@ CASES: dict[str, Case] = {
     "nested": Case(lambda: flow.MODELS["nested"][0], (("lpu", "float32"), ("edge", "int8"))),
     "if in loop": Case(lambda: flow.MODELS["if in loop"][0], (("lpu2", "float32"), ("systolic", "float32"))),
     "early exit": Case(lambda: flow.MODELS["early exit"][0], (("lpu", "float32"),)),
-}  # fmt: skip
+}
 
 
 def _feed(binary: Binary, seed: int) -> dict[str, Any]:

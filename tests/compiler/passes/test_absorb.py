@@ -14,18 +14,30 @@ node = helper.make_node
 SHARED = {
     "gelu": [node("Gelu", ["m"], ["y"])],
     "gelu by parts": [node("Mul", ["m", "c"], ["a"]), node("Erf", ["a"], ["b"]), node("Mul", ["b", "m"], ["y"])],
-    "swish of a multiple": [node("Mul", ["m", "c"], ["a"]), node("Sigmoid", ["a"], ["b"]), node("Mul", ["b", "m"], ["y"])],
+    "swish of a multiple": [
+        node("Mul", ["m", "c"], ["a"]),
+        node("Sigmoid", ["a"], ["b"]),
+        node("Mul", ["b", "m"], ["y"]),
+    ],
     "columns scaled on one side": [node("Mul", ["m", "v"], ["a"]), node("Add", ["a", "m"], ["y"])],
     "shifted and scaled on one side": [
-        node("Add", ["m", "v"], ["a"]), node("Mul", ["a", "c"], ["b"]), node("Mul", ["b", "a"], ["d"]),
+        node("Add", ["m", "v"], ["a"]),
+        node("Mul", ["a", "c"], ["b"]),
+        node("Mul", ["b", "a"], ["d"]),
         node("Sub", ["d", "m"], ["y"]),
     ],
-    "scaled, then shared": [node("Mul", ["m", "v"], ["a"]), node("Sigmoid", ["a"], ["b"]), node("Mul", ["b", "a"], ["y"])],
+    "scaled, then shared": [
+        node("Mul", ["m", "v"], ["a"]),
+        node("Sigmoid", ["a"], ["b"]),
+        node("Mul", ["b", "a"], ["y"]),
+    ],
     "normalised, then shared": [
-        node("Mul", ["m", "v"], ["a"]), node("Add", ["a", "v"], ["d"]), node("Sigmoid", ["d"], ["b"]),
+        node("Mul", ["m", "v"], ["a"]),
+        node("Add", ["a", "v"], ["d"]),
+        node("Sigmoid", ["d"], ["b"]),
         node("Mul", ["b", "d"], ["y"]),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SHARED)

@@ -57,8 +57,10 @@ def looked_up(positions, merged, width, taps, filters, *, whole=False, shown=Fal
             Operand(y, Access((0, 0), ((0, 1, 1, 0), (0, 0, 0, 1)))),
             Operand(weights, Access((0, 0, 0), ((1, 0, 0, 0), (0, 0, 0, 1), (0, 0, 1, 0)))),
         ],
-        FLOAT[0].op("mul", FLOAT[1]), parallel=2, reducer="sum",
-    )  # fmt: skip
+        FLOAT[0].op("mul", FLOAT[1]),
+        parallel=2,
+        reducer="sum",
+    )
     return b.finish({"z": z, "y": y} if shown else {"z": z}, {}, {})
 
 

@@ -31,9 +31,12 @@ def attention():
     for name in "qkv":
         nodes += [node("MatMul", ["x", f"w{name}"], [f"m{name}"]), node("Add", [f"m{name}", f"b{name}"], [name])]
     nodes += [
-        node("Transpose", ["k"], ["kt"], perm=[0, 2, 1]), node("MatMul", ["q", "kt"], ["s"]),
-        node("Softmax", ["s"], ["p"], axis=-1), node("MatMul", ["p", "v"], ["y"]), node("MatMul", ["y", "wq"], ["z"]),
-    ]  # fmt: skip
+        node("Transpose", ["k"], ["kt"], perm=[0, 2, 1]),
+        node("MatMul", ["q", "kt"], ["s"]),
+        node("Softmax", ["s"], ["p"], axis=-1),
+        node("MatMul", ["p", "v"], ["y"]),
+        node("MatMul", ["y", "wq"], ["z"]),
+    ]
     weights = [numpy_helper.from_array(rng.standard_normal((8, 8)).astype("f4"), f"w{n}") for n in "qkv"]
     weights += [numpy_helper.from_array(rng.standard_normal(8).astype("f4"), f"b{n}") for n in "qkv"]
     x, z = (helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 5, 8)) for n in "xz")

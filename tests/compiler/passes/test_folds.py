@@ -63,8 +63,10 @@ def mean_of_image():
     x = b.input("x", TensorType(DType.I8, (64, 13, 13)))
     b.source = ("mean",)
     w = b.constant(np.random.default_rng(1).integers(-9, 9, (1024, 64)).astype(np.int8))
-    factors = [Operand(x, Access((0,) * 3, ((0, 0, 0, 1), (0, 1, 0, 0), (0, 0, 1, 0)))),
-               Operand(w, Access((0,) * 2, ((1, 0, 0, 0), (0, 0, 0, 1))))]  # fmt: skip
+    factors = [
+        Operand(x, Access((0,) * 3, ((0, 0, 0, 1), (0, 1, 0, 0), (0, 0, 1, 0)))),
+        Operand(w, Access((0,) * 2, ((1, 0, 0, 0), (0, 0, 0, 1)))),
+    ]
     product = arg(0, DType.I8).widen("mul", arg(1, DType.I8), DType.I32)
     image = b.compute(
         (1024, 13, 13, 64), factors, product, parallel=3, reducer="sum", post=arg(-1, DType.I32).cast(DType.F32)

@@ -30,9 +30,12 @@ def squeezed(channels, filters, size, group=1, gate="HardSigmoid", shown=False):
     if shown:
         outputs.append(helper.make_tensor_value_info("weighed", kind, [1, channels, *size]))
     graph = helper.make_graph(
-        nodes, "squeezed", [helper.make_tensor_value_info("x", kind, [1, channels, *size])], outputs,
+        nodes,
+        "squeezed",
+        [helper.make_tensor_value_info("x", kind, [1, channels, *size])],
+        outputs,
         [numpy_helper.from_array(w, "w"), numpy_helper.from_array(v, "v")],
-    )  # fmt: skip
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
 
 

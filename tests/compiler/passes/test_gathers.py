@@ -23,9 +23,14 @@ def table(scale_rows: int = ROWS) -> Graph:
     rows = ((int(scale_rows > 1), 0), (0, 0))
     product = Term("mul", (arg(0, DType.I8), arg(1, DType.F32)), DType.F32)
     whole = Compute(
-        "decode", "numbers", ("decode",), (ROWS, WIDTH), 2,
-        (Operand("codes", Access.identity(2)), Operand("scales", Access((0, 0), rows))), expression(product),
-    )  # fmt: skip
+        "decode",
+        "numbers",
+        ("decode",),
+        (ROWS, WIDTH),
+        2,
+        (Operand("codes", Access.identity(2)), Operand("scales", Access((0, 0), rows))),
+        expression(product),
+    )
     data = Operand("numbers", Access((0, 0), ((0, 0), (0, 1))))
     index = Operand("at", Access((0,), ((1, 0),)))
     picked = Gather("look up", "y", ("look up",), (LOOKED_UP, WIDTH), data, (index, None))

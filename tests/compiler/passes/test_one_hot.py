@@ -71,9 +71,13 @@ def feeds(graph, numbers):
 
 @settings(max_examples=30, deadline=None)
 @given(
-    st.integers(1, 40), st.integers(2, 120), st.integers(1, 9), st.sampled_from(list(KINDS)),
-    st.sampled_from(["gelu", "input", ""]), st.integers(0, 1 << 30),
-)  # fmt: skip
+    st.integers(1, 40),
+    st.integers(2, 120),
+    st.integers(1, 9),
+    st.sampled_from(list(KINDS)),
+    st.sampled_from(["gelu", "input", ""]),
+    st.integers(0, 1 << 30),
+)
 def test_look_ups_have_the_bits_of_the_products(rows, depth, columns, kind, after, seed):
     graph = model(rows, depth, columns, kind, after)
     made = optimise(graph, check=verify)

@@ -19,9 +19,12 @@ def filtered(size, taps, stride, pads, group, weights=None):
     node = helper.make_node("Conv", ["x", "w"], ["y"], group=group, strides=[stride, 1], pads=[pads, 1, pads, 1])
     kind = onnx.TensorProto.FLOAT
     graph = helper.make_graph(
-        [node], "filtered", [helper.make_tensor_value_info("x", kind, [1, 2 * group, *size])],
-        [helper.make_tensor_value_info("y", kind, None)], [numpy_helper.from_array(w, "w")],
-    )  # fmt: skip
+        [node],
+        "filtered",
+        [helper.make_tensor_value_info("x", kind, [1, 2 * group, *size])],
+        [helper.make_tensor_value_info("y", kind, None)],
+        [numpy_helper.from_array(w, "w")],
+    )
     return compiler.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
 
 

@@ -24,9 +24,12 @@ def model(nodes: Sequence[Any], feeds: Arrays, constants: Arrays, outputs: Mappi
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in feeds.items()
     ]
     graph = helper.make_graph(
-        list(nodes), "one", made, [helper.make_tensor_value_info(n, t, None) for n, t in outputs.items()],
+        list(nodes),
+        "one",
+        made,
+        [helper.make_tensor_value_info(n, t, None) for n, t in outputs.items()],
         [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
-    )  # fmt: skip
+    )
     imports = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString()
 

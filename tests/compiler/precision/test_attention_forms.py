@@ -20,10 +20,11 @@ def node(kind, names, outputs=("y",), **attributes):
 
 
 MASKS = {
-    "none": None, "of keys": np.array([[1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 0]], "i4"),
+    "none": None,
+    "of keys": np.array([[1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 0]], "i4"),
     "of pairs": np.random.default_rng(1).integers(0, 2, (2, 4, 6)).astype("i4"),
     "of lengths": np.array([3, 6], "i4"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("mask", MASKS)
@@ -42,8 +43,13 @@ def test_queries_of_one_text_and_keys_of_another(mask, extras):
 
 @pytest.mark.parametrize("causal", [0, 1])
 def test_keys_behind_those_of_earlier_runs(causal):
-    feeds = {"q": floats(0, 2, 3, 16), "k": floats(1, 2, 3, 16), "v": floats(2, 2, 3, 16),
-             "pk": floats(3, 2, 4, 5, 4), "pv": floats(4, 2, 4, 5, 4)}  # fmt: skip
+    feeds = {
+        "q": floats(0, 2, 3, 16),
+        "k": floats(1, 2, 3, 16),
+        "v": floats(2, 2, 3, 16),
+        "pk": floats(3, 2, 4, 5, 4),
+        "pv": floats(4, 2, 4, 5, 4),
+    }
     names = ["q", "k", "v", "b", "", "", "pk", "pv"]
     outputs = {"y": FLOAT, "nk": FLOAT, "nv": FLOAT}
     made = [node("MultiHeadAttention", names, outputs, num_heads=4, unidirectional=causal, scale=0.3)]
@@ -96,10 +102,19 @@ def grouped(seed, length, past, total, lengths, *, packed=False, rotary=0, batch
     return [made], feeds, constants, {"y": FLOAT, "nk": FLOAT, "nv": FLOAT}
 
 
-@pytest.mark.parametrize(("rotary", "extra"), [
-    (0, {}), (1, {}), (1, {"rotary_interleaved": 1}), (0, {"local_window_size": 3}), (0, {"softcap": 2.0}),
-    (1, {"packed": True}), (0, {"smooth_softmax": 1}), (0, {"scale": 0.7}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rotary", "extra"),
+    [
+        (0, {}),
+        (1, {}),
+        (1, {"rotary_interleaved": 1}),
+        (0, {"local_window_size": 3}),
+        (0, {"softcap": 2.0}),
+        (1, {"packed": True}),
+        (0, {"smooth_softmax": 1}),
+        (0, {"scale": 0.7}),
+    ],
+)
 @pytest.mark.parametrize("step", ["first", "next"])
 def test_fewer_keys_than_queries(rotary, extra, step):
     length, past, total = (6, 0, 6) if step == "first" else (1, 6, 7)
@@ -137,10 +152,14 @@ def test_the_binary_says_the_same(precision):
     )
 
 
-@pytest.mark.parametrize(("extra", "words"), [
-    ({"sliding_window_cache": 1, "local_window_size": 4}, "full length"), ({"k_quant_type": "PER_TENSOR"}, "floats"),
-    ({"kv_num_heads": 3}, "heads"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [
+        ({"sliding_window_cache": 1, "local_window_size": 4}, "full length"),
+        ({"k_quant_type": "PER_TENSOR"}, "floats"),
+        ({"kv_num_heads": 3}, "heads"),
+    ],
+)
 def test_what_is_not_offered_says_what_is(extra, words):
     nodes, feeds, constants, outputs = grouped(0, 1, 6, 7, [6, 6])
     kept = [a for a in nodes[0].attribute if a.name not in extra]

@@ -44,9 +44,11 @@ def test_a_hard_swish_keeps_its_clip_behind_the_planes():
 
 
 @given(
-    st.floats(2.0**-30, 2.0**30, width=32), st.floats(2.0**-30, 2.0**30, width=32), st.floats(2.0**-10, 2.0**10, width=32),
+    st.floats(2.0**-30, 2.0**30, width=32),
+    st.floats(2.0**-30, 2.0**30, width=32),
+    st.floats(2.0**-10, 2.0**10, width=32),
     st.lists(st.floats(width=32, allow_nan=True, allow_infinity=False), min_size=1, max_size=20),
-)  # fmt: skip
+)
 def test_results_are_equal(slope, height, high, numbers):
     at = np.float32(-height / slope)
     near = [at, np.nextafter(at, np.float32(np.inf)), np.nextafter(at, np.float32(-np.inf))]

@@ -31,10 +31,14 @@ def test_products_of_turned_matrices(a, b):
     check([node("FusedMatMul", ["a", "b"], transA=a, transB=b, alpha=0.5)], feeds, {}, {"y": FLOAT})
 
 
-@pytest.mark.parametrize(("kind", "names"), [
-    ("SkipLayerNormalization", ["x", "s", "g", "b", "c"]), ("SkipLayerNormalization", ["x", "s", "g", "b"]),
-    ("SkipSimplifiedLayerNormalization", ["x", "s", "g", "c"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("SkipLayerNormalization", ["x", "s", "g", "b", "c"]),
+        ("SkipLayerNormalization", ["x", "s", "g", "b"]),
+        ("SkipSimplifiedLayerNormalization", ["x", "s", "g", "c"]),
+    ],
+)
 def test_normalised_sums(kind, names):
     constants = {name: floats(8) for name in ("g", "b", "c")}
     feeds = {"x": floats(2, 3, 8), "s": floats(2, 3, 8)}
@@ -44,9 +48,10 @@ def test_normalised_sums(kind, names):
 def test_embeddings_added_and_normalised():
     constants = {"w": floats(20, 8), "p": floats(6, 8), "s": floats(2, 8), "g": floats(8), "b": floats(8)}
     feeds = {
-        "ids": RNG.integers(0, 20, (2, 5)).astype("i4"), "kinds": RNG.integers(0, 2, (2, 5)).astype("i4"),
+        "ids": RNG.integers(0, 20, (2, 5)).astype("i4"),
+        "kinds": RNG.integers(0, 2, (2, 5)).astype("i4"),
         "mask": np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], "i4"),
-    }  # fmt: skip
+    }
     names = ["ids", "kinds", "w", "p", "s", "g", "b", "mask"]
     check([node("EmbedLayerNormalization", names, ("y", "n"))], feeds, constants, {"y": FLOAT, "n": INT32})
 

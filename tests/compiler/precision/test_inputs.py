@@ -40,10 +40,14 @@ def network(way, *, seed=0, kind=TensorProto.FLOAT, shape=(1, 3, 32, 32)):
         for name, size in (("w1", (16, 3, 3, 3)), ("w2", (16, 16, 3, 3)), ("w3", (10, 16)))
     }
     net = [
-        ("Conv", ["n", "w1"], ["c1"], {"pads": [1, 1, 1, 1]}), ("Relu", ["c1"], ["r1"], {}),
-        ("Conv", ["r1", "w2"], ["c2"], {"strides": [2, 2]}), ("Relu", ["c2"], ["r2"], {}),
-        ("GlobalAveragePool", ["r2"], ["p"], {}), ("Flatten", ["p"], ["row"], {}), ("Gemm", ["row", "w3"], ["y"], {"transB": 1}),
-    ]  # fmt: skip
+        ("Conv", ["n", "w1"], ["c1"], {"pads": [1, 1, 1, 1]}),
+        ("Relu", ["c1"], ["r1"], {}),
+        ("Conv", ["r1", "w2"], ["c2"], {"strides": [2, 2]}),
+        ("Relu", ["c2"], ["r2"], {}),
+        ("GlobalAveragePool", ["r2"], ["p"], {}),
+        ("Flatten", ["p"], ["row"], {}),
+        ("Gemm", ["row", "w3"], ["y"], {"transB": 1}),
+    ]
     return model([*nodes, *net], shape, constants | weights, kind, "y")
 
 
@@ -55,9 +59,15 @@ CAST, TURN = ("Cast", ["x"], ["f"], {"to": 1}), {"perm": [0, 3, 1, 2]}
 MEAN, DEVIATION = (f32(*v).reshape(1, 3, 1, 1) for v in ((123.7, 116.3, 103.5), (58.4, 57.1, 57.4)))
 BATCH = {"s": f32(1, 1, 1), "b": f32(0, 0, 0), "m": f32(120, 115, 100), "v": f32(3600, 3400, 3500)}
 WAYS = {
-    "mean and deviation": ([("Sub", ["x", "m"], ["t0"], {}), ("Div", ["t0", "d"], ["n"], {})], {"m": MEAN, "d": DEVIATION}),
+    "mean and deviation": (
+        [("Sub", ["x", "m"], ["t0"], {}), ("Div", ["t0", "d"], ["n"], {})],
+        {"m": MEAN, "d": DEVIATION},
+    ),
     "a byte's end": ([("Div", ["x", "k"], ["n"], {})], {"k": f32(255)}),
-    "a product": ([("Mul", ["x", "k"], ["t0"], {}), ("Add", ["t0", "l"], ["n"], {})], {"k": f32(1 / 127.5), "l": f32(-1)}),
+    "a product": (
+        [("Mul", ["x", "k"], ["t0"], {}), ("Add", ["t0", "l"], ["n"], {})],
+        {"k": f32(1 / 127.5), "l": f32(-1)},
+    ),
     "a mean": ([("Sub", ["x", "m"], ["n"], {})], {"m": MEAN}),
     "statistics": ([("BatchNormalization", ["x", *BATCH], ["n"], {})], BATCH),
     "channels last": (
@@ -66,8 +76,11 @@ WAYS = {
     ),
     "bytes": ([CAST, ("Div", ["f", "k"], ["n"], {})], {"k": f32(255)}),
     "bytes as they are": ([(*CAST[:2], ["n"], *CAST[3:])], {}),
-    "bytes, channels last": ([CAST, ("Transpose", ["f"], ["t"], TURN), ("Div", ["t", "k"], ["n"], {})], {"k": f32(255)}),
-}  # fmt: skip
+    "bytes, channels last": (
+        [CAST, ("Transpose", ["f"], ["t"], TURN), ("Div", ["t", "k"], ["n"], {})],
+        {"k": f32(255)},
+    ),
+}
 
 
 def pictures(shape, dtype, count=8):
@@ -150,7 +163,9 @@ def test_a_mean_alone_tells_how_large_inputs_are(mean, sign):
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-@pytest.mark.parametrize(("kind", "divisor"), [(TensorProto.FLOAT, np.float32(3e38)), (TensorProto.FLOAT16, np.float16(2**14))])
+@pytest.mark.parametrize(
+    ("kind", "divisor"), [(TensorProto.FLOAT, np.float32(3e38)), (TensorProto.FLOAT16, np.float16(2**14))]
+)
 def test_what_is_divided_by_the_largest_numbers_stays_a_number(kind, divisor):
     nodes = [("Div", ["x", "k"], ["t0"], {}), ("Cast", ["t0"], ["n"], {"to": 1})]
     found = np.stack([feed["x"] for feed in seeded(model(nodes, (1, 400), {"k": divisor}, kind))])
@@ -185,7 +200,7 @@ TABLES = {
         [("Sub", ["x", "m"], ["t"], {}), ("Div", ["t", "d"], ["u"], {}), ("Clip", ["u", "low", "high"], ["n"], {})],
         {"m": COLUMNS[0], "d": COLUMNS[1], "low": np.float32(-5), "high": np.float32(5)},
     ),
-}  # fmt: skip
+}
 
 
 def table(name):

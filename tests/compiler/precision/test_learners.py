@@ -47,19 +47,41 @@ def same(nodes, feeds, outputs, **more):
 
 def trees(rng, features, count, depth, modes, results, prefix):
     """Attributes of random trees; splits lie where inputs lie, so that all branches are taken."""
-    a = {name: [] for name in ("nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_values", "nodes_modes",
-                               "nodes_truenodeids", "nodes_falsenodeids", "nodes_missing_value_tracks_true", "nodes_hitrates",
-                               f"{prefix}_treeids", f"{prefix}_nodeids", f"{prefix}_ids", f"{prefix}_weights")}  # fmt: skip
+    a = {
+        name: []
+        for name in (
+            "nodes_treeids",
+            "nodes_nodeids",
+            "nodes_featureids",
+            "nodes_values",
+            "nodes_modes",
+            "nodes_truenodeids",
+            "nodes_falsenodeids",
+            "nodes_missing_value_tracks_true",
+            "nodes_hitrates",
+            f"{prefix}_treeids",
+            f"{prefix}_nodeids",
+            f"{prefix}_ids",
+            f"{prefix}_weights",
+        )
+    }
 
     def grow(tree, left, free):
         me = free[0]
         free[0] += 1
         row = len(a["nodes_nodeids"])
         leaf = left == 0 or rng.random() < 0.2
-        for name, value in (("treeids", tree), ("nodeids", me), ("featureids", 0 if leaf else int(rng.integers(features))),
-                            ("values", 0.0 if leaf else float(rng.integers(-2, 3)) / 2),
-                            ("modes", "LEAF" if leaf else str(rng.choice(modes))), ("truenodeids", 0), ("falsenodeids", 0),
-                            ("missing_value_tracks_true", int(rng.integers(2))), ("hitrates", 1.0)):  # fmt: skip
+        for name, value in (
+            ("treeids", tree),
+            ("nodeids", me),
+            ("featureids", 0 if leaf else int(rng.integers(features))),
+            ("values", 0.0 if leaf else float(rng.integers(-2, 3)) / 2),
+            ("modes", "LEAF" if leaf else str(rng.choice(modes))),
+            ("truenodeids", 0),
+            ("falsenodeids", 0),
+            ("missing_value_tracks_true", int(rng.integers(2))),
+            ("hitrates", 1.0),
+        ):
             a[f"nodes_{name}"].append(value)
         if leaf:
             for one in results if isinstance(results, list) else range(results):
@@ -89,10 +111,12 @@ def rows(rng, features, nan=False, dtype=f4):
 
 @few
 @given(
-    st.integers(0, 2**32 - 1), st.sampled_from(["SUM", "AVERAGE", "MIN", "MAX"]), st.booleans(),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["SUM", "AVERAGE", "MIN", "MAX"]),
+    st.booleans(),
     st.sampled_from(["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"]),
     st.sampled_from([[m] for m in MODES] + [list(MODES)]),
-)  # fmt: skip
+)
 def test_trees_that_add_up(seed, how, nan, post, modes):
     rng = np.random.default_rng(seed)
     made = trees(rng, 4, 3, 4, modes, 2, "target")
@@ -140,14 +164,22 @@ def test_trees_with_sets_of_values():
     """A node asks whether its feature is one of a set; nothing (NaN) is in none."""
     modes = np.array([0, 6, 6], "u1")
     made = node(
-        "TreeEnsemble", n_targets=2, aggregate_function=1, post_transform=0, tree_roots=[0],
+        "TreeEnsemble",
+        n_targets=2,
+        aggregate_function=1,
+        post_transform=0,
+        tree_roots=[0],
         nodes_modes=helper.make_tensor("m", TensorProto.UINT8, (3,), modes),
-        nodes_featureids=[0, 1, 2], nodes_splits=helper.make_tensor("s", TensorProto.FLOAT, (3,), [0.5, 0.0, 0.0]),
-        nodes_truenodeids=[1, 0, 2], nodes_trueleafs=[0, 1, 1], nodes_falsenodeids=[2, 1, 3], nodes_falseleafs=[0, 1, 1],
+        nodes_featureids=[0, 1, 2],
+        nodes_splits=helper.make_tensor("s", TensorProto.FLOAT, (3,), [0.5, 0.0, 0.0]),
+        nodes_truenodeids=[1, 0, 2],
+        nodes_trueleafs=[0, 1, 1],
+        nodes_falsenodeids=[2, 1, 3],
+        nodes_falseleafs=[0, 1, 1],
         leaf_targetids=[0, 1, 0, 1],
         leaf_weights=helper.make_tensor("w", TensorProto.FLOAT, (4,), [1.5, -2.0, 0.25, 8.0]),
         membership_values=helper.make_tensor("v", TensorProto.FLOAT, (6,), [-1.0, 2.0, 1.0, np.nan, 3.0, np.nan]),
-    )  # fmt: skip
+    )
     x = np.array([[0, -1, 1], [0, 2, 0], [0.5, 1, 1], [0.5, 0, 2], [1, 1, 3], [1, 3, 1], [np.nan, 0, np.nan]], f4)
     found = same([made], {"x": x}, {"y": TensorProto.FLOAT}, version=5)
     assert np.array_equal(found["y"].sum(axis=1), np.array([1.5, 1.5, 1.5, -2.0, 0.25, 8.0, 8.0], f4))
@@ -206,23 +238,39 @@ def test_what_prepares_features():
     same([coded], {"x": np.array([0.5, np.nan, 1.0], f4)}, {"y": TensorProto.INT64}, version=4)
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    ({"nodes_falsenodeids": [0, 0, 0]}, "circle"), ({"nodes_featureids": [5, 0, 0]}, "beyond"),
-    ({"nodes_modes": ["BRANCH_LIKE", "LEAF", "LEAF"]}, "BRANCH_LIKE"), ({"target_nodeids": [1, 9]}, "does not exist"),
-    ({"nodes_truenodeids": [7, 0, 0]}, "does not have"), ({"nodes_values": [0.0]}, "without a value"),
-    ({"post_transform": "PROBIT"}, "PROBIT"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"nodes_falsenodeids": [0, 0, 0]}, "circle"),
+        ({"nodes_featureids": [5, 0, 0]}, "beyond"),
+        ({"nodes_modes": ["BRANCH_LIKE", "LEAF", "LEAF"]}, "BRANCH_LIKE"),
+        ({"target_nodeids": [1, 9]}, "does not exist"),
+        ({"nodes_truenodeids": [7, 0, 0]}, "does not have"),
+        ({"nodes_values": [0.0]}, "without a value"),
+        ({"post_transform": "PROBIT"}, "PROBIT"),
+    ],
+)
 def test_trees_that_make_no_sense_are_refused(change, words):
     made = {
-        "nodes_treeids": [0] * 3, "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0] * 3, "nodes_values": [0.5, 0.0, 0.0],
-        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0],
-        "target_treeids": [0, 0], "target_nodeids": [1, 2], "target_ids": [0, 0], "target_weights": [1.0, 2.0], "n_targets": 1,
-    }  # fmt: skip
+        "nodes_treeids": [0] * 3,
+        "nodes_nodeids": [0, 1, 2],
+        "nodes_featureids": [0] * 3,
+        "nodes_values": [0.5, 0.0, 0.0],
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+        "nodes_truenodeids": [1, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0],
+        "target_treeids": [0, 0],
+        "target_nodeids": [1, 2],
+        "target_ids": [0, 0],
+        "target_weights": [1.0, 2.0],
+        "n_targets": 1,
+    }
     graph = helper.make_graph(
-        [node("TreeEnsembleRegressor", **{**made, **change})], "one",
+        [node("TreeEnsembleRegressor", **{**made, **change})],
+        "one",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 2))],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-    )  # fmt: skip
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)])
     with pytest.raises(compiler.ModelError, match=words):
         compiler.load(model)
@@ -236,14 +284,22 @@ def machine(rng, kind, kernel, counts, **more):
     total, classes = sum(counts), len(counts)
     rows = max(1, classes - 1)
     attributes = {
-        "support_vectors": rng.standard_normal(total * 4).tolist(), "coefficients": rng.standard_normal(total * rows).tolist(),
-        "rho": (rng.standard_normal(max(1, classes * (classes - 1) // 2)) / 50).tolist(), "kernel_type": kernel,
+        "support_vectors": rng.standard_normal(total * 4).tolist(),
+        "coefficients": rng.standard_normal(total * rows).tolist(),
+        "rho": (rng.standard_normal(max(1, classes * (classes - 1) // 2)) / 50).tolist(),
+        "kernel_type": kernel,
         "kernel_params": [0.3, 0.4, 3.0],
-    }  # fmt: skip
+    }
     if kind == "SVMRegressor":
         return node(kind, n_supports=total, **attributes, **more)
-    return node(kind, outputs=("l", "y"), vectors_per_class=counts, classlabels_ints=[7 * c for c in range(classes)],
-                **attributes, **more)  # fmt: skip
+    return node(
+        kind,
+        outputs=("l", "y"),
+        vectors_per_class=counts,
+        classlabels_ints=[7 * c for c in range(classes)],
+        **attributes,
+        **more,
+    )
 
 
 @pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
@@ -265,10 +321,11 @@ def test_support_vectors_add_up_to_a_number(kernel, one_class):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"prob_a": [1.0], "prob_b": [0.5]}, "probability=False"), ({"post_transform": "SOFTMAX"}, "Export it with NONE"),
+        ({"prob_a": [1.0], "prob_b": [0.5]}, "probability=False"),
+        ({"post_transform": "SOFTMAX"}, "Export it with NONE"),
         ({"kernel_type": "STRANGE"}, "offered are LINEAR"),
     ],
-)  # fmt: skip
+)
 def test_support_vectors_beyond_what_is_offered_are_refused(more, words):
     one = machine(np.random.default_rng(1), "SVMClassifier", "RBF", [2, 2])
     kept = [a for a in one.attribute if a.name not in more]

@@ -24,8 +24,9 @@ def network():
         node("MatMul", ["p", "columns"], ["y"]),
     ]
     constants = {
-        "w": (RNG.standard_normal((12, 3, 9, 9)) / 15).astype(np.float32), "shape": np.array([12, 36], np.int64)
-    }  # fmt: skip
+        "w": (RNG.standard_normal((12, 3, 9, 9)) / 15).astype(np.float32),
+        "shape": np.array([12, 36], np.int64),
+    }
     ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", SHAPE), ("y", [12, 12]))]
     weights = [numpy_helper.from_array(a, n) for n, a in constants.items()]
     graph = helper.make_graph(nodes, "net", ports[:1], ports[1:], weights)

@@ -79,8 +79,11 @@ def test_tables_of_codes_added_and_normalised():
     scale = {f"s{i}": np.array(0.01 + 0.003 * i, f4) for i in range(5)}
     zero = {f"z{i}": np.array(120 + i, "u1") for i in range(5)}
     tables = {"w": codes(0, 20, 8), "p": codes(1, 6, 8), "k": codes(2, 2, 8), "g": codes(3, 8), "b": codes(4, 8)}
-    feeds = {"ids": rng(5).integers(0, 20, (2, 5)).astype("i4"), "kinds": rng(6).integers(0, 2, (2, 5)).astype("i4"),
-             "mask": np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], "i4")}  # fmt: skip
+    feeds = {
+        "ids": rng(5).integers(0, 20, (2, 5)).astype("i4"),
+        "kinds": rng(6).integers(0, 2, (2, 5)).astype("i4"),
+        "mask": np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], "i4"),
+    }
     names = ["ids", "kinds", *tables, "mask", *scale, *zero]
     made = node("QEmbedLayerNormalization", names, ("y", "n"), epsilon=1e-6)
     check([made], feeds, {**tables, **scale, **zero}, {"y": FLOAT, "n": INT32})
@@ -100,9 +103,12 @@ def test_convolutions_of_channels_last(kind):
         names.append("z")
         behind = [helper.make_node("Add", ["t", "z"], ["u"]), helper.make_node("Relu", ["u"], ["y"])]
     fused = node(kind, names, **attributes, **({"activation": "Relu"} if behind else {}))
-    plain = [helper.make_node("Transpose", ["x"], ["n"], perm=[0, 3, 1, 2]),
-             helper.make_node("Conv", ["n", "w", "b"], ["c"], **attributes),
-             helper.make_node("Transpose", ["c"], ["t" if behind else "y"], perm=[0, 2, 3, 1]), *behind]  # fmt: skip
+    plain = [
+        helper.make_node("Transpose", ["x"], ["n"], perm=[0, 3, 1, 2]),
+        helper.make_node("Conv", ["n", "w", "b"], ["c"], **attributes),
+        helper.make_node("Transpose", ["c"], ["t" if behind else "y"], perm=[0, 2, 3, 1]),
+        *behind,
+    ]
     same_as([fused], plain, feeds, constants, {"y": FLOAT})
 
 
@@ -113,18 +119,27 @@ def test_groups_of_channels_normalised_with_a_gate():
     )
     fused = node("SkipGroupNorm", ["x", "g", "b", "s", "c"], ("y", "sum"), groups=2, activation=1, epsilon=1e-5)
     constants["wide"] = np.array([2, 1, 1, 8], "i8")
-    plain = [helper.make_node("Reshape", ["s", "wide"], ["s4"]), helper.make_node("Add", ["x", "s4"], ["a"]),
-             helper.make_node("Add", ["a", "c"], ["sum"]), helper.make_node("Transpose", ["sum"], ["n"], perm=[0, 3, 1, 2]),
-             helper.make_node("GroupNormalization", ["n", "g", "b"], ["m"], num_groups=2, epsilon=1e-5),
-             helper.make_node("Transpose", ["m"], ["t"], perm=[0, 2, 3, 1]), helper.make_node("Sigmoid", ["t"], ["q"]),
-             helper.make_node("Mul", ["t", "q"], ["y"])]  # fmt: skip
+    plain = [
+        helper.make_node("Reshape", ["s", "wide"], ["s4"]),
+        helper.make_node("Add", ["x", "s4"], ["a"]),
+        helper.make_node("Add", ["a", "c"], ["sum"]),
+        helper.make_node("Transpose", ["sum"], ["n"], perm=[0, 3, 1, 2]),
+        helper.make_node("GroupNormalization", ["n", "g", "b"], ["m"], num_groups=2, epsilon=1e-5),
+        helper.make_node("Transpose", ["m"], ["t"], perm=[0, 2, 3, 1]),
+        helper.make_node("Sigmoid", ["t"], ["q"]),
+        helper.make_node("Mul", ["t", "q"], ["y"]),
+    ]
     same_as([fused], plain, feeds, constants, {"y": FLOAT, "sum": FLOAT})
 
 
 def test_halves_that_gate_each_other():
     fused = node("BiasSplitGelu", ["x", "b"])
-    plain = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Split", ["a"], ["l", "r"], axis=-1, num_outputs=2),
-             helper.make_node("Gelu", ["r"], ["g"]), helper.make_node("Mul", ["l", "g"], ["y"])]  # fmt: skip
+    plain = [
+        helper.make_node("Add", ["x", "b"], ["a"]),
+        helper.make_node("Split", ["a"], ["l", "r"], axis=-1, num_outputs=2),
+        helper.make_node("Gelu", ["r"], ["g"]),
+        helper.make_node("Mul", ["l", "g"], ["y"]),
+    ]
     same_as([fused], plain, {"x": floats(0, 2, 3, 8)}, {"b": floats(1, 8)}, {"y": FLOAT})
 
 

@@ -64,9 +64,12 @@ class Cell:
         inputs = {"x": (*more, 1, 1, self.size), **dict.fromkeys(states, (*more, *one))}
         outputs = {"y": (1, *one), **dict.fromkeys([f"{s}_next" for s in states], one)}
         node = helper.make_node(
-            self.kind, ["x", "w", "r", "b", "", *states], list(outputs), hidden_size=self.hidden,
+            self.kind,
+            ["x", "w", "r", "b", "", *states],
+            list(outputs),
+            hidden_size=self.hidden,
             **({"linear_before_reset": self.seed % 2} if self.kind == "GRU" else {}),
-        )  # fmt: skip
+        )
         if not more:
             return model([node], inputs, outputs, weights)
         flat = [helper.make_node("Squeeze", [name, "first"], [f"{name}_flat"]) for name in inputs]
@@ -98,13 +101,20 @@ class Dense:
 
 
 cells = st.builds(
-    Cell, st.sampled_from(["RNN", "GRU", "LSTM"]), st.integers(4, 40), st.integers(4, 40), st.integers(0, 99), st.integers(3, 4)
+    Cell,
+    st.sampled_from(["RNN", "GRU", "LSTM"]),
+    st.integers(4, 40),
+    st.integers(4, 40),
+    st.integers(0, 99),
+    st.integers(3, 4),
 )
 dense = st.builds(
     Dense,
     st.lists(st.integers(4, 48), min_size=2, max_size=4).map(tuple),
-    st.integers(1, 4), st.sampled_from(["Relu", "Tanh", "Sigmoid"]), st.integers(0, 99),
-)  # fmt: skip
+    st.integers(1, 4),
+    st.sampled_from(["Relu", "Tanh", "Sigmoid"]),
+    st.integers(0, 99),
+)
 
 
 def measured(graph, made, kind, count=16):
@@ -159,16 +169,22 @@ def test_the_report_says_what_was_measured_on_what():
     graph = compiler.load(Dense((17, 44, 33), 1, "Sigmoid", 16).made())
     accuracy = compiler.compile(graph, precision="int8").report()["accuracy"]
     assert (accuracy["calibration"], accuracy["feeds"], accuracy["measured"], accuracy["unseen"]) == (
-        "seeded feeds", 31, 7, True,
-    )  # fmt: skip
+        "seeded feeds",
+        31,
+        7,
+        True,
+    )
     low, high = accuracy["inputs"]["x"]
     assert low < -5.0 < 5.0 < high
     feeds = [{n: np.ones(graph.types[n].shape, np.float32) for n in graph.inputs}] * 3
     kept = compiler.Calibration.from_json(compiler.calibrate(graph, feeds).to_json())
     accuracy = compiler.compile(graph, precision="int8", calibration=kept).report()["accuracy"]
     assert (accuracy["calibration"], accuracy["feeds"], accuracy["measured"], accuracy["unseen"]) == (
-        "given feeds", 3, 3, False,
-    )  # fmt: skip
+        "given feeds",
+        3,
+        3,
+        False,
+    )
 
 
 def test_feeds_that_are_not_numbers_are_refused():

@@ -66,11 +66,15 @@ def test_conv_integer_reads_the_zero_point_outside_its_input(seed, groups, padde
 def test_qlinear_conv_with_scales_per_channel(seed, dtype, per_channel, biased):
     rng = np.random.default_rng(seed)
     constants = {
-        "sx": number(0.02, f4), "zx": number(rng.integers(0, 100), dtype), "w": weights(rng, 5, 3, 3, 3),
+        "sx": number(0.02, f4),
+        "zx": number(rng.integers(0, 100), dtype),
+        "w": weights(rng, 5, 3, 3, 3),
         "sw": (rng.random(5) * 0.02 + 0.001).astype(f4) if per_channel else number(0.01, f4),
-        "zw": np.zeros(5, "i1") if per_channel else number(0, "i1"), "sy": number(0.11, f4),
-        "zy": number(rng.integers(0, 100), dtype), "bias": rng.integers(-5000, 5000, 5).astype("i4"),
-    }  # fmt: skip
+        "zw": np.zeros(5, "i1") if per_channel else number(0, "i1"),
+        "sy": number(0.11, f4),
+        "zy": number(rng.integers(0, 100), dtype),
+        "bias": rng.integers(-5000, 5000, 5).astype("i4"),
+    }
     names = ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy"] + (["bias"] if biased else [])
     node = helper.make_node("QLinearConv", names, ["y"], pads=[1, 1, 1, 1])
     graph = check([node], {"x": codes(rng, dtype, 2, 3, 5, 6)}, constants, {"y": ONNX[dtype]}, steps=1)
@@ -83,9 +87,14 @@ def test_qlinear_conv_with_scales_per_channel(seed, dtype, per_channel, biased):
 def test_qlinear_matmul(seed, dtype):
     rng = np.random.default_rng(seed)
     constants = {
-        "sa": number(0.02, f4), "za": number(rng.integers(0, 100), dtype), "b": weights(rng, 7, 4),
-        "sb": number(0.01, f4), "zb": number(0, "i1"), "sy": number(0.05, f4), "zy": number(3, dtype),
-    }  # fmt: skip
+        "sa": number(0.02, f4),
+        "za": number(rng.integers(0, 100), dtype),
+        "b": weights(rng, 7, 4),
+        "sb": number(0.01, f4),
+        "zb": number(0, "i1"),
+        "sy": number(0.05, f4),
+        "zy": number(3, dtype),
+    }
     node = helper.make_node("QLinearMatMul", ["a", "sa", "za", "b", "sb", "zb", "sy", "zy"], ["y"])
     graph = check([node], {"a": codes(rng, dtype, 3, 5, 7)}, constants, {"y": ONNX[dtype]}, steps=1)
     assert multiplies_codes(graph)
@@ -169,12 +178,20 @@ def test_sums_and_products_of_codes(seed, kind, dtype, broadcast):
 
 
 @few
-@given(SEED, st.sampled_from([
-    ("QLinearSigmoid", {}), ("QLinearLeakyRelu", {"alpha": 0.2}), ("QLinearGlobalAveragePool", {}),
-    ("QLinearAveragePool", {"kernel_shape": [2, 3], "pads": [1, 0, 0, 1], "strides": [2, 1]}),
-    ("QLinearAveragePool", {"kernel_shape": [3, 3], "count_include_pad": 1, "pads": [1, 1, 1, 1]}),
-    ("QLinearSoftmax", {"axis": -1, "opset": 13}),
-]), st.sampled_from(["u1", "i1"]))  # fmt: skip
+@given(
+    SEED,
+    st.sampled_from(
+        [
+            ("QLinearSigmoid", {}),
+            ("QLinearLeakyRelu", {"alpha": 0.2}),
+            ("QLinearGlobalAveragePool", {}),
+            ("QLinearAveragePool", {"kernel_shape": [2, 3], "pads": [1, 0, 0, 1], "strides": [2, 1]}),
+            ("QLinearAveragePool", {"kernel_shape": [3, 3], "count_include_pad": 1, "pads": [1, 1, 1, 1]}),
+            ("QLinearSoftmax", {"axis": -1, "opset": 13}),
+        ]
+    ),
+    st.sampled_from(["u1", "i1"]),
+)
 def test_maps_and_pools_of_codes(seed, case, dtype):
     rng = np.random.default_rng(seed)
     kind, attributes = case
@@ -242,10 +259,14 @@ def test_weights_of_few_bits_are_unpacked(seed, form, zeros):
 def test_attention_of_codes(masked):
     rng = np.random.default_rng(5)
     constants = {
-        "w": weights(rng, 8, 24), "bias": rng.standard_normal(24).astype(f4), "sx": number(0.02, f4),
-        "sw": number(0.01, f4), "zx": number(120, "u1"), "zw": number(0, "i1"),
+        "w": weights(rng, 8, 24),
+        "bias": rng.standard_normal(24).astype(f4),
+        "sx": number(0.02, f4),
+        "sw": number(0.01, f4),
+        "zx": number(120, "u1"),
+        "zw": number(0, "i1"),
         "mask": np.array([[1, 1, 1, 0, 0]], "i4"),
-    }  # fmt: skip
+    }
     node = microsoft("QAttention", ["x", "w", "bias", "sx", "sw", "mask" if masked else "", "zx", "zw"], num_heads=2)
     graph = check([node], {"x": codes(rng, "u1", 1, 5, 8)}, constants, {"y": FLOAT}, relative=1e-3)
     assert any(multiplies_codes(graph.with_nodes((n,))) for n in graph.nodes)
@@ -257,8 +278,10 @@ def test_a_recurrence_by_codes(seed, way, dtype, columns):
     rng = np.random.default_rng(seed)
     (size, hidden), ways = rng.integers(1, 9, 2), 2 if way == "bidirectional" else 1
     kept = (ways, 4 * hidden) if columns else (ways,)
-    matrices = [weights(rng, ways, n, 4 * hidden) if dtype == "i1" else codes(rng, dtype, ways, n, 4 * hidden)
-                for n in (size, hidden)]  # fmt: skip
+    matrices = [
+        weights(rng, ways, n, 4 * hidden) if dtype == "i1" else codes(rng, dtype, ways, n, 4 * hidden)
+        for n in (size, hidden)
+    ]
     constants = {"w": matrices[0], "r": matrices[1], "b": rng.standard_normal((ways, 8 * hidden)).astype(f4)}
     constants |= {name: (rng.random(kept) * 0.01 + 0.002).astype(f4) for name in ("sw", "sr")}
     constants |= {name: np.full(kept, 0 if dtype == "i1" else 130, dtype) for name in ("zw", "zr")}

@@ -90,9 +90,14 @@ def softmax(rows, columns, also=()):
 def divisions(graph):
     """Elements that are divided."""
     return sum(
-        n.points for n in graph.nodes if isinstance(n, Compute)
-        for e in (n.expr, n.post) if e for s in e.steps if s.op == "div"
-    )  # fmt: skip
+        n.points
+        for n in graph.nodes
+        if isinstance(n, Compute)
+        for e in (n.expr, n.post)
+        if e
+        for s in e.steps
+        if s.op == "div"
+    )
 
 
 @settings(max_examples=20, deadline=None)

@@ -48,14 +48,24 @@ def test_a_processor_that_is_as_its_file_says_is_right(pebble):
 @pytest.mark.parametrize(
     ("path", "value", "instruction"),
     [
-        ("weights.bytes_per_cycle", 7, "LOADW"), ("weights.ports.a", 3, "LOADW"), ("matrix.alus", 1, "MATMUL"),
-        ("matrix.ports.b", 1, "MATMUL"), ("matrix.ports.c", 1, "MATMUL"), ("matrix.ports.out", 1, "MATMUL"),
-        ("vector.alus", 3, "VECTOR"), ("vector.lanes", 12, "VECTOR"), ("passes.erf", 5, "VECTOR"),
-        ("vector.ports.a", 1, "VECTOR"), ("move.latency", 40, "GATHER"), ("move.ports.out", 2, "MOVE"),
-        ("link_in.bytes_per_cycle", 5, "RECV"), ("link_out.latency", 1, "SEND"), ("external.bytes_per_cycle", 9, "FETCH"),
+        ("weights.bytes_per_cycle", 7, "LOADW"),
+        ("weights.ports.a", 3, "LOADW"),
+        ("matrix.alus", 1, "MATMUL"),
+        ("matrix.ports.b", 1, "MATMUL"),
+        ("matrix.ports.c", 1, "MATMUL"),
+        ("matrix.ports.out", 1, "MATMUL"),
+        ("vector.alus", 3, "VECTOR"),
+        ("vector.lanes", 12, "VECTOR"),
+        ("passes.erf", 5, "VECTOR"),
+        ("vector.ports.a", 1, "VECTOR"),
+        ("move.latency", 40, "GATHER"),
+        ("move.ports.out", 2, "MOVE"),
+        ("link_in.bytes_per_cycle", 5, "RECV"),
+        ("link_out.latency", 1, "SEND"),
+        ("external.bytes_per_cycle", 9, "FETCH"),
         ("control.latency", 3, "BRANCH"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_figure_is_named_with_the_value_that_fits(pebble, path, value, instruction):
     target, programs = pebble
     trace = probing.predicted_rows(varied(target, path, value), programs)

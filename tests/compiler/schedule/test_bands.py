@@ -51,10 +51,14 @@ def only_bands(patch):
 
 @settings(max_examples=12, deadline=None)
 @given(
-    st.integers(2, 9), st.integers(1, 2), st.tuples(st.integers(2, 12), st.integers(2, 40)),
-    st.tuples(st.integers(1, 3), st.integers(2, 5)), st.tuples(st.integers(1, 2), st.integers(1, 2)),
-    st.sampled_from(KINDS), st.sampled_from(["lpu", "lpu2"]),
-)  # fmt: skip
+    st.integers(2, 9),
+    st.integers(1, 2),
+    st.tuples(st.integers(2, 12), st.integers(2, 40)),
+    st.tuples(st.integers(1, 3), st.integers(2, 5)),
+    st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    st.sampled_from(KINDS),
+    st.sampled_from(["lpu", "lpu2"]),
+)
 def test_bands_are_exact_and_billed_as_the_graph_says(channels, per, size, window, stride, kinds, target):
     graph = depthwise(channels, per, size, window, stride, kinds)
     with pytest.MonkeyPatch.context() as patch:

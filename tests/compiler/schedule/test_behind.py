@@ -48,12 +48,18 @@ def test_a_join_lies_as_its_largest_part():
     """A small map made larger, beside a large one: the small one is turned, the large one is where planes want it."""
     nodes = [
         helper.make_node("Conv", ["x", "w0"], ["small"], strides=[4, 4]),
-        helper.make_node("Resize", ["small", "", "scales"], ["large"], mode="nearest", nearest_mode="floor",
-                         coordinate_transformation_mode="asymmetric"),
+        helper.make_node(
+            "Resize",
+            ["small", "", "scales"],
+            ["large"],
+            mode="nearest",
+            nearest_mode="floor",
+            coordinate_transformation_mode="asymmetric",
+        ),
         helper.make_node("Conv", ["x", "w1"], ["beside"]),
         helper.make_node("Concat", ["large", "beside"], ["both"], axis=1),
         helper.make_node("Conv", ["both", "w2"], ["y"], pads=[1, 1, 1, 1]),
-    ]  # fmt: skip
+    ]
     shapes = {"w0": (8, 4, 4, 4), "w1": (8, 4, 1, 1), "w2": (8, 16, 3, 3)}
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, c, 80, 80]) for n, c in (("x", 4), ("y", 8)))
     weights = [numpy_helper.from_array(RNG.standard_normal(s).astype(np.float32), n) for n, s in shapes.items()]
@@ -90,10 +96,16 @@ def test_what_is_added_to_a_larger_image_lies_as_that_does():
         helper.make_node("Conv", ["x", "w0"], ["small"], strides=[2, 2]),
         helper.make_node("Relu", ["small"], ["s"]),
         helper.make_node("Conv", ["x", "w1"], ["large"]),
-        helper.make_node("Resize", ["s", "", "scales"], ["up"], mode="nearest", nearest_mode="floor",
-                         coordinate_transformation_mode="asymmetric"),
+        helper.make_node(
+            "Resize",
+            ["s", "", "scales"],
+            ["up"],
+            mode="nearest",
+            nearest_mode="floor",
+            coordinate_transformation_mode="asymmetric",
+        ),
         helper.make_node("Add", ["up", "large"], ["y"]),
-    ]  # fmt: skip
+    ]
     shapes = {"w0": (24, 4, 2, 2), "w1": (24, 4, 1, 1)}
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, c, 80, 80]) for n, c in (("x", 4), ("y", 24)))
     weights = [numpy_helper.from_array(RNG.standard_normal(s).astype(np.float32), n) for n, s in shapes.items()]

@@ -58,7 +58,7 @@ def image_stays(patch):
 @settings(max_examples=8, deadline=None)
 @given(
     st.integers(2, 40), st.integers(1, 40), st.tuples(st.integers(2, 30), st.integers(11, 40)), st.sampled_from(KINDS)
-)  # fmt: skip
+)
 def test_columns_cut_within_a_row_are_exact(filters, channels, size, kinds):
     graph = pointwise(filters, channels, size, kinds)
     with pytest.MonkeyPatch.context() as patch:
@@ -83,10 +83,12 @@ def test_a_plane_is_filled_across_rows():
 @pytest.mark.parametrize(
     ("equation", "weights", "rows", "target", "precision"),
     [
-        ("kfd,td->kft", (2, 17, 32), (11, 32), "edge", "int8"), ("kfd,td->kft", (2, 130, 16), (9, 16), "systolic", "int8"),
-        ("kfd,td->tkf", (5, 70, 48), (33, 48), "lpu", "float32"), ("kfd,td->tkf", (5, 70, 48), (33, 48), "lpu", "float16"),
+        ("kfd,td->kft", (2, 17, 32), (11, 32), "edge", "int8"),
+        ("kfd,td->kft", (2, 130, 16), (9, 16), "systolic", "int8"),
+        ("kfd,td->tkf", (5, 70, 48), (33, 48), "lpu", "float32"),
+        ("kfd,td->tkf", (5, 70, 48), (33, 48), "lpu", "float16"),
     ],
-)  # fmt: skip
+)
 def test_constant_weights_of_two_dimensions_of_columns_may_be_one_loop(equation, weights, rows, target, precision):
     """What heads of attention project by: their left-over columns have a form of their own, over both dimensions as one."""
     rng = np.random.default_rng(0)

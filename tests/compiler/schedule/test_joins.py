@@ -22,12 +22,18 @@ def pyramid(size, times):
     """A small image made larger, beside a large one, then windows over both."""
     nodes = [
         helper.make_node("Conv", ["x", "w0"], ["small"], strides=[times, times]),
-        helper.make_node("Resize", ["small", "", "scales"], ["grown"], mode="nearest", nearest_mode="floor",
-                         coordinate_transformation_mode="asymmetric"),
+        helper.make_node(
+            "Resize",
+            ["small", "", "scales"],
+            ["grown"],
+            mode="nearest",
+            nearest_mode="floor",
+            coordinate_transformation_mode="asymmetric",
+        ),
         helper.make_node("Conv", ["x", "w1"], ["beside"]),
         helper.make_node("Concat", ["grown", "beside"], ["both"], axis=1),
         helper.make_node("Conv", ["both", "w2"], ["y"], pads=[1, 1, 1, 1]),
-    ]  # fmt: skip
+    ]
     rng = np.random.default_rng(0)
     shapes = {"w0": (8, 4, times, times), "w1": (8, 4, 1, 1), "w2": (8, 16, 3, 3)}
     weights = [numpy_helper.from_array(rng.standard_normal(s).astype(np.float32), n) for n, s in shapes.items()]

@@ -57,10 +57,16 @@ def test_an_empty_program_needs_no_arena():
 TIGHT = [
     Lifetime(name, size * LINE, start, end)
     for name, size, start, end in (
-        ("a", 5, 11, 14), ("b", 2, 5, 10), ("c", 3, 7, 12), ("d", 4, 10, 15),
-        ("e", 6, 12, 21), ("f", 4, 9, 12), ("g", 6, 0, 3), ("h", 4, 6, 15),
+        ("a", 5, 11, 14),
+        ("b", 2, 5, 10),
+        ("c", 3, 7, 12),
+        ("d", 4, 10, 15),
+        ("e", 6, 12, 21),
+        ("f", 4, 9, 12),
+        ("g", 6, 0, 3),
+        ("h", 4, 6, 15),
     )
-]  # fmt: skip
+]
 
 
 @settings(max_examples=25, deadline=None)

@@ -59,9 +59,14 @@ def product(m, k, n, pair, out, constant):
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.integers(1, 150), st.integers(1, 700), st.integers(1, 400), st.sampled_from(PAIRS),
-    st.sampled_from([None, DType.F32, DType.I8, DType.U8]), st.booleans(), st.sampled_from(["lpu", "lpu2"]),
-)  # fmt: skip
+    st.integers(1, 150),
+    st.integers(1, 700),
+    st.integers(1, 400),
+    st.sampled_from(PAIRS),
+    st.sampled_from([None, DType.F32, DType.I8, DType.U8]),
+    st.booleans(),
+    st.sampled_from(["lpu", "lpu2"]),
+)
 def test_a_product_of_narrow_types_is_exact_and_costs_what_was_said(m, k, n, pair, out, constant, target):
     graph = product(m, k, n, pair, out, constant)
     check_program(graph, target, [feeds(graph, 1)])
@@ -79,9 +84,14 @@ def test_large_narrow_products_run_on_the_planes(pair):
 
 @settings(max_examples=15, deadline=None)
 @given(
-    st.integers(1, 9), st.integers(1, 9), st.integers(1, 40), st.integers(1, 30), st.integers(1, 2),
-    st.sampled_from(PAIRS), st.integers(0, 100),
-)  # fmt: skip
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.integers(1, 40),
+    st.integers(1, 30),
+    st.integers(1, 2),
+    st.sampled_from(PAIRS),
+    st.integers(0, 100),
+)
 def test_a_padded_window_reads_its_fill(height, width, channels, columns, stride, pair, fill):
     b = Builder("window")
     x = b.input("x", TensorType(pair[0], (channels, height, width)))

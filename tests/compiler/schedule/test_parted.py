@@ -68,9 +68,7 @@ def exact(graph, found):
 
 
 @settings(max_examples=8, deadline=None)
-@given(
-    st.integers(2, 9), st.tuples(st.integers(1, 3), st.integers(30, 140)), st.integers(2, 5), st.sampled_from(KINDS)
-)  # fmt: skip
+@given(st.integers(2, 9), st.tuples(st.integers(1, 3), st.integers(30, 140)), st.integers(2, 5), st.sampled_from(KINDS))
 def test_parts_of_a_depthwise_layer_are_exact(channels, size, taps, kinds):
     exact(depthwise(channels, 1, size, (1, taps), (1, 1), kinds), "parted")
 
@@ -78,7 +76,7 @@ def test_parts_of_a_depthwise_layer_are_exact(channels, size, taps, kinds):
 @settings(max_examples=8, deadline=None)
 @given(
     st.integers(2, 40), st.integers(1, 40), st.tuples(st.integers(1, 3), st.integers(90, 200)), st.sampled_from(KINDS)
-)  # fmt: skip
+)
 def test_columns_that_are_left_over_are_exact(filters, channels, size, kinds):
     exact(pointwise(filters, channels, size, kinds), "rested")
 

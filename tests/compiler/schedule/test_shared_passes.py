@@ -72,9 +72,13 @@ def blocks_of(binary):
 
 @settings(max_examples=12, deadline=None)
 @given(
-    st.integers(1, 40), st.integers(1, 3), st.integers(1, 3), st.integers(1, 9),
-    st.sampled_from([(DType.U8, DType.I8), (DType.F16, DType.F16), (F32, F32)]), st.sampled_from(["lpu", "lpu2"]),
-)  # fmt: skip
+    st.integers(1, 40),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(1, 9),
+    st.sampled_from([(DType.U8, DType.I8), (DType.F16, DType.F16), (F32, F32)]),
+    st.sampled_from(["lpu", "lpu2"]),
+)
 def test_a_convolution_in_groups_is_exact_and_billed_as_the_graph_says(groups, per, out, side, kinds, target):
     graph = grouped(groups, per, out, side, *kinds)
     _, binary = check_program(graph, target, [feeds(graph, 1)])
@@ -130,9 +134,13 @@ def test_an_infinite_value_stays_in_its_own_group():
 
 @settings(max_examples=12, deadline=None)
 @given(
-    st.integers(2, 40), st.integers(1, 20), st.integers(1, 20), st.sampled_from(KINDS), st.sampled_from(["lpu", "lpu2"]),
+    st.integers(2, 40),
+    st.integers(1, 20),
+    st.integers(1, 20),
+    st.sampled_from(KINDS),
+    st.sampled_from(["lpu", "lpu2"]),
     st.integers(1, 3),
-)  # fmt: skip
+)
 def test_neighbouring_rows_by_the_same_weights_are_exact(rows, depth, columns, kinds, target, high):
     graph = dense(rows, depth, columns, kinds, high)
     with pytest.MonkeyPatch.context() as patch:

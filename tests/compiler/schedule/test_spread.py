@@ -62,7 +62,10 @@ def test_columns_of_a_wide_band_are_one_run():
         spread.fetches(node, 1, p, groups, (6 * 42, 160), LPU.line_bytes)
         for p in (place, spread.spread(node, 1, place, groups, (6 * 42, 160), LPU.line_bytes))
     ]
-    assert lines == [960, 252]  # a line for each of 42 taps' runs or of 160 positions; for each of 252 elements of the stretch
+    assert lines == [
+        960,
+        252,
+    ]  # a line for each of 42 taps' runs or of 160 positions; for each of 252 elements of the stretch
 
 
 def test_loads_of_wide_bands_take_no_longer_than_their_bytes():

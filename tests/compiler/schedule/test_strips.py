@@ -107,9 +107,13 @@ def strips(graph):
 
 @settings(max_examples=12, deadline=None)
 @given(
-    st.integers(2 * ROWS, 5 * ROWS), st.integers(2, 4), st.sampled_from([16, 24]), st.integers(1, 2), st.booleans(),
+    st.integers(2 * ROWS, 5 * ROWS),
+    st.integers(2, 4),
+    st.sampled_from([16, 24]),
+    st.integers(1, 2),
+    st.booleans(),
     st.sampled_from([0, WORDS]),
-)  # fmt: skip
+)
 def test_strips_compute_the_same_with_the_same_work(tokens, heads, depth, layers, masked, words):
     graph = graph_of(tokens, heads, depth, layers, masked=masked, words=words)
     with patch.object(cutting, "CYCLES", 1):

@@ -32,9 +32,14 @@ def test_pieces_that_a_whole_row_lies_between_take_the_same_time_and_count_alike
     for _ in range(8):
         starts = [data.draw(st.integers(0, n - count)) for n, count in zip(most, sizes, strict=True)]
         i = Instruction(
-            Op.MOVE, a=references[0], out=references[1],
-            start1=starts[0], count1=sizes[0], start2=starts[1], count2=sizes[1],
-        )  # fmt: skip
+            Op.MOVE,
+            a=references[0],
+            out=references[1],
+            start1=starts[0],
+            count1=sizes[0],
+            start2=starts[1],
+            count2=sizes[1],
+        )
         assert timings.of(i) == time(LPU, pool, i)
         rows.append(i)
     each = [counts(LPU, pool, i) for i in rows]

@@ -43,12 +43,18 @@ def test_loading_is_what_the_simulator_moves_and_what_the_file_holds(number: int
     assert load is not None
     assert load == resources_of(sample.binary, target).load
     control = sum(len(parts[name]) for name in ("instructions", "streams", "programs", "gathers"))
-    lines = {at // target.line_bytes for slot in Binary.from_bytes(data).states
-             for at in range(slot.base, slot.base + len(slot.initial))}  # fmt: skip
+    lines = {
+        at // target.line_bytes
+        for slot in Binary.from_bytes(data).states
+        for at in range(slot.base, slot.base + len(slot.initial))
+    }
     state = len(lines) * target.line_bytes
     assert (load.instructions, load.constants, load.state, load.external) == (
-        control, len(parts["constants"]), state, len(parts["external"]),
-    )  # fmt: skip
+        control,
+        len(parts["constants"]),
+        state,
+        len(parts["external"]),
+    )
     assert (load.bytes_out, load.cycles_out) == (0, 0)
 
 
@@ -65,6 +71,8 @@ def test_the_link_is_busy_for_no_cycle_more_than_its_bytes_need(size: int, name:
     from compiler.isa.resources import Storage
 
     link = targets.load(name).link_in
-    load = load_of(Storage(weights=size, activations=7, state=0, instructions=0, scratch=9, total=size + 16), targets.load(name))
+    load = load_of(
+        Storage(weights=size, activations=7, state=0, instructions=0, scratch=9, total=size + 16), targets.load(name)
+    )
     rate, busy = link.bytes_per_cycle * link.instances, load.cycles_in - link.latency
     assert (load.bytes_in, (busy - 1) * rate < size <= busy * rate) == (size, True)

@@ -129,8 +129,14 @@ def test_an_index_outside_its_dimension_is_a_fault_with_its_value() -> None:
 def test_the_timeline_names_every_instruction_and_opens_in_trace_viewers() -> None:
     events = timeline(DATA)
     assert [e.operation for e in events] == [
-        "RECV", "LOADW", "LOADW", "RECV", "MATMUL", "MATMUL", "SEND",
-    ]  # fmt: skip
+        "RECV",
+        "LOADW",
+        "LOADW",
+        "RECV",
+        "MATMUL",
+        "MATMUL",
+        "SEND",
+    ]
     assert max(e.end for e in events) == PRODUCT.binary.latency
     assert events[-1].source == "beta"
     trace = chrome_trace(DATA)

@@ -58,9 +58,14 @@ def without(name: str, *sections: str) -> targets.Target:
 
 @settings(max_examples=10, deadline=None)
 @given(
-    st.integers(1, 40), st.integers(1, 120), st.integers(1, 120), st.sampled_from([None, DType.I8]), st.booleans(),
-    st.sampled_from(["systolic", "pebble"]), st.sampled_from([WEIGHTS, EVERYTHING]),
-)  # fmt: skip
+    st.integers(1, 40),
+    st.integers(1, 120),
+    st.integers(1, 120),
+    st.sampled_from([None, DType.I8]),
+    st.booleans(),
+    st.sampled_from(["systolic", "pebble"]),
+    st.sampled_from([WEIGHTS, EVERYTHING]),
+)
 def test_fetched_weights_give_the_same_numbers_and_cost_what_was_said(m, k, n, out, constant, name, extent):
     graph = product(m, k, n, out, constant=constant)
     name = name if name == "systolic" else str(PEBBLE)
@@ -74,7 +79,9 @@ def test_fetched_weights_give_the_same_numbers_and_cost_what_was_said(m, k, n, o
     assert proven.interval <= plan.interval
 
 
-@pytest.mark.parametrize(("kernel", "stride", "dilation", "side"), [(3, 2, 1, 14), (5, 2, 1, 15), (5, 1, 1, 28), (3, 1, 2, 20)])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "dilation", "side"), [(3, 2, 1, 14), (5, 2, 1, 15), (5, 1, 1, 28), (3, 1, 2, 20)]
+)
 def test_a_filter_held_as_a_band_is_fetched_from_where_it_is(kernel, stride, dilation, side):
     """The addresses of a band's cells that are off begin before the filter, and end behind it."""
     rng = np.random.default_rng(7)

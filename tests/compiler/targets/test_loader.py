@@ -84,10 +84,16 @@ def test_a_wrong_file_is_told_what_to_change(old: str, new: str, message: str) -
 @pytest.mark.parametrize(
     ("section", "key", "most"),
     [
-        ("matrix", "slots", 256), ("matrix", "latency", 1 << 20), ("vector", "latency", 1 << 20), ("vector", "lanes", 1 << 16),
-        ("vector", "alus", 256), ("link_in", "latency", 1 << 20), ("memory", "line_bytes", 1 << 16), ("passes", "erf", 1 << 16),
+        ("matrix", "slots", 256),
+        ("matrix", "latency", 1 << 20),
+        ("vector", "latency", 1 << 20),
+        ("vector", "lanes", 1 << 16),
+        ("vector", "alus", 256),
+        ("link_in", "latency", 1 << 20),
+        ("memory", "line_bytes", 1 << 16),
+        ("passes", "erf", 1 << 16),
     ],
-)  # fmt: skip
+)
 def test_a_figure_that_no_program_can_express_is_refused(section: str, key: str, most: int) -> None:
     """It ended in an overflow deep inside, or took all the memory."""
     head, middle, tail = TEXT.partition(f"[{section}]")
@@ -96,7 +102,9 @@ def test_a_figure_that_no_program_can_express_is_refused(section: str, key: str,
         try:
             found = targets.parse(text).figures[f"{section}.{key}"][0] == value
         except ModelError as error:
-            found = f"{section}.{key} must be a whole number" not in str(error)  # perhaps other figures do not go with it
+            found = f"{section}.{key} must be a whole number" not in str(
+                error
+            )  # perhaps other figures do not go with it
         assert found == fits
 
 

@@ -120,7 +120,7 @@ def test_one_digit_changes_the_digest() -> None:
         (lambda d: d.update(missed_guarantee="2"), "missed_guarantee is 2"),
         (lambda d: [p.update(off_peak=False) for p in d["tariff"]["periods"]], "no off-peak hour"),
     ],
-)  # fmt: skip
+)
 def test_a_faulty_book_is_refused_with_its_place(change: Any, said: str) -> None:
     with pytest.raises(BookError) as refusal:
         book(change)

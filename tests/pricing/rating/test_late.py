@@ -57,12 +57,18 @@ def test_it_belongs_to_the_books_digest_and_comes_back_equal() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        None, {}, {"share": "0.4"}, {"notice_minutes": 60, "share": "0"}, {"notice_minutes": 60, "share": "1.1"},
-        {"notice_minutes": -1, "share": "0.4"}, {"notice_minutes": 89281, "share": "0.4"},
-        {"notice_minutes": 1.5, "share": "0.4"}, {"notice_minutes": 60, "share": 0.4},
+        None,
+        {},
+        {"share": "0.4"},
+        {"notice_minutes": 60, "share": "0"},
+        {"notice_minutes": 60, "share": "1.1"},
+        {"notice_minutes": -1, "share": "0.4"},
+        {"notice_minutes": 89281, "share": "0.4"},
+        {"notice_minutes": 1.5, "share": "0.4"},
+        {"notice_minutes": 60, "share": 0.4},
         {"notice_minutes": 60, "share": "0.4", "more": 1},
     ],
-)  # fmt: skip
+)
 def test_what_is_no_term_is_refused_with_its_place(value: Any) -> None:
     with pytest.raises(BookError, match=r"classes\.standard\.late_cancellation"):
         book_from_json(document(lambda d: d["classes"]["standard"].update(late_cancellation=value)))
@@ -122,8 +128,9 @@ _reserved = st.lists(_spans, min_size=1, max_size=6).map(
 )
 _lines = st.lists(
     st.builds(Unused, st.integers(0, 5000), st.fractions(Fraction(1, 1000), 200, max_denominator=1000)),
-    min_size=1, max_size=3,
-)  # fmt: skip
+    min_size=1,
+    max_size=3,
+)
 _notices = st.integers(0, 4000)
 _after = st.integers(-6000, 12000).map(lambda minutes: BEGIN + timedelta(minutes=minutes))
 

@@ -60,9 +60,12 @@ def test_the_parts_of_a_contract_sum_to_the_whole(counts: Counts, parts: list[in
 def _computed(left: Fraction, right: Fraction) -> dict[str, Fraction]:
     """What each operation of a step makes of its two sides, in fractions."""
     return {
-        TIMES: left * right, PER_TERA: left * right / 10**12, LARGER: max(left, right), SMALLER: min(left, right),
+        TIMES: left * right,
+        PER_TERA: left * right / 10**12,
+        LARGER: max(left, right),
+        SMALLER: min(left, right),
         PLUS: left + right,
-    }  # fmt: skip
+    }
 
 
 @given(counts, executions, terms, st.booleans())
@@ -104,9 +107,13 @@ def test_the_classes_cost_what_the_book_says() -> None:
         return rate(book=BOOK, counts=Counts(10**12, 1), executions=1000, terms=terms).amount
 
     assert {name: cost(name) / 8 for name in BOOK.classes} == {
-        "standard": Decimal(1), "priority": Decimal("1.75"), "guaranteed": Decimal(2), "off_peak": Decimal("0.6"),
-        "batch": Decimal("0.5"), "gap_fill": Decimal("0.3"),
-    }  # fmt: skip
+        "standard": Decimal(1),
+        "priority": Decimal("1.75"),
+        "guaranteed": Decimal(2),
+        "off_peak": Decimal("0.6"),
+        "batch": Decimal("0.5"),
+        "gap_fill": Decimal("0.3"),
+    }
 
 
 def test_off_peak_is_refused_by_day_and_without_an_instant() -> None:

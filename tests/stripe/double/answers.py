@@ -7,8 +7,13 @@ from typing import Any
 from tests.stripe.double.description import Schema, resolved, schema_of
 
 _TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,), "array": (list,), "object": (dict,),
-}  # fmt: skip
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
 
 
 def faults(schema: Schema, value: Any, place: str = "answer") -> list[str]:

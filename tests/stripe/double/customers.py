@@ -28,9 +28,14 @@ def customer_create(store: Store, given: Thing, path: Thing) -> Thing:
     """POST /v1/customers"""
     settings = {"custom_fields": None, "default_payment_method": None, "footer": None, "rendering_options": None}
     customer = made(
-        "customer", created=store.now(), email=given.get("email"), name=given.get("name"), balance=given.get("balance", 0),
-        metadata=given.get("metadata") or {}, invoice_settings={**settings, **given.get("invoice_settings", {})},
-    )  # fmt: skip
+        "customer",
+        created=store.now(),
+        email=given.get("email"),
+        name=given.get("name"),
+        balance=given.get("balance", 0),
+        metadata=given.get("metadata") or {},
+        invoice_settings={**settings, **given.get("invoice_settings", {})},
+    )
     store.add("cus", customer)
     store.tell("customer.created", customer)
     return customer

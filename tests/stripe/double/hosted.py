@@ -140,10 +140,13 @@ def portal_page(store: Store, name: str, form: Form) -> str:
     back = f'<p><a href="{escape(session["return_url"] or "/")}">Back to Takt</a></p>'
     return _page(
         "Cards and tax ids",
-        f"<table>{rows}</table>" + _form(place, CARD, "Add card", act="add") + f"<h2>Tax ids</h2><ul>{taxes}</ul>"
-        + _form(place, vat, "Add tax id", act="tax") + back,
+        f"<table>{rows}</table>"
+        + _form(place, CARD, "Add card", act="add")
+        + f"<h2>Tax ids</h2><ul>{taxes}</ul>"
+        + _form(place, vat, "Add tax id", act="tax")
+        + back,
         error=error,
-    )  # fmt: skip
+    )
 
 
 def _portal_act(store: Store, owner: str, form: Form) -> None:

@@ -23,10 +23,18 @@ def item_create(store: Store, given: Thing, path: Thing) -> Thing:
         if (invoice["customer"], invoice["currency"]) != (customer["id"], currency):
             raise invalid("The invoice is of another customer or currency.", param="invoice")
     item = made(
-        "invoiceitem", amount=given["amount"], currency=currency, customer=customer["id"], date=now, quantity=1,
-        description=given.get("description"), invoice=given.get("invoice"), metadata=given.get("metadata") or {},
-        period=given.get("period", {"start": now, "end": now}), quantity_decimal="1",
-    )  # fmt: skip
+        "invoiceitem",
+        amount=given["amount"],
+        currency=currency,
+        customer=customer["id"],
+        date=now,
+        quantity=1,
+        description=given.get("description"),
+        invoice=given.get("invoice"),
+        metadata=given.get("metadata") or {},
+        period=given.get("period", {"start": now, "end": now}),
+        quantity_decimal="1",
+    )
     store.add("ii", item)
     if item["invoice"]:
         _sum(store, store.get("invoice", item["invoice"]))
@@ -53,11 +61,21 @@ def invoice_create(store: Store, given: Thing, path: Thing) -> Thing:
         raise invalid("The due date must be in the future.", param="due_date")
     due = given.get("due_date", now + days * 86_400 if days is not None else None)
     invoice = made(
-        "invoice", created=now, customer=customer["id"], currency=given.get("currency", "usd").lower(), status="draft",
-        collection_method=way, auto_advance=given.get("auto_advance", False), metadata=given.get("metadata") or {},
-        description=given.get("description"), number=given.get("number"), due_date=due, period_start=now, period_end=now,
+        "invoice",
+        created=now,
+        customer=customer["id"],
+        currency=given.get("currency", "usd").lower(),
+        status="draft",
+        collection_method=way,
+        auto_advance=given.get("auto_advance", False),
+        metadata=given.get("metadata") or {},
+        description=given.get("description"),
+        number=given.get("number"),
+        due_date=due,
+        period_start=now,
+        period_end=now,
         hosted_invoice_url=None,
-    )  # fmt: skip
+    )
     invoice["status_transitions"] = dict.fromkeys(("finalized_at", "marked_uncollectible_at", "paid_at", "voided_at"))
     store.add("in", invoice)
     _sum(store, invoice)
@@ -69,17 +87,29 @@ def _sum(store: Store, invoice: Thing) -> None:
     items = [one for one in reversed(store.all("invoiceitem")) if one["invoice"] == invoice["id"]]
     lines = [
         made(
-            "line_item", id=f"il_{one['id'][3:]}", amount=one["amount"], subtotal=one["amount"], currency=one["currency"],
-            description=one["description"], invoice=invoice["id"], metadata=one["metadata"], period=one["period"], quantity=1,
+            "line_item",
+            id=f"il_{one['id'][3:]}",
+            amount=one["amount"],
+            subtotal=one["amount"],
+            currency=one["currency"],
+            description=one["description"],
+            invoice=invoice["id"],
+            metadata=one["metadata"],
+            period=one["period"],
+            quantity=1,
             parent={
-                "type": "invoice_item_details", "subscription_item_details": None,
+                "type": "invoice_item_details",
+                "subscription_item_details": None,
                 "invoice_item_details": {
-                    "invoice_item": one["id"], "proration": False, "proration_details": None, "subscription": None
+                    "invoice_item": one["id"],
+                    "proration": False,
+                    "proration_details": None,
+                    "subscription": None,
                 },
             },
         )
         for one in items
-    ]  # fmt: skip
+    ]
     url = f"/v1/invoices/{invoice['id']}/lines"
     invoice["lines"] = {"object": "list", "data": lines, "has_more": False, "url": url}
     total = sum(one["amount"] for one in items)

@@ -22,12 +22,25 @@ def note_create(store: Store, given: Thing, path: Thing) -> Thing:
     if after != outside:
         raise invalid("What was paid must be refunded, credited or given back out of band.", param="out_of_band_amount")
     note = made(
-        "credit_note", amount=amount, subtotal=amount, total=amount, created=store.now(), currency=invoice["currency"],
-        customer=invoice["customer"], invoice=invoice["id"], status="issued", metadata=given.get("metadata") or {},
-        memo=given.get("memo"), pre_payment_amount=before, post_payment_amount=after, out_of_band_amount=outside or None,
-        number=f"{invoice['number']}-CN-{store.count:02d}", pdf="", type="post_payment" if after else "pre_payment",
+        "credit_note",
+        amount=amount,
+        subtotal=amount,
+        total=amount,
+        created=store.now(),
+        currency=invoice["currency"],
+        customer=invoice["customer"],
+        invoice=invoice["id"],
+        status="issued",
+        metadata=given.get("metadata") or {},
+        memo=given.get("memo"),
+        pre_payment_amount=before,
+        post_payment_amount=after,
+        out_of_band_amount=outside or None,
+        number=f"{invoice['number']}-CN-{store.count:02d}",
+        pdf="",
+        type="post_payment" if after else "pre_payment",
         lines={"object": "list", "data": [], "has_more": False, "url": "/v1/credit_notes/lines"},
-    )  # fmt: skip
+    )
     store.add("cn", note)
     invoice["pre_payment_credit_notes_amount"] += before
     invoice["post_payment_credit_notes_amount"] += after
@@ -56,8 +69,12 @@ def meter_event_create(store: Store, given: Thing, path: Thing) -> Thing:
         raise Refused(400, "invalid_request_error", f"An event already exists with identifier {name}.")
     now = store.now()
     event = made(
-        "billing.meter_event", created=now, timestamp=given.get("timestamp", now), event_name=given["event_name"],
-        identifier=name, payload=payload,
-    )  # fmt: skip
+        "billing.meter_event",
+        created=now,
+        timestamp=given.get("timestamp", now),
+        event_name=given["event_name"],
+        identifier=name,
+        payload=payload,
+    )
     store.meters[name] = event
     return event

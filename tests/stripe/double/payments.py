@@ -24,18 +24,31 @@ def charge(store: Store, invoice: Thing, method: Thing) -> None:
     intent |= {"amount_received": 0 if why else amount, "payment_method": method["id"]}
     store.add("pi", intent)
     taken = made(
-        "charge", **shared, payment_intent=intent["id"], payment_method=method["id"], paid=not why, captured=not why,
-        status="failed" if why else "succeeded", amount_captured=0 if why else amount,
-        failure_code="card_declined" if why else None, failure_message="Your card was declined." if why else None,
-    )  # fmt: skip
+        "charge",
+        **shared,
+        payment_intent=intent["id"],
+        payment_method=method["id"],
+        paid=not why,
+        captured=not why,
+        status="failed" if why else "succeeded",
+        amount_captured=0 if why else amount,
+        failure_code="card_declined" if why else None,
+        failure_message="Your card was declined." if why else None,
+    )
     intent["latest_charge"] = store.add("ch", taken)["id"]
     if not why:
         _balance(store, taken, amount, "charge", "charge")
     payment = made(
-        "invoice_payment", amount_paid=None if why else amount, amount_requested=amount, created=store.now(),
-        currency=invoice["currency"], invoice=invoice["id"], is_default=True, status="open" if why else "paid",
+        "invoice_payment",
+        amount_paid=None if why else amount,
+        amount_requested=amount,
+        created=store.now(),
+        currency=invoice["currency"],
+        invoice=invoice["id"],
+        is_default=True,
+        status="open" if why else "paid",
         payment={"type": "payment_intent", "payment_intent": intent["id"]},
-    )  # fmt: skip
+    )
     store.add("inpay", payment)
     store.tell("payment_intent.payment_failed" if why else "payment_intent.succeeded", intent)
     if method["card"]["last4"] == DISPUTING:
@@ -50,10 +63,19 @@ def _balance(store: Store, source: Thing, amount: int, kind: str, category: str)
     """What an object adds to the account's balance; Stripe takes its fee of what comes in."""
     fee = amount // 50 if kind == "charge" else 0
     moved = made(
-        "balance_transaction", amount=amount, available_on=store.now(), created=store.now(), currency=source["currency"],
-        fee=fee, net=amount - fee, source=source["id"], status="available", type=kind, reporting_category=category,
+        "balance_transaction",
+        amount=amount,
+        available_on=store.now(),
+        created=store.now(),
+        currency=source["currency"],
+        fee=fee,
+        net=amount - fee,
+        source=source["id"],
+        status="available",
+        type=kind,
+        reporting_category=category,
         balance_type="payments",
-    )  # fmt: skip
+    )
     store.add("txn", moved)
 
 
@@ -61,9 +83,15 @@ def dispute_open(store: Store, taken: Thing) -> None:
     """The card's holder disputes a charge: the money is withdrawn until it is decided."""
     taken["disputed"] = True
     dispute = made(
-        "dispute", amount=taken["amount"], charge=taken["id"], created=store.now(), currency=taken["currency"],
-        payment_intent=taken["payment_intent"], reason="fraudulent", status="needs_response",
-    )  # fmt: skip
+        "dispute",
+        amount=taken["amount"],
+        charge=taken["id"],
+        created=store.now(),
+        currency=taken["currency"],
+        payment_intent=taken["payment_intent"],
+        reason="fraudulent",
+        status="needs_response",
+    )
     store.add("du", dispute)
     _balance(store, dispute, -dispute["amount"], "adjustment", "dispute")
     store.tell("charge.dispute.created", dispute)
@@ -117,9 +145,16 @@ def refund_create(store: Store, given: Thing, path: Thing) -> Thing:
     if amount <= 0 or amount > left:
         raise invalid(f"Refund amount ({amount}) is greater than unrefunded amount on charge ({left})", param="amount")
     refund = made(
-        "refund", amount=amount, created=store.now(), currency=taken["currency"], status="succeeded",
-        charge=taken["id"], payment_intent=intent["id"], reason=given.get("reason"), metadata=given.get("metadata") or {},
-    )  # fmt: skip
+        "refund",
+        amount=amount,
+        created=store.now(),
+        currency=taken["currency"],
+        status="succeeded",
+        charge=taken["id"],
+        payment_intent=intent["id"],
+        reason=given.get("reason"),
+        metadata=given.get("metadata") or {},
+    )
     taken["amount_refunded"] += amount
     taken["refunded"] = taken["amount_refunded"] == taken["amount"]
     store.add("re", refund)

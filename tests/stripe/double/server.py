@@ -60,9 +60,12 @@ def _once(store: Store, method: str, path: str, form: str, headers: dict[str, st
     if known is not None:
         if known.request != request:
             raise Refused(
-                400, "idempotency_error", "Keys for idempotent requests can only be used with the same parameters they "
-                f"were first used with. Try using a key other than '{key}'.", is_saved=False,
-            )  # fmt: skip
+                400,
+                "idempotency_error",
+                "Keys for idempotent requests can only be used with the same parameters they "
+                f"were first used with. Try using a key other than '{key}'.",
+                is_saved=False,
+            )
         return Answer(known.status, known.body, replayed=True)
     answer = _carried_out(store, operation, path, given, fault)
     if key and answer.status != 400:

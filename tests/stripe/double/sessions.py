@@ -20,16 +20,30 @@ def checkout_create(store: Store, given: Thing, path: Thing) -> Thing:
         raise invalid("A hosted page needs `success_url`.", code="parameter_missing", param="success_url")
     customer, now = store.get("customer", given.get("customer", "")), store.now()
     intent = made(
-        "setup_intent", created=now, customer=customer["id"], payment_method_types=["card"], usage="off_session",
-        status="requires_payment_method", metadata=given.get("setup_intent_data", {}).get("metadata") or {},
-    )  # fmt: skip
+        "setup_intent",
+        created=now,
+        customer=customer["id"],
+        payment_method_types=["card"],
+        usage="off_session",
+        status="requires_payment_method",
+        metadata=given.get("setup_intent_data", {}).get("metadata") or {},
+    )
     store.add("seti", intent)
     session = made(
-        "checkout.session", created=now, customer=customer["id"], mode="setup", status="open", payment_method_types=["card"],
-        payment_status="no_payment_required", expires_at=now + SESSION_SECONDS, success_url=given["success_url"],
-        cancel_url=given.get("cancel_url"), metadata=given.get("metadata") or {}, currency=given.get("currency"),
+        "checkout.session",
+        created=now,
+        customer=customer["id"],
+        mode="setup",
+        status="open",
+        payment_method_types=["card"],
+        payment_status="no_payment_required",
+        expires_at=now + SESSION_SECONDS,
+        success_url=given["success_url"],
+        cancel_url=given.get("cancel_url"),
+        metadata=given.get("metadata") or {},
+        currency=given.get("currency"),
         setup_intent=intent["id"],
-    )  # fmt: skip
+    )
     store.add("cs_test", session)
     session["url"] = f"{store.base}/hosted/checkout/{session['id']}"
     store.tell("setup_intent.created", intent)
@@ -77,9 +91,12 @@ def portal_create(store: Store, given: Thing, path: Thing) -> Thing:
     """POST /v1/billing_portal/sessions"""
     customer = store.get("customer", given.get("customer", ""))
     session = made(
-        "billing_portal.session", created=store.now(), customer=customer["id"], configuration="bpc_double",
+        "billing_portal.session",
+        created=store.now(),
+        customer=customer["id"],
+        configuration="bpc_double",
         return_url=given.get("return_url"),
-    )  # fmt: skip
+    )
     store.add("bps", session)
     session["url"] = f"{store.base}/hosted/portal/{session['id']}"
     return session

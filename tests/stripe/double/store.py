@@ -83,9 +83,15 @@ class Store:
     def tell(self, kind: str, thing: Thing) -> None:
         """Write an event with the object as it is now."""
         event = {
-            "object": "event", "api_version": version(), "created": self.now(), "livemode": False, "pending_webhooks": 0,
-            "type": kind, "data": {"object": copy.deepcopy(thing)}, "request": {"id": None, "idempotency_key": None},
-        }  # fmt: skip
+            "object": "event",
+            "api_version": version(),
+            "created": self.now(),
+            "livemode": False,
+            "pending_webhooks": 0,
+            "type": kind,
+            "data": {"object": copy.deepcopy(thing)},
+            "request": {"id": None, "idempotency_key": None},
+        }
         self.events.append(self.add("evt", event))
 
     def fault_for(self, method: str, path: str) -> str:

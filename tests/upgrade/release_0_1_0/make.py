@@ -91,7 +91,9 @@ def _dump(url: str, to: Path) -> None:
     from bin.services import _postgres_programs
 
     plain = subprocess.run(
-        [_postgres_programs(None, None) / "pg_dump", "--no-owner", "--no-privileges", url], check=True, capture_output=True
+        [_postgres_programs(None, None) / "pg_dump", "--no-owner", "--no-privileges", url],
+        check=True,
+        capture_output=True,
     ).stdout
     kept = [line for line in plain.splitlines(keepends=True) if not line.startswith((b"\\restrict", b"\\unrestrict"))]
     to.write_bytes(gzip.compress(b"".join(kept), mtime=0))

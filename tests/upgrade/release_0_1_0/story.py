@@ -61,9 +61,7 @@ class Story:
         from apps.billing.webhooks.services import endpoint_create, endpoint_switch
 
         of, owner, now = self.cast.organisation, self.cast.owner, BEGIN
-        self.token, _ = token_create(
-            user=owner, organisation=of, name="ci", scopes=[Scope.READ, Scope.RUN], now=now
-        )
+        self.token, _ = token_create(user=owner, organisation=of, name="ci", scopes=[Scope.READ, Scope.RUN], now=now)
         principal = Principal(user=owner, memberships={of.pk: Role.OWNER}, current=of.pk)
         invitation_create(organisation=of, email="new@example.com", role=Role.VIEWER, principal=principal, now=now)
         profile_set(organisation=of, actor=self.cast.billing, now=now, **PROFILE)
@@ -93,10 +91,13 @@ class Story:
         own = (ROOT / "compiler" / "targets" / "lpu.toml").read_text().replace('name = "lpu"', 'name = "mylpu"', 1)
         processor_add(organisation=self.cast.organisation, data=own.encode(), actor=self.cast.engineer, now=BEGIN)
         wanted = (
-            ("exact", "digits-small", "lpu", "float32", {}), ("small", "digits-small", "lpu", "int8", {}),
-            ("half", "digits-small", "lpu2", "float16", {}), ("bounded", "choosing", "lpu", "float32", {}),
-            ("batch", "digits-batch", "lpu", "float32", {"batch": [1, 4]}), ("own", "choosing", "mylpu", "float32", {}),
-        )  # fmt: skip
+            ("exact", "digits-small", "lpu", "float32", {}),
+            ("small", "digits-small", "lpu", "int8", {}),
+            ("half", "digits-small", "lpu2", "float16", {}),
+            ("bounded", "choosing", "lpu", "float32", {}),
+            ("batch", "digits-batch", "lpu", "float32", {"batch": [1, 4]}),
+            ("own", "choosing", "mylpu", "float32", {}),
+        )
         self.programs: dict[str, Any] = {}
         for name, model, target, precision, dims in wanted:
             found = self._compiled(versions[model], target, precision, dims, actor=self.cast.engineer)
@@ -127,9 +128,15 @@ class Story:
         start = more.pop("start", self.scene.now)
         asked = lines[0] if isinstance(lines[0], Quota) else [QuoteLine(self.programs[a], b) for a, b in lines]
         quote = quote_create(
-            organisation=self.cast.organisation, lines=asked, klass=klass, pool=pool or self.scene.market.lpu,
-            window=(start, start + timedelta(hours=hours)), actor=self.cast.engineer, now=self.scene.now, **more,
-        )  # fmt: skip
+            organisation=self.cast.organisation,
+            lines=asked,
+            klass=klass,
+            pool=pool or self.scene.market.lpu,
+            window=(start, start + timedelta(hours=hours)),
+            actor=self.cast.engineer,
+            now=self.scene.now,
+            **more,
+        )
         return quote_accept(
             quote_id=quote.pk, organisation=self.cast.organisation, actor=self.cast.owner, now=self.scene.now
         )
@@ -154,9 +161,13 @@ class Story:
 
         program = self.programs[which] if isinstance(which, str) else which
         return dispatch.job_create(
-            contract=contract, arrays=feeds_of(program, items), actor=None, now=self.scene.now, wanted=program.pk,
+            contract=contract,
+            arrays=feeds_of(program, items),
+            actor=None,
+            now=self.scene.now,
+            wanted=program.pk,
             token_id=self.token.pk if isinstance(which, str) else None,
-        )  # fmt: skip
+        )
 
     def _missed(self, contract: Any, name: str) -> None:
         """Five workers in turn take a block and fall silent: missed, and credited."""
@@ -217,7 +228,9 @@ class Story:
             contract_close(contract_id=contract.pk, now=at)
             contract.refresh_from_db()
             if contract.state == "active":
-                contract_end(contract_id=contract.pk, organisation=self.cast.organisation, actor=self.cast.owner, now=at)
+                contract_end(
+                    contract_id=contract.pk, organisation=self.cast.organisation, actor=self.cast.owner, now=at
+                )
 
     # The months
 
@@ -230,9 +243,15 @@ class Story:
         self._close(contracts, at=BEGIN + timedelta(days=3))
         guarantees_credit_due(now=BEGIN + timedelta(days=3))
         grant_create(
-            organisation=self.cast.organisation, amount=Decimal("0.05"), currency="EUR", reason="Welcome",
-            expires_at=BEGIN + timedelta(days=400), idempotency_key="welcome", actor=self.cast.admin, now=BEGIN,
-        )  # fmt: skip
+            organisation=self.cast.organisation,
+            amount=Decimal("0.05"),
+            currency="EUR",
+            reason="Welcome",
+            expires_at=BEGIN + timedelta(days=400),
+            idempotency_key="welcome",
+            actor=self.cast.admin,
+            now=BEGIN,
+        )
         invoice = self._invoices(datetime(2026, 10, 1, 2, tzinfo=UTC))
         first, at = invoice.open / 2, datetime(2026, 10, 5, 9, tzinfo=UTC)
         first = first.quantize(Decimal("0.01"))
@@ -241,7 +260,11 @@ class Story:
                 invoice_id=invoice.pk, amount=amount, reference=f"transfer {number}", actor=self.cast.admin, now=at
             )
         credit_note_issue(
-            invoice_id=invoice.pk, parts={1: Decimal("0.01")}, reason="Agreed by telephone", actor=self.cast.admin, now=at
+            invoice_id=invoice.pk,
+            parts={1: Decimal("0.01")},
+            reason="Agreed by telephone",
+            actor=self.cast.admin,
+            now=at,
         )
 
     def _october(self) -> None:
@@ -256,12 +279,18 @@ class Story:
             d["prices"]["lpu"]["float32"] = "27182818.284"
 
         pricebook_publish(
-            document=document(second), effective_from=datetime(2026, 11, 10, tzinfo=UTC),
-            now=datetime(2026, 10, 5, tzinfo=UTC), actor=self.cast.admin,
-        )  # fmt: skip
+            document=document(second),
+            effective_from=datetime(2026, 11, 10, tzinfo=UTC),
+            now=datetime(2026, 10, 5, tzinfo=UTC),
+            actor=self.cast.admin,
+        )
         self.scene.now = datetime(2026, 10, 13, 7, tzinfo=UTC)
         commitment_enter(
-            organisation=self.cast.organisation, kind="year", minimum=Decimal(2), actor=self.cast.owner, now=self.scene.now
+            organisation=self.cast.organisation,
+            kind="year",
+            minimum=Decimal(2),
+            actor=self.cast.owner,
+            now=self.scene.now,
         )
         contracts = self._buy(2)
         self._month(contracts)
@@ -269,13 +298,17 @@ class Story:
         self._amended(contracts)
         self._close(contracts, at=at)
         invoice = invoice_issue(organisation=self.cast.organisation, actor=self.cast.billing, now=at)
-        invoice_void(
-            invoice_id=invoice.pk, reason="Wrong address", actor=self.cast.admin, now=at + timedelta(hours=1)
-        )
+        invoice_void(invoice_id=invoice.pk, reason="Wrong address", actor=self.cast.admin, now=at + timedelta(hours=1))
         extra = grant_create(
-            organisation=self.cast.organisation, amount=Decimal(1), currency="EUR", reason="By mistake",
-            expires_at=None, idempotency_key="mistake", actor=self.cast.admin, now=at,
-        )  # fmt: skip
+            organisation=self.cast.organisation,
+            amount=Decimal(1),
+            currency="EUR",
+            reason="By mistake",
+            expires_at=None,
+            idempotency_key="mistake",
+            actor=self.cast.admin,
+            now=at,
+        )
         grant_end(grant_id=extra.pk, reason="Granted by mistake", actor=self.cast.admin, now=at)
         self._invoices(datetime(2026, 11, 1, 2, tzinfo=UTC))
         dunning_run(now=datetime(2026, 11, 19, tzinfo=UTC))
@@ -295,10 +328,14 @@ class Story:
         for name, contract in contracts.items():
             self.facts["open"][name] = str(contract.pk)
         quote = quote_create(
-            organisation=self.cast.organisation, lines=[QuoteLine(self.programs["exact"], 100)], klass="standard",
-            pool=self.scene.market.lpu, window=(PRESENT, PRESENT + timedelta(days=3)), actor=self.cast.engineer,
+            organisation=self.cast.organisation,
+            lines=[QuoteLine(self.programs["exact"], 100)],
+            klass="standard",
+            pool=self.scene.market.lpu,
+            window=(PRESENT, PRESENT + timedelta(days=3)),
+            actor=self.cast.engineer,
             now=PRESENT - timedelta(hours=1),
-        )  # fmt: skip
+        )
         self.facts["quote"] = str(quote.pk)
         self._submit(contracts["standard"], "exact", 5)  # a job that waits for its lease when the upgrade comes
 
@@ -335,7 +372,7 @@ class Story:
             for is_paid in (True, False):
                 quote = quote_create(
                     lines=[QuoteLine(program, 20)], klass="standard", pool=self.scene.market.lpu, **asked
-                )  # fmt: skip
+                )
                 self._run(quote_accept(quote_id=quote.pk, **asked), program, 20)
                 now = timezone.now()
                 invoice = invoice_issue(organisation=cast.organisation, actor=cast.stranger, now=now)

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 PROFILE = {
-    "legal_name": "Acme Vision GmbH", "address": "Hauptstrasse 1\n10115 Berlin", "tax_id": "DE123456789",
-}  # fmt: skip
+    "legal_name": "Acme Vision GmbH",
+    "address": "Hauptstrasse 1\n10115 Berlin",
+    "tax_id": "DE123456789",
+}
 
 
 def choosing_model(name: str = "choosing") -> bytes:
@@ -24,16 +26,29 @@ def choosing_model(name: str = "choosing") -> bytes:
         return helper.make_tensor(name, TensorProto.FLOAT, [], [value])
 
     dear = helper.make_graph(
-        [helper.make_node("Mul", ["x", "two"], ["d0"]), helper.make_node("Add", ["d0", "one"], ["d1"]),
-         helper.make_node("Sigmoid", ["d1"], ["dear"])], "dear", [], [tensor("dear", [1, 16])],
-    )  # fmt: skip
-    cheap = helper.make_graph([helper.make_node("Mul", ["x", "two"], ["cheap"])], "cheap", [], [tensor("cheap", [1, 16])])
+        [
+            helper.make_node("Mul", ["x", "two"], ["d0"]),
+            helper.make_node("Add", ["d0", "one"], ["d1"]),
+            helper.make_node("Sigmoid", ["d1"], ["dear"]),
+        ],
+        "dear",
+        [],
+        [tensor("dear", [1, 16])],
+    )
+    cheap = helper.make_graph(
+        [helper.make_node("Mul", ["x", "two"], ["cheap"])], "cheap", [], [tensor("cheap", [1, 16])]
+    )
     graph = helper.make_graph(
-        [helper.make_node("ReduceMax", ["x"], ["top"], keepdims=0), helper.make_node("Greater", ["top", "edge"], ["large"]),
-         helper.make_node("If", ["large"], ["y"], then_branch=dear, else_branch=cheap)],
-        name, [tensor("x", [1, 16])], [tensor("y", [1, 16])],
+        [
+            helper.make_node("ReduceMax", ["x"], ["top"], keepdims=0),
+            helper.make_node("Greater", ["top", "edge"], ["large"]),
+            helper.make_node("If", ["large"], ["y"], then_branch=dear, else_branch=cheap),
+        ],
+        name,
+        [tensor("x", [1, 16])],
+        [tensor("y", [1, 16])],
         [constant("two", 2.0), constant("one", 1.0), constant("edge", 0.9)],
-    )  # fmt: skip
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     return bytes(model.SerializeToString())
 
@@ -64,9 +79,10 @@ def computed(program: Any) -> dict[str, Any]:
 
     feeds, own = feeds_of(program, 3), OwnProcessor.objects.filter(name=program.target).first()
     outputs, counters = compiler.simulate(
-        program_bytes(program), [{n: a[i] for n, a in feeds.items()} for i in range(3)],
+        program_bytes(program),
+        [{n: a[i] for n, a in feeds.items()} for i in range(3)],
         target=compiler.targets.parse(own.text) if own else None,
-    )  # fmt: skip
+    )
     digest = hashlib.sha256()
     for output in outputs:
         for name in sorted(output):

@@ -64,9 +64,24 @@ def _measured(programs: Sequence[Program]) -> Iterator[Row]:
     rows: list[tuple[str, Measure, Callable[[Any], str], str]] = [
         ("Latency", lambda one: Fraction(one.latency_cycles, one.clock_hz), figures.duration_format, LESS_IS_BETTER),
         ("Latency, cycles", lambda one: one.latency_cycles, figures.count_format, LESS_IS_BETTER),
-        ("Inferences per second", lambda one: Fraction(one.clock_hz, one.interval_cycles), figures.short_format, MORE_IS_BETTER),
-        ("Latency above its proven bound", lambda one: above_bound(one, "latency"), figures.percent_format, LESS_IS_BETTER),
-        ("Interval above its proven bound", lambda one: above_bound(one, "interval"), figures.percent_format, LESS_IS_BETTER),
+        (
+            "Inferences per second",
+            lambda one: Fraction(one.clock_hz, one.interval_cycles),
+            figures.short_format,
+            MORE_IS_BETTER,
+        ),
+        (
+            "Latency above its proven bound",
+            lambda one: above_bound(one, "latency"),
+            figures.percent_format,
+            LESS_IS_BETTER,
+        ),
+        (
+            "Interval above its proven bound",
+            lambda one: above_bound(one, "interval"),
+            figures.percent_format,
+            LESS_IS_BETTER,
+        ),
         ("Share of peak", share_of_peak, figures.percent_format, MORE_IS_BETTER),
         ("Operations", lambda one: one.operations, figures.short_format, ""),
         ("Memory", lambda one: one.resources["storage"]["total"], figures.bytes_format, LESS_IS_BETTER),
@@ -142,7 +157,9 @@ def _priced(programs: Sequence[Program], now: datetime) -> Row:
     cells = []
     scale = figures.unit_price_scale(Decimal(price["amount"]) / OF for price in prices if price)
     for price, value in zip(prices, values, strict=True):
-        text = " ".join(figures.unit_price_format(price["amount"], price["currency"], of=OF, scale=scale)) if price else ""
+        text = (
+            " ".join(figures.unit_price_format(price["amount"], price["currency"], of=OF, scale=scale)) if price else ""
+        )
         cells.append(_cell(value, values[0], text, LESS_IS_BETTER) if price else Cell("not priced"))
     return Row("Price", cells, len(set(values)) > 1)
 

@@ -111,11 +111,19 @@ def price_of(program: Program, report: Report, *, now: datetime) -> dict[str, An
             book=document_of(book),
             counts=Counts(operations=program.operations, cycles=program.interval_cycles),
             executions=EXECUTIONS,
-            terms=Terms(processor_class=report["headline"]["price_class"], precision=program.precision, klass="standard"),
+            terms=Terms(
+                processor_class=report["headline"]["price_class"], precision=program.precision, klass="standard"
+            ),
         )
     except (Problem, RatingError) as reason:
         return {"amount": None, "reason": str(reason)}
-    return {"amount": rating.amount, "currency": rating.currency, "rating": rating, "book": book, "executions": EXECUTIONS}
+    return {
+        "amount": rating.amount,
+        "currency": rating.currency,
+        "rating": rating,
+        "book": book,
+        "executions": EXECUTIONS,
+    }
 
 
 def fits_of(program: Program) -> list[Fit]:
@@ -135,7 +143,9 @@ def fits_of(program: Program) -> list[Fit]:
         error = job.error or {}
         if job.target not in newest and "asked" in error and not any(fit.target == job.target for fit in found):
             note = f"needs {figures.bytes_format(error['asked'])} of {figures.bytes_format(error['available'])}"
-            found.append(Fit(job.target, fits=False, needs=error["asked"], available=error["available"], note=note, program=None))
+            found.append(
+                Fit(job.target, fits=False, needs=error["asked"], available=error["available"], note=note, program=None)
+            )
     return found
 
 

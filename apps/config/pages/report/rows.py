@@ -26,10 +26,35 @@ TOTALS = {
     "energy_fj": ("energy_fj",),
 }
 SUMMED = (
-    "operations", "executed_operations", "cycles", "weights", "activations", "state", "instructions", "scratch", "storage",
-    "bytes_in", "bytes_out", "external_in", "external_out", "read", "written", "energy_fj",
-)  # fmt: skip
-COLUMNS = ("index", "name", "source", "kind", *SUMMED, "share_of_cycles", "share_of_operations", "limiting", "start", "end")
+    "operations",
+    "executed_operations",
+    "cycles",
+    "weights",
+    "activations",
+    "state",
+    "instructions",
+    "scratch",
+    "storage",
+    "bytes_in",
+    "bytes_out",
+    "external_in",
+    "external_out",
+    "read",
+    "written",
+    "energy_fj",
+)
+COLUMNS = (
+    "index",
+    "name",
+    "source",
+    "kind",
+    *SUMMED,
+    "share_of_cycles",
+    "share_of_operations",
+    "limiting",
+    "start",
+    "end",
+)
 
 NO_NOISE = 999.0
 UNITS = {
@@ -109,7 +134,15 @@ def bound_rows(report: Report) -> list[dict[str, Any]]:
             ratio = Fraction(known["ours"], known["bound"])
             limit = limit_text(known["limit"])
             rows.append(
-                {**known, "key": key, "title": title, "limit": limit, "ratio": ratio, "gap": ratio - 1, "reach": 1 / ratio}
+                {
+                    **known,
+                    "key": key,
+                    "title": title,
+                    "limit": limit,
+                    "ratio": ratio,
+                    "gap": ratio - 1,
+                    "reach": 1 / ratio,
+                }
             )
     return rows
 

@@ -46,9 +46,20 @@ class Command(BaseCommand):
         beat = threading.Thread(target=heartbeat, args=(name, pool.slug, concurrency), daemon=True, name="heartbeat")
         beat.start()
         current_app.worker_main(
-            ["worker", "--queues", pool.queue, "--concurrency", str(concurrency), "--hostname", f"{name}@%h",
-             "--loglevel", "WARNING", "--without-gossip", "--without-mingle"]
-        )  # fmt: skip
+            [
+                "worker",
+                "--queues",
+                pool.queue,
+                "--concurrency",
+                str(concurrency),
+                "--hostname",
+                f"{name}@%h",
+                "--loglevel",
+                "WARNING",
+                "--without-gossip",
+                "--without-mingle",
+            ]
+        )
 
 
 def heartbeat(name: str, pool_slug: str, concurrency: int) -> None:
