@@ -46,9 +46,20 @@ def _python(root: Path, lock: str) -> Audited:
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "found.json"
         command = [
-            sys.executable, "-m", "pip_audit", "-r", str(root / lock), "--disable-pip", "--require-hashes", "-f", "json",
-            "-o", str(written), "--progress-spinner", "off",
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "pip_audit",
+            "-r",
+            str(root / lock),
+            "--disable-pip",
+            "--require-hashes",
+            "-f",
+            "json",
+            "-o",
+            str(written),
+            "--progress-spinner",
+            "off",
+        ]
         outcome = _run(command, root)
         if not written.exists() or not written.read_text().strip():
             return Audited(lock, reason=_last(outcome))

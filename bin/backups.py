@@ -185,8 +185,17 @@ def _log_fetch(source: Source, place: Place) -> None:
     end = source.ask("SELECT pg_current_wal_flush_lsn()")
     source.ask(nudge)
     source.run(
-        "pg_receivewal", *source.where, "-D", str(place.wal), "-S", SLOT, "--endpos", end, "--no-loop", "--synchronous",
-    )  # fmt: skip
+        "pg_receivewal",
+        *source.where,
+        "-D",
+        str(place.wal),
+        "-S",
+        SLOT,
+        "--endpos",
+        end,
+        "--no-loop",
+        "--synchronous",
+    )
     # Compressed only when it is complete: the receiver writes over the last one again, from its beginning.
     for path in place.wal.iterdir():
         if SEGMENT.fullmatch(path.name):

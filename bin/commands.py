@@ -16,12 +16,6 @@ from bin.services import Addresses, ServiceError, Services
 ROOT = Path(__file__).resolve().parent.parent
 # Everything that this checkout keeps between runs: data, logs, sign-ins.
 VAR = Path(os.environ.get("TAKT_VAR") or ROOT / "var")
-# What the checks that touch no server are told; nothing connects to it.
-NOWHERE = {
-    "DATABASE_URL": "postgres://app@%2Fnowhere/takt",
-    "REDIS_URL": "redis+socket:///nowhere",
-    "SECRET_KEY": "lint",
-}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -138,6 +132,7 @@ def checks() -> list[list[str]]:
     return [
         [str(scripts / "mypy")],
         [str(scripts / "ruff"), "check", "--quiet", "."],
+        [str(scripts / "ruff"), "format", "--check", "--quiet", "."],
         [str(scripts / "lint-imports")],
         [sys.executable, "-W", "ignore", "manage.py", "makemigrations", "--check", "--dry-run"],
     ]
@@ -145,7 +140,7 @@ def checks() -> list[list[str]]:
 
 def without_servers() -> dict[str, str]:
     """What `checks` run with."""
-    return {**os.environ, **NOWHERE, "DJANGO_SETTINGS_MODULE": "apps.config.settings"}
+    return {**os.environ, "DJANGO_SETTINGS_MODULE": "bin.checked_settings"}
 
 
 def lint() -> int:

@@ -36,9 +36,18 @@ class Sandbox:
     def command(self, site: str) -> list[str]:
         """How it is started; its events go to the web process itself, whatever address people use."""
         return [
-            sys.executable, "-m", "tests.stripe.double", "--port", str(self.port), "--webhook", f"{site}/stripe/webhook",
-            "--secret", self.secret, "--state", str(VAR / "stripe-sandbox.json"),
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "tests.stripe.double",
+            "--port",
+            str(self.port),
+            "--webhook",
+            f"{site}/stripe/webhook",
+            "--secret",
+            self.secret,
+            "--state",
+            str(VAR / "stripe-sandbox.json"),
+        ]
 
 
 def sandbox_wanted(env: dict[str, str], *, port: int) -> Sandbox | None:

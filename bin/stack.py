@@ -327,10 +327,25 @@ def _start_web(stack: Stack, port: int) -> None:
 def web_command(port: int, folder: str) -> list[str]:
     """The web server; `folder` is for its workers' signs of life."""
     return [
-        sys.executable, "-m", "gunicorn", "apps.config.wsgi", "-k", "apps.config.serving.BufferingWorker",
-        "--bind", f"127.0.0.1:{port}", "--workers", "2",
-        "--threads", "8", "--preload", "--no-control-socket", "--worker-tmp-dir", folder, "--access-logfile", "/dev/null",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "gunicorn",
+        "apps.config.wsgi",
+        "-k",
+        "apps.config.serving.BufferingWorker",
+        "--bind",
+        f"127.0.0.1:{port}",
+        "--workers",
+        "2",
+        "--threads",
+        "8",
+        "--preload",
+        "--no-control-socket",
+        "--worker-tmp-dir",
+        folder,
+        "--access-logfile",
+        "/dev/null",
+    ]
 
 
 def _start_workers(stack: Stack, pools: list[str]) -> None:
