@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import structlog
@@ -63,7 +64,8 @@ api = TaktAPI(
 
 names_known()
 for room in settings.ROOMS:
-    api.add_router("", f"apps.{room}.api.router")
+    if find_spec(f"apps.{room}.api"):
+        api.add_router("", f"apps.{room}.api.router")
 
 
 @api.exception_handler(Problem)

@@ -13,6 +13,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),
     path("api/v1/", api.urls),
-    path("", include("apps.config.pages.urls")),
     *[path("", include(f"apps.{room}.urls")) for room in settings.ROOMS],
 ]

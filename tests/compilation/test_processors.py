@@ -12,7 +12,7 @@ from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.compilation import selectors, services
 from apps.compilation.models import CompileJob, OwnProcessor
-from apps.config.pages.report import compare
+from apps.pages.report import compare
 from compiler import targets
 from tests.cast import Cast
 from tests.compilation.helpers import NOW, ask, run, sample_of

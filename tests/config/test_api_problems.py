@@ -17,8 +17,8 @@ from pytest_django import Settings as SettingsWrapper
 from apps.accounts.problems import STANDARD
 from apps.accounts.roles import Scope
 from apps.config.api import api
-from apps.config.pages.problem_types import problem_types
 from apps.config.reference.operations import operations
+from apps.pages.problem_types import problem_types
 from tests.cast import Cast
 
 FORM = "multipart/form-data"

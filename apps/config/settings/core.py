@@ -23,6 +23,7 @@ ROOMS = [
     "dispatch",
     "billing",
     "reports",
+    "pages",
 ]
 
 SITE_URL = env.text("SITE_URL", "http://127.0.0.1:8000").rstrip("/")

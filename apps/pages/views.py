@@ -8,9 +8,9 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from apps.accounts.access import organisation_get, principal_get
-from apps.config.pages import documents as papers
-from apps.config.pages.dashboard import dashboard
-from apps.config.pages.problem_types import problem_types
+from apps.pages import documents as papers
+from apps.pages.dashboard import dashboard
+from apps.pages.problem_types import problem_types
 
 
 @login_not_required

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from apps.config.pages.documents import documents
+from apps.pages.documents import documents
 
 GUIDE = "guides/problems"
 _ROW = re.compile(r"^\| `(?P<code>[a-z0-9-]+)` \| (?P<status>[^|]+) \| (?P<meaning>[^|]+) \| (?P<remedy>[^|]+) \|$")

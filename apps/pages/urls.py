@@ -2,8 +2,8 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from apps.config.pages import views
-from apps.config.pages.report import views as report
+from apps.pages import views
+from apps.pages.report import views as report
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", views.home, name="home"),

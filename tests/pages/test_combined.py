@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 import compiler
-from apps.config.pages.report.rows import combined_rows
+from apps.pages.report.rows import combined_rows
 
 
 def test_projections_of_one_input_are_reported_as_one_group() -> None:

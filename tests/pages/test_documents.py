@@ -7,8 +7,8 @@ import re
 import pytest
 from django.test import Client
 
-from apps.config.pages import definitions
-from apps.config.pages import documents as papers
+from apps.pages import definitions
+from apps.pages import documents as papers
 
 
 @pytest.mark.parametrize("name", sorted(papers.documents()))

@@ -12,7 +12,7 @@ from apps import figures
 from apps.accounts.models import User
 from apps.compilation import selectors
 from apps.compilation.models import Program
-from apps.config.pages.report import compare, rows
+from apps.pages.report import compare, rows
 from tests.cast import Cast
 from tests.compilation.helpers import NOW, ask, run, sample_of
 

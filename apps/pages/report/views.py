@@ -14,7 +14,7 @@ from django.utils import timezone
 from apps.accounts.access import org_object_get, organisation_get
 from apps.compilation.models import Program
 from apps.compilation.selectors import program_bytes, program_disassembly, program_ranges, program_trace
-from apps.config.pages.report import compare, graph, page, rows, timeline
+from apps.pages.report import compare, graph, page, rows, timeline
 
 PROGRAMS_OFFERED = 60
 

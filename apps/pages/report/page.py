@@ -13,8 +13,8 @@ from apps import figures
 from apps.accounts.problems import Problem
 from apps.compilation.models import CompileJob, Program
 from apps.compilation.selectors import program_load, program_report
-from apps.config.pages.report import compare, graph, memory, rows, timeline
 from apps.fleet.models import Pool
+from apps.pages.report import compare, graph, memory, rows, timeline
 from apps.pricing.rating import Counts, Rating, RatingError, Terms, rate
 from apps.pricing.selectors import book_in_force, document_of
 

@@ -28,7 +28,7 @@ from django.utils.text import slugify
 from apps import figures
 from apps.accounts.browsers import browser_name
 from apps.accounts.paging import Page
-from apps.config.pages import badges, definitions, navigation
+from apps.pages import badges, definitions, navigation
 
 register = template.Library()
 LONG_VALUE, LONGER_VALUE = 13, 18  # characters; longer figures are set smaller rather than broken

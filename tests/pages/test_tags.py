@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.config.templatetags import takt
+from apps.pages.templatetags import takt
 from apps.sales.templatetags import sales
 
 DIGEST = "e52b6362aef082b3ba37d51fd6f26fb881b8c1ca59a9da9ee7e2882897497905aa"[:64]

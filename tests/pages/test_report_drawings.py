@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.config.pages.report import graph, memory, rows, timeline
+from apps.pages.report import graph, memory, rows, timeline
 
 UNITS = ["matrix[0]", "matrix[1]", "vector[0]"]
 

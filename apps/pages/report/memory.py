@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from apps.config.pages.report.timeline import live_bytes
+from apps.pages.report.timeline import live_bytes
 
 DRAWN = 1500
 TITLES = (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from django.utils.text import slugify
 
-GLOSSARY = Path(__file__).resolve().parents[3] / "docs" / "glossary.md"
+GLOSSARY = Path(__file__).resolve().parents[2] / "docs" / "glossary.md"
 _HEAD = {"word", "---"}
 
 

@@ -12,7 +12,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import slugify
 
-FOLDER = Path(__file__).resolve().parents[3] / "docs"
+FOLDER = Path(__file__).resolve().parents[2] / "docs"
 _SECTIONS = {"": "Read first", "guides": "Guides", "compiler": "The compiler", "adr": "Decision records"}
 _FENCE = re.compile(r"```.*?```", re.DOTALL)
 

@@ -12,8 +12,8 @@ from typing import Any
 from apps import figures
 from apps.compilation.models import Program
 from apps.compilation.selectors import price_preview, program_load, target_of
-from apps.config.pages.report.rows import decibels_text, limit_text
 from apps.fleet.descriptions import PRECISIONS, peak
+from apps.pages.report.rows import decibels_text, limit_text
 from apps.pricing.previews import EXECUTIONS as OF
 
 COLUMNS_MAX = 4
