@@ -23,12 +23,12 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(contracts: int, dice: random.Random) -> int:
-    from apps.billing.reconciling import reconcile_all
-    from apps.billing.services import invoice_issue
+    from apps.invoicing.reconciling import reconcile_all
+    from apps.invoicing.services import invoice_issue
     from apps.pricing.rating import decimal_text, exact_sum, payable_of
     from apps.sales.services import quote_accept, quote_create
-    from tests.billing.test_equality import _leases
     from tests.cast import assemble
+    from tests.invoicing.test_equality import _leases
     from tests.sales.market import NOW, open_market
     from tests.sales.test_contracts import run
 

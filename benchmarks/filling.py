@@ -245,7 +245,7 @@ def opened(whole: Volume, now: datetime) -> Filling:
 
 def invoice(filling: Filling) -> int:
     """The invoices of the months that are over, as they were issued on the first of each; how many."""
-    from apps.billing.services import invoices_issue_month
+    from apps.invoicing.services import invoices_issue_month
     from apps.ledger.selectors import month_of
 
     months, start = [], month_of(filling.now)[0]
@@ -269,8 +269,8 @@ def reconciliations(filling: Filling) -> None:
 
 def spend_caps(filling: Filling) -> None:
     """A cap and a budget for the organisation and for every project."""
-    from apps.billing.budgets.services import budget_create
-    from apps.billing.services import cap_change
+    from apps.invoicing.services import cap_change
+    from apps.notifications.budgets.services import budget_create
     from apps.registry.models import Project
 
     scopes: list[dict[str, Any]] = [{}]

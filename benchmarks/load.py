@@ -126,8 +126,8 @@ def _by_the_clock() -> None:
     """What the scheduler does in time: the check of each history that grew, and the draft of much usage."""
     from django.utils import timezone
 
-    from apps.billing.checking import ledger_checks_due
-    from apps.billing.draft_keeping import drafts_due
+    from apps.invoicing.checking import ledger_checks_due
+    from apps.invoicing.draft_keeping import drafts_due
 
     for name, due in (("checks of histories", ledger_checks_due), ("drafts", drafts_due)):
         began = time.monotonic()

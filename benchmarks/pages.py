@@ -127,8 +127,8 @@ def objects(cast: Cast) -> dict[str, Any]:
     """By the first part of their addresses: those with the most rows behind them."""
     from django.db.models import Count
 
-    from apps.billing.models import Invoice
     from apps.dispatch.models import Job
+    from apps.invoicing.models import Invoice
     from apps.reports.models import ReconciliationRun
     from apps.sales.models import Contract, Quote
 

@@ -102,7 +102,7 @@ class Drill:
 
         from django.utils import timezone
 
-        from apps.billing.services import grant_create
+        from apps.invoicing.services import grant_create
         from tests.cast import Cast
         from tests.registry.helpers import version_of
         from tests.upgrade.release_0_1_0.things import choosing_model

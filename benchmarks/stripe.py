@@ -71,7 +71,7 @@ def _summary(found: Counter[str]) -> None:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Outages are what this is about: nothing is logged of them, and nobody waits out a 429."""
-    from apps.billing.stripe import gateway
+    from apps.collection import gateway
 
     pauses, gateway.PAUSES = gateway.PAUSES, (0.0,) * len(gateway.PAUSES)  # type: ignore[assignment]
     logging.disable(logging.CRITICAL)

@@ -10,10 +10,10 @@ from django.urls import reverse
 
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
-from apps.billing.models import Invoice
 from apps.compilation.models import CompileJob, Program
 from apps.dispatch.models import FINAL, JobState
 from apps.dispatch.selectors import jobs_of, jobs_shown
+from apps.invoicing.models import Invoice
 from apps.ledger.selectors import Spending, spending_of_all
 from apps.pricing.selectors import book_in_force
 from apps.registry.models import Model
@@ -97,7 +97,7 @@ def _steps(organisation: Organisation, *, has_model: bool) -> list[Step]:
         (
             "Read the invoice",
             "Quoted against actual, to the last digit.",
-            "billing:portal",
+            "portal:portal",
             Invoice.objects.filter(organisation=organisation).exists(),
         ),
     ]

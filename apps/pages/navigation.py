@@ -41,8 +41,8 @@ BUILD = (
     PROCESSORS,
 )
 MONEY = (
-    Entry("Portal", "chart-bar", "billing:portal", "/portal"),
-    Entry("Invoices", "receipt", "billing:invoice_list", "/invoices"),
+    Entry("Portal", "chart-bar", "portal:portal", "/portal"),
+    Entry("Invoices", "receipt", "invoicing:invoice_list", "/invoices"),
     Entry("Commitments", "calendar-time", "sales:commitment_list", "/commitments"),
     Entry("Quotas", "gauge", "sales:quota_tree", "/quotas"),
     Entry("Price book", "book-2", "pricing:book", "/prices"),
@@ -55,11 +55,11 @@ ADMINISTRATION = (
     Entry("Reconciliation", "scale", "reports:reconciliation_list", "/reconciliations"),
     Entry("Fleet", "server", "fleet:fleet", "/fleet"),
     Entry("New prices", "book-2", "reports:book_new", "/prices/new"),
-    Entry("Customers", "users", "billing:customer_list", "/customers"),
+    Entry("Customers", "users", "portal:customer_list", "/customers"),
     Entry("Buying limits", "scale", "sales:buying", "/buying"),
-    Entry("Payments", "credit-card", "billing:payments", "/payments"),
-    Entry("Stripe", "credit-card", "billing:stripe_overview", "/stripe"),
-    Entry("Outbox", "inbox", "billing:outbox", "/outbox"),
+    Entry("Payments", "credit-card", "invoicing:payments", "/payments"),
+    Entry("Stripe", "credit-card", "collection:stripe_overview", "/stripe"),
+    Entry("Outbox", "inbox", "notifications:outbox", "/outbox"),
 )
 HELP = (Entry("Documents", "book", "docs", "/docs"),)
 

@@ -22,8 +22,8 @@ from apps.accounts.numbers import Instant
 from apps.accounts.paging import Cursor, page_of, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
-from apps.billing.forms import PriceField
 from apps.fleet.models import Pool
+from apps.invoicing.forms import PriceField
 from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import PRICE_PLACES, decimal_of
 from apps.pricing.selectors import book_in_force

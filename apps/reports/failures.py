@@ -15,12 +15,12 @@ from uuid import UUID
 
 from apps.accounts.files import file_transaction
 from apps.accounts.models import User
-from apps.billing.models import CreditGrant, GrantKind
-from apps.billing.services.granting import grant_create, guarantee_credit
 from apps.dispatch.fleet import edits, fleet_edit
 from apps.dispatch.models import LIVE, Lease
 from apps.dispatch.services.losing import windows_lose
 from apps.fleet.models import Device, FleetChange
+from apps.invoicing.models import CreditGrant, GrantKind
+from apps.invoicing.services.granting import grant_create, guarantee_credit
 from apps.pricing.rating import Counts, Terms, rate
 from apps.pricing.selectors import book_of_digest
 from apps.sales.facts import facts_of_line

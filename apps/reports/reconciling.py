@@ -20,14 +20,14 @@ from django.db.models import Count, Sum
 from apps.accounts.models import Organisation, User
 from apps.accounts.services import audit_record
 from apps.accounts.turns import turn
-from apps.billing.checking import ledger_check_keep
-from apps.billing.models import InvoicedUsage
-from apps.billing.outbox import outbox_write
-from apps.billing.reconciling import FullReconciliation, reconcile_all
-from apps.billing.stripe.customers import client_of_settings
-from apps.billing.stripe.gateway import Uncertain
-from apps.billing.stripe.reconciling import check_run
+from apps.collection.customers import client_of_settings
+from apps.collection.gateway import Uncertain
+from apps.collection.reconciling import check_run
 from apps.dispatch.models import Lease, LeaseState
+from apps.invoicing.checking import ledger_check_keep
+from apps.invoicing.models import InvoicedUsage
+from apps.invoicing.outbox import outbox_write
+from apps.invoicing.reconciling import FullReconciliation, reconcile_all
 from apps.ledger.instant import one_instant
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import executions_sum

@@ -18,8 +18,8 @@ from uuid import UUID
 from django.db.models import Min, Q, Sum
 
 from apps.accounts.models import Organisation
-from apps.billing.models import CreditNote, CreditNoteLine, InvoiceState
-from apps.billing.services.crediting import CARRIED
+from apps.invoicing.models import CreditNote, CreditNoteLine, InvoiceState
+from apps.invoicing.services.crediting import CARRIED
 from apps.ledger.models import UsageSum
 from apps.ledger.selectors import executions_sum, month_of
 from apps.pricing.rating import exact_sum

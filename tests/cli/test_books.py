@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from apps.billing.exports import invoice_json
-from apps.billing.services import invoice_issue
 from apps.cli.main import PARTLY, UNUSABLE, WRONG, main
+from apps.invoicing.exports import invoice_json
+from apps.invoicing.services import invoice_issue
 from apps.pricing.rating import digest_of
 from apps.pricing.services import pricebook_publish
 from apps.sales.services import quote_accept, quote_create

@@ -18,11 +18,11 @@ from django.utils import timezone
 
 import compiler
 from apps.accounts.models import User
-from apps.billing.exports import invoice_json
-from apps.billing.services import invoice_issue
 from apps.cli.main import PARTLY, RIGHT, UNUSABLE, WRONG, main
 from apps.cli.recompile import facts_of, model_of, recompile
 from apps.compilation.models import Program
+from apps.invoicing.exports import invoice_json
+from apps.invoicing.services import invoice_issue
 from apps.pricing.rating import decimal_text, digest_of, exact_sum, payable_of, shares_of
 from apps.sales.exports import quote_json
 from apps.sales.models import Contract

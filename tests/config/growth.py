@@ -23,26 +23,20 @@ from apps.accounts import services as accounts
 from apps.accounts.access import principal_of_user
 from apps.accounts.models import Membership, Organisation
 from apps.accounts.roles import Role, Scope
-from apps.billing.budgets.services import budget_create
-from apps.billing.models import (
-    BudgetAlert,
-    LedgerCheck,
-    OutboxWork,
-    StripeCheck,
-    StripeEvent,
-    WebhookDelivery,
-    WebhookEndpoint,
-)
-from apps.billing.outbox import outbox_write
-from apps.billing.services import cap_change, credit_note_issue, grant_create, invoice_issue, invoice_mark_paid
-from apps.billing.webhooks.services import endpoint_create, test_message
+from apps.collection.models import StripeCheck, StripeEvent
 from apps.compilation.models import Program
 from apps.dispatch.fleet import edits, fleet_edit
 from apps.dispatch.models import Job
 from apps.dispatch.services import job_create
 from apps.dispatch.services.jobs import Seeded
 from apps.fleet.models import Device, WorkerHost
+from apps.invoicing.models import LedgerCheck, OutboxWork
+from apps.invoicing.outbox import outbox_write
+from apps.invoicing.services import cap_change, credit_note_issue, grant_create, invoice_issue, invoice_mark_paid
 from apps.ledger.models import OutboxRow
+from apps.notifications.budgets.services import budget_create
+from apps.notifications.models import BudgetAlert, WebhookDelivery, WebhookEndpoint
+from apps.notifications.webhooks.services import endpoint_create, test_message
 from apps.planner.models import EvaluationRun, Task
 from apps.registry.models import Project
 from apps.registry.services import project_ensure, upload_open

@@ -16,7 +16,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import User
-from apps.billing import selectors
+from apps.invoicing import selectors
 from tests import tenancy
 from tests.cast import Cast
 from tests.config.growth import Growth, rows_counted
@@ -39,11 +39,11 @@ FIXED = {
     "billing.KeptDraft",
     "billing.Payment",
     "billing.ReleasedUsage",
-    "billing.StripeCall",
-    "billing.StripeCustomer",
+    "collection.StripeCall",
+    "collection.StripeCustomer",
     "billing.StripeFact",
-    "billing.StripePush",
-    "billing.WebhookEndpoint",
+    "collection.StripePush",
+    "notifications.WebhookEndpoint",
     "compilation.OwnProcessor",
     "dispatch.DeviceHour",
     "dispatch.JobLabels",

@@ -12,11 +12,11 @@ from django.db.models import F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.billing.models import CreditGrant
-from apps.billing.services import guarantees_credit_due, invoice_issue
 from apps.dispatch import services as dispatch
 from apps.dispatch.models import Lease, LeaseState
 from apps.dispatch.served import class_served
+from apps.invoicing.models import CreditGrant
+from apps.invoicing.services import guarantees_credit_due, invoice_issue
 from apps.ledger.models import UsageRow
 from apps.ledger.reconciling import reconcile
 from apps.pricing.rating import Rating, exact_sum, rate_bought

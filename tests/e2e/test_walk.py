@@ -35,13 +35,13 @@ NO_PAGES = {
     "accounts:organisation_switch",
     "accounts:sign_out",
     "accounts:token_revoke",
-    "billing:budget_delete",
-    "billing:credit_note_file",
-    "billing:focus_file",
-    "billing:focus_parquet",
-    "billing:invoice_create",
-    "billing:invoice_file",
-    "billing:stripe_webhook",
+    "notifications:budget_delete",
+    "invoicing:credit_note_file",
+    "invoicing:focus_file",
+    "invoicing:focus_parquet",
+    "invoicing:invoice_create",
+    "invoicing:invoice_file",
+    "collection:stripe_webhook",
     "compilation:compare",
     "compilation:job_cancel",
     "compilation:job_retry",
@@ -106,7 +106,12 @@ NO_PAGES = {
 }
 # tests/stripe/test_walk.py, which has a Stripe to get events from; tests/reports/test_controller.py, which has proposals; an
 # upload in its line (tests/registry) ends while one looks.
-ELSEWHERE = {"billing:stripe_event", "registry:upload_detail", "sales:standing_detail", "reports:controller_proposal"}
+ELSEWHERE = {
+    "collection:stripe_event",
+    "registry:upload_detail",
+    "sales:standing_detail",
+    "reports:controller_proposal",
+}
 # Steps of a sign-in, which people.py takes, and pages for somebody who has a second factor.
 STEPS = {
     "account_confirm_email",

@@ -23,11 +23,11 @@ TURN = (  # what the scheduler asks for, in the order in which money goes on
     "apps.dispatch.tasks.offer_due",
     "apps.dispatch.tasks.sweep",
     "apps.sales.tasks.contracts_close",
-    "apps.billing.tasks.outbox_deliver",
-    "apps.billing.tasks.outbox_mail",
-    "apps.billing.tasks.outbox_stripe",
+    "apps.invoicing.tasks.outbox_deliver",
+    "apps.invoicing.tasks.outbox_mail",
+    "apps.invoicing.tasks.outbox_stripe",
 )
-RARELY = "apps.billing.tasks.stripe_tend"
+RARELY = "apps.collection.tasks.stripe_tend"
 
 
 @dataclass

@@ -10,9 +10,9 @@ from django.utils import timezone
 from apps.accounts import failpoints
 from apps.accounts.models import Organisation
 from apps.accounts.problems import Problem
-from apps.billing.services import invoice_issue
-from apps.billing.stripe.events import event_receive
-from apps.billing.tasks import stripe_event
+from apps.collection.events import event_receive
+from apps.collection.tasks import stripe_event
+from apps.invoicing.services import invoice_issue
 
 
 @shared_task(name="tests.faults.errands.arm", queue="default")

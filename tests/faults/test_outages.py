@@ -24,7 +24,6 @@ from apps.accounts import broker
 from apps.accounts.files import file_save, file_transaction
 from apps.accounts.models import AuditEntry, IdempotencyRecord, User
 from apps.accounts.outages import Unavailable
-from apps.billing import outbox
 from apps.compilation.models import CompileJob
 from apps.compilation.services import compile_send, job_create, job_run, jobs_sweep
 from apps.compilation.services import running as compiling
@@ -32,6 +31,7 @@ from apps.config.celery import app
 from apps.dispatch import execution, services
 from apps.dispatch.models import Job, JobState, Lease, LeaseState
 from apps.fleet.services import workerhost_seen
+from apps.invoicing import outbox
 from apps.ledger.models import UsageRow
 from apps.registry.child import Limits
 from apps.registry.feeds import arrays_pack

@@ -13,8 +13,8 @@ from celery import current_app
 from django.utils import timezone
 from pytest_django import Settings as SettingsWrapper
 
-from apps.billing.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
-from apps.billing.webhooks import services
+from apps.notifications.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from apps.notifications.webhooks import services
 from bin.queues import WORKERS
 from tests.dispatch.real import real_program
 from tests.dispatch.scene import Scene
@@ -95,7 +95,7 @@ def test_four_receivers_that_never_answer_delay_no_other_customers_message_and_j
         services.test_message(endpoint=hanging[number % RECEIVERS], now=now)
     celery_worker.start("webhooks", environment=HANGS, how=WORKERS["webhooks"])
     celery_worker.start("default", "dispatch", present.market.lpu.queue)
-    current_app.send_task("apps.billing.tasks.webhooks_send", queue="webhooks")
+    current_app.send_task("apps.notifications.tasks.webhooks_send", queue="webhooks")
     wait_until(lambda: len(silent.held) == RECEIVERS, seconds=PATIENCE, otherwise="the silent ones were not called")
 
     url, event = heard
@@ -106,11 +106,11 @@ def test_four_receivers_that_never_answer_delay_no_other_customers_message_and_j
     for task in ("offer_due", "sweep"):
         current_app.send_task(f"apps.dispatch.tasks.{task}", queue="dispatch")
     wait_until(lambda: is_finished(job), seconds=PATIENCE, otherwise="the job waited behind the silent receivers")
-    current_app.send_task("apps.billing.tasks.outbox_deliver", queue="default")
+    current_app.send_task("apps.invoicing.tasks.outbox_deliver", queue="default")
     wait_until(
         lambda: WebhookDelivery.objects.filter(endpoint=good).exists(), seconds=PATIENCE, otherwise="nothing to tell"
     )
-    current_app.send_task("apps.billing.tasks.webhooks_send", queue="webhooks")
+    current_app.send_task("apps.notifications.tasks.webhooks_send", queue="webhooks")
     assert event.wait(PATIENCE), "the message waited behind the silent receivers"
 
     # The order: not one attempt at a silent receiver has ended, and each receiver holds one message alone.

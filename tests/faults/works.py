@@ -16,16 +16,17 @@ from typing import Any
 from django.test import override_settings
 
 from apps.accounts.problems import Problem
-from apps.billing.models import FactKind, Invoice, PushState, StripeEvent, StripeFact, StripePush
-from apps.billing.outbox import outbox_deliver
-from apps.billing.services import invoice_issue
-from apps.billing.stripe.collecting import pushes_tend
-from apps.billing.stripe.customers import client_of_settings
-from apps.billing.stripe.events import event_handle, event_receive, events_catch_up
+from apps.collection.collecting import pushes_tend
+from apps.collection.customers import client_of_settings
+from apps.collection.events import event_handle, event_receive, events_catch_up
+from apps.collection.models import PushState, StripeEvent, StripePush
 from apps.dispatch import services
 from apps.dispatch.execution import lease_execute
 from apps.dispatch.models import Job, JobState, Lease, LeaseState
 from apps.dispatch.services.leases import SILENT_AFTER
+from apps.invoicing.models import FactKind, Invoice, StripeFact
+from apps.invoicing.outbox import outbox_deliver
+from apps.invoicing.services import invoice_issue
 from apps.ledger.models import Hold, HoldState, OutboxRow, UsageRow
 from apps.ledger.selectors import balances
 from apps.pricing.rating import decimal_text, exact_sum

@@ -19,13 +19,13 @@ import numpy as np
 from django.test import Client
 from django.utils import timezone
 
-from apps.billing.models import Invoice
-from apps.billing.services import grant_create, guarantees_credit_due, invoice_issue
 from apps.compilation.models import Program
 from apps.dispatch import measurement
 from apps.dispatch import services as dispatch
 from apps.dispatch.execution import lease_execute
 from apps.dispatch.models import Job, JobState, Lease, LeaseState
+from apps.invoicing.models import Invoice
+from apps.invoicing.services import grant_create, guarantees_credit_due, invoice_issue
 from apps.pricing.rating import exact_sum
 from apps.sales.models import Contract
 from apps.sales.services import Quota, contract_close, contract_end, quote_accept, quote_create

@@ -16,11 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.problems import Problem
-from apps.billing import services
-from apps.billing.adjusting import credits_left
-from apps.billing.drafting import carried_open
-from apps.billing.focus import focus_rows
-from apps.billing.models import (
+from apps.collection.returning import OUTCOMES, _move
+from apps.collection.syncing import _paid
+from apps.invoicing import services
+from apps.invoicing.adjusting import credits_left
+from apps.invoicing.drafting import carried_open
+from apps.invoicing.focus import focus_rows
+from apps.invoicing.models import (
     BillingProfile,
     CreditGrant,
     CreditNote,
@@ -31,10 +33,8 @@ from apps.billing.models import (
     InvoiceLine,
     StripeFact,
 )
-from apps.billing.reconciling import reconcile_all
-from apps.billing.services.settling import balance_of
-from apps.billing.stripe.returning import OUTCOMES, _move
-from apps.billing.stripe.syncing import _paid
+from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.services.settling import balance_of
 from apps.ledger.models import AccountKind, Transaction, UsageRow
 from apps.ledger.selectors import balances, month_of
 from apps.pricing.rating import exact_sum

@@ -20,11 +20,11 @@ from uuid import UUID
 
 from django.db import transaction
 
-from apps.billing.exports import invoice_csv, invoice_json
-from apps.billing.models import Invoice
-from apps.billing.services import invoice_issue
 from apps.cli.verify import verify
 from apps.compilation.models import Program
+from apps.invoicing.exports import invoice_csv, invoice_json
+from apps.invoicing.models import Invoice
+from apps.invoicing.services import invoice_issue
 from apps.ledger.chain import chain_json
 from apps.ledger.models import Hold, UsageRow
 from apps.ledger.reconciling import reconcile

@@ -21,10 +21,11 @@ from django.db import transaction
 from django.db.models import Q
 
 from apps.accounts.problems import Problem
-from apps.billing.exports import invoice_json
-from apps.billing.models import BillingProfile, CreditNote, Invoice
-from apps.billing.reconciling import reconcile_all
-from apps.billing.services import (
+from apps.cli.verify import verify
+from apps.invoicing.exports import invoice_json
+from apps.invoicing.models import BillingProfile, CreditNote, Invoice
+from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.services import (
     credit_note_issue,
     grant_create,
     grant_end,
@@ -33,7 +34,6 @@ from apps.billing.services import (
     invoice_void,
     invoices_issue_month,
 )
-from apps.cli.verify import verify
 from apps.ledger.models import UsageRow
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import Rating, allowance_of, exact_sum

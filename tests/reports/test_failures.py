@@ -10,11 +10,11 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from apps.accounts.problems import Problem
-from apps.billing.models import CreditGrant
-from apps.billing.services import guarantees_credit_due
 from apps.dispatch.fleet import fleet_undo
 from apps.dispatch.models import JobState, Lease
 from apps.fleet.models import Device, FleetChange
+from apps.invoicing.models import CreditGrant
+from apps.invoicing.services import guarantees_credit_due
 from apps.ledger.models import Entry, OutboxRow
 from apps.reports.failures import failure_record
 from apps.reports.reconciling import reconciliation_ask, reconciliation_run

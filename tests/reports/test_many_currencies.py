@@ -14,18 +14,18 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.accounts.roles import Scope
-from apps.billing.models import CreditGrant, Invoice
-from apps.billing.reconciling import reconcile_all
-from apps.billing.services import grant_create, invoice_issue
+from apps.invoicing.models import CreditGrant, Invoice
+from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.services import grant_create, invoice_issue
 from apps.ledger.models import UsageRow
 from apps.pricing.rating import exact_sum
 from apps.pricing.services import pricebook_publish
 from apps.reports.reconciling import organisation_compare
-from tests.billing.checks import checked
-from tests.billing.test_currencies import MILLION, bought, priced
-from tests.billing.test_pages import _text
-from tests.billing.test_reconciling import _behind_their_back
 from tests.cast import Cast
+from tests.invoicing.checks import checked
+from tests.invoicing.test_currencies import MILLION, bought, priced
+from tests.invoicing.test_pages import _text
+from tests.invoicing.test_reconciling import _behind_their_back
 from tests.pricing.rating.books import document
 from tests.sales.market import START, open_market
 from tests.sales.test_contracts import run

@@ -14,8 +14,8 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from apps.accounts.models import Organisation, User
 from apps.accounts.roles import Scope
-from apps.billing.services import invoice_issue
 from apps.dispatch.models import Lease
+from apps.invoicing.services import invoice_issue
 from apps.ledger.models import OutboxRow, UsageRow
 from apps.pricing.rating import decimal_text, exact_sum
 from apps.reports.models import ReconciliationRow, ReconciliationRun

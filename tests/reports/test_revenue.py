@@ -21,10 +21,10 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from apps.accounts.models import AuditEntry, User
 from apps.accounts.problems import Problem
-from apps.billing.services import credit_note_issue, invoice_issue
 from apps.dispatch.fleet import edits, fleet_edit
 from apps.dispatch.models import Lease
 from apps.fleet.models import Device
+from apps.invoicing.services import credit_note_issue, invoice_issue
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import month_of
 from apps.pricing.rating import exact_sum

@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 
 from apps.accounts.problems import Problem
-from apps.billing.services import invoice_issue
 from apps.compilation.models import Program
+from apps.invoicing.services import invoice_issue
 from apps.ledger.models import Hold
 from apps.ledger.services import usage_post
 from apps.ledger.usage import Usage

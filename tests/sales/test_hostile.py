@@ -12,12 +12,12 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.accounts.roles import Scope
-from apps.billing.models import Budget
 from apps.ledger.models import Cap
+from apps.notifications.models import Budget
 from apps.reports.models import CostRate
 from apps.sales.models import Commitment
-from tests.billing.tenancy import an_invoice_of
 from tests.cast import Cast
+from tests.invoicing.tenancy import an_invoice_of
 from tests.sales.market import Market
 
 pytestmark = pytest.mark.django_db

@@ -14,11 +14,11 @@ import pytest
 from django.test import Client
 
 from apps.accounts.problems import Problem
-from apps.billing.exports import invoice_json
-from apps.billing.reconciling import reconcile_all
-from apps.billing.services import invoice_issue
 from apps.cli.verify import verify
 from apps.compilation.models import Program
+from apps.invoicing.exports import invoice_json
+from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.services import invoice_issue
 from apps.ledger.models import AccountKind, Entry, Hold, HoldState, UsageRow
 from apps.ledger.services import holds_expire_due
 from apps.pricing.rating import exact_sum

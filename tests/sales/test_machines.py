@@ -14,11 +14,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from pypdf import PdfReader
 
-from apps.billing.exports import invoice_pdf
-from apps.billing.services import invoice_issue
 from apps.dispatch.models import Lease
 from apps.dispatch.selectors import lease_device_time
 from apps.fleet.models import PoolKind
+from apps.invoicing.exports import invoice_pdf
+from apps.invoicing.services import invoice_issue
 from apps.registry.inspection.report import parameters_of
 from apps.sales.exports import line_machine, line_title
 from apps.sales.services import quote_accept, quote_create

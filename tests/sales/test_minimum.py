@@ -12,13 +12,13 @@ import pytest
 from django.test import Client
 from pypdf import PdfReader
 
-from apps.billing.exports import invoice_csv, invoice_json, invoice_pdf
-from apps.billing.focus import focus_rows
-from apps.billing.models import InvoiceLine
-from apps.billing.reconciling import reconcile_all
-from apps.billing.services import credit_note_issue, invoice_issue
 from apps.cli.agreement import Difference
 from apps.cli.verify import verify
+from apps.invoicing.exports import invoice_csv, invoice_json, invoice_pdf
+from apps.invoicing.focus import focus_rows
+from apps.invoicing.models import InvoiceLine
+from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.services import credit_note_issue, invoice_issue
 from apps.ledger.models import AccountKind, Entry, Hold, HoldState, UsageRow
 from apps.ledger.services import holds_expire_due
 from apps.pricing.rating import digest_of

@@ -15,9 +15,9 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
-from apps.billing.services import invoice_issue
 from apps.dispatch import services
 from apps.dispatch.selectors import offers_open
+from apps.invoicing.services import invoice_issue
 from apps.sales.models import Contract, ContractQuota
 from apps.sales.selectors import contract_usage
 from apps.sales.services import Quota, contract_close, quote_accept, quote_create

@@ -20,8 +20,8 @@ from apps.accounts.problems import Problem
 from apps.pricing.services import pricebook_publish
 from apps.sales.models import Quote
 from apps.sales.shown import price_check, price_mark
-from tests.billing.test_currencies import priced
 from tests.cast import Cast
+from tests.invoicing.test_currencies import priced
 from tests.pricing.rating.books import document
 from tests.sales.market import Market
 

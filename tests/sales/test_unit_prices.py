@@ -14,8 +14,8 @@ from django.utils import timezone
 from pypdf import PdfReader
 
 from apps.accounts.models import User
-from apps.billing.models import Invoice
-from apps.billing.services import invoice_issue
+from apps.invoicing.models import Invoice
+from apps.invoicing.services import invoice_issue
 from apps.sales.models import Contract
 from tests.cast import Cast
 from tests.sales.market import open_market

@@ -19,10 +19,10 @@ import stripe
 from django.utils import timezone
 from pytest_django import Settings as SettingsWrapper
 
-from apps.billing.models import StripeCustomer
-from apps.billing.stripe import events, gateway
-from apps.billing.stripe.customers import client_of_settings
-from apps.billing.stripe.events import events_catch_up
+from apps.collection import events, gateway
+from apps.collection.customers import client_of_settings
+from apps.collection.events import events_catch_up
+from apps.collection.models import StripeCustomer
 from tests.stripe.double.server import Serving, running
 from tests.stripe.double.store import Store
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import stripe
 
-from apps.billing.stripe.gateway import API_VERSION
+from apps.collection.gateway import API_VERSION
 from tests.stripe.double.server import answered
 from tests.stripe.double.store import Fault, Store
 

@@ -16,25 +16,26 @@ from django.db import connection, transaction
 from django.test import override_settings
 
 from apps.accounts.problems import Problem
-from apps.billing.models import Invoice, PushState, StripeCall, StripeCustomer, StripeEvent, StripePush
-from apps.billing.outbox import HANDLERS, outbox_deliver
-from apps.billing.reconciling import reconcile_all
-from apps.billing.services import (
+from apps.collection.amounts import minor_of
+from apps.collection.cards import customer_sync
+from apps.collection.closing import closings_tend
+from apps.collection.collecting import push_retry, pushes_tend
+from apps.collection.customers import customer_ensure
+from apps.collection.events import event_handle, event_keep, events_catch_up
+from apps.collection.gateway import Uncertain
+from apps.collection.models import PushState, StripeCall, StripeCustomer, StripeEvent, StripePush
+from apps.collection.reconciling import check_run
+from apps.invoicing.models import Invoice
+from apps.invoicing.outbox import handlers_known, outbox_deliver
+from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.services import (
     credit_note_issue,
     invoice_issue,
     invoice_mark_paid,
     invoice_void,
     invoice_write_off,
 )
-from apps.billing.services.crediting import credit_lines
-from apps.billing.stripe.amounts import minor_of
-from apps.billing.stripe.cards import customer_sync
-from apps.billing.stripe.closing import closings_tend
-from apps.billing.stripe.collecting import push_retry, pushes_tend
-from apps.billing.stripe.customers import customer_ensure
-from apps.billing.stripe.events import event_handle, event_keep, events_catch_up
-from apps.billing.stripe.gateway import Uncertain
-from apps.billing.stripe.reconciling import check_run
+from apps.invoicing.services.crediting import credit_lines
 from apps.ledger.selectors import balances
 from apps.sales.models import Contract
 from tests.cast import Cast
@@ -49,7 +50,7 @@ STEPS = 24
 QUIET_ROUNDS = 6
 CARDS = ("pm_card_visa", "pm_card_visa", "pm_card_visa", "pm_card_createDispute", "pm_card_chargeCustomerFail")
 PAUSES = (timedelta(minutes=1), timedelta(minutes=2), timedelta(minutes=7), timedelta(hours=1), timedelta(hours=25))
-LISTENERS = [one for one in HANDLERS if one.name.startswith("stripe")]
+LISTENERS = [one for one in handlers_known() if one.name.startswith("stripe")]
 SETTINGS = {"STRIPE_API_KEY": "sk_test_double", "STRIPE_WEBHOOK_SECRET": "whsec_double"}
 
 

@@ -12,9 +12,9 @@ from itertools import permutations, product
 
 from django.test import override_settings
 
-from apps.billing.models import Invoice
-from apps.billing.services import credit_note_issue, invoice_mark_paid, invoice_void, invoice_write_off
-from apps.billing.stripe.collecting import push_retry
+from apps.collection.collecting import push_retry
+from apps.invoicing.models import Invoice
+from apps.invoicing.services import credit_note_issue, invoice_mark_paid, invoice_void, invoice_write_off
 from apps.sales.models import Contract
 from tests.cast import Cast
 from tests.stripe.histories import SETTINGS, History, undone, wrong

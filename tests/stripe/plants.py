@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from django.db import connection
 
-from apps.billing.models import StripePush
+from apps.collection.models import StripePush
 from tests.stripe.double import customers, invoices, payments
 from tests.stripe.double.answers import made
 from tests.stripe.double.store import Thing

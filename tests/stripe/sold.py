@@ -9,11 +9,12 @@ import stripe
 from django.db.models import Sum
 from django.utils import timezone
 
-from apps.billing.models import Invoice, StripeFact, StripePush
-from apps.billing.reconciling import reconcile_all
-from apps.billing.services import invoice_issue
-from apps.billing.stripe.collecting import pushes_tend
-from apps.billing.stripe.reconciling import stripe_reconcile
+from apps.collection.collecting import pushes_tend
+from apps.collection.models import StripePush
+from apps.collection.reconciling import stripe_reconcile
+from apps.invoicing.models import Invoice, StripeFact
+from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.services import invoice_issue
 from apps.ledger.selectors import balances
 from tests.cast import Cast
 from tests.ledger.money import balance

@@ -19,12 +19,13 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings as SettingsWrapper
 
-from apps.billing.models import BillingProfile, Invoice, PushState, StripeCustomer, StripeEvent, StripeFact, StripePush
-from apps.billing.services import invoice_mark_paid
-from apps.billing.stripe.collecting import pushes_tend
-from apps.billing.stripe.customers import customer_ensure
-from apps.billing.stripe.events import event_handle, event_keep, events_catch_up
-from apps.billing.stripe.gateway import Uncertain
+from apps.collection.collecting import pushes_tend
+from apps.collection.customers import customer_ensure
+from apps.collection.events import event_handle, event_keep, events_catch_up
+from apps.collection.gateway import Uncertain
+from apps.collection.models import PushState, StripeCustomer, StripeEvent, StripePush
+from apps.invoicing.models import BillingProfile, Invoice, StripeFact
+from apps.invoicing.services import invoice_mark_paid
 from apps.ledger.models import OutboxRow
 from tests.cast import Cast
 from tests.stripe.conftest import SECRET

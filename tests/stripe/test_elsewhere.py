@@ -11,23 +11,24 @@ import stripe
 from django.utils import timezone
 
 from apps.accounts.problems import Problem
-from apps.billing.models import Invoice, StripeCheck, StripeCustomer, StripeFact, StripePush
-from apps.billing.outbox import HANDLERS, outbox_deliver
-from apps.billing.services import (
+from apps.collection.cards import customer_sync
+from apps.collection.catalogue import EVENTS
+from apps.collection.closing import closings_tend
+from apps.collection.collecting import pushes_tend
+from apps.collection.customers import client_of_settings, customer_ensure
+from apps.collection.events import events_catch_up
+from apps.collection.metering import usage_mirror
+from apps.collection.models import StripeCheck, StripeCustomer, StripePush
+from apps.collection.reconciling import check_run
+from apps.invoicing.models import Invoice, StripeFact
+from apps.invoicing.outbox import handlers_known, outbox_deliver
+from apps.invoicing.services import (
     balance_refund,
     credit_note_issue,
     invoice_mark_paid,
     invoice_void,
     invoice_write_off,
 )
-from apps.billing.stripe.cards import customer_sync
-from apps.billing.stripe.catalogue import EVENTS
-from apps.billing.stripe.closing import closings_tend
-from apps.billing.stripe.collecting import pushes_tend
-from apps.billing.stripe.customers import client_of_settings, customer_ensure
-from apps.billing.stripe.events import events_catch_up
-from apps.billing.stripe.metering import usage_mirror
-from apps.billing.stripe.reconciling import check_run
 from apps.ledger.models import OutboxRow
 from tests.cast import Cast
 from tests.stripe.double.description import description
@@ -41,7 +42,7 @@ Until = Callable[[Callable[[], object]], None]
 
 def _told() -> None:
     """What the scheduler does a little later."""
-    outbox_deliver(now=timezone.now(), handlers=[one for one in HANDLERS if one.name.startswith("stripe")])
+    outbox_deliver(now=timezone.now(), handlers=[one for one in handlers_known() if one.name.startswith("stripe")])
     closings_tend(client=client_of_settings(), now=timezone.now())
 
 

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from pytest_django import Settings as SettingsWrapper
 
 from apps.accounts.models import User
-from apps.billing.models import Invoice, StripeEvent
-from apps.billing.stripe.events import event_keep, events_catch_up, events_due
+from apps.collection.events import event_keep, events_catch_up, events_due
+from apps.collection.models import StripeEvent
+from apps.invoicing.models import Invoice
 from tests.cast import Cast
 from tests.stripe.conftest import SECRET
 from tests.stripe.double.delivering import signature

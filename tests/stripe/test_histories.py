@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from apps.billing.stripe import gateway
+from apps.collection import gateway
 from tests.cast import Cast
 from tests.stripe.histories import told
 from tests.stripe.orders import faults, orders

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pytest
 import stripe
 
-from apps.billing.stripe.gateway import client_make
+from apps.collection.gateway import client_make
 from tests.stripe.double.server import Serving, running
 from tests.stripe.double.store import Store
 

@@ -14,15 +14,16 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
-from apps.billing.models import Invoice, InvoiceState, PushState, StripeCall, StripeCustomer, StripeEvent, StripePush
-from apps.billing.outbox import HANDLERS, outbox_deliver
-from apps.billing.services import credit_note_issue, invoice_mark_paid, invoice_void, invoice_write_off
-from apps.billing.stripe.cards import customer_sync
-from apps.billing.stripe.closing import closings_tend
-from apps.billing.stripe.collecting import pushes_tend
-from apps.billing.stripe.customers import customer_ensure
-from apps.billing.stripe.events import events_catch_up
-from apps.billing.stripe.gateway import client_make
+from apps.collection.cards import customer_sync
+from apps.collection.closing import closings_tend
+from apps.collection.collecting import pushes_tend
+from apps.collection.customers import customer_ensure
+from apps.collection.events import events_catch_up
+from apps.collection.gateway import client_make
+from apps.collection.models import PushState, StripeCall, StripeCustomer, StripeEvent, StripePush
+from apps.invoicing.models import Invoice, InvoiceState
+from apps.invoicing.outbox import handlers_known, outbox_deliver
+from apps.invoicing.services import credit_note_issue, invoice_mark_paid, invoice_void, invoice_write_off
 from tests.cast import Cast
 from tests.stripe.double.store import Fault, Store
 from tests.stripe.sold import all_equal, books, issued, pushed
@@ -188,7 +189,7 @@ def test_a_void_whose_answer_is_lost_is_settled_though_its_event_came_first(
 ) -> None:
     invoice = pushed(cast, client).invoice
     CHANGES["void"](cast, invoice)
-    outbox_deliver(now=timezone.now(), handlers=[one for one in HANDLERS if one.name.startswith("stripe")])
+    outbox_deliver(now=timezone.now(), handlers=[one for one in handlers_known() if one.name.startswith("stripe")])
     store.faults = [Fault("POST", "/v1/invoices/*/void", "timeout-after", 1)]
     closings_tend(client=client, now=timezone.now())
     events_catch_up(client=client, now=timezone.now())

@@ -12,11 +12,11 @@ import stripe
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.billing.stripe import gateway
-from apps.billing.stripe.amounts import amount_of, minor_of
-from apps.billing.stripe.gateway import Broken, Uncertain, called, client_make
-from apps.billing.stripe.provider import Stripe
-from apps.billing.stripe.pushing import Item, Order, TotalDiffers, invoice_push
+from apps.collection import gateway
+from apps.collection.amounts import amount_of, minor_of
+from apps.collection.gateway import Broken, Uncertain, called, client_make
+from apps.collection.provider import Stripe
+from apps.collection.pushing import Item, Order, TotalDiffers, invoice_push
 from tests.stripe.direct import direct_client
 from tests.stripe.double.description import version
 from tests.stripe.double.server import running

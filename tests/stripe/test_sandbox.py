@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.billing.stripe.gateway import client_make
+from apps.collection.gateway import client_make
 from bin.sandbox import sandbox_wanted
 from bin.services import ServiceError
 from tests.stripe.double.keeping import loaded, saved

@@ -23,13 +23,14 @@ from pytest_django import Settings as SettingsWrapper
 from pytest_django.live_server_helper import LiveServer
 
 from apps.accounts.models import User
-from apps.billing.models import Invoice, StripeCustomer, StripeEvent
-from apps.billing.reconciling import reconcile_all
-from apps.billing.services import dunning_run, invoice_issue
-from apps.billing.stripe import gateway
-from apps.billing.stripe.collecting import pushes_tend
-from apps.billing.stripe.customers import client_of_settings
+from apps.collection import gateway
+from apps.collection.collecting import pushes_tend
+from apps.collection.customers import client_of_settings
+from apps.collection.models import StripeCustomer, StripeEvent
 from apps.config.celery import app
+from apps.invoicing.models import Invoice
+from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.services import dunning_run, invoice_issue
 from apps.sales.models import Contract
 from tests.cast import Cast
 from tests.e2e import visit as visiting

@@ -20,9 +20,6 @@ from pytest_django import Settings as SettingsWrapper
 
 import compiler
 from apps.accounts.models import Organisation, User
-from apps.billing.exports import invoice_json
-from apps.billing.models import Invoice
-from apps.billing.services import credit_note_issue, invoice_issue, invoices_issue_month
 from apps.cli.main import main as takt
 from apps.compilation.models import OwnProcessor, Program
 from apps.compilation.selectors import program_bytes, program_load, program_report
@@ -30,6 +27,9 @@ from apps.config.celery import app
 from apps.dispatch import services as dispatch
 from apps.dispatch.execution import lease_execute
 from apps.dispatch.models import Job, JobState, Lease, LeaseState
+from apps.invoicing.exports import invoice_json
+from apps.invoicing.models import Invoice
+from apps.invoicing.services import credit_note_issue, invoice_issue, invoices_issue_month
 from apps.ledger.chain import chain_json
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import chain_verify

@@ -21,7 +21,10 @@ ROOMS = [
     "ledger",
     "sales",
     "dispatch",
-    "billing",
+    "invoicing",
+    "collection",
+    "notifications",
+    "portal",
     "reports",
     "pages",
 ]

@@ -56,9 +56,9 @@ class Story:
         from apps.accounts.access import Principal
         from apps.accounts.roles import Role, Scope
         from apps.accounts.services import invitation_create, token_create
-        from apps.billing.budgets.services import budget_create
-        from apps.billing.services import cap_change, profile_set
-        from apps.billing.webhooks.services import endpoint_create, endpoint_switch
+        from apps.invoicing.services import cap_change, profile_set
+        from apps.notifications.budgets.services import budget_create
+        from apps.notifications.webhooks.services import endpoint_create, endpoint_switch
 
         of, owner, now = self.cast.organisation, self.cast.owner, BEGIN
         self.token, _ = token_create(user=owner, organisation=of, name="ci", scopes=[Scope.READ, Scope.RUN], now=now)
@@ -235,7 +235,7 @@ class Story:
     # The months
 
     def _september(self) -> None:
-        from apps.billing.services import credit_note_issue, grant_create, guarantees_credit_due, invoice_mark_paid
+        from apps.invoicing.services import credit_note_issue, grant_create, guarantees_credit_due, invoice_mark_paid
 
         contracts = self._buy(1)
         self._month(contracts)
@@ -268,7 +268,7 @@ class Story:
         )
 
     def _october(self) -> None:
-        from apps.billing.services import dunning_run, grant_create, grant_end, invoice_issue, invoice_void
+        from apps.invoicing.services import dunning_run, grant_create, grant_end, invoice_issue, invoice_void
         from apps.pricing.services import pricebook_publish
         from apps.sales.services import commitment_enter
         from tests.pricing.rating.books import document
@@ -340,8 +340,8 @@ class Story:
         self._submit(contracts["standard"], "exact", 5)  # a job that waits for its lease when the upgrade comes
 
     def _invoices(self, at: datetime) -> Any:
-        from apps.billing.models import Invoice
-        from apps.billing.services import invoices_issue_month
+        from apps.invoicing.models import Invoice
+        from apps.invoicing.services import invoices_issue_month
 
         assert invoices_issue_month(now=at) >= 1
         return Invoice.objects.filter(organisation=self.cast.organisation).order_by("-issued_at").first()
@@ -351,10 +351,10 @@ class Story:
         from django.conf import settings
         from django.utils import timezone
 
-        from apps.billing.services import invoice_issue
-        from apps.billing.stripe.collecting import pushes_tend
-        from apps.billing.stripe.customers import client_of_settings
-        from apps.billing.stripe.events import events_catch_up
+        from apps.collection.collecting import pushes_tend
+        from apps.collection.customers import client_of_settings
+        from apps.collection.events import events_catch_up
+        from apps.invoicing.services import invoice_issue
         from apps.sales.services import QuoteLine, quote_accept, quote_create
         from tests.registry.helpers import version_of
         from tests.stripe.double.server import running
@@ -383,9 +383,9 @@ class Story:
         settings.STRIPE_API_KEY = ""
 
     def _words(self) -> None:
-        from apps.billing.outbox import HANDLERS, outbox_deliver
+        from apps.invoicing.outbox import handlers_known, outbox_deliver
         from apps.reports.reconciling import reconciliation_ask, reconciliation_run
 
-        outbox_deliver(now=PRESENT, handlers=[one for one in HANDLERS if not one.remote])
+        outbox_deliver(now=PRESENT, handlers=[one for one in handlers_known() if not one.remote])
         asked = reconciliation_ask(asked_by=self.cast.admin, now=PRESENT)
         reconciliation_run(run_id=asked.pk, now=PRESENT)

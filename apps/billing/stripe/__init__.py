@@ -1,1 +1,0 @@
-"""Collection through Stripe: it is told what is due and answers with what came in; it never decides an amount."""

@@ -1,0 +1,13 @@
+from django.apps import AppConfig
+
+
+class CollectionConfig(AppConfig):
+    name = "apps.collection"
+    label = "collection"
+
+    def ready(self) -> None:
+        """Register Stripe as a way to pay."""
+        from apps.collection.provider import Stripe
+        from apps.invoicing.payments import provider_register
+
+        provider_register(Stripe())

@@ -1,0 +1,113 @@
+"""How customers give us a card: Stripe's own pages, and what is known of the result."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import stripe
+from django.conf import settings
+from django.db import transaction
+from stripe.checkout import Session
+
+from apps.accounts.models import Organisation
+from apps.collection.customers import customer_ensure
+from apps.collection.gateway import called
+from apps.collection.models import StripeCustomer
+from apps.sales.services import payment_method_note
+
+HOSTS = ("https://checkout.stripe.com", "https://billing.stripe.com", "https://invoice.stripe.com")
+
+
+def hosts() -> tuple[str, ...]:
+    """Where Stripe's own pages are: a form of ours may lead there."""
+    return (settings.STRIPE_API_BASE,) if settings.STRIPE_API_BASE else HOSTS
+
+
+def is_test() -> bool:
+    """True for a key of the test mode, or of a sandbox: no money moves."""
+    return str(settings.STRIPE_API_KEY).startswith("sk_test_")
+
+
+def checkout_open(
+    *,
+    organisation: Organisation,
+    currency: str,
+    success_url: str,
+    cancel_url: str,
+    client: stripe.StripeClient,
+    now: datetime,
+) -> str:
+    """The address of a page on which a card is kept for later charges. Raises gateway.Uncertain.
+
+    `success_url` may hold {CHECKOUT_SESSION_ID}, which Stripe fills in.
+    """
+    customer = customer_ensure(client=client, organisation=organisation, now=now)
+    given: Any = {
+        "mode": "setup",
+        "customer": customer.customer_id,
+        "currency": currency.lower(),
+        "success_url": success_url,
+        "cancel_url": cancel_url,
+        "metadata": {"takt_organisation": str(organisation.id)},
+    }
+    return str(called(lambda: client.v1.checkout.sessions.create(given)).url)
+
+
+def portal_open(*, organisation: Organisation, return_url: str, client: stripe.StripeClient, now: datetime) -> str:
+    """The address of Stripe's page for cards and tax ids. Raises gateway.Uncertain."""
+    customer = customer_ensure(client=client, organisation=organisation, now=now)
+    given: Any = {"customer": customer.customer_id, "return_url": return_url}
+    return called(lambda: client.v1.billing_portal.sessions.create(given)).url
+
+
+def session_sync(*, session_id: str, client: stripe.StripeClient, now: datetime) -> StripeCustomer | None:
+    """Take the card of a completed Checkout as the one that is charged; None where there is none, or it is not ours.
+
+    A session is used once, so that a late word of it never undoes what the customer chose afterwards: a card that was
+    made the default since stays. Raises gateway.Uncertain.
+    """
+    session = called(lambda: client.v1.checkout.sessions.retrieve(session_id))
+    known = StripeCustomer.objects.filter(customer_id=str(session.customer)).first()
+    if known is None or session.mode != "setup" or session.status != "complete":
+        return None
+    intent = called(lambda: client.v1.setup_intents.retrieve(str(session.setup_intent)))
+    method = called(lambda: client.v1.payment_methods.retrieve(str(intent.payment_method)))
+    if method.customer == known.customer_id:
+        _default_set(known.customer_id, method.id, session, client)
+    return customer_sync(customer_id=known.customer_id, client=client)
+
+
+def _default_set(customer: str, method: str, session: Session, client: stripe.StripeClient) -> None:
+    """Once for each session, and never for one that is older; the customer's metadata remembers the newest."""
+    found = called(lambda: client.v1.customers.retrieve(customer))
+    mark, held = f"{session.created:012d} {session.id}", found.metadata
+    if held and "takt_session" in held and str(held["takt_session"]) >= mark:
+        return
+    given: Any = {"invoice_settings": {"default_payment_method": method}, "metadata": {"takt_session": mark}}
+    options: Any = {"idempotency_key": f"session:{session.id}:default"}
+    called(lambda: client.v1.customers.update(customer, given, options))
+
+
+@transaction.atomic
+def customer_sync(*, customer_id: str, client: stripe.StripeClient) -> StripeCustomer | None:
+    """Take over which card is charged; None when the customer is not ours. Raises gateway.Uncertain."""
+    known = StripeCustomer.objects.select_for_update().filter(customer_id=customer_id).first()
+    if known is None:
+        return None
+    found = called(lambda: client.v1.customers.retrieve(customer_id))
+    chosen = None if getattr(found, "deleted", False) else found.invoice_settings.default_payment_method  # type: ignore[union-attr]
+    known.payment_method, known.method_label = str(chosen or ""), ""
+    if chosen:
+        known.method_label = _label(called(lambda: client.v1.payment_methods.retrieve(str(chosen))))
+    known.save(update_fields=["payment_method", "method_label"])
+    payment_method_note(organisation_id=known.organisation_id, is_present=bool(chosen))
+    return known
+
+
+def _label(method: stripe.PaymentMethod) -> str:
+    """What a person knows it by."""
+    card = getattr(method, "card", None)
+    if card is None:
+        return str(method.type).replace("_", " ")[:60]
+    return f"{card.brand} ending in {card.last4}, valid until {card.exp_month:02d}/{card.exp_year}"[:60]

@@ -1,0 +1,131 @@
+"""Stripe's events: verified, kept before they are handled, and read only as word that something may have changed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import stripe
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q
+
+from apps.accounts.failpoints import failpoint
+from apps.accounts.problems import Problem
+from apps.collection.catalogue import EVENTS
+from apps.collection.gateway import Uncertain, called
+from apps.collection.models import StripeCustomer, StripeEvent
+from apps.collection.reading import event_read, storable
+from apps.collection.turns import in_turn
+from apps.invoicing.outbox import pause_after
+
+OVERLAP = timedelta(hours=1)  # events are listed by the second of their making, and may be listed late
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=6)  # between attempts at an event that failed
+SIGNED_SECONDS = stripe.Webhook.DEFAULT_TOLERANCE  # how old a signature may be
+GONE = "Stripe has no such object any more."
+
+log = structlog.get_logger("stripe")
+
+
+def event_receive(*, body: bytes, signature: str, now: datetime) -> str:
+    """Keep a delivery whose signature is right; returns its id. Raises Problem (400) for any other, and for what is signed
+    and is no event.
+
+    Without a secret nothing is taken: anybody could sign with an empty one.
+    """
+    if not settings.STRIPE_WEBHOOK_SECRET:
+        raise Problem(400, "No endpoint", "STRIPE_WEBHOOK_SECRET is not set, so no event is taken.", kind="signature")
+    try:
+        text = body.decode()
+        stripe.WebhookSignature.verify_header(text, signature, settings.STRIPE_WEBHOOK_SECRET, SIGNED_SECONDS)
+    except (ValueError, TypeError, stripe.SignatureVerificationError) as error:
+        raise Problem(400, "Not from Stripe", "The signature does not fit the body.", kind="signature") from error
+    event = event_read(body)
+    event_keep(event, now=now)
+    failpoint("webhook.stored")
+    return str(event["id"])
+
+
+def event_keep(event: dict[str, Any], *, now: datetime, listed: bool = False) -> None:
+    """Store an event once; a repetition changes nothing but that it was `listed`."""
+    row = StripeEvent(
+        id=event["id"],
+        type=event["type"],
+        payload=storable(event),
+        received_at=now,
+        created=datetime.fromtimestamp(event["created"], UTC),
+    )
+    StripeEvent.objects.bulk_create([row], ignore_conflicts=True)
+    if listed:
+        StripeEvent.objects.filter(pk=event["id"], listed_at=None).update(listed_at=now)
+
+
+@transaction.atomic
+def event_handle(*, event_id: str, client: stripe.StripeClient, now: datetime, again: bool = False) -> bool:
+    """Bring us to Stripe's present state of what the event names; True when it is handled. Safe to repeat.
+
+    `again` handles one that was handled before, which changes nothing that is right.
+    """
+    event = StripeEvent.objects.select_for_update().get(pk=event_id)
+    if event.handled_at is not None and not again:
+        return True
+    event.attempts += 1
+    try:
+        with transaction.atomic():
+            event.handled_at, event.error = now, _apply(event, client=client, now=now)
+        failpoint("webhook.handled")
+    except Uncertain as outage:  # asked again at the next turn
+        _set_aside(event, outage, now)
+    except Exception as error:
+        log.exception("stripe.event_failed", event_id=event.pk, type=event.type)
+        _set_aside(event, error, now + pause_after(event.attempts, first=FIRST_PAUSE, longest=LONGEST_PAUSE))
+    event.save(update_fields=["attempts", "error", "handled_at", "next_at"])
+    return event.handled_at is not None
+
+
+def _set_aside(event: StripeEvent, error: Exception, next_at: datetime) -> None:
+    event.handled_at, event.next_at = None, next_at
+    event.error = f"{type(error).__name__}: {error}"[:400]
+
+
+def _apply(event: StripeEvent, *, client: stripe.StripeClient, now: datetime) -> str:
+    """Fetch what the event names; what is to be said of it, nothing mostly."""
+    look = EVENTS.get(event.type)
+    name = event.payload["data"]["object"].get(look.field) if look is not None else None
+    if look is None or name is None:
+        return ""
+    try:
+        look.fetch(name, client, now)
+    except stripe.InvalidRequestError as refusal:
+        if refusal.http_status != 404:
+            raise
+        return GONE
+    return ""
+
+
+def _listed_until() -> datetime | None:
+    """The newest event that a list has shown: what was delivered after a gap says nothing of the gap.
+
+    Before the first list it is when our first customer was made; None while there is none.
+    """
+    listed = StripeEvent.objects.exclude(listed_at=None).order_by("-created").values_list("created", flat=True).first()
+    return listed or StripeCustomer.objects.order_by("created_at").values_list("created_at", flat=True).first()
+
+
+def events_catch_up(*, client: stripe.StripeClient, now: datetime) -> int:
+    """List what may have been missed, then handle everything that is due; returns how many were handled."""
+    since = _listed_until()
+    if since is not None:
+        given: Any = {"limit": 100, "created": {"gte": int((since - OVERLAP).timestamp())}}
+        for event in called(lambda: list(client.v1.events.list(given).auto_paging_iter())):
+            event_keep(event.to_dict(), now=now, listed=True)
+    return in_turn(events_due(now=now), lambda name: event_handle(event_id=name, client=client, now=now))
+
+
+def events_due(*, now: datetime) -> list[str]:
+    """Events to handle, the oldest first, those that failed before after the others. A pause longer than the longest comes
+    from a clock that was set back: it is over."""
+    is_due = Q(next_at=None) | Q(next_at__lte=now) | Q(next_at__gt=now + LONGEST_PAUSE)
+    waiting = StripeEvent.objects.filter(is_due, handled_at=None)
+    return list(waiting.order_by(F("next_at").asc(nulls_first=True), "created", "id").values_list("pk", flat=True))

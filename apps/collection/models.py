@@ -1,0 +1,156 @@
+"""What is known of Stripe's side: who is a customer there, which invoices were brought, what came back."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+from apps.accounts.models import Organisation
+from apps.invoicing.models.invoices import Invoice
+
+
+class StripeCustomer(models.Model):
+    """An organisation's customer at Stripe; `payment_method` is charged by itself, when there is one."""
+
+    organisation = models.OneToOneField(
+        Organisation, on_delete=models.PROTECT, primary_key=True, related_name="stripe_customer"
+    )
+    customer_id = models.CharField(max_length=80, unique=True)
+    email = models.CharField(max_length=254, blank=True, default="")
+    payment_method = models.CharField(max_length=80, blank=True)
+    method_label = models.CharField(max_length=60, blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "billing_stripecustomer"
+
+    def __str__(self) -> str:
+        return self.customer_id
+
+
+class PushState(models.TextChoices):
+    """How far an invoice has come at Stripe. A mismatch waits for people."""
+
+    WAITING = "waiting", "To be brought"
+    OPEN = "open", "Open"
+    MISMATCH = "mismatch", "Totals differ"
+    PAID = "paid", "Paid"
+    VOID = "void", "Void"
+    UNCOLLECTIBLE = "uncollectible", "Uncollectible"
+    DROPPED = "dropped", "Not needed"
+
+
+class StripePush(models.Model):
+    """One invoice on its way to Stripe; `version` is part of every key.
+
+    `ordered` is what Stripe was asked to collect, in the currency's smallest unit, less what the credit notes in
+    `included` had taken back by then. `tell_at`: something happened to the invoice here since, and Stripe is to be told.
+    """
+
+    invoice = models.OneToOneField(Invoice, on_delete=models.PROTECT, primary_key=True, related_name="stripe_push")
+    stripe_id = models.CharField(max_length=80, blank=True, db_index=True)
+    state = models.CharField(max_length=14, choices=PushState, default=PushState.WAITING)
+    version = models.PositiveIntegerField(default=1)
+    version_at = models.DateTimeField()
+    ordered = models.BigIntegerField(null=True)
+    included = models.JSONField(default=list)
+    tried_at = models.DateTimeField(null=True)
+    tell_at = models.DateTimeField(null=True)
+    hosted_url = models.URLField(max_length=500, blank=True)
+    error = models.CharField(max_length=400, blank=True)
+
+    organisation_path: ClassVar[str] = "invoice__organisation"
+
+    class Meta:
+        db_table = "billing_stripepush"
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(state__in=["waiting", "mismatch", "dropped"]) | ~models.Q(stripe_id=""),
+                name="push_has_its_invoice",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.invoice_id} {self.state}"
+
+
+class CallOutcome(models.TextChoices):
+    """What is known to have come of a call."""
+
+    ACTED = "acted", "Done"
+    REFUSED = "refused", "Refused"
+    NOT_ACTED = "not_acted", "Not done"
+
+
+class StripeCall(models.Model):
+    """A call that changes something at Stripe, committed before it is made. Open until its outcome is known: an answer, the
+    same key again, or, where the key remembers a failure (`broken_at`) or is forgotten, a look at what Stripe has."""
+
+    id = models.BigAutoField(primary_key=True)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="stripe_calls")
+    invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, null=True, related_name="stripe_calls")
+    key = models.CharField(max_length=200, unique=True)
+    operation = models.CharField(max_length=30)
+    target = models.CharField(max_length=80, blank=True)
+    parameters = models.JSONField()
+    made_at = models.DateTimeField()
+    broken_at = models.DateTimeField(null=True)
+    settled_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=10, choices=CallOutcome, blank=True)
+    object_id = models.CharField(max_length=80, blank=True)
+    error = models.CharField(max_length=400, blank=True)
+
+    class Meta:
+        db_table = "billing_stripecall"
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(settled_at=None, outcome="")
+                | (models.Q(settled_at__isnull=False) & ~models.Q(outcome="")),
+                name="stripecall_settled_with_outcome",
+            )
+        ]
+        indexes = [models.Index(fields=["invoice"], name="stripecall_open", condition=models.Q(settled_at=None))]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class StripeEvent(models.Model):
+    """An event as it came, kept before it is handled; deduplicated by its id once it is handled."""
+
+    id = models.CharField(max_length=80, primary_key=True)
+    type = models.CharField(max_length=80)
+    created = models.DateTimeField()
+    payload = models.JSONField()
+    received_at = models.DateTimeField()
+    handled_at = models.DateTimeField(null=True, blank=True)
+    listed_at = models.DateTimeField(null=True, blank=True)  # deliveries may have gaps, lists have none
+    attempts = models.PositiveIntegerField(default=0)
+    next_at = models.DateTimeField(null=True, blank=True)  # not tried before: set when an attempt failed
+    error = models.CharField(max_length=400, blank=True)
+
+    class Meta:
+        db_table = "billing_stripeevent"
+        ordering = ["-created", "-id"]
+        indexes = [models.Index(fields=["created"], name="stripeevent_open", condition=models.Q(handled_at=None))]
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.id}"
+
+
+class StripeCheck(models.Model):
+    """A comparison of our sums with Stripe's, as it was found at `at`. Never changed."""
+
+    id = models.BigAutoField(primary_key=True)
+    at = models.DateTimeField()
+    rows = models.JSONField()
+    differences = models.JSONField()
+
+    class Meta:
+        db_table = "billing_stripecheck"
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d} {len(self.differences)} differences"

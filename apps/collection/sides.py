@@ -1,0 +1,263 @@
+"""The two sides of the Stripe check: what the ledger's accounts say of each of Stripe's objects, and what Stripe lists.
+
+Neither side is read from what we noted of Stripe's events: a payment that was never heard of is missing in the books, and
+one that somebody invented is missing at Stripe.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import stripe
+
+from apps.accounts.models import Organisation
+from apps.collection.amounts import amount_of
+from apps.collection.looking import ORGANISATION, listed
+from apps.collection.models import PushState, StripeCustomer, StripePush
+from apps.collection.pushing import INVOICE, named
+from apps.invoicing.models import FactKind, Invoice
+from apps.ledger.models import AccountKind, Entry
+from apps.pricing.rating import exact_sum
+
+INTENTS, REFUNDS = ("pi_",), ("re_", "pyr_")  # how the ids of payment intents and refunds begin
+WITHDRAWN = {"needs_response", "under_review", "won", "lost"}
+BROUGHT = (PushState.OPEN, PushState.PAID, PushState.VOID, PushState.UNCOLLECTIBLE)
+
+
+class Amount(NamedTuple):
+    """So much, and what it is about."""
+
+    about: str
+    currency: str
+    amount: Decimal
+
+
+Amounts = dict[str, Amount]  # of each of Stripe's objects
+
+
+def added(found: Amounts, name: str, one: Amount) -> None:
+    """Add to what an object stands for."""
+    known = found.get(name)
+    found[name] = one if known is None else one._replace(amount=exact_sum([known.amount, one.amount]))
+
+
+class Books:
+    """Our side: postings by Stripe's id, which is their reference."""
+
+    def paid(self) -> Amounts:
+        """Money in, by payment intent."""
+        return self._moved(AccountKind.BANK, INTENTS, "payment")
+
+    def refunded(self) -> Amounts:
+        """Money that went back, and not in again."""
+        out = self._moved(AccountKind.BANK, REFUNDS, FactKind.REFUNDED, "refund", FactKind.REFUND_FAILED, sign=-1)
+        return {name: one for name, one in out.items() if one.amount}
+
+    def disputed(self) -> Amounts:
+        """Money that banks withdrew, whatever came of it."""
+        return self._moved(AccountKind.BANK, (), FactKind.DISPUTED, sign=-1)
+
+    def lost(self) -> Amounts:
+        """Disputes that were lost."""
+        return self._moved(AccountKind.DISPUTED, (), FactKind.DISPUTE_LOST, sign=-1)
+
+    def balance(self) -> Amounts:
+        """What each object left on the account that Stripe keeps for us."""
+        found: Amounts = {}
+        for some in (
+            self.paid(),
+            self._moved(AccountKind.BANK, REFUNDS, FactKind.REFUNDED, "refund", FactKind.REFUND_FAILED),
+            self._moved(AccountKind.BANK, (), FactKind.DISPUTED, FactKind.DISPUTE_WON),
+        ):
+            for name, one in some.items():
+                added(found, name, one)
+        return {name: one for name, one in found.items() if one.amount}
+
+    def _moved(self, account: AccountKind, begins: tuple[str, ...], *kinds: str, sign: int = 1) -> Amounts:
+        rows = Entry.objects.filter(account__kind=account, transaction__kind__in=[str(kind) for kind in kinds])
+        found: Amounts = {}
+        values = ("transaction__detail", "transaction__subject", "account__currency", "amount")
+        for detail, subject, currency, amount in rows.order_by("id").values_list(*values).iterator():
+            name = str(detail.get("reference", "")) if isinstance(detail, dict) else ""
+            if name and name.startswith(begins or name):
+                added(found, name, Amount(subject, currency, amount.copy_negate() if sign < 0 else amount))
+        return found
+
+
+@dataclass
+class Theirs:
+    """Stripe's side of this installation: objects of customers that are ours, or that name an invoice of ours. An account
+    may hold others'."""
+
+    client: stripe.StripeClient
+    pushes: dict[str, StripePush] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        rows = StripePush.objects.exclude(stripe_id="").select_related("invoice")
+        self.pushes = {push.stripe_id: push for push in rows}
+
+    @cached_property
+    def customers(self) -> dict[str, str]:
+        """Every customer of ours that Stripe lists: its id, and the organisation that it names."""
+        ours = set(StripeCustomer.objects.values_list("customer_id", flat=True))
+        there = {one.id: named(one, ORGANISATION) or "" for one in listed(self.client.v1.customers, {})}
+        known = {str(name) for name in Organisation.objects.values_list("pk", flat=True)}
+        return {name: organisation for name, organisation in there.items() if name in ours or organisation in known}
+
+    @cached_property
+    def invoices(self) -> dict[str, Any]:
+        """Every invoice of ours by its id, drafts too."""
+        there = listed(self.client.v1.invoices, {})
+        wanted = {number for one in there if (number := named(one, INVOICE))}
+        known = {str(pk) for pk in Invoice.objects.values_list("pk", flat=True)} & wanted
+        ours = self._customers_ever
+        return {one.id: one for one in there if named(one, INVOICE) in known or str(one.customer) in ours}
+
+    @cached_property
+    def _customers_ever(self) -> set[str]:
+        return {*self.customers, *StripeCustomer.objects.values_list("customer_id", flat=True)}
+
+    @cached_property
+    def charges(self) -> dict[str, Any]:
+        """Every successful charge of a customer of ours, by its id."""
+        there = listed(self.client.v1.charges, {})
+        return {one.id: one for one in there if str(one.customer) in self._customers_ever and one.status == "succeeded"}
+
+    @cached_property
+    def _intents(self) -> dict[str, Amount]:
+        """What each payment intent of ours is about."""
+        found = {}
+        for one in listed(self.client.v1.invoice_payments, {"status": "paid"}):
+            if one.payment.payment_intent and str(one.invoice) in self.invoices:
+                amount = self.amount(int(one.amount_paid or 0), self.invoices[str(one.invoice)].currency)
+                found[str(one.payment.payment_intent)] = Amount(self.about(str(one.invoice)), *amount)
+        return found
+
+    def about(self, stripe_id: str) -> str:
+        """What an invoice at Stripe is called here."""
+        push = self.pushes.get(stripe_id)
+        return f"invoice {push.invoice.number}" if push is not None else f"invoice {stripe_id}, which is unknown here"
+
+    @staticmethod
+    def amount(minor: int, currency: str) -> tuple[str, Decimal]:
+        """A currency and an amount as the books have them."""
+        return currency.upper(), amount_of(minor, currency=currency.upper())
+
+    def final(self) -> Amounts:
+        """Invoices that are no drafts, with what they ask."""
+        final = {name: one for name, one in self.invoices.items() if one.status != "draft"}
+        return {name: Amount(self.about(name), *self.amount(one.total, one.currency)) for name, one in final.items()}
+
+    def open(self) -> Amounts:
+        """What customers are still asked for."""
+        return {
+            name: Amount(self.about(name), *self.amount(one.amount_remaining, one.currency))
+            for name, one in self.invoices.items()
+            if one.status == "open" and one.amount_remaining
+        }
+
+    def paid(self) -> Amounts:
+        """Payments of invoices."""
+        return dict(self._intents)
+
+    def charged(self) -> Amounts:
+        """What was taken from customers, for an invoice or not."""
+        found: Amounts = {}
+        for one in self.charges.values():
+            name = str(one.payment_intent or one.id)
+            known = self._intents.get(name)
+            about = known.about if known is not None else f"customer {one.customer}"
+            added(found, name, Amount(about, *self.amount(one.amount_captured, one.currency)))
+        return found
+
+    def refunded(self) -> Amounts:
+        """Refunds that went out and did not come back."""
+        return self._returned(self._refunds, {"succeeded"})
+
+    def disputed(self, states: Iterable[str] = WITHDRAWN) -> Amounts:
+        """Disputes in one of the states."""
+        return self._returned(self._disputes, set(states))
+
+    @cached_property
+    def _refunds(self) -> list[Any]:
+        return listed(self.client.v1.refunds, {})
+
+    @cached_property
+    def _disputes(self) -> list[Any]:
+        return listed(self.client.v1.disputes, {})
+
+    def _returned(self, there: list[Any], states: set[str]) -> Amounts:
+        charged = self.charged()
+        return {
+            one.id: Amount(charged[name].about, *self.amount(one.amount, one.currency))
+            for one in there
+            if (name := str(one.payment_intent or one.charge)) in charged and one.status in states
+        }
+
+    def credit_notes(self) -> list[Any]:
+        """Notes on invoices of ours that stand."""
+        there = listed(self.client.v1.credit_notes, {})
+        return [one for one in there if str(one.invoice) in self.invoices and one.status != "void"]
+
+    def balance(self) -> tuple[Amounts, set[str]]:
+        """What each charge, refund and dispute of ours left on the balance that Stripe keeps, before fees; and those that it
+        keeps in another currency, which cannot be compared."""
+        about = {
+            **{name: str(one.payment_intent or one.id) for name, one in self.charges.items()},
+            **dict.fromkeys(self.refunded_ever()),
+            **dict.fromkeys(self.disputed()),
+        }
+        found: Amounts = {}
+        converted: set[str] = set()
+        for one in listed(self.client.v1.balance_transactions, {}):
+            source = str(one.source)
+            if source not in about:
+                continue
+            name = about[source] or source
+            if getattr(one, "exchange_rate", None):
+                converted.add(name)
+            added(found, name, Amount(name, *self.amount(one.amount, one.currency)))
+        return {name: one for name, one in found.items() if one.amount and name not in converted}, converted
+
+    def refunded_ever(self) -> Amounts:
+        """Refunds in any state."""
+        return self._returned(self._refunds, {str(one.status) for one in self._refunds})
+
+
+def invoices_here() -> Amounts:
+    """What Stripe was asked to collect, of every invoice that is there."""
+    found = {}
+    for push in StripePush.objects.filter(state__in=BROUGHT).select_related("invoice"):
+        if push.ordered is not None:
+            currency = push.invoice.currency
+            found[push.stripe_id] = Amount(
+                f"invoice {push.invoice.number}", currency, amount_of(push.ordered, currency=currency)
+            )
+    return found
+
+
+def open_here() -> Amounts:
+    """What waits for money of what is at Stripe; a debt that was written off is not expected there."""
+    rows = StripePush.objects.filter(state__in=BROUGHT, invoice__open__gt=0).select_related("invoice")
+    return {
+        push.stripe_id: Amount(f"invoice {push.invoice.number}", push.invoice.currency, push.invoice.open)
+        for push in rows
+    }
+
+
+def less(one: Amounts, other: set[str]) -> Amounts:
+    """Without those names."""
+    return {name: amount for name, amount in one.items() if name not in other}
+
+
+def by_currency(amounts: Amounts) -> dict[str, list[Decimal]]:
+    """The amounts of each currency."""
+    found: defaultdict[str, list[Decimal]] = defaultdict(list)
+    for one in amounts.values():
+        found[one.currency].append(one.amount)
+    return found

@@ -1,0 +1,1 @@
+"""Invoices, credit notes, credits, payments, and the exports of all of them."""

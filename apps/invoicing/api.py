@@ -1,0 +1,296 @@
+"""Invoices, usage and the ledger over JSON."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Router, Schema
+from pydantic import Field
+
+from apps.accounts.access import org_object_get, organisation_get, principal_get
+from apps.accounts.auth import requires
+from apps.accounts.bodies import RequestBody
+from apps.accounts.idempotency import idempotent
+from apps.accounts.numbers import Instant
+from apps.accounts.paging import Cursor, paginate
+from apps.accounts.problems import Problem
+from apps.accounts.rates import rate_take
+from apps.accounts.roles import MONEY, Scope
+from apps.invoicing import selectors, services
+from apps.invoicing.draft_keeping import ASKING, currencies_waiting, draft_ask, draft_shown, is_long
+from apps.invoicing.excerpts import Stored, document_text
+from apps.invoicing.exporting import router as exporting_router
+from apps.invoicing.exports import invoice_csv, invoice_json, invoice_pdf
+from apps.invoicing.fields import Exact
+from apps.invoicing.ledger_api import router as ledger_router
+from apps.invoicing.models import Invoice, KeptDraft
+from apps.invoicing.settling_api import router as settling_router
+from apps.ledger.models import UsageRow
+from apps.ledger.selectors import caps_like, spending
+from apps.ledger.services import detail_of
+from apps.pricing.amounts import Code, Entered, amount_entered, currency_chosen
+from apps.pricing.rating import decimal_text
+
+router = Router(tags=["invoices and usage"])
+router.add_router("", settling_router)
+router.add_router("", exporting_router)
+router.add_router("", ledger_router)
+BILLING = requires(Scope.BILLING, roles=MONEY)
+
+
+class InvoiceIn(RequestBody):
+    """`currency`: of what is invoiced; without it the first one in which something waits."""
+
+    until: Instant | None = None
+    currency: Code | None = None
+
+
+class InvoiceRowOut(Schema):
+    """An invoice without its document, which holds every usage row: `GET /invoices/{id}` has it."""
+
+    id: UUID
+    number: str
+    state: str
+    currency: str
+    net: Exact
+    carried_in: Exact
+    carried_out: Exact
+    payable: Exact
+    tax: Exact
+    due: Exact
+    open: Exact
+    reminders: int
+    period_start: datetime
+    period_end: datetime
+    issued_at: datetime
+    due_at: datetime
+    paid_at: datetime | None
+    digest: str
+
+
+class InvoiceOut(InvoiceRowOut):
+    """An invoice with everything that it says."""
+
+    document: dict[str, Any]
+
+
+class DraftOut(Schema):
+    """The draft of everything that was open at `made_at`, which is now while little waits. Where more than 1,000 usage rows do
+    it is the one that is kept, with the first rows of each line and how many `more` there are; `document` and `made_at`
+    are null before the first. `asked_at`: since when a newer one is asked for."""
+
+    document: dict[str, Any] | None
+    open: list[str]
+    made_at: datetime | None
+    asked_at: datetime | None
+
+
+class DraftAskedOut(Schema):
+    """`GET /invoices/draft` in this currency has it once its `asked_at` is null."""
+
+    currency: str
+    asked_at: datetime
+
+
+class DraftIn(RequestBody):
+    """`currency`: without it the first one in which something waits."""
+
+    currency: Code | None = None
+
+
+class PaidIn(RequestBody):
+    """`amount` is in the invoice's currency. More than is open is refused (409) unless `overpaid` says that so much
+    arrived: the rest is then the customer's balance."""
+
+    amount: Entered
+    reference: str = Field(pattern=r"^[^\x00-\x1f]{1,120}$")
+    overpaid: bool = False
+
+
+class UsageOut(Schema):
+    detail: dict[str, Any]
+
+    @staticmethod
+    def resolve_detail(row: UsageRow) -> dict[str, Any]:
+        return detail_of(row)
+
+
+class CapIn(RequestBody):
+    """`amount` null removes the cap in `currency`, which is that of the price book in force where it is left out."""
+
+    amount: Entered | None = None
+    currency: Code | None = None
+
+
+class CapOut(Schema):
+    """`refuses`: there is no cap in this currency but one in another, so that nothing in this one can be accepted."""
+
+    cap: str | None
+    used: str
+    held: str
+    currency: str
+    refuses: bool
+
+
+def _invoice(request: HttpRequest, pk: UUID) -> Invoice:
+    return org_object_get(request, Invoice, pk=pk)
+
+
+@router.get("/invoices", response=list[InvoiceRowOut], operation_id="invoice_list", summary="Invoices")
+@paginate(Cursor, ordering=("-issued_at", "id"))
+def invoice_list(request: HttpRequest) -> QuerySet[Invoice]:
+    """Newest first, without their documents."""
+    return selectors.invoices_of(organisation_get(request))
+
+
+@router.post(
+    "/invoices", auth=BILLING, response={201: InvoiceOut}, operation_id="invoice_create", summary="Issue an invoice"
+)
+@idempotent
+def invoice_create(request: HttpRequest, payload: InvoiceIn) -> tuple[int, Invoice]:
+    """Over everything used in one currency before `until` (default: now) that is on no invoice yet."""
+    organisation = organisation_get(request, roles=MONEY)
+    return 201, services.invoice_issue(
+        organisation=organisation,
+        until=payload.until,
+        currency=payload.currency,
+        actor=principal_get(request).user,
+        now=timezone.now(),
+    )
+
+
+@router.get("/invoices/draft", response=DraftOut, operation_id="invoice_draft", summary="What would be invoiced now")
+def draft(request: HttpRequest, currency: Code | None = None) -> dict[str, Any] | HttpResponse:
+    """In one currency, the first in which something waits unless it is asked for. Null when nothing is open; `open` names
+    every currency in which something is."""
+    organisation, now = organisation_get(request), timezone.now()
+    shown = draft_shown(organisation=organisation, currency=currency, now=now)
+    told = {"document": shown.document, "open": shown.open, "made_at": shown.read_at, "asked_at": shown.asked_at}
+    return _with_document(DraftOut.model_validate(told), shown.kept) if shown.kept else told
+
+
+@router.post(
+    "/invoices/draft", response={202: DraftAskedOut}, operation_id="invoice_draft_make", summary="Make the draft anew"
+)
+@idempotent
+def draft_create(request: HttpRequest, payload: DraftIn) -> tuple[int, KeptDraft]:
+    """Answers at once; a worker makes it. While little waits every `GET` is of now, and there is no need to ask."""
+    return 202, draft_begin(request, payload.currency)
+
+
+def draft_begin(request: HttpRequest, currency: str | None) -> KeptDraft:
+    """Ask for a draft that a worker makes. Raises Problem: nothing waits (409), asked too often (429)."""
+    organisation, now = organisation_get(request), timezone.now()
+    long = is_long(organisation, until=now)
+    waiting = currencies_waiting(organisation, until=now, long=long)
+    code = currency or next(iter(waiting), "")
+    if code not in waiting:
+        raise Problem(
+            409, "Nothing to invoice", "There is no usage that is not invoiced yet.", kind="nothing-to-invoice"
+        )
+    rate_take(ASKING, str(organisation.pk))
+    return draft_ask(organisation=organisation, currency=code, now=now)
+
+
+@router.get("/invoices/{uuid:pk}", response=InvoiceOut, operation_id="invoice_get", summary="One invoice")
+def invoice_get(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """With every line, step and usage row."""
+    invoice = org_object_get(request, Invoice.objects.defer("document"), pk=pk)
+    return _with_document(InvoiceRowOut.from_orm(invoice), invoice)
+
+
+def _with_document(told: Schema, stored: Stored) -> HttpResponse:
+    """Large documents are handed on as they are stored."""
+    text = f'{told.model_dump_json(exclude={"document"})[:-1]},"document":{document_text(stored)}}}'
+    return HttpResponse(text, content_type="application/json; charset=utf-8")
+
+
+@router.get("/invoices/{uuid:pk}/file", operation_id="invoice_file", summary="An invoice as PDF, CSV or JSON")
+def invoice_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "json"] = "pdf") -> HttpResponse:
+    """The JSON is what `takt verify` takes."""
+    return invoice_file_response(_invoice(request, pk), kind)
+
+
+@router.post(
+    "/invoices/{uuid:pk}/paid",
+    auth=requires(Scope.ADMIN),
+    response=InvoiceOut,
+    operation_id="invoice_paid",
+    summary="Record that an invoice is paid",
+)
+@idempotent
+def invoice_paid(request: HttpRequest, pk: UUID, payload: PaidIn) -> Invoice:
+    """For administrators."""
+    invoice = Invoice.objects.filter(pk=pk).first()
+    if invoice is None:
+        raise Http404
+    return services.invoice_mark_paid(
+        invoice_id=pk,
+        amount=amount_entered(payload.amount, currency=invoice.unit),
+        reference=payload.reference,
+        actor=principal_get(request).user,
+        now=timezone.now(),
+        is_overpaid=payload.overpaid,
+    )
+
+
+@router.get("/usage", response=list[UsageOut], operation_id="usage_list", summary="Usage rows")
+@paginate(Cursor, ordering=("-created_at", "id"))
+def usage_list(request: HttpRequest) -> QuerySet[UsageRow]:
+    """One for each lease, with its rating."""
+    return UsageRow.objects.filter(organisation=organisation_get(request))
+
+
+@router.get("/spend-cap", response=CapOut, operation_id="spend_cap_get", summary="Spend cap, used and held")
+def spend_cap_get(request: HttpRequest, currency: Code | None = None) -> dict[str, Any]:
+    """Of this calendar month (UTC), in the currency of the price book in force or the one that is asked for. Every cap in
+    every currency: `/spend-caps`."""
+    now = timezone.now()
+    return _cap(organisation_get(request).id, currency_chosen(currency, now=now).code, now)
+
+
+@router.put("/spend-cap", auth=BILLING, response=CapOut, operation_id="spend_cap_set", summary="Set the spend cap")
+def spend_cap_set(request: HttpRequest, payload: CapIn) -> dict[str, Any]:
+    """No quote in its currency can be accepted that would go above it, and none in a currency that has no cap."""
+    organisation, now = organisation_get(request, roles=MONEY), timezone.now()
+    chosen = currency_chosen(payload.currency, now=now)
+    services.cap_change(
+        organisation=organisation,
+        amount=None if payload.amount is None else amount_entered(payload.amount, currency=chosen),
+        currency=chosen.code,
+        actor=principal_get(request).user,
+        now=now,
+    )
+    return _cap(organisation.id, chosen.code, now)
+
+
+def _cap(organisation_id: UUID, currency: str, now: datetime) -> dict[str, Any]:
+    spent, caps = spending(organisation_id=organisation_id, currency=currency, now=now), caps_like(organisation_id)
+    cap = caps.get(currency)
+    return {
+        "cap": decimal_text(cap.amount) if cap else None,
+        "used": decimal_text(spent.used),
+        "held": decimal_text(spent.held),
+        "currency": currency,
+        "refuses": bool(caps) and cap is None,
+    }
+
+
+def invoice_file_response(invoice: Invoice, kind: str) -> HttpResponse:
+    """An invoice as a download."""
+    writers = {
+        "pdf": ("application/pdf", invoice_pdf),
+        "csv": ("text/csv; charset=utf-8", invoice_csv),
+        "json": ("application/json", invoice_json),
+    }
+    if kind not in writers:
+        raise Problem(422, "Unknown kind", "Choose pdf, csv or json.", kind="kind-unknown")
+    content_type, write = writers[kind]
+    response = HttpResponse(write(invoice), content_type=content_type)
+    response["Content-Disposition"] = f'attachment; filename="{invoice.number}.{kind}"'
+    return response

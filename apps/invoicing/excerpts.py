@@ -1,0 +1,113 @@
+"""Parts of an invoice's document, cut out by the database: a large one has every usage row, and a page shows few of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from django.db import connection
+
+from apps.accounts.problems import Problem
+from apps.invoicing.models import Invoice, KeptDraft
+
+LINES_SHOWN = 15  # of a page
+ROWS_EACH = 5  # usage rows of each line
+
+Stored = Invoice | KeptDraft
+
+# The document is read once: what follows works on the copy that `|| '{}'` makes, else each part would unpack it again.
+_EXCERPT = """
+WITH whole AS MATERIALIZED (SELECT document || '{}' AS document FROM {table} WHERE id = %(of)s),
+lines AS MATERIALIZED (
+    SELECT line, place FROM whole, jsonb_array_elements(document -> 'lines') WITH ORDINALITY AS one (line, place)
+),
+shown AS (
+    SELECT place, line - 'usage' || jsonb_build_object(
+        'usage', jsonb_path_query_array(line -> 'usage', '$[0 to $last]', jsonb_build_object('last', %(rows)s - 1)),
+        'more', greatest(jsonb_array_length(line -> 'usage') - %(rows)s, 0) + coalesce((line ->> 'more')::int, 0)
+    ) AS line
+    FROM lines WHERE place >= %(first)s AND place < %(first)s + %(lines)s
+)
+SELECT
+    (SELECT document - 'lines' - 'quoted_against_actual' FROM whole),
+    (SELECT coalesce(jsonb_agg(line ORDER BY place), '[]') FROM shown),
+    (
+        SELECT coalesce(jsonb_agg(one ORDER BY place), '[]')
+        FROM whole, jsonb_array_elements(document -> 'quoted_against_actual') WITH ORDINALITY AS two (one, place)
+        WHERE one -> 'contract' IN (SELECT line -> 'contract' FROM shown)
+    ),
+    (SELECT coalesce(jsonb_agg(DISTINCT line -> 'rating' -> 'book_version'), '[]') FROM lines),
+    (SELECT count(*) FROM lines)
+"""
+
+_TEXT = "SELECT document::text FROM {table} WHERE id = %(of)s"
+
+
+class Excerpt(NamedTuple):
+    """The document with the lines of a page, each with the first of its usage rows and how many `more` there are, and what
+    is said of their contracts; of all lines their `total` and the versions of their price books."""
+
+    document: dict[str, Any]
+    first: int
+    total: int
+    books: list[int]
+
+    @property
+    def next(self) -> int | None:
+        """The first line of the page behind; None on the last."""
+        return self.first + LINES_SHOWN if self.first + LINES_SHOWN <= self.total else None
+
+    @property
+    def previous(self) -> int | None:
+        """The first line of the page before; None on the first."""
+        return max(1, self.first - LINES_SHOWN) if self.first > 1 else None
+
+    @property
+    def last(self) -> int:
+        """The last line that is shown."""
+        return min(self.total, self.first + LINES_SHOWN - 1)
+
+
+def line_asked(text: str | None) -> int:
+    """The line that an address names to begin with; 1 for anything else."""
+    return int(text) if text and text.isascii() and text.isdigit() and 0 < len(text) < 7 and int(text) else 1
+
+
+def stored_excerpt(stored: Stored, *, first: int) -> Excerpt:
+    """The page of a stored document, of an invoice or a kept draft, that begins with line `first`, numbered from 1."""
+    *parts, count = _asked(_EXCERPT, stored, first=first, lines=LINES_SHOWN, rows=ROWS_EACH)
+    head, lines, compared, books = (json.loads(part) for part in parts)  # the driver leaves jsonb as text
+    return Excerpt({**head, "lines": lines, "quoted_against_actual": compared}, first, count, books)
+
+
+def document_excerpt(document: dict[str, Any], *, first: int) -> Excerpt:
+    """The same of a document that is at hand, whole or kept with the first of each line's usage rows."""
+    shown = document["lines"][first - 1 : first - 1 + LINES_SHOWN]
+    lines = [
+        {
+            **line,
+            "usage": line["usage"][:ROWS_EACH],
+            "more": line.get("more", 0) + max(len(line["usage"]) - ROWS_EACH, 0),
+        }
+        for line in shown
+    ]
+    contracts = {line["contract"] for line in lines}
+    compared = [one for one in document["quoted_against_actual"] if one["contract"] in contracts]
+    books = sorted({line["rating"]["book_version"] for line in document["lines"]})
+    return Excerpt(
+        {**document, "lines": lines, "quoted_against_actual": compared}, first, len(document["lines"]), books
+    )
+
+
+def document_text(stored: Stored) -> str:
+    """The whole document as JSON text, as the database writes it."""
+    return str(_asked(_TEXT, stored)[0])
+
+
+def _asked(statement: str, stored: Stored, **values: Any) -> tuple[Any, ...]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement.replace("{table}", stored._meta.db_table), {"of": stored.pk, **values})
+        row: tuple[Any, ...] | None = cursor.fetchone()
+    if row is None or row[0] is None:  # an invoice that is issued takes a kept draft away
+        raise Problem(404, "Not found", "This draft was invoiced meanwhile; load the page again.", kind="not-found")
+    return row

@@ -1,0 +1,232 @@
+"""An invoice or a credit note as PDF, CSV and JSON, written from the stored document."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from decimal import Decimal
+from typing import Any
+
+from apps.figures import count_format, money_exact_format, money_format
+from apps.invoicing.models import CreditNote, Invoice
+from apps.invoicing.payments import provider_of
+from apps.sales.exports import UNIT_PRICES, instant, line_title, step_of, step_table, steps_csv
+from apps.sales.paper import Paper
+
+# What an invoice comes to, as its document says it; `correction` is what rounding leaves open or takes.
+TOTALS = ("net", "carried_in", "total", "correction", "carried_out", "payable", "tax", "due")
+
+
+def invoice_json(invoice: Invoice) -> str:
+    """The document with its digest: what `takt verify` takes."""
+    return json.dumps({**invoice.document, "digest": invoice.digest}, indent=1, ensure_ascii=False) + "\n"
+
+
+def invoice_csv(invoice: Invoice) -> str:
+    """Lines x steps, then the named lines beside usage and the totals, one row for each; totals are of no line."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    code = invoice.document["currency"]["code"]
+    for one in invoice.document.get("adjustments", []):
+        writer.writerow(
+            [one["number"], one["title"], *[""] * 5, one["kind"], "add", "", "", one["amount"], code, one["sentence"]]
+        )
+    for name in TOTALS:
+        writer.writerow(
+            ["", f"Invoice {invoice.number}", *[""] * 5, name, "", "", "", invoice.document[name], code, ""]
+        )
+    return steps_csv(invoice.document["lines"]) + buffer.getvalue()
+
+
+def invoice_pdf(invoice: Invoice) -> bytes:
+    """The invoice on paper."""
+    document = invoice.document
+    currency = document["currency"]  # with the places that it was rounded to
+    paper = Paper(
+        title=f"Invoice {invoice.number}", footer=f"Invoice {invoice.number} - digest {invoice.digest[:32]}..."
+    )
+    paper.facts(
+        [
+            *_addressee(document["addressee"]),
+            ("Number", invoice.number),
+            ("Issued", instant(document["issued_at"])),
+            ("Due", instant(document["due_at"])),
+            ("Period", f"{instant(document['period']['start'])} to {instant(document['period']['end'])}"),
+        ]
+    )
+    _print_lines(paper, document, currency)
+    paper.facts(_totals(document, currency))
+    instructions = provider_of(invoice).instructions(invoice)
+    if Decimal(document["due"]):
+        paper.heading(instructions.title)
+        paper.text(f"{instructions.text} Reference: {instructions.reference}.")
+    _print_comparison(paper, document, currency)
+    for line in document["lines"]:
+        paper.heading(f"Why this amount: line {line['number']}")
+        step_table(paper, line["rating"]["steps"], currency)
+    paper.text(UNIT_PRICES, small=True)
+    _print_check(paper, invoice)
+    return paper.print()
+
+
+def _addressee(addressee: dict[str, Any]) -> list[tuple[str, str]]:
+    """Whom a paper is for; what was not entered is left out."""
+    named = (("To", "name"), ("Address", "address"), ("Tax id", "tax_id"))
+    return [(title, addressee[key]) for title, key in named if addressee[key] or key == "name"]
+
+
+def _print_lines(paper: Paper, document: dict[str, Any], currency: dict[str, Any]) -> None:
+    """The table of lines and adjustments, and beneath it what needs a sentence."""
+    adjustments = document.get("adjustments", [])
+    paper.heading("Lines")
+    paper.table(
+        ["", "Item", "Executions", "Billed operations", "Exact amount", f"Share ({currency['code']})"],
+        [
+            *(_row(line, currency) for line in document["lines"]),
+            *(_adjustment_row(one, currency) for one in adjustments),
+        ],
+        widths=(0.05, 0.27, 0.15, 0.2, 0.18, 0.15),
+        right=4,
+        fine=True,
+    )
+    for one in adjustments:
+        paper.text(f"{one['number']}. {one['title']}: {one['sentence']}", small=True)
+    for line in document["lines"]:
+        if "downgrade" in line:
+            saved = money_exact_format(line["downgrade"]["saved"], currency)
+            paper.text(f"{line['number']}. {line['downgrade']['sentence']} Saved: {saved}.", small=True)
+
+
+def _print_comparison(paper: Paper, document: dict[str, Any], currency: dict[str, Any]) -> None:
+    """Quoted against actual, every difference in a sentence."""
+    paper.heading("Quoted against actual")
+    for one in document["quoted_against_actual"]:
+        quoted, actual, rest = (money_exact_format(one[key], currency) for key in ("quoted", "actual", "difference"))
+        paper.text(f"Contract {one['contract']}: quoted {quoted}, actual {actual}, difference {rest}.")
+        for named in one["named"]:
+            paper.text(f"- {named['sentence']}", small=True)
+
+
+def _print_check(paper: Paper, invoice: Invoice) -> None:
+    """How anybody computes the invoice again, offline."""
+    paper.heading("Check it yourself")
+    paper.text(
+        "Download the invoice and the price book as JSON. With the model's own file, offline, and ./takt a checkout of Takt or "
+        "the wheel built from one:"
+    )
+    paper.code("pip install ./takt")
+    paper.code(f"takt verify {invoice.number}.json model.onnx price-book.json")
+    paper.code(f"invoice {invoice.digest}")
+    for line in invoice.document["lines"]:
+        if line["program"] is not None:
+            paper.code(f"line {line['number']}: program {line['program']['digest']}")
+
+
+def _row(line: dict[str, Any], currency: dict[str, Any]) -> list[str]:
+    return [
+        str(line["number"]),
+        line_title(line),
+        count_format(line["executions"]) if line["kind"] != "minimum" else "",
+        count_format(step_of(line, "billed")["result"]) if line["kind"] not in {"minimum", "late"} else "",
+        money_exact_format(line["amount"], currency),
+        money_format(line["share"], currency),
+    ]
+
+
+def _adjustment_row(one: dict[str, Any], currency: dict[str, Any]) -> list[str]:
+    amount, share = money_exact_format(one["amount"], currency), money_format(one["share"], currency)
+    return [str(one["number"]), one["title"], "", "", amount, share]
+
+
+def credit_note_json(note: CreditNote) -> str:
+    """The document with its digest."""
+    return json.dumps({**note.document, "digest": note.digest}, indent=1, ensure_ascii=False) + "\n"
+
+
+def credit_note_csv(note: CreditNote) -> str:
+    """One row for each line that is taken back."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(["credit_note", "invoice", "line", "title", "exact_amount", "share", "currency"])
+    for line in note.document["lines"]:
+        writer.writerow(
+            [
+                note.number,
+                note.document["invoice"]["number"],
+                line["number"],
+                line["title"],
+                line["amount"],
+                line["share"],
+                note.currency,
+            ]
+        )
+    return buffer.getvalue()
+
+
+def credit_note_pdf(note: CreditNote) -> bytes:
+    """The credit note on paper."""
+    document = note.document
+    currency = note.invoice.document["currency"]
+    title = f"Credit note {note.number}"
+    paper = Paper(title=title, footer=f"{title} - digest {note.digest[:32]}...")
+    paper.facts(
+        [
+            *_addressee(document["addressee"]),
+            ("Number", note.number),
+            ("Issued", instant(document["issued_at"])),
+            ("Of invoice", document["invoice"]["number"]),
+            ("Reason", document["reason"]),
+        ]
+    )
+    paper.heading("Credited")
+    paper.table(
+        ["Line", "What", "Exact amount", f"Share ({currency['code']})"],
+        [
+            [
+                str(line["number"]),
+                line["title"],
+                money_exact_format(line["amount"], currency),
+                money_format(line["share"], currency),
+            ]
+            for line in document["lines"]
+        ],
+        widths=(0.08, 0.5, 0.24, 0.18),
+        right=2,
+    )
+    paper.facts(
+        [
+            ("Net", money_format(document["net"], currency)),
+            (f"Tax, {_percent(document['tax_rate'])}", money_format(document["tax"], currency)),
+            ("Credited", money_format(document["total"], currency)),
+        ]
+    )
+    paper.text(
+        "What of the invoice was open is settled by this; the rest is your balance and taken by the next invoice."
+    )
+    paper.code(f"credit note {note.digest}")
+    paper.code(f"invoice {document['invoice']['digest']}")
+    return paper.print()
+
+
+def _totals(document: dict[str, Any], currency: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = [("Net, exact", money_exact_format(document["net"], currency))]
+    if Decimal(document["carried_in"]):
+        rows.append(("Carried from earlier invoices", money_exact_format(document["carried_in"], currency)))
+    rows.append(("Total, exact", money_exact_format(document["total"], currency)))
+    if Decimal(document["correction"]):
+        rows.append(("Rounding", money_exact_format(Decimal(document["correction"]).copy_negate(), currency)))
+    if Decimal(document["carried_out"]):
+        rows.append(("Carried to the next invoice", money_exact_format(document["carried_out"], currency)))
+    rows.append(("Payable", money_format(document["payable"], currency)))
+    if "tax_note" in document:
+        rows.append(("Tax note", document["tax_note"]))
+    if Decimal(document.get("tax_carried_in", "0")):
+        rows.append(("Tax carried from earlier invoices", money_exact_format(document["tax_carried_in"], currency)))
+    rows.append((f"Tax, {_percent(document['tax_rate'])}", money_format(document["tax"], currency)))
+    rows.append(("Total with tax", money_format(document["due"], currency)))
+    return rows
+
+
+def _percent(rate: str) -> str:
+    return f"{(Decimal(rate) * 100).normalize():f} %"

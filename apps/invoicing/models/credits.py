@@ -1,0 +1,166 @@
+"""Credits that invoices use up, and credit notes: what is taken back of issued invoices. Rows are only added."""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from apps.accounts.models import Organisation
+from apps.invoicing.models.invoices import Invoice, InvoiceLine, amount_field
+from apps.ledger.models import UsageRow
+
+
+class GrantKind(models.TextChoices):
+    """Why a credit was granted."""
+
+    CREDIT = "credit", "Promotional credit"
+    GUARANTEE = "guarantee", "Credit for a missed guarantee"
+
+
+class CreditGrant(models.Model):
+    """Money that pays for use from its grant until it is used up or expires. `basis` holds what a missed guarantee
+    is computed from."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="credit_grants")
+    kind = models.CharField(max_length=12, choices=GrantKind)
+    amount = amount_field()
+    currency = models.CharField(max_length=3)
+    reason = models.CharField(max_length=300)
+    basis = models.JSONField(default=dict)
+    idempotency_key = models.CharField(max_length=160)
+    granted_at = models.DateTimeField()
+    granted_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    expires_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["granted_at", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["organisation", "idempotency_key"], name="creditgrant_key_once"),
+            models.CheckConstraint(condition=models.Q(amount__gt=0), name="creditgrant_is_something"),
+            models.CheckConstraint(
+                condition=models.Q(expires_at__isnull=True) | models.Q(expires_at__gt=models.F("granted_at")),
+                name="creditgrant_expires_later",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.currency}: {self.reason}"
+
+    @property
+    def ended(self) -> CreditEnd | None:
+        """How it was ended by a person; None while it is not."""
+        return getattr(self, "end", None)
+
+
+class CreditNoteCounter(models.Model):
+    """The last number given in a year; numbers have no gap."""
+
+    year = models.PositiveSmallIntegerField(primary_key=True)
+    last = models.PositiveIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.year}: {self.last}"
+
+
+class CreditNote(models.Model):
+    """What is taken back of an issued invoice, which itself never changes. net + tax == total, all in whole minor units."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="credit_notes")
+    invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="credit_notes")
+    number = models.CharField(max_length=20, unique=True)
+    currency = models.CharField(max_length=3)
+    net = amount_field()
+    tax = amount_field()
+    total = amount_field()
+    reason = models.CharField(max_length=300)
+    document = models.JSONField()
+    digest = models.CharField(max_length=64)
+    issued_at = models.DateTimeField()
+    issued_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+
+    class Meta:
+        ordering = ["-issued_at"]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(total=models.F("net") + models.F("tax")), name="creditnote_sum"),
+            models.CheckConstraint(condition=models.Q(total__gte=0, tax__gte=0), name="creditnote_not_negative"),
+        ]
+
+    def __str__(self) -> str:
+        return self.number
+
+
+class CreditNoteLine(models.Model):
+    """What is taken back of one line: `share` of the rounded total, `amount` of the exact one. Line 0 is what the invoice
+    carried in."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    credit_note = models.ForeignKey(CreditNote, on_delete=models.PROTECT, related_name="lines")
+    line = models.ForeignKey(InvoiceLine, on_delete=models.PROTECT, null=True, related_name="credited")
+    number = models.PositiveIntegerField()
+    share = amount_field()
+    amount = amount_field()
+
+    organisation_path: ClassVar[str] = "credit_note__organisation"
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [models.UniqueConstraint(fields=["credit_note", "number"], name="creditnoteline_once")]
+
+    def __str__(self) -> str:
+        return f"{self.number}. {self.share}"
+
+
+class ReleasedUsage(models.Model):
+    """That a usage row was on an invoice which is void; it may be, or is, on another one since."""
+
+    usage = models.ForeignKey(UsageRow, on_delete=models.PROTECT, related_name="released")
+    line = models.ForeignKey(InvoiceLine, on_delete=models.PROTECT, related_name="released")
+    credit_note = models.ForeignKey(CreditNote, on_delete=models.PROTECT, related_name="released")
+
+    organisation_path: ClassVar[str] = "line__invoice__organisation"
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["usage", "line"], name="releasedusage_once")]
+
+    def __str__(self) -> str:
+        return f"{self.usage_id} from {self.line_id}"
+
+
+class CreditUse(models.Model):
+    """A part of a grant that an invoice used, for the `section` of a month (its first instant; none before version 2 of the
+    rules); negative where a credit note gave it back. Without an invoice: what was left when the grant expired or was ended."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    grant = models.ForeignKey(CreditGrant, on_delete=models.PROTECT, related_name="uses")
+    invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, null=True, related_name="credit_uses")
+    section = models.DateTimeField(null=True)
+    amount = amount_field()
+    at = models.DateTimeField()
+
+    organisation_path: ClassVar[str] = "grant__organisation"
+
+    class Meta:
+        ordering = ["at", "id"]
+        constraints = [models.CheckConstraint(condition=~models.Q(amount=0), name="credituse_not_zero")]
+
+    def __str__(self) -> str:
+        return f"{self.amount} of {self.grant_id}"
+
+
+class CreditEnd(models.Model):
+    """That a person ended what was left of a grant, and why; what invoices had used of it stays used."""
+
+    grant = models.OneToOneField(CreditGrant, on_delete=models.PROTECT, primary_key=True, related_name="end")
+    reason = models.CharField(max_length=300)
+    ended_at = models.DateTimeField()
+    ended_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+
+    organisation_path: ClassVar[str] = "grant__organisation"
+
+    def __str__(self) -> str:
+        return f"{self.grant_id} ended: {self.reason}"

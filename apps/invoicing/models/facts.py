@@ -1,0 +1,45 @@
+"""What a payment provider is known to have done with an invoice's money."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+from apps.invoicing.models.invoices import Invoice, amount_field
+
+
+class FactKind(models.TextChoices):
+    """What happened to money at Stripe."""
+
+    PAID = "paid", "Paid"
+    FAILED = "failed", "Payment failed"
+    REFUNDED = "refunded", "Refunded"
+    REFUND_FAILED = "refund_failed", "Refund came back"
+    DISPUTED = "disputed", "Disputed"
+    DISPUTE_WON = "dispute_won", "Dispute won"
+    DISPUTE_LOST = "dispute_lost", "Dispute lost"
+
+
+class StripeFact(models.Model):
+    """Something that happened to an invoice's money at Stripe: once for each of Stripe's objects. Never changed."""
+
+    invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="stripe_facts")
+    kind = models.CharField(max_length=14, choices=FactKind)
+    reference = models.CharField(max_length=120)
+    amount = amount_field()
+    at = models.DateTimeField()
+
+    organisation_path: ClassVar[str] = "invoice__organisation"
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["kind", "reference"], name="stripefact_once")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.reference}"
+
+    @property
+    def posting_key(self) -> str:
+        """Of the posting that it led to (what was paid has that of its payment)."""
+        return f"stripe:{self.kind}:{self.reference}"

@@ -1,0 +1,129 @@
+"""The postings that invoices, payments, credits and what came back are compared with: loaded once, each used once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from apps.invoicing.models import FactKind
+from apps.ledger.altered import UNREADABLE
+from apps.ledger.models import AccountKind, Entry, Transaction
+from apps.pricing.rating import decimal_text, digest_of, exact_sum
+
+KINDS = ("invoice", "payment", "credit-note", "credit", "balance", "write-off", *FactKind.values)
+NOTHING = Decimal(0)
+
+
+@dataclass(frozen=True)
+class Posting:
+    """A transaction: what it says of itself, and its entries by account and currency."""
+
+    key: str
+    kind: str
+    subject: str
+    detail: Any
+    entries: dict[tuple[str, str], Decimal] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> object:
+        """Of the paper that was posted; None where it says none."""
+        return self._told("digest")
+
+    @property
+    def reference(self) -> object:
+        """That of the payment that was posted; None where it says none."""
+        return self._told("reference")
+
+    def _told(self, name: str) -> object:
+        return self.detail.get(name) if isinstance(self.detail, dict) else None
+
+    def amount(self, account: AccountKind, currency: str) -> Decimal:
+        """What it moved on an account; 0 when it did not."""
+        return self.entries.get((account.value, currency), NOTHING)
+
+
+@dataclass
+class Postings:
+    """An organisation's postings of these kinds by key, and which of them a row was found for."""
+
+    by_key: dict[str, Posting]
+    known: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, organisation_id: UUID) -> Postings:
+        """All of an organisation's."""
+        rows = Transaction.objects.filter(organisation_id=organisation_id, kind__in=KINDS).order_by("sequence")
+        found = {
+            pk: Posting(key, kind, subject, detail)
+            for pk, key, kind, subject, detail in rows.values_list("pk", "idempotency_key", "kind", "subject", "detail")
+        }
+        entries = Entry.objects.filter(transaction__in=rows.order_by()).order_by("id")
+        for pk, account, currency, amount in entries.values_list(
+            "transaction_id", "account__kind", "account__currency", "amount"
+        ):
+            moved = found[pk].entries
+            moved[account, currency] = exact_sum([moved.get((account, currency), NOTHING), amount])
+        return cls({posting.key: posting for posting in found.values()})
+
+    def take(self, key: str) -> Posting | None:
+        """The posting of a key, which from now on has its row; None when nothing was posted."""
+        self.known.add(key)
+        return self.by_key.get(key)
+
+    def starting(self, prefix: str) -> Iterator[Posting]:
+        """Every posting whose key begins so; they have their row."""
+        for key, posting in self.by_key.items():
+            if key.startswith(prefix):
+                self.known.add(key)
+                yield posting
+
+    def orphans(self) -> list[str]:
+        """Postings that no row was found for."""
+        lost = [posting for key, posting in self.by_key.items() if key not in self.known]
+        return [f"{one.subject}: what posted {one.key} is not there any more" for one in lost]
+
+
+def moved_differences(
+    name: str, posting: Posting | None, expected: Mapping[AccountKind, Decimal], currency: str, *, whole: bool = False
+) -> list[str]:
+    """Where a posting moved something else than `expected` on those accounts; with `whole` also what it moved on others."""
+    found = posting.entries if posting else {}
+    wanted = {(account.value, currency): amount for account, amount in expected.items()}
+    places = wanted.keys() | (found.keys() if whole else set())
+    return [
+        f"{name}: {decimal_text(found.get(place, NOTHING))} {place[1]} was posted to {place[0]}, not "
+        f"{decimal_text(wanted.get(place, NOTHING))}"
+        for place in sorted(places)
+        if found.get(place, NOTHING) != wanted.get(place, NOTHING)
+    ]
+
+
+def document_differences(name: str, document: object, digest: str, posting: Posting | None) -> list[str]:
+    """Whether a paper is the one that was posted: its digest follows from it, and the posting holds it."""
+    found = []
+    if not digest_follows(document, digest):
+        found.append(f"{name}: its document is not the one that was issued")
+    if posting is not None and posting.digest != digest:
+        found.append(f"{name}: its digest is not the one that was posted")
+    return found
+
+
+def digest_follows(document: object, digest: str) -> bool:
+    """Whether a stored document has that digest."""
+    try:
+        return digest_of(document) == digest
+    except UNREADABLE:  # a number with a point, for one, which no document of ours has
+        return False
+
+
+def figures_differ(name: str, row: object, document: Mapping[str, Any], figures: Mapping[str, str]) -> list[str]:
+    """Where a row's figures are not those of its document; `figures`: the row's attribute -> the document's key."""
+    found = []
+    for attribute, key in figures.items():
+        told, kept = str(document.get(key)), decimal_text(getattr(row, attribute))
+        if told != kept:
+            found.append(f"{name}: its {attribute.replace('_', ' ')} is {kept}, and its document says {told}")
+    return found

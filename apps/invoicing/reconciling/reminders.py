@@ -1,0 +1,78 @@
+"""What reminders say was open, beside what settled the invoice until then and what others were told."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from decimal import Decimal
+from uuid import UUID
+
+from apps.invoicing.models import DunningStep, Settlement, SettlementKind
+from apps.invoicing.reconciling.postings import Postings
+from apps.ledger.altered import compared
+from apps.ledger.models import OutboxRow
+from apps.pricing.rating import decimal_text
+from apps.pricing.rating.decimals import subtract
+
+TOPIC = "invoice.reminder"
+
+
+def reminder_differences(organisation_id: UUID, postings: Postings) -> list[str]:
+    """Every reminder of an organisation; none is the normal answer."""
+    told = _told(organisation_id)
+    settled = _settled(organisation_id, postings)
+    found = []
+    steps = DunningStep.objects.filter(invoice__organisation_id=organisation_id).order_by("id")
+    for step in steps.select_related("invoice"):
+        said = told.pop((str(step.invoice_id), str(step.level)), None)
+        found += _compared(step, said, settled[step.invoice_id])
+    return found + [
+        f"reminder {level} of invoice {invoice} was told, and is not there any more" for invoice, level in sorted(told)
+    ]
+
+
+def _compared(step: DunningStep, said: str | None, settled: list[Decimal]) -> list[str]:
+    return compared(f"invoice {step.invoice.number}, reminder {step.level}", lambda: _step(step, said, settled))
+
+
+def _step(step: DunningStep, said: str | None, settled: list[Decimal]) -> list[str]:
+    """What was told in the same transaction is the one figure; that it could be open then follows from the settlements in
+    the chain's order, whatever the clocks of those who settled and of the one who reminded said."""
+    name, kept = f"invoice {step.invoice.number}, reminder {step.level}", decimal_text(step.open)
+    found = []
+    if said != kept:
+        found.append(f"{name}: {kept} was open, and {said or 'nothing'} was told")
+    rest, possible = step.invoice.due, [step.invoice.due]
+    for amount in settled:
+        rest = subtract(rest, amount)
+        possible.append(rest)
+    if step.open not in possible or step.open <= 0:
+        found.append(f"{name}: {kept} was open, and what settled the invoice left {decimal_text(possible[-1])}")
+    return found
+
+
+def _told(organisation_id: UUID) -> dict[tuple[str, str], str]:
+    """(invoice, level) -> what the messages about reminders say was open."""
+    rows = OutboxRow.objects.filter(organisation_id=organisation_id, topic=TOPIC).order_by("id")
+    said = [payload for payload in rows.values_list("payload", flat=True) if isinstance(payload, dict)]
+    return {(str(one.get("invoice")), str(one.get("level"))): str(one.get("open")) for one in said}
+
+
+def _settled(organisation_id: UUID, postings: Postings) -> defaultdict[UUID, list[Decimal]]:
+    """What settled each invoice, in the order in which it was posted."""
+    places = {key: place for place, key in enumerate(postings.by_key)}  # these come in the chain's order
+    rows = Settlement.objects.filter(invoice__organisation_id=organisation_id).order_by("at", "id")
+    found: defaultdict[UUID, list[Decimal]] = defaultdict(list)
+    for one in sorted(rows, key=lambda row: places.get(_key(row), len(places))):
+        found[one.invoice_id].append(one.amount)
+    return found
+
+
+def _key(row: Settlement) -> str:
+    """Of the posting of a settlement."""
+    if row.payment_id is not None:
+        return f"payment:{row.payment_id}"
+    if row.credit_note_id is not None:
+        return f"credit-note:{row.credit_note_id}"
+    ends = {SettlementKind.WRITE_OFF: "write-off", SettlementKind.BALANCE: "balance"}
+    back = "-back" if row.amount.is_signed() else ""
+    return f"invoice:{row.invoice_id}:{ends.get(SettlementKind(row.kind), '')}{back}"

@@ -1,0 +1,215 @@
+"""Money that comes in, and debts that are given up."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Sum
+
+from apps.accounts.failpoints import failpoint
+from apps.accounts.models import Organisation, User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.figures import money_exact_format, money_format
+from apps.invoicing.models import Invoice, InvoiceState, Payment, SettlementKind
+from apps.invoicing.outbox import outbox_write
+from apps.invoicing.payments import provider_of
+from apps.invoicing.services.settling import change_lock, invoice_lock, settle, tell
+from apps.ledger.models import AccountKind
+from apps.ledger.posting import chain_lock, transaction_post
+from apps.pricing.rating import decimal_text, exact_sum
+from apps.pricing.rating.decimals import subtract
+
+
+@transaction.atomic
+def invoice_mark_paid(
+    *,
+    invoice_id: UUID,
+    amount: Decimal,
+    reference: str,
+    actor: User | None,
+    now: datetime,
+    is_overpaid: bool = True,
+) -> Invoice:
+    """As `invoice_payment_take`, for money that whoever collects knows nothing of, such as a transfer. Raises Problem also
+    while it is not known whether a card was charged for the invoice."""
+    change_lock(invoice_id)
+    return invoice_payment_take(
+        invoice_id=invoice_id, amount=amount, reference=reference, actor=actor, now=now, is_overpaid=is_overpaid
+    )
+
+
+@transaction.atomic
+def invoice_payment_take(
+    *,
+    invoice_id: UUID,
+    amount: Decimal,
+    reference: str,
+    actor: User | None,
+    now: datetime,
+    is_overpaid: bool = True,
+) -> Invoice:
+    """Record money that arrived for an invoice: less than is open leaves the rest open, more goes to the balance. What
+    comes for one that was written off takes back bad debt; with the last of it the invoice is paid after all.
+
+    The same reference twice is one payment. Raises Problem when nothing is open, the provider refuses the receipt, or more
+    came than is open and whoever records it did not say so (`is_overpaid`): most often a point was mistyped.
+    """
+    invoice = invoice_lock(invoice_id)
+    reference = provider_of(invoice).receipt_check(invoice, amount=amount, reference=reference)
+    key = f"payment:{invoice.provider}:{invoice.id}:{reference}"
+    known = Payment.objects.filter(organisation_id=invoice.organisation_id, idempotency_key=key).first()
+    if known is not None and known.amount == amount:
+        return invoice
+    if not invoice.is_waiting and invoice.state != InvoiceState.WRITTEN_OFF:
+        word = invoice.get_state_display().lower()
+        raise Problem(409, "Nothing is open", f"Invoice {invoice.number} is {word}.", kind="invoice-settled")
+    if not is_overpaid:
+        _at_most_open(invoice, amount)
+    invoice.payment_reference = reference
+    invoice.save(update_fields=["payment_reference"])
+    payment_record(
+        organisation=invoice.organisation,
+        invoice=invoice,
+        amount=amount,
+        currency=invoice.currency,
+        provider=invoice.provider,
+        reference=reference,
+        idempotency_key=key,
+        actor=actor,
+        now=now,
+    )
+    if invoice.state == InvoiceState.WRITTEN_OFF and _given_up(invoice) == 0:
+        invoice.state, invoice.paid_at = InvoiceState.PAID, now
+        invoice.save(update_fields=["state", "paid_at"])
+        tell(invoice, "invoice.paid", now=now)
+    return invoice
+
+
+def _at_most_open(invoice: Invoice, amount: Decimal) -> None:
+    owed = exact_sum([invoice.open, _given_up(invoice)])
+    if amount > owed:
+        currency = invoice.document["currency"]
+        raise Problem(
+            409,
+            "More than is open",
+            f"Of invoice {invoice.number} {money_format(owed, currency)} are open, and "
+            f"{money_format(amount, currency)} would be recorded. Correct the amount, or say that so much arrived: the rest "
+            "is then the customer's balance.",
+            kind="overpaid",
+        )
+
+
+def _given_up(invoice: Invoice) -> Decimal:
+    """What was written off of an invoice and has not come in since."""
+    paid = Payment.objects.filter(
+        organisation_id=invoice.organisation_id, idempotency_key__startswith=f"payment:{invoice.provider}:{invoice.id}:"
+    ).aggregate(sum=Sum("amount"))["sum"]
+    by_kind = dict(invoice.settlements.order_by().values_list("kind").annotate(sum=Sum("amount")))
+    written = by_kind.get(SettlementKind.WRITE_OFF, Decimal(0))
+    since = subtract(paid or Decimal(0), by_kind.get(SettlementKind.PAYMENT, Decimal(0)))
+    return max(subtract(written, since), Decimal(0))
+
+
+@transaction.atomic
+def payment_record(
+    *,
+    organisation: Organisation,
+    invoice: Invoice | None = None,
+    amount: Decimal,
+    currency: str,
+    provider: str,
+    reference: str,
+    idempotency_key: str,
+    actor: User | None,
+    now: datetime,
+) -> Payment:
+    """Money in: it settles the (locked) invoice, what is beyond it, or without one, is the customer's balance.
+
+    The same key with the same amount is the payment that exists; with another it is a conflict (409).
+    """
+    chain_lock(organisation.id)
+    known = Payment.objects.filter(organisation=organisation, idempotency_key=idempotency_key).first()
+    if known is not None:
+        if (known.amount, known.currency) != (amount, currency):
+            detail = (
+                f"The reference {reference!r} already stands for {money_exact_format(known.amount, known.currency)}."
+            )
+            raise Problem(409, "Recorded already", detail, kind="payment-conflict")
+        return known
+    is_given_up = invoice is not None and invoice.state == InvoiceState.WRITTEN_OFF
+    recovers = min(amount, _given_up(invoice)) if invoice is not None and is_given_up else Decimal(0)
+    payment = Payment.objects.create(
+        organisation=organisation,
+        amount=amount,
+        currency=currency,
+        provider=provider,
+        reference=reference,
+        idempotency_key=idempotency_key,
+        at=now,
+        recorded_by=actor,
+    )
+    settles = min(amount, invoice.open) if invoice else Decimal(0)
+    subject = f"invoice {invoice.number}" if invoice else f"payment {reference}"
+    transaction_post(
+        organisation_id=organisation.id,
+        kind="payment",
+        idempotency_key=f"payment:{payment.id}",
+        subject=subject,
+        currency=currency,
+        detail={"reference": reference, "provider": provider},
+        now=now,
+        amounts={
+            AccountKind.BANK: amount,
+            AccountKind.RECEIVABLE: settles.copy_negate(),
+            AccountKind.BAD_DEBT: recovers.copy_negate(),
+            AccountKind.PREPAID: subtract(exact_sum([settles, recovers]), amount),
+        },
+    )
+    if invoice is not None and settles:
+        settle(invoice, settles, SettlementKind.PAYMENT, now=now, payment=payment)
+    failpoint("payment.recorded")
+    said = {"amount": decimal_text(amount), "currency": currency, "reference": reference}
+    outbox_write(organisation_id=organisation.id, topic="payment.received", payload=said, now=now)
+    audit_record(action="payment.record", subject=subject, actor=actor, organisation=organisation, now=now, detail=said)
+    return payment
+
+
+@transaction.atomic
+def invoice_write_off(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
+    """Give up what is open of an invoice: receivable becomes bad debt. Raises Problem when nothing is open, or
+    while it is not known whether a card was charged for it."""
+    invoice = change_lock(invoice_id)
+    if not invoice.is_waiting or not reason.strip():
+        raise Problem(
+            409,
+            "Not written off",
+            f"Only an invoice with something open is written off, with a reason; {invoice.number} "
+            f"is {invoice.get_state_display().lower()}.",
+            kind="invoice-settled",
+        )
+    amount = invoice.open
+    transaction_post(
+        organisation_id=invoice.organisation_id,
+        kind="write-off",
+        idempotency_key=f"invoice:{invoice.id}:write-off",
+        subject=f"invoice {invoice.number}",
+        currency=invoice.currency,
+        detail={"reason": reason.strip()[:300]},
+        now=now,
+        amounts={AccountKind.BAD_DEBT: amount, AccountKind.RECEIVABLE: amount.copy_negate()},
+    )
+    settle(invoice, amount, SettlementKind.WRITE_OFF, now=now, final=InvoiceState.WRITTEN_OFF)
+    tell(invoice, "invoice.written_off", now=now)
+    audit_record(
+        action="invoice.write_off",
+        subject=f"invoice {invoice.number}",
+        actor=actor,
+        now=now,
+        organisation=invoice.organisation,
+        detail={"amount": decimal_text(amount), "reason": reason.strip()[:300]},
+    )
+    return invoice

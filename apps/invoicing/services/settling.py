@@ -1,0 +1,115 @@
+"""How an invoice's open sum goes down: every step is a row, and the database compares their sum with what is open.
+
+The order of locks: the organisation's chain first, then the invoice. Issuing holds the chain too, so payments, credit
+notes and new invoices of one customer come one after the other.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
+
+from apps.invoicing.models import CreditNote, Invoice, InvoiceState, Payment, Settlement, SettlementKind
+from apps.invoicing.outbox import outbox_write
+from apps.invoicing.payments import PROVIDERS
+from apps.ledger.models import AccountKind
+from apps.ledger.posting import chain_lock, transaction_post
+from apps.ledger.selectors import balances
+from apps.pricing.rating import decimal_text, exact_sum
+from apps.pricing.rating.decimals import subtract
+
+
+def invoice_lock(invoice_id: UUID) -> Invoice:
+    """The invoice, with its organisation's chain locked before it. Raises Invoice.DoesNotExist."""
+    chain_lock(Invoice.objects.values_list("organisation_id", flat=True).get(pk=invoice_id))
+    return (
+        Invoice.objects.select_for_update(no_key=True, of=("self",)).select_related("organisation").get(pk=invoice_id)
+    )
+
+
+def change_lock(invoice_id: UUID) -> Invoice:
+    """The locked invoice, to change what it asks for.
+
+    Raises Problem (409) while a payment provider may have charged it without a known answer: whoever voids the invoice
+    would never hear of the payment.
+    """
+    invoice = invoice_lock(invoice_id)
+    for provider in PROVIDERS.values():
+        provider.change_check(invoice)
+    return invoice
+
+
+def settle(
+    invoice: Invoice,
+    amount: Decimal,
+    kind: SettlementKind,
+    *,
+    now: datetime,
+    payment: Payment | None = None,
+    credit_note: CreditNote | None = None,
+    final: InvoiceState = InvoiceState.PAID,
+) -> None:
+    """Take `amount` (more than 0, at most what is open) off a locked invoice; with nothing open it is `final`."""
+    Settlement.objects.create(
+        invoice=invoice, kind=kind, amount=amount, payment=payment, credit_note=credit_note, at=now
+    )
+    invoice.open = subtract(invoice.open, amount)
+    if invoice.open == 0:
+        invoice.state = final
+        invoice.paid_at = now if final == InvoiceState.PAID else None
+    invoice.save(update_fields=["open", "state", "paid_at"])
+    if invoice.state == InvoiceState.PAID:
+        tell(invoice, "invoice.paid", now=now)
+
+
+def tell(invoice: Invoice, topic: str, *, now: datetime, **more: str) -> None:
+    """Word for others about an invoice."""
+    payload = {
+        "invoice": str(invoice.id),
+        "number": invoice.number,
+        "state": str(invoice.state),
+        "open": decimal_text(invoice.open),
+        "due": decimal_text(invoice.due),
+        "currency": invoice.currency,
+        **more,
+    }
+    outbox_write(organisation_id=invoice.organisation_id, topic=topic, payload=payload, now=now)
+
+
+def balance_of(organisation_id: UUID, currency: str) -> Decimal:
+    """What the customer has paid, or was credited, beyond what was due."""
+    return subtract(Decimal(0), balances(organisation_id).get((AccountKind.PREPAID.value, currency), Decimal(0)))
+
+
+def balance_use(invoice: Invoice, *, now: datetime) -> None:
+    """Settle a new invoice from the customer's balance, as far as that reaches."""
+    amount = min(balance_of(invoice.organisation_id, invoice.currency), invoice.open)
+    if amount <= 0:
+        return
+    _balance_post(invoice, amount, "balance", now)
+    settle(invoice, amount, SettlementKind.BALANCE, now=now)
+
+
+def _balance_post(invoice: Invoice, amount: Decimal, act: str, now: datetime) -> None:
+    """Take an amount of the balance for an invoice; less than nothing gives it back."""
+    transaction_post(
+        organisation_id=invoice.organisation_id,
+        kind="balance",
+        idempotency_key=f"invoice:{invoice.id}:{act}",
+        subject=f"invoice {invoice.number}",
+        currency=invoice.currency,
+        amounts={AccountKind.PREPAID: amount, AccountKind.RECEIVABLE: amount.copy_negate()},
+        detail={},
+        now=now,
+    )
+
+
+def balance_give_back(invoice: Invoice, amount: Decimal, *, now: datetime) -> None:
+    """Undo `balance_use` of a locked invoice that nothing else settled: all of it is open again."""
+    _balance_post(invoice, amount.copy_negate(), "balance-back", now)
+    Settlement.objects.create(invoice=invoice, kind=SettlementKind.BALANCE, amount=amount.copy_negate(), at=now)
+    invoice.open = exact_sum([invoice.open, amount])
+    if invoice.state == InvoiceState.PAID:
+        invoice.state, invoice.paid_at = InvoiceState.ISSUED, None
+    invoice.save(update_fields=["open", "state", "paid_at"])

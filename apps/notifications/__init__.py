@@ -1,0 +1,1 @@
+"""What customers are told: webhooks to their own servers, and budgets with their alerts."""

@@ -1,0 +1,79 @@
+"""Budgets: what somebody means to spend in a month, and the alerts that told of it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, ClassVar
+
+from django.db import models
+
+from apps.accounts.models import ApiToken, Organisation
+from apps.registry.models import Project
+
+
+def _amount() -> models.DecimalField[Any, Any]:
+    return models.DecimalField(max_digits=72, decimal_places=40)
+
+
+class Budget(models.Model):
+    """An amount for every calendar month (UTC), of the organisation, of one project, or of one API token."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="budgets")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, related_name="+")
+    token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, null=True, related_name="+")
+    amount = _amount()
+    currency = models.CharField(max_length=3)
+    created_at = models.DateTimeField()
+    deleted_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "billing_budget"
+        ordering = ["created_at", "id"]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(amount__gt=0), name="budget_is_something"),
+            models.CheckConstraint(
+                condition=models.Q(project__isnull=True) | models.Q(token__isnull=True), name="budget_one_scope"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.currency} a month"
+
+    @property
+    def scope(self) -> str:
+        """In words."""
+        if self.project is not None:
+            return f"project {self.project.name}"
+        return f"API token {self.token.name}" if self.token is not None else "the whole organisation"
+
+
+class AlertKind(models.TextChoices):
+    """What reached the mark."""
+
+    ACTUAL = "actual", "Used so far"
+    FORECAST = "forecast", "Expected by the end of the month"
+
+
+class BudgetAlert(models.Model):
+    """That a mark of a budget was reached: once for each month, kind and mark."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    budget = models.ForeignKey(Budget, on_delete=models.PROTECT, related_name="alerts")
+    month = models.DateField()
+    kind = models.CharField(max_length=10, choices=AlertKind)
+    percent = models.PositiveSmallIntegerField()
+    used = _amount()
+    at = models.DateTimeField()
+
+    organisation_path: ClassVar[str] = "budget__organisation"
+
+    class Meta:
+        db_table = "billing_budgetalert"
+        ordering = ["-at", "-percent", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["budget", "month", "kind", "percent"], name="budgetalert_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.percent} % {self.kind}"

@@ -1,0 +1,89 @@
+"""The ledger as a customer reads it: page by page, every page's hashes checked, with the last check of the whole."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.db.models import Prefetch, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from apps.accounts.access import organisation_get
+from apps.accounts.models import Organisation
+from apps.accounts.paging import page_of
+from apps.invoicing.checking import last_check, open_check
+from apps.invoicing.ledger_api import check_begin
+from apps.ledger.chain import hash_or_nothing
+from apps.ledger.models import Chain, Entry, Transaction
+from apps.ledger.posting import entries_text
+from apps.ledger.selectors import balances, day_roots
+from apps.pricing.selectors import book_in_force
+
+PER_PAGE = 25
+
+
+class Row(NamedTuple):
+    """A transaction, its entries in words, and whether its hash follows from it and the one before."""
+
+    posted: Transaction
+    entries: dict[str, str]
+    follows: bool
+
+
+@require_http_methods(["GET", "POST"])
+def ledger(request: HttpRequest) -> HttpResponse:
+    """Transactions, newest first, the roots of days, and the last check of everything; POST asks for a newer one. htmx asks
+    for what changes while that is under way alone."""
+    if request.method == "POST":
+        check_begin(request)
+        return redirect("portal:ledger")
+    organisation, now = organisation_get(request), timezone.now()
+    context = _checked(organisation)
+    if request.headers.get("HX-Request"):
+        return render(request, "portal/_ledger_check.html", context)
+    page = page_of(request, _transactions(organisation), ordering=("-sequence",), size=PER_PAGE)
+    context |= {
+        "page": page,
+        "rows": rows_checked(list(page.object_list)),
+        "roots": day_roots(organisation.id, now=now),
+        "balances": sorted(balances(organisation.id).items()),
+        "currency": book_in_force(at=now).currency,
+        "now": now,
+    }
+    return render(request, "portal/ledger.html", context)
+
+
+def _checked(organisation: Organisation) -> dict[str, Any]:
+    """The last check of everything, the one that is under way, and how long the chain is."""
+    head = Chain.objects.filter(organisation=organisation).first()
+    check, length = last_check(organisation.pk), head.sequence if head else 0
+    return {
+        "check": check,
+        "waiting": open_check(organisation.pk),
+        "head": head,
+        "length": length,
+        "since": max(0, length - check.sequence) if check else length,
+    }
+
+
+def _transactions(organisation: Organisation) -> QuerySet[Transaction]:
+    entries = Entry.objects.select_related("account").order_by("id")
+    rows = Transaction.objects.filter(organisation=organisation).order_by("-sequence")
+    return rows.prefetch_related(Prefetch("entries", queryset=entries))
+
+
+def rows_checked(newest_first: list[Transaction]) -> list[Row]:
+    """Each with whether it has its hash, and the hash of the one before it."""
+    if not newest_first:
+        return []
+    last = newest_first[-1]
+    before = Transaction.objects.filter(organisation_id=last.organisation_id, sequence=last.sequence - 1).first()
+    earlier = [*newest_first[1:], before]
+    rows = []
+    for posted, previous in zip(newest_first, earlier, strict=True):
+        told = previous.hash if previous else "0" * 64
+        follows = posted.previous_hash == told and posted.hash == hash_or_nothing(posted, told, posted.sequence)
+        rows.append(Row(posted, entries_text(posted), follows))
+    return rows

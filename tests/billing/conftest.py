@@ -1,6 +1,0 @@
-"""Fixtures of the billing tests."""
-
-from tests.dispatch.conftest import scene
-from tests.sales.conftest import market
-
-__all__ = ["market", "scene"]
