@@ -1,8 +1,8 @@
-"""Currencies and the places of their smallest units, as ISO 4217 lists them.
+"""Currencies and the decimal places of their minor units, as ISO 4217 lists them.
 
-Belongs to no room and knows none. Taken from list one ("current currency & funds") in the edition of 1 January 2026, which
-ISO 4217's maintenance agency publishes; metals, baskets and test codes, which have no smallest unit, are left out.
-Locale data would not do: it tells how many places people write, which for some currencies is fewer than there are.
+This module belongs to no room and imports none. The source is list one ("current currency & funds") of ISO 4217's
+maintenance agency, edition of 1 January 2026. Precious metals, baskets and test codes have no minor unit and are left
+out. Locale data would not do: they hold the places that people write, which for some currencies are fewer.
 """
 
 from __future__ import annotations
@@ -28,5 +28,5 @@ USUAL_PLACES = 2
 
 
 def places_of(code: str) -> int:
-    """The places of a currency's smallest unit; the usual two for a code that ISO 4217 does not list."""
+    """The decimal places of a currency's minor unit; two for a code that ISO 4217 does not list."""
     return PLACES.get(code.upper(), USUAL_PLACES)

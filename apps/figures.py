@@ -1,7 +1,8 @@
-"""How figures are written for people: bytes, counts, cycles, durations, money, instants.
+"""How people read figures: bytes, counts, cycles, durations, money and instants.
 
-Belongs to no room and knows none; pages, documents and messages all write a figure through here, so that one number never
-appears in two forms. Nothing is computed in floating point: amounts are `Decimal`, ratios and times are `Fraction`.
+This module belongs to no room and imports none. Pages, documents and messages format every figure here, so one number
+never appears in two forms. Nothing is computed in floating point: amounts are `Decimal`, ratios and times are
+`Fraction`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _CONTEXT = Context(prec=120)
 
 
 def fraction(value: Number | None) -> Fraction | None:
-    """`value` as an exact fraction; None for what is no number ("7/2", "1.5", 3, Decimal all are)."""
+    """`value` as an exact fraction ("7/2", "1.5", 3 or a Decimal), or None if it is not a number."""
     if value is None or isinstance(value, bool):
         return None
     try:
@@ -118,7 +119,7 @@ def duration_format(seconds: Number | timedelta | None) -> str:
 
 
 def notice_format(minutes: int) -> str:
-    """How long before something: in whole hours where it has any ("24 h", not a day), else in minutes."""
+    """A notice period: in whole hours if it has any ("24 h", not a day), otherwise in minutes."""
     return f"{minutes // 60:,}{NARROW_SPACE}h" if minutes and minutes % 60 == 0 else f"{minutes:,}{NARROW_SPACE}min"
 
 
@@ -146,8 +147,11 @@ def energy_format(femtojoules: Number | None) -> str:
 
 
 def percent_format(value: Number | None, places: int = 1) -> str:
-    """A share (0 to 1) in per cent: 0.314 -> 31.4 %. What is above nought but rounds to it is written as such, and what is
-    below the whole but rounds to it: nothing is 100 % that is not all."""
+    """A share (0 to 1) in per cent: 0.314 -> 31.4 %.
+
+    A share above 0 never reads as 0 %, and a share below 1 never reads as 100 %: "<" or ">" marks what rounding would
+    hide.
+    """
     number = fraction(value)
     if number is None:
         return NOT_KNOWN
@@ -160,12 +164,12 @@ def percent_format(value: Number | None, places: int = 1) -> str:
 
 
 def share_format(share: Decimal) -> str:
-    """An agreed share as it was agreed, without digits that say nothing: 0.4 -> 40 %, 0.375 -> 37.5 %."""
+    """An agreed share without trailing zeros: 0.4 -> 40 %, 0.375 -> 37.5 %."""
     return f"{(share * 100).normalize():f}{NARROW_SPACE}%"
 
 
 def decimal(value: Decimal | int | str | None) -> Decimal | None:
-    """An amount; a float is refused, since it has already lost what it stood for."""
+    """`value` as a Decimal. A float is rejected, because it has already lost precision."""
     if value is None or isinstance(value, bool | float):
         return None
     try:
@@ -176,10 +180,10 @@ def decimal(value: Decimal | int | str | None) -> Decimal | None:
 
 
 def money_format(amount: Decimal | int | str | None, currency: Currency) -> str:
-    """An amount rounded to its currency's smallest unit, for reading: € 1,234.50, JPY 1,234, KWD 1.500.
+    """An amount rounded to its currency's minor unit, for reading: € 1,234.50, JPY 1,234, KWD 1.500.
 
-    An unknown price is "not priced", never nought. A positive amount that would round to nought is shown with its first
-    three significant digits instead.
+    An unknown price is "not priced", never zero. A positive amount that would round to zero keeps three significant
+    digits.
     """
     number = decimal(amount)
     if number is None:
@@ -192,8 +196,10 @@ def money_format(amount: Decimal | int | str | None, currency: Currency) -> str:
 
 
 def price_format(amount: Decimal | int | str | None, currency: Currency) -> str:
-    """A price of something: the currency's places, and as many more as four significant digits need (€ 0.01423). Noughts
-    at the end are left out beyond the currency's places."""
+    """A unit price: the currency's decimal places, and more where four significant digits need them (€ 0.01423).
+
+    Trailing zeros beyond the currency's places are dropped.
+    """
     number = decimal(amount)
     if number is None:
         return "not priced"
@@ -205,8 +211,9 @@ def price_format(amount: Decimal | int | str | None, currency: Currency) -> str:
 
 
 def unit_price_scale(prices: Iterable[Decimal | None]) -> int:
-    """For how many of a thing its price reads well, one, a thousand or a million: the fewest whose cheapest price is a
-    hundredth of the currency's unit or more. `prices` are of one each."""
+    """The scale (1, a thousand or a million) for unit prices: the smallest at which the cheapest price is at least a
+    hundredth of the currency's unit. `prices` are each for one item.
+    """
     known = [one for one in prices if one]
     return next((scale for scale in _SCALES if all(one * scale >= READABLE for one in known)), max(_SCALES))
 
@@ -219,9 +226,9 @@ def unit_price_format(
     of: int = 1,
     scale: int | None = None,
 ) -> tuple[str, str]:
-    """The price of one thing as (price, "per million executions"), in the scale that reads well unless one is given.
+    """A unit price as (price, "per million executions"). The scale is chosen for readability unless it is given.
 
-    `amount` is the price of `of` things, a power of ten. Four significant digits, everywhere.
+    `amount` is the price of `of` things, and `of` is a power of ten. Prices have four significant digits.
     """
     number = decimal(amount)
     if number is None:
@@ -235,14 +242,14 @@ def unit_price_format(
 
 
 def plain(text: str) -> str:
-    """A formatted amount for a terminal that may know no more than ASCII: "€ 3.00" -> "EUR 3.00"."""
+    """A formatted amount for terminals that show only ASCII: "€ 3.00" -> "EUR 3.00"."""
     for code, symbol in _SYMBOLS.items():
         text = text.replace(symbol, code)
     return text.replace(NARROW_SPACE, " ")
 
 
 def money_exact_format(amount: Decimal | int | str | None, currency: Currency) -> str:
-    """Every digit of an amount, without trailing noughts beyond its currency's places."""
+    """Every digit of an amount, without trailing zeros beyond its currency's places."""
     number = decimal(amount)
     if number is None:
         return "not priced"
@@ -253,7 +260,7 @@ def money_exact_format(amount: Decimal | int | str | None, currency: Currency) -
 
 
 def _unit(currency: Currency) -> tuple[str, int]:
-    """Code and places."""
+    """(code, decimal places) of a currency."""
     if isinstance(currency, str):
         return currency.upper(), places_of(currency)
     return str(currency["code"]).upper(), int(currency["exponent"])
@@ -278,7 +285,7 @@ def instant_format(at: datetime | None, zone: str = "UTC", *, seconds: bool = Fa
 
 
 def period_format(start: datetime | None, end: datetime | None, zone: str = "UTC") -> str:
-    """A half-open period in `zone`; the day is written once when both ends fall on it."""
+    """A half-open period in `zone`; the day appears once if both ends fall on it."""
     if start is None or end is None:
         return NOT_KNOWN
     first, last = (at.astimezone(UTC if zone == "UTC" else ZoneInfo(zone)) for at in (start, end))

@@ -1,7 +1,8 @@
-"""The file that `takt measure` writes: its format, the digest over itself, its percentiles and rates.
+"""The file format of `takt measure`: its structure, its digest, its percentiles and rates.
 
-Belongs to no room and knows none, so that what writes the file and what reads it count alike. A document holds whole numbers,
-texts, lists and objects: a decimal fraction is a text, since a float reads differently on another machine.
+This module belongs to no room and imports none, so the writer and the reader of the file compute alike. A document
+holds whole numbers, texts, lists and objects. A decimal fraction is a text, because floats do not survive every JSON
+reader unchanged.
 """
 
 from __future__ import annotations
@@ -18,19 +19,21 @@ RATE_PLACES = 6
 
 
 def document_digest(document: Mapping[str, Any]) -> str:
-    """SHA-256 of the document without its `digest`, as JSON with sorted keys, no spaces and escapes for all but ASCII."""
+    """SHA-256 of the document without its `digest`, as JSON with sorted keys, no spaces and ASCII escapes."""
     told = {name: value for name, value in document.items() if name != "digest"}
     return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def nearest_rank(ordered: Sequence[int], percent: int) -> int:
-    """The smallest value of a sorted list that at least `percent` per cent of its values do not exceed."""
+    """The percentile by nearest rank: the smallest value of a sorted list that at least `percent` per cent of its
+    values do not exceed.
+    """
     rank = -(-percent * len(ordered) // 100)
     return ordered[max(rank, 1) - 1]
 
 
 def rate_text(items: int, wall_ns: int) -> str:
-    """Items a second, rounded down to six places."""
+    """Items per second, rounded down to six decimal places."""
     scaled = Fraction(items * NANOSECONDS, wall_ns) * 10**RATE_PLACES // 1
     whole, part = divmod(scaled, 10**RATE_PLACES)
     return f"{whole}.{part:0{RATE_PLACES}d}"

@@ -1,4 +1,4 @@
-"""Held time that nobody bought: free from the instant until which it was held, whether or not a sweep has come by."""
+"""Held time that nobody bought. It is free from the end of the hold, whether or not the sweep has run."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from apps.timetable.models import Reservation, ReservationState, Window, WindowS
 
 
 def expired(*, now: datetime) -> QuerySet[Reservation]:
-    """Held reservations whose time is over and whose windows nobody has released yet."""
+    """Held reservations that have ended and whose windows have not been released yet."""
     return Reservation.objects.filter(state=ReservationState.ACTIVE, held_until__lte=now)
 
 
 def taken(windows: QuerySet[Window], *, now: datetime) -> QuerySet[Window]:
-    """Those of the windows that keep others out at `now`: sold ones, and held ones while they are held."""
+    """The windows that block others at `now`: sold windows, and held windows until their hold ends."""
     return windows.exclude(reservation__in=expired(now=now))
 
 
 def sold(windows: QuerySet[Window]) -> QuerySet[Window]:
-    """Those of the windows that a contract has: held time is neither sold nor free."""
+    """The windows that belong to a contract: held time is neither sold nor free."""
     return windows.filter(reservation__held_until__isnull=True)
 
 
 def expired_release(pieces: Sequence[Piece], *, now: datetime) -> int:
-    """Release what was held where these pieces are to go and is held no more, in the transaction of whoever takes them.
+    """Release expired holds that overlap these pieces, in the transaction of the caller who takes the pieces.
 
-    Call it under the locks of the pieces' devices: whoever sells or gives up what is held has the locks of all its pool's
-    devices, so that nobody does so meanwhile. Another sale of time that was held in the same reservation is waited for.
+    The caller must hold the locks of the pieces' devices. Selling or releasing held time requires the locks of all
+    devices of the pool, so no one else can do it meanwhile. Waits for a concurrent sale of time in the same held
+    reservation.
     """
     known = list(expired(now=now).order_by().values_list("pk", flat=True))  # rarely any, and an index has them
     if not known:
@@ -48,13 +49,15 @@ def expired_release(pieces: Sequence[Piece], *, now: datetime) -> int:
 
 
 def expired_release_of(pools: Collection[str], *, now: datetime) -> int:
-    """The same of whole pools, by slug, for whoever has locked all their devices and stands or moves windows there."""
+    """Release the expired holds of whole pools, by slug. The caller has locked all their devices, to reserve or move
+    windows.
+    """
     rows = expired(now=now).filter(pool__slug__in=pools)
     return windows_release(list(rows.select_for_update(no_key=True, of=("self",)).order_by("id")))
 
 
 def windows_release(reservations: list[Reservation]) -> int:
-    """Release locked reservations that were held and never sold, whole: also windows that have begun meanwhile."""
+    """Release locked reservations that were held and never sold, including windows that have started."""
     if not reservations:
         return 0
     ids = [one.pk for one in reservations]

@@ -1,4 +1,4 @@
-"""Time that is held for a contract that may come: turned into that contract's, or given up."""
+"""Time held for a possible contract: it becomes the contract's, or it is released."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from apps.timetable.services import devices_lock
 
 @transaction.atomic
 def reservation_claim(*, reservation_id: UUID, now: datetime) -> Reservation | None:
-    """Turn held time into sold time, its windows as they are; None where it is not held any more at `now`.
+    """Turn held time into sold time, with its windows unchanged. Returns None if the hold has ended at `now`.
 
-    The lock of its row decides between this and whoever releases it as expired.
+    The row's lock decides between this call and one that releases the hold as expired.
     """
     reservation = _locked(reservation_id)
     if not _is_held(reservation) or reservation.held_until is None or now >= reservation.held_until:
@@ -28,7 +28,7 @@ def reservation_claim(*, reservation_id: UUID, now: datetime) -> Reservation | N
 
 @transaction.atomic
 def reservation_give_up(*, reservation_id: UUID) -> bool:
-    """Release held time; False where it was sold or released before. Safe to repeat."""
+    """Release held time. Returns False if it was sold or released before. Safe to repeat."""
     reservation = _locked(reservation_id)
     return bool(_is_held(reservation) and windows_release([reservation]))
 
@@ -38,7 +38,7 @@ def _is_held(reservation: Reservation) -> bool:
 
 
 def _locked(reservation_id: UUID) -> Reservation:
-    """The reservation, after its pool's devices, as everybody locks who takes or gives back time."""
+    """The locked reservation, after the locks of its pool's devices: the order that every sale and release follows."""
     known = Reservation.objects.select_related("pool").get(pk=reservation_id)
     devices_lock(known.pool, windows_of=reservation_id)  # also those that drain
     return Reservation.objects.select_for_update(no_key=True).get(pk=reservation_id)

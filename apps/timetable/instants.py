@@ -1,4 +1,4 @@
-"""Instants and durations as whole microseconds, the finest step of the database's clock."""
+"""Instants and durations as whole microseconds, the resolution of the database's clock."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ MICROSECONDS = 1_000_000
 
 
 def micros_of(instant: datetime) -> int:
-    """Microseconds since 1970; exact, since a datetime has no finer step."""
+    """Microseconds since 1970. Exact, because a datetime has no finer resolution."""
     return (instant - EPOCH) // MICROSECOND
 
 
 def instant_of(micros: int) -> datetime:
-    """The aware UTC datetime of that many microseconds since 1970."""
+    """The aware UTC datetime at that number of microseconds since 1970."""
     return EPOCH + micros * MICROSECOND
 
 
@@ -26,10 +26,10 @@ def micros_of_seconds(seconds: Fraction) -> Fraction:
 
 
 def seconds_between(start: datetime, end: datetime) -> Fraction:
-    """The exact seconds from one instant to another."""
+    """The exact number of seconds between two instants."""
     return Fraction((end - start) // MICROSECOND, MICROSECONDS)
 
 
 def instant_after(start: datetime, seconds: Fraction) -> datetime:
-    """The instant so many whole microseconds, given in seconds, after another."""
+    """The instant `seconds` after another, rounded to whole microseconds."""
     return start + int(seconds * MICROSECONDS) * MICROSECOND

@@ -1,4 +1,4 @@
-"""Locks on devices. Whoever sells time of a device holds its lock, and everybody locks in the order of the ids."""
+"""Locks on devices. A sale of a device's time holds the device's lock; all locks are taken in the order of the ids."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _FIRST_UNLOCKED = _LOCK.format(
 
 
 def devices_lock(pool: Pool, *others: Pool, windows_of: UUID | None = None) -> list[Device]:
-    """The active devices of one or several pools, locked in the order of their ids until the transaction ends.
+    """Lock the active devices of one or more pools, in the order of their ids, until the transaction ends.
 
-    `windows_of`: a reservation, of which the devices that hold its windows are locked with them, whatever their state.
+    `windows_of`: a reservation whose devices are locked too, whatever their state.
     """
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("devices_lock needs a transaction that holds the locks")
@@ -46,17 +46,21 @@ def devices_lock(pool: Pool, *others: Pool, windows_of: UUID | None = None) -> l
 
 
 def some_lock(pool: Pool, devices: Collection[UUID], *, active: bool = True) -> set[UUID]:
-    """Locks these devices of a pool, of `active` ones only those that are still active; returns which were locked.
+    """Lock the given devices of a pool and return the ids that were locked; with `active`, only devices that are
+    still active.
 
-    Call it in a savepoint of its own: rolling back to it gives the locks up again. From here on the transaction waits for no
-    lock longer than `LOCK_TIMEOUT`. Raises CapacityBusy.
+    Call it in its own savepoint: a rollback to the savepoint releases the locks. From then on the transaction waits
+    at most `LOCK_TIMEOUT` for any lock. Raises CapacityBusy.
     """
     return _locked(pool, _ACTIVE if active else _ALL, sorted(devices))
 
 
 def one_lock(pool: Pool, devices: Sequence[UUID]) -> UUID | None:
-    """Locks one of several devices, the best first: the first that nobody else holds, else the best, after a wait. None: that
-    one is not active any more."""
+    """Lock one of several devices, listed best first: the first one that is not locked, or else the best one after a
+    wait.
+
+    Returns None if the best device is no longer active.
+    """
     locked = _locked(pool, _FIRST_UNLOCKED, devices) if len(devices) > 1 else set()
     return next(iter(locked or some_lock(pool, devices[:1])), None)
 

@@ -1,4 +1,4 @@
-"""Sold device time. The database itself refuses two windows on one device at one instant."""
+"""Sold device time. The database itself rejects two windows that overlap on one device."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from apps.fleet.models import Device, Pool
 
 
 class ReservationState(models.TextChoices):
-    """`released`: given back before its end; its windows no longer count."""
+    """`released`: released before its end; its windows no longer count."""
 
     ACTIVE = "active", "Active"
     RELEASED = "released", "Released"
 
 
 class WindowState(models.TextChoices):
-    """An active window holds its device's time, also after it has passed; a released one does not."""
+    """An active window occupies its device's time, even in the past; a released window does not."""
 
     ACTIVE = "active", "Active"
     RELEASED = "released", "Released"
 
 
 class Reservation(models.Model):
-    """What one contract has taken of a pool. The contract's id is a plain UUID: contracts live in a higher room.
+    """The time of a pool that one contract reserved. The contract's id is a plain UUID, because contracts live in a
+    higher room.
 
-    With `held_until` nothing is sold: the time is held for a contract that may come, and from that instant on it is free
-    (apps/timetable/expiry.py). Its windows keep others out like any other's.
+    With `held_until`, the time is not sold: it is held for a possible contract and becomes free at that instant
+    (apps/timetable/expiry.py). Until then its windows block others like sold ones.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -58,7 +59,7 @@ class Reservation(models.Model):
 
 
 class Window(models.Model):
-    """A half-open period of one device, at whole microseconds."""
+    """A half-open period of one device, in whole microseconds."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     reservation = models.ForeignKey(Reservation, on_delete=models.PROTECT, related_name="windows")
@@ -109,7 +110,7 @@ class Window(models.Model):
 
 
 class Refusal(models.Model):
-    """Somebody asked for device time and did not get it; the administrator reads these."""
+    """A request for device time that was refused, kept for the administrator."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")
@@ -124,5 +125,5 @@ class Refusal(models.Model):
 
     @property
     def duration(self) -> timedelta:
-        """How much device time was asked for."""
+        """How much device time was requested."""
         return timedelta(microseconds=self.duration_us)

@@ -1,6 +1,6 @@
-"""What devices have free, worked out by the database: the rows of windows stay there.
+"""Free device time, computed by the database, so that no window rows are transferred.
 
-Each function is one statement, so that what it says of devices, windows and their pool was true at one moment.
+Each function runs one statement, so its answer about devices, windows and their pool was true at one moment.
 """
 
 from __future__ import annotations
@@ -89,27 +89,30 @@ _TAKEN = _MEETS.format(taken=_IS_TAKEN)
 
 
 class RunsOn(NamedTuple):
-    """What times on a pool follow from: its processor and its power setting."""
+    """What determines execution times on a pool: its processor and its power setting."""
 
     processor_id: UUID | None
     power_percent: int
 
 
 class Fit(NamedTuple):
-    """Where the first free time that is long enough begins on a device, in microseconds, and what the device runs on."""
+    """The start, in microseconds, of the first free period on a device that is long enough, and what the device runs on."""
 
     start: int
     runs_on: RunsOn
 
 
 def first_fits(pool_id: UUID, spans: Sequence[Interval], length: int, *, now: datetime) -> dict[UUID, Fit]:
-    """Of each active device of the pool the first start of `length` free microseconds inside one of the spans, which are
-    disjoint. Devices where there is none are left out, and of many the `FITS_MOST` first are told."""
+    """For each active device of the pool, the earliest start of `length` free microseconds inside one of the disjoint
+    spans.
+
+    Omits devices without such a start. Returns at most `FITS_MOST` devices, the earliest first.
+    """
     return _fits(_FITS_POOL, spans, length, pool=pool_id, now=now)
 
 
 def first_fit(device_id: UUID, spans: Sequence[Interval], length: int, *, now: datetime) -> Fit | None:
-    """The same of one device."""
+    """As `first_fits`, for one device."""
     return _fits(_FITS_DEVICE, spans, length, device=device_id, now=now).get(device_id)
 
 
@@ -129,15 +132,16 @@ def _fits(statement: str, spans: Sequence[Interval], length: int, **which: UUID 
 
 
 def gaps_of_pool(pool_id: UUID, start: datetime, end: datetime, *, now: datetime) -> dict[str, list[Interval]]:
-    """What the pool's active devices have free in [start, end), by the device's id as text, ascending. A device without
-    any is left out."""
+    """The free time of the pool's active devices in [start, end), ascending, by device id as text. Omits fully booked
+    devices.
+    """
     return _gaps(_GAPS_POOL, start, end, pool=pool_id, now=now)
 
 
 def gaps_of_devices(
     devices: Collection[UUID], start: datetime, end: datetime, *, now: datetime, without: UUID | None = None
 ) -> dict[str, list[Interval]]:
-    """The same of these devices, whatever their state. The time of the contract `without` counts as free."""
+    """As `gaps_of_pool`, for these devices whatever their state. Time of the contract `without` counts as free."""
     if without is not None:
         return _gaps(_GAPS_BESIDE, start, end, devices=list(devices), now=now, without=without)
     return _gaps(_GAPS_DEVICES, start, end, devices=list(devices), now=now)
@@ -155,7 +159,7 @@ def _gaps(statement: str, start: datetime, end: datetime, **which: Any) -> dict[
 
 
 def taken_since(pool_id: UUID, pieces: Iterable[Piece], *, now: datetime) -> tuple[RunsOn, bool]:
-    """What the pool runs on, and whether anything of these pieces is sold or held; for whoever holds their devices' locks."""
+    """What the pool runs on, and whether any of these pieces is sold or held. The caller holds the locks of their devices."""
     told = list(pieces)
     with connection.cursor() as cursor:
         cursor.execute(

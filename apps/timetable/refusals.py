@@ -1,4 +1,4 @@
-"""Why device time is not given, in words."""
+"""Why device time was refused, in words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.timetable.selectors import Alternative
 
 
 class CapacityTaken(Problem):
-    """The demand does not fit any more; `alternatives` says where it would."""
+    """The demand no longer fits; `alternatives` lists where it would."""
 
     def __init__(self, *, pool: Pool, refusal: admission.Refusal, alternatives: Sequence[Alternative]) -> None:
         self.alternatives = list(alternatives)

@@ -73,8 +73,10 @@ def windows_tried(quantum: Fraction | None) -> tuple[int, ...]:
 
 
 class Room:
-    """What a pool has free in [start, end) at one moment, read once for many demands; takes nothing. The time of the contract
-    `without` counts as free: ending it would release all of it that is to come."""
+    """The free time of a pool in [start, end) at one moment, read once for many demands. It reserves nothing.
+
+    Time of the contract `without` counts as free, because ending the contract would release all its future time.
+    """
 
     def __init__(
         self, pool: Pool, start: datetime, end: datetime, *, now: datetime, without: UUID | None = None
@@ -84,7 +86,9 @@ class Room:
         self.free = free_by_device(devices_of(pool), begin, end, now=now, without=without) if begin < end else {}
 
     def place(self, demand: Demand) -> Placement | Refusal:
-        """Where the demand, which lies within [start, end), would go: cut only where it does not fit in one window."""
+        """Where the demand would go. The work is split only if it does not fit in one window. The demand lies within
+        [start, end).
+        """
         for most in windows_tried(demand.quantum):
             one = demand._replace(windows_max=most)
             found = place(one.work(), self.free, one.limits(now=self.now))
@@ -96,13 +100,15 @@ class Room:
 def free_by_device(
     devices: Sequence[Device], start: datetime, end: datetime, *, now: datetime, without: UUID | None = None
 ) -> dict[str, list[Interval]]:
-    """What of each device is free in [start, end) as of `now`, by the device's id as text; beside the contract `without`."""
+    """The free time of each device in [start, end) at `now`, by device id as text. Time of the contract `without`
+    counts as free.
+    """
     gaps = gaps_of_devices([device.pk for device in devices], start, end, now=now, without=without)
     return {str(device.pk): gaps.get(str(device.pk), []) for device in devices}
 
 
 def slots_free(devices: Sequence[Device], start: datetime, end: datetime, *, now: datetime) -> list[Slot]:
-    """The free periods of these devices in [start, end) as of `now`, by start."""
+    """The free periods of these devices in [start, end) at `now`, ordered by start."""
     by_id = {str(device.pk): device for device in devices}
     slots = [
         Slot(by_id[key], instant_of(one.start), instant_of(one.end))
@@ -113,7 +119,7 @@ def slots_free(devices: Sequence[Device], start: datetime, end: datetime, *, now
 
 
 def demand_place(devices: Sequence[Device], demand: Demand, *, now: datetime) -> Placement | Refusal:
-    """Where the demand fits on these devices as sold so far; takes nothing."""
+    """Where the demand fits on these devices given what is sold now. It reserves nothing."""
     limits = demand.limits(now=now)
     start, end = instant_of(limits.not_before), demand.not_after
     free = free_by_device(devices, start, end, now=now) if start < end else {}
@@ -132,7 +138,7 @@ def reservation_preview(
     quantum: Fraction | None = None,
     windows_max: int = 1,
 ) -> list[Slot] | None:
-    """The windows that `reservation_take` would take at this moment; None when nothing fits."""
+    """The windows that `reservation_take` would take now; None if the demand does not fit."""
     devices = devices_of(pool)
     demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)
     found = demand_place(devices, demand, now=now)
@@ -143,7 +149,7 @@ def reservation_preview(
 
 
 def alternatives_find(*, pool: Pool, demand: Demand, now: datetime) -> list[Alternative]:
-    """Where the demand would fit instead: on sibling pools within its limits, and on this pool within a week of them."""
+    """Other places for the demand: on sibling pools within its limits, and on this pool within a week of its limits."""
     found: list[Alternative] = []
     siblings = [one for one in pools().filter(processor=pool.processor, kind=pool.kind) if one.pk != pool.pk]
     later = demand._replace(not_after=max(now, demand.not_after) + ALTERNATIVE_HORIZON, allowed=None)
@@ -156,12 +162,12 @@ def alternatives_find(*, pool: Pool, demand: Demand, now: datetime) -> list[Alte
 
 
 def windows_of(contract_id: UUID) -> list[Window]:
-    """The contract's windows that were not given back, by start."""
+    """The contract's windows that were not released, ordered by start."""
     rows = Window.objects.filter(reservation__contract_id=contract_id, state=WindowState.ACTIVE)
     return list(rows.select_related("device", "device__pool").order_by("period", "device_id"))
 
 
 def periods_reserved(reservation_id: UUID) -> list[tuple[datetime, datetime]]:
-    """Every period [start, end) that a reservation ever took, by start, whether it passed, is to come or was released."""
+    """Every period [start, end) that the reservation ever held, ordered by start: past, future and released periods."""
     rows = Window.objects.filter(reservation=reservation_id).order_by("period", "device_id")
     return [(period.lower, period.upper) for period in rows.values_list("period", flat=True)]

@@ -1,4 +1,4 @@
-"""What changes the timetable. Whoever takes time of devices locks them first, in the order of their ids."""
+"""Changes to the timetable. Every change locks its devices first, in the order of their ids."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def reservation_take(
     windows_max: int = 1,
     held_until: datetime | None = None,
 ) -> Reservation:
-    """Takes device time for a contract: the placement that ends first at the cheapest tariff (T4).
+    """Reserve device time for a contract: the placement that ends first at the cheapest tariff (T4).
 
-    `duration` and `setup` are exact seconds, windows are rounded up to whole microseconds and lie inside
-    [not_before, not_after), not before `now`, and inside `allowed` when that is given. With `windows_max` above 1 and a
-    `quantum`, the work may be split over several windows, none of which cuts a quantum. `held_until`: it is held until
-    then, not sold (apps/timetable/holding.py). Raises CapacityTaken.
+    `duration` and `setup` are exact seconds. Windows are rounded up to whole microseconds and lie inside [not_before,
+    not_after), not before `now`, and inside `allowed` if given. With `windows_max` above 1 and a `quantum`, the work
+    may be split over several windows, and no window splits a quantum. With `held_until`, the time is held until then
+    and not sold (apps/timetable/holding.py). Raises CapacityTaken.
     """
     demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)
     return reservation_take_each(
@@ -86,10 +86,10 @@ def reservation_take_each(
     reservation_id: UUID | None = None,
     held_until: datetime | None = None,
 ) -> Reservation:
-    """The same for several demands together, inside the caller's transaction: all of them are taken or none.
+    """Reserve time for several demands, all or none, in the caller's transaction.
 
-    Each is placed in as many windows as the first of `windows` in which it fits, whatever its own `windows_max` says.
-    `reservation_id`: the id that the reservation is to have. Raises CapacityTaken.
+    Each demand uses as few windows as possible among the counts in `windows`; its own `windows_max` is ignored.
+    `reservation_id` sets the id of the reservation. Raises CapacityTaken.
     """
 
     def store(pieces: Sequence[Piece]) -> Reservation:
@@ -121,9 +121,10 @@ def reservation_replace(
     quantum: Fraction | None = None,
     windows_max: int = 1,
 ) -> list[Window]:
-    """Takes new windows for `duration` seconds of a reservation's work whose windows have passed unused.
+    """Reserve new windows for `duration` seconds of a reservation's work whose windows passed unused, and return
+    them.
 
-    What has passed stays in the books as sold and idle; the new windows are returned. Raises CapacityTaken.
+    The past windows stay on record as sold and idle. Raises CapacityTaken.
     """
     known = Reservation.objects.select_related("pool").get(pk=reservation_id)
     demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)
@@ -144,8 +145,10 @@ def reservation_replace(
 
 @transaction.atomic
 def reservation_release(*, reservation_id: UUID, now: datetime) -> Reservation:
-    """Releases what is still to come: later windows, and what is left of one that is running, which ends now. What was
-    reserved stays readable, as windows that are released. Safe to repeat. Locks the devices of these windows."""
+    """Release the future time of a reservation: later windows, and the rest of a running window, which ends now.
+
+    Released windows stay readable. Safe to repeat. Locks the devices of these windows.
+    """
     pool = Reservation.objects.select_related("pool").get(pk=reservation_id).pool
     ahead = Window.objects.filter(reservation=reservation_id, state=WindowState.ACTIVE, period__endswith__gt=now)
     for _ in range(RELEASE_TRIES):
@@ -182,7 +185,7 @@ def _release(reservation: Reservation, windows: Sequence[Window], now: datetime)
 def refusal_record(
     *, organisation_id: UUID, pool: Pool, klass: str, duration: Fraction, reason: str, now: datetime
 ) -> Refusal:
-    """Remembers that capacity was asked for and not given; call it after the refused transaction has rolled back."""
+    """Record that a request for capacity was refused. Call it after the refused transaction has rolled back."""
     return Refusal.objects.create(
         organisation_id=organisation_id,
         pool=pool,

@@ -1,9 +1,9 @@
-"""Taking device time under a lock on the devices concerned alone.
+"""Reserve device time with locks on the affected devices only.
 
-Where work goes follows from one unlocked read of what is sold. Then the devices that it uses are locked, in the order of
-their ids, and looked at again: nobody sells time of a device without its lock, and nobody changes a pool without the locks
-of all its devices. What was sold or changed meanwhile undoes the try, with its locks, and the next one begins. A refusal
-holds no lock: it is what one statement read, so it was true at the moment of that statement.
+One unlocked read of the timetable decides where the work goes. The devices in use are then locked in the order of
+their ids and checked again: every sale locks its device, and every change of a pool locks all its devices. If
+anything was sold or changed meanwhile, the attempt is rolled back with its locks and the next one starts. A refusal
+holds no lock: it was true at the moment of the one statement that it follows from.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ Store = Callable[[Sequence[Piece]], T]
 
 
 class _Changed(Exception):
-    """Somebody sold, moved or switched off what this try was about."""
+    """Something that this attempt relies on was sold, moved or deactivated."""
 
 
 def capacity_take(
     *, pool: Pool, demands: Sequence[Demand], windows: Sequence[int], now: datetime, store: Store[T]
 ) -> T:
-    """Places the demands one after another, each in as many windows as the first of `windows` that it fits in, and returns
-    what `store` makes of all pieces, called under the locks of their devices, inside the caller's transaction.
+    """Place the demands in order and return the result of `store` for all pieces, in the caller's transaction.
 
-    Raises CapacityTaken for the first demand that does not fit, PoolChanged, CapacityBusy.
+    Each demand uses the first count in `windows` with which it fits. `store` runs under the locks of the pieces'
+    devices. Raises CapacityTaken for the first demand that does not fit, PoolChanged, CapacityBusy.
     """
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("capacity_take needs a transaction that holds the locks")
@@ -67,13 +67,13 @@ def capacity_take(
 
 
 def _stored(pieces: Sequence[Piece], store: Store[T], now: datetime) -> T:
-    """What was held there and is not any more gives way first, under the devices' locks."""
+    """Release expired holds at these places, under the devices' locks, then store the pieces."""
     expired_release(pieces, now=now)
     return store(pieces)
 
 
 def _placed(pool: Pool, demands: Sequence[Demand], windows: Sequence[int], now: datetime) -> list[Piece]:
-    """All pieces on the timetable of one moment. Raises CapacityTaken, PoolChanged."""
+    """All pieces, placed on the timetable of one moment. Raises CapacityTaken, PoolChanged."""
     _is_taken(pool, [], now)
     limits = [[demand._replace(windows_max=most).limits(now=now) for most in windows] for demand in demands]
     works = [[demand._replace(windows_max=most).work() for most in windows] for demand in demands]
@@ -104,7 +104,7 @@ def _runs_on_check(pool: Pool, runs_on: RunsOn) -> None:
 
 
 def _take_first(pool: Pool, demand: Demand, now: datetime, store: Store[T]) -> T | None:
-    """One window, where it can begin first; what lies behind is not read. None where no device has one."""
+    """Reserve one window at the earliest start, without reading the time after it. Returns None if no device has room."""
     work, limits = demand.work(), demand.limits(now=now)
     search: _Search | None = None
     for _ in range(TRIES):
@@ -121,7 +121,7 @@ def _take_first(pool: Pool, demand: Demand, now: datetime, store: Store[T]) -> T
 
 
 class _Search:
-    """The first fits of a pool's devices as last read: where one window can begin, of each device on its own."""
+    """The first fit of each device of a pool, as last read: where one window can start."""
 
     def __init__(
         self, pool: Pool, work: Work, limits: Limits, spans: Sequence[Interval], fits: dict[UUID, Fit]
@@ -133,8 +133,11 @@ class _Search:
         _runs_on_check(pool, next(iter(fits.values())).runs_on)
 
     def pieces(self, now: datetime) -> Sequence[Piece]:
-        """Locks the device on which the work ends first, of those that nobody else is selling at this moment, and places it
-        there. Raises _Changed: not there any more."""
+        """Place the work on the device where it ends first, locked; devices that someone else is selling now are
+        skipped.
+
+        Raises _Changed if the place is gone.
+        """
         best = sorted(self.fits, key=lambda key: (self.fits[key], key))
         device = one_lock(self.pool, best[:OTHERS_MOST])
         if device is None:
@@ -151,7 +154,7 @@ class _Search:
         return self._at(device)
 
     def _at(self, device: UUID) -> Sequence[Piece]:
-        """The work where its window can begin on the device."""
+        """The work at the earliest start on the device."""
         start = self.fits[device]
         free = {str(device): [Interval(start, start + self.work.length(self.work.count))]}
         placed = place(self.work, free, self.limits)
@@ -159,7 +162,7 @@ class _Search:
         return placed.windows
 
     def _look_again(self, device: UUID, now: datetime) -> None:
-        """The first fit of a locked device as it is now."""
+        """Read the first fit of a locked device again."""
         del self.fits[device]
         fresh = reading.first_fit(device, self.spans, self.work.length(self.work.count), now=now)
         if fresh is not None:
@@ -167,7 +170,7 @@ class _Search:
 
 
 def _search(pool: Pool, work: Work, limits: Limits, now: datetime) -> _Search | None:
-    """At the cheapest tariff at which there is room, in the first spans that have any."""
+    """The search at the cheapest tariff that has room, in the earliest spans that have any."""
     for spans in limits.spans():
         for few in _growing(spans):
             fits = reading.first_fits(pool.pk, few, work.length(work.count), now=now)
@@ -177,7 +180,7 @@ def _search(pool: Pool, work: Work, limits: Limits, now: datetime) -> _Search | 
 
 
 def _growing(spans: Sequence[Interval]) -> Iterator[Sequence[Interval]]:
-    """The spans in their order, a few at first."""
+    """Growing prefixes of the spans: a few at first."""
     at, many = 0, 1
     while at < len(spans):
         yield spans[at : at + many]

@@ -1,4 +1,4 @@
-"""Half-open intervals of whole microseconds and the few sums that are made with them."""
+"""Half-open intervals of whole microseconds, and the set operations on them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Interval(NamedTuple):
-    """[start, end): two jobs may touch, they may not overlap."""
+    """[start, end): two windows may touch, but they may not overlap."""
 
     start: int
     end: int
@@ -19,7 +19,7 @@ class Interval(NamedTuple):
 
 
 def merge(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same points as disjoint, non-touching, ascending intervals; empty ones vanish."""
+    """The union as disjoint, non-touching, ascending intervals; empty intervals are dropped."""
     merged: list[Interval] = []
     for start, end in sorted(intervals):
         if start >= end:
@@ -32,12 +32,12 @@ def merge(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def clip(intervals: Iterable[Interval], start: int, end: int) -> list[Interval]:
-    """What of the intervals lies inside [start, end)."""
+    """The parts of the intervals that lie inside [start, end)."""
     return merge(Interval(max(one.start, start), min(one.end, end)) for one in intervals)
 
 
 def intersect(left: Iterable[Interval], right: Iterable[Interval]) -> list[Interval]:
-    """The points that lie in both."""
+    """The points that lie in both sets."""
     first, second = merge(left), merge(right)
     found: list[Interval] = []
     i = j = 0
@@ -53,7 +53,7 @@ def intersect(left: Iterable[Interval], right: Iterable[Interval]) -> list[Inter
 
 
 def free_between(busy: Iterable[Interval], start: int, end: int) -> list[Interval]:
-    """What [start, end) has left after `busy` is taken out."""
+    """The parts of [start, end) that `busy` does not cover."""
     free: list[Interval] = []
     at = start
     for one in merge(busy):
@@ -70,11 +70,11 @@ def free_between(busy: Iterable[Interval], start: int, end: int) -> list[Interva
 
 
 def total(intervals: Sequence[Interval]) -> int:
-    """The points in all of them, counted once."""
+    """The combined length of the intervals, with overlaps counted once."""
     return sum(one.length for one in merge(intervals))
 
 
 def within(intervals: Sequence[Interval], start: int, end: int) -> Sequence[Interval]:
-    """Those of disjoint, ascending intervals that touch [start, end), whole, found without a look at the others."""
+    """The intervals that touch [start, end), unclipped. Expects disjoint, ascending intervals and finds them by bisection."""
     first = bisect_right(intervals, start, key=lambda one: one.end)
     return intervals[first : bisect_right(intervals, end - 1, lo=first, key=lambda one: one.start)]

@@ -1,8 +1,8 @@
-"""First fit: the placement that ends first, at the cheapest tariff at which there is one.
+"""First fit: the placement that ends first, at the cheapest tariff at which one exists.
 
-Work is `count` executions that follow each other every `each` microseconds; a window that holds n of them is
-`setup + n * each` long, rounded up to whole microseconds (`setup` is what the first execution of a window takes longer
-than one interval). Splitting therefore pays the setup again in every window, and never cuts an execution.
+Work is `count` executions, one every `each` microseconds. A window that holds n of them is `setup + n * each` long,
+rounded up to whole microseconds; `setup` is the extra time of the first execution in a window. Splitting the work
+therefore pays the setup in every window and never splits an execution.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from apps.timetable.admission.intervals import Interval, clip, free_between, int
 
 @dataclass(frozen=True)
 class Work:
-    """What has to be placed; times in microseconds."""
+    """The work to place; times are in microseconds."""
 
     count: int
     each: Fraction
@@ -32,7 +32,7 @@ class Work:
             raise ValueError("work has at least one execution, an interval above 0 and a setup of at least 0")
 
     def length(self, count: int) -> int:
-        """Whole microseconds of a window that holds `count` executions."""
+        """The length in whole microseconds of a window that holds `count` executions."""
         return -int(-(self.setup + count * self.each) // 1)
 
     def capacity(self, length: int) -> int:
@@ -42,8 +42,9 @@ class Work:
 
     @cached_property
     def _whole(self) -> tuple[int, int, int]:
-        """Parts of a microsecond in which setup and interval are whole numbers, and the two in these parts: fractions are
-        slow where thousands of windows are tried."""
+        """(scale, setup, each) as whole numbers, in fractions 1/scale of a microsecond. Fractions are too slow when
+        thousands of windows are tried.
+        """
         parts = lcm(self.setup.denominator, self.each.denominator)
         return parts, int(self.setup * parts), int(self.each * parts)
 
@@ -66,7 +67,7 @@ class Limits:
     windows_max: int = 1
 
     def spans(self) -> list[list[Interval]]:
-        """Where windows may lie, disjoint and ascending: for each tariff rank in turn what is at most as dear."""
+        """For each tariff rank, the disjoint and ascending spans whose tariff has at most that rank."""
         if self.allowed is None:
             return [clip([Interval(self.not_before, self.not_after)], self.not_before, self.not_after)]
         ranks = sorted({one.rank for one in self.allowed})
@@ -92,7 +93,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Placement:
-    """Windows in ascending order of start; `rank` is the dearest tariff that was needed."""
+    """Windows in ascending order of start; `rank` is the most expensive tariff rank in use."""
 
     windows: tuple[Piece, ...]
     rank: int
@@ -104,7 +105,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why nothing fits, in numbers: `largest` window free for this work, `free` in all, `room` executions that fit."""
+    """Why the work does not fit: the `largest` free window for it, the total `free` time, and the `room` in executions."""
 
     needed: int
     largest: int
@@ -119,11 +120,12 @@ class _Open(NamedTuple):
 
 
 def place(work: Work, free: Mapping[str, Sequence[Interval]], limits: Limits) -> Placement | Refusal:
-    """Places all of `work` in the free time of devices (device name -> free intervals), or says what is missing.
+    """Place all of `work` in the free time of the devices (device name -> free intervals), or return why it does not
+    fit.
 
-    Of all placements with at most `limits.windows_max` windows the result needs the lowest tariff rank, then ends
-    first; equals are decided by start and then by the order of the device names. Complete: when there is a placement,
-    one is found.
+    Among all placements with at most `limits.windows_max` windows, the result has the lowest tariff rank, then the
+    earliest end; ties are decided by start and then by device name. The search is complete: it finds a placement
+    whenever one exists.
     """
     ranks = sorted({one.rank for one in limits.allowed}) if limits.allowed is not None else [0]
     slots: list[_Open] = []
@@ -144,10 +146,11 @@ def place(work: Work, free: Mapping[str, Sequence[Interval]], limits: Limits) ->
 def place_each(
     demands: Sequence[tuple[Sequence[Work], Sequence[Limits]]], free: Mapping[str, Sequence[Interval]]
 ) -> list[Placement | Refusal]:
-    """Places one demand after another, each in what those before it left free. A demand is the same work said in one or
-    several ways, tried in order; the first that does not fit ends the list with its last refusal.
+    """Place the demands in order, each in the time that earlier demands left free.
 
-    `free`: disjoint and ascending, as `free_between` gives it.
+    A demand lists one or more alternatives for the same work, which are tried in order. The first demand that does
+    not fit ends the list with its last refusal. `free` holds disjoint, ascending intervals, as `free_between` returns
+    them.
     """
     left = {device: list(open_) for device, open_ in free.items()}
     found: list[Placement | Refusal] = []
@@ -166,14 +169,14 @@ def place_each(
 
 
 def _cut_out(free: list[Interval], piece: Piece) -> None:
-    """Takes a piece, which lies inside one of the intervals, out of them."""
+    """Remove a piece from the one free interval that contains it."""
     at = bisect_right(free, piece.start, key=lambda one: one.end)
     whole = free[at]
     free[at : at + 1] = free_between([Interval(piece.start, piece.end)], whole.start, whole.end)
 
 
 def _slots(free: Mapping[str, Sequence[Interval]], spans: Sequence[Interval]) -> list[_Open]:
-    """Free time inside the spans, by start and then device."""
+    """Free time inside the spans, ordered by start and then by device."""
     slots = [_Open(device, one.start, one.end) for device in free for one in intersect(free[device], spans)]
     return sorted(slots, key=lambda slot: (slot.start, slot.device))
 
@@ -183,12 +186,12 @@ def _capacities(work: Work, slots: list[_Open], end: int) -> list[int]:
 
 
 def _room(work: Work, slots: list[_Open], end: int, windows_max: int) -> int:
-    """Executions that fit before `end` in the `windows_max` best slots."""
+    """The number of executions that fit before `end` in the best `windows_max` slots."""
     return sum(nlargest(windows_max, _capacities(work, slots, end)))
 
 
 def _earliest_end(work: Work, slots: list[_Open], limits: Limits) -> int | None:
-    """The first microsecond by which all of the work can be over; room grows with the end, so halving finds it."""
+    """The earliest microsecond by which all of the work can finish. Room only grows with the end, so bisection finds it."""
     low, high = limits.not_before, limits.not_after
     if limits.windows_max == 1:
         length = work.length(work.count)
@@ -205,7 +208,7 @@ def _earliest_end(work: Work, slots: list[_Open], limits: Limits) -> int | None:
 
 
 def _cut(work: Work, slots: list[_Open], end: int, windows_max: int) -> tuple[Piece, ...]:
-    """The fewest, then the earliest windows that hold all of the work before `end`, the surplus cut off at the last."""
+    """The fewest windows, then the earliest, that hold all of the work before `end`; the last one is shortened to fit."""
     capacities = _capacities(work, slots, end)
     by_size = sorted(range(len(slots)), key=lambda index: (-capacities[index], slots[index].start, slots[index].device))
     chosen: list[int] = []

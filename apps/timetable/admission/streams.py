@@ -1,4 +1,4 @@
-"""How long a device is taken by programs that run one after another: one rule for quotes, plans and dispatch."""
+"""How long programs that run one after another occupy a device: one rule for quotes, plans and dispatch."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from fractions import Fraction
 
 @dataclass(frozen=True)
 class Stream:
-    """Executions of one program that follow each other, in seconds of device time: `each` between two of them, `first` what
-    the first takes longer, `load` until the program is on the device."""
+    """Consecutive executions of one program, in seconds of device time.
+
+    `each` is the time between two executions, `first` the extra time of the first one, and `load` the time to load
+    the program.
+    """
 
     executions: int
     each: Fraction
@@ -19,12 +22,14 @@ class Stream:
 
 
 def setup_of(streams: Sequence[Stream]) -> Fraction:
-    """The part of a window that comes once, whatever runs in it. A device holds one program at a time: each is loaded when the
-    pipeline of the one before has drained."""
+    """The part of a window that does not depend on the number of executions.
+
+    A device holds one program at a time: it loads a program when the pipeline of the program before has drained.
+    """
     return sum((one.load + one.first for one in streams), Fraction(0))
 
 
 def duration_of(streams: Sequence[Stream]) -> tuple[Fraction, Fraction]:
-    """(all of it, the part that comes once) for one window."""
+    """(total, setup) in seconds for one window that runs these streams."""
     setup = setup_of(streams)
     return sum((one.executions * one.each for one in streams), setup), setup
