@@ -1,4 +1,4 @@
-"""History that somebody altered is named, and never an error of ours."""
+"""Reports history that was altered behind the database's guards, instead of failing on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ UNREADABLE = (KeyError, TypeError, AttributeError, IndexError, ValueError, Arith
 
 
 def compared(name: str, compare: Callable[[], list[str]]) -> list[str]:
-    """What a comparison finds; or, named, that what it is about cannot be read any more."""
+    """The findings of a comparison; if its data can no longer be read, one finding that says so under `name`."""
     try:
         return compare()
     except UNREADABLE:

@@ -30,7 +30,7 @@ BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
 class ScopedCapIn(RequestBody):
-    """`amount` null removes the cap in `currency`, which is that of the price book in force where it is left out."""
+    """`amount` null removes the cap in `currency`. `currency` defaults to that of the price book in force."""
 
     amount: Entered | None = None
     currency: Code | None = None
@@ -49,8 +49,10 @@ class ScopedCapOut(Schema):
 
 @router.get("/ledger/chain", operation_id="ledger_chain", summary="The chain of transactions, to check it yourself")
 def ledger_chain(request: HttpRequest) -> StreamingHttpResponse:
-    """Every transaction with its entries and hashes, the digests that usage rows have by their columns, the chain's head,
-    and the roots of days, today's so far too (`takt-chain/2`)."""
+    """The organisation's chain as a `takt-chain/2` document: every transaction with its entries and hashes, the
+    digests computed from the columns of usage rows, the head of the chain, and the daily roots, including a
+    provisional one for today.
+    """
     chain = chain_json(organisation_get(request).id, now=timezone.now())
     response = StreamingHttpResponse(chain, content_type="application/json")
     response["Content-Disposition"] = 'attachment; filename="takt-chain.json"'
@@ -59,8 +61,9 @@ def ledger_chain(request: HttpRequest) -> StreamingHttpResponse:
 
 @router.get("/spend-caps", response=list[ScopedCapOut], operation_id="spend_cap_list", summary="Every spend cap")
 def spend_cap_list(request: HttpRequest) -> list[dict[str, Any]]:
-    """The organisation's, its projects' and its API tokens', one for each currency, with what of it is used and held this
-    month (UTC)."""
+    """The caps of the organisation, its projects and its API tokens, one per currency, with the amounts used and held
+    this month (UTC).
+    """
     return _caps(organisation_get(request).id)
 
 
@@ -72,7 +75,7 @@ def spend_cap_list(request: HttpRequest) -> list[dict[str, Any]]:
     summary="Set the spend cap of a project",
 )
 def spend_cap_project(request: HttpRequest, pk: UUID, payload: ScopedCapIn) -> list[dict[str, Any]]:
-    """No quote with work of this project can be accepted that would go above it."""
+    """Set or remove a project's cap. A quote with work of this project that would exceed the cap can't be accepted."""
     return _set(request, payload, project=org_object_get(request, Project, roles=MONEY, pk=pk))
 
 
@@ -84,7 +87,7 @@ def spend_cap_project(request: HttpRequest, pk: UUID, payload: ScopedCapIn) -> l
     summary="Set the spend cap of an API token",
 )
 def spend_cap_token(request: HttpRequest, pk: UUID, payload: ScopedCapIn) -> list[dict[str, Any]]:
-    """This token accepts no quote that would go above it."""
+    """Set or remove an API token's cap. The token can't accept a quote that would exceed the cap."""
     return _set(request, payload, token=org_object_get(request, ApiToken, roles=MONEY, pk=pk))
 
 

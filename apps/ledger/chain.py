@@ -1,4 +1,4 @@
-"""The chain of hashes: checked from its first transaction, down to the row that was changed, and its roots of days."""
+"""The hash chain: its verification from the first transaction down to the row that was changed, and its daily roots."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ NOTHING = "0" * 64  # the hash before the first transaction
 
 @dataclass(frozen=True)
 class ChainReport:
-    """The state of a chain. `broken_at` is the first sequence number that does not fit, `row` the table and id of the
-    row that was changed, as near as it can be told."""
+    """The state of a chain.
+
+    `broken_at` is the first sequence number that does not verify. `row` is the table and id of the changed row, as
+    precisely as can be determined.
+    """
 
     transactions: int
     head: str
@@ -39,13 +42,13 @@ class ChainReport:
 
     @property
     def intact(self) -> bool:
-        """True when every hash follows from the content and the hash before it."""
+        """True if every hash follows from its content and the previous hash."""
         return self.broken_at is None
 
 
 @dataclass(frozen=True)
 class DayRoot:
-    """The chain's head at the end of a day. `is_stored`: the day is over, and the root was written down."""
+    """The head of the chain at the end of a day. `is_stored`: the day is over and the root is stored."""
 
     day: datetime
     sequence: int
@@ -54,7 +57,7 @@ class DayRoot:
 
 
 class _Broken(Exception):
-    """The first thing that does not fit, and its row."""
+    """The first mismatch, and its row."""
 
     def __init__(self, reason: str, row: object = "") -> None:
         super().__init__(reason)
@@ -63,7 +66,7 @@ class _Broken(Exception):
 
 @dataclass
 class _Walk:
-    """How far a chain has been checked."""
+    """The progress of a verification."""
 
     organisation_id: UUID
     count: int = 0
@@ -73,7 +76,7 @@ class _Walk:
     digests: dict[UUID, str] = field(default_factory=dict)
 
     def finding(self, posted: Transaction) -> _Broken | None:
-        """What `step` finds."""
+        """The mismatch that `step` finds, if any."""
         try:
             self.step(posted)
         except _Broken as broken:
@@ -81,13 +84,13 @@ class _Walk:
         return None
 
     def digest(self, row: UsageRow) -> str:
-        """The digest that a row of the transaction looked at has by its columns, computed once."""
+        """The digest computed from the columns of a row of the current transaction; cached."""
         if row.pk not in self.digests:
             self.digests[row.pk] = _digest_again(row)
         return self.digests[row.pk]
 
     def step(self, posted: Transaction) -> None:
-        """Check one transaction. Raises _Broken."""
+        """Verify one transaction. Raises _Broken."""
         self.count += 1
         self.digests.clear()
         if posted.sequence != self.count:
@@ -125,7 +128,7 @@ class _Walk:
 
 
 def hash_or_nothing(posted: Transaction, previous: str, sequence: int) -> str:
-    """The hash that a transaction must have; empty where its detail is none that was ever posted (a float in it)."""
+    """The hash that a transaction must have; empty if its detail can't have been posted (it contains a float)."""
     try:
         return hash_again(posted, previous, sequence)
     except UNREADABLE:
@@ -133,7 +136,7 @@ def hash_or_nothing(posted: Transaction, previous: str, sequence: int) -> str:
 
 
 def _digest_again(row: UsageRow) -> str:
-    """The digest of a row's columns; empty where they hold what no row was ever posted with (a float, not a number)."""
+    """The digest of a row's columns; empty if they hold a value that can't have been posted (a float, not a number)."""
     try:
         return digest_of(payload_of(row.__dict__))
     except UNREADABLE:
@@ -141,7 +144,9 @@ def _digest_again(row: UsageRow) -> str:
 
 
 def _difference(row: UsageRow, posted: Transaction, digest: str) -> str:
-    """What of a usage row does not follow from what its digest is over; empty when all does. `digest`: of its columns."""
+    """The columns of a usage row that contradict its digest, in words; empty if none do. `digest`: computed from its
+    columns.
+    """
     if digest != row.payload_digest:
         return "it does not have its digest"
     try:
@@ -178,7 +183,7 @@ def _unlike(row: UsageRow, posted: Transaction, rating: Rating) -> str:
 
 
 def _commits_to(posted: Transaction, rows: list[UsageRow]) -> bool:
-    """Whether a transaction's detail names exactly these rows."""
+    """Whether a transaction's detail commits to exactly these rows."""
     if "rows" in posted.detail:
         digest = rows_digest((row.idempotency_key, row.payload_digest) for row in rows)
         return bool(posted.detail["rows"] == digest and posted.detail["count"] == len(rows))
@@ -187,7 +192,7 @@ def _commits_to(posted: Transaction, rows: list[UsageRow]) -> bool:
 
 
 def _stranger(posted: Transaction, rows: list[UsageRow]) -> tuple[str, object]:
-    """Which row the transaction does not know, or what is missing: in words, and the row itself."""
+    """The row that the transaction does not know, or the missing one: a description, and the row itself."""
     if "leaves" in posted.detail:
         leaves = leaves_of(posted.detail["leaves"])
         there = {leaf_of(row.idempotency_key, row.payload_digest): row for row in rows}
@@ -215,8 +220,11 @@ def _transactions(organisation_id: UUID, **only: Any) -> Iterator[Transaction]:
 
 
 def chain_verify(organisation_id: UUID) -> ChainReport:
-    """Recompute every balance, digest and hash of an organisation from the content of its rows (acceptance: a row that
-    was changed behind the database's guards is named). All is read at one instant: what is posted meanwhile is no break."""
+    """Recompute every balance, digest and hash of an organisation from the content of its rows, all read at one
+    instant.
+
+    A row that was changed behind the database's guards is named. Transactions posted meanwhile are ignored.
+    """
     with one_instant():
         return _verified(organisation_id)
 
@@ -238,7 +246,7 @@ def _verified(organisation_id: UUID) -> ChainReport:
 
 
 def _end(walk: _Walk, head: Chain | None, roots: dict[int, ChainRoot]) -> None:
-    """Nothing may be left over: the head, the roots and the usage rows all end where the transactions end."""
+    """Check that the head, the roots and the usage rows end where the transactions end."""
     reached = walk.count, walk.head
     if ((head.sequence, head.hash) if head else (0, NOTHING)) != reached:
         walk.count += 1
@@ -263,8 +271,9 @@ def _day_ends(transactions: QuerySet[Transaction]) -> dict[date, Transaction]:
 
 
 def day_roots(organisation_id: UUID, *, now: datetime, days: int = 14) -> list[DayRoot]:
-    """The last hash of each of the last days that had transactions, newest first. A day that is over is written down at the
-    first look at it, not when the scheduler comes to it."""
+    """The roots of the most recent days that had transactions, newest first. Stores missing roots of days that are
+    over, without waiting for the scheduler.
+    """
     roots_store(now=now, organisation_id=organisation_id)
     since = _today(now) - timedelta(days=days - 1)
     ends = _day_ends(Transaction.objects.filter(organisation_id=organisation_id, at__gte=since))
@@ -287,8 +296,11 @@ def _today(now: datetime) -> datetime:
 
 
 def roots_store(*, now: datetime, organisation_id: UUID | None = None) -> int:
-    """Write down the roots of days that are over and have none yet; returns how many. Repeatable. The scheduler does it
-    for all; whoever shows or hands out roots does it for that organisation first."""
+    """Store the missing roots of days that are over; returns how many. Repeatable.
+
+    The scheduler calls this for all organisations; code that shows or exports roots calls it first for its
+    organisation.
+    """
     stored = 0
     chains = Chain.objects.filter(sequence__gt=0).order_by("organisation_id")
     for chain in chains if organisation_id is None else chains.filter(organisation_id=organisation_id):
@@ -306,11 +318,11 @@ def roots_store(*, now: datetime, organisation_id: UUID | None = None) -> int:
 
 
 def chain_json(organisation_id: UUID, *, now: datetime) -> Iterator[str]:
-    """An organisation's chain as a document, in pieces: what anybody needs to compute every hash again.
+    """An organisation's chain as a document, in chunks: everything that anyone needs to recompute every hash.
 
-    A usage row stands with the digest that its columns have now, not with the one that is stored beside them. The first
-    thing that does not fit is named by its row under `altered`, as `chain_verify` names it. Roots are read before the head
-    and the head before the transactions; what is posted meanwhile is left out.
+    Each usage row carries the digest computed from its current columns, not the stored one. `altered` names the row
+    of the first mismatch, as `chain_verify` does. The roots are read before the head and the head before the
+    transactions; transactions posted meanwhile are left out.
     """
     roots_store(now=now, organisation_id=organisation_id)
     roots = list(ChainRoot.objects.filter(organisation_id=organisation_id).order_by("day"))
@@ -336,7 +348,7 @@ def chain_json(organisation_id: UUID, *, now: datetime) -> Iterator[str]:
 
 
 def _text(document: dict[str, Any]) -> str:
-    """Canonical JSON; of what somebody wrote a float into as well, since that is to be named and not refused."""
+    """Canonical JSON that also accepts floats, so that an altered row can be named rather than refused."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 

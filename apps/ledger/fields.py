@@ -1,4 +1,4 @@
-"""A field for documents that are written once and read as they are."""
+"""A field for documents that are written once and read unchanged."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from django.db import models
 
 
 class DocumentField(models.JSONField):
-    """JSON kept as the text that it came as: the database checks that it is JSON and does not take it apart.
+    """JSON stored as its original text: the database checks that it is valid JSON but does not parse it into parts.
 
-    Against `jsonb` a row of usage takes a third of the work, and the text stays the one its digest is over. What queries
-    ask for has a column of its own.
+    A usage row costs a third of the work that `jsonb` needs, and the text stays the one that its digest covers.
+    Values that queries need have their own columns.
     """
 
     def db_type(self, connection: Any) -> str:
@@ -19,5 +19,5 @@ class DocumentField(models.JSONField):
         return "json"
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        """The document; the driver has read it already."""
+        """The document; the driver has already parsed it."""
         return super().from_db_value(value, expression, connection) if isinstance(value, str) else value

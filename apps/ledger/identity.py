@@ -1,4 +1,4 @@
-"""Ids that follow from what a row stands for, so that the same history, replayed, has the same ids and hashes."""
+"""Ids derived from what a row represents, so that replaying the same history yields the same ids and hashes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def identity(organisation_id: UUID, what: str, key: str) -> UUID:
 
 
 def identity_bytes(organisation: bytes, what: str, key: str) -> bytes:
-    """The 16 bytes of `identity`, from the organisation's: for many rows, without an object for each."""
+    """The 16 bytes of `identity`, given the organisation's bytes: avoids an object per row in large batches."""
     digest = hashlib.sha1(organisation + f"{what}:{key}".encode(), usedforsecurity=False).digest()
     return (int.from_bytes(digest[:16], "big") & _KEPT | _VERSION).to_bytes(16, "big")

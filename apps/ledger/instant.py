@@ -1,4 +1,4 @@
-"""Reading many rows as they were at one moment, while others write."""
+"""Reads of many rows as of one moment, while others write."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from django.db import connection, transaction
 
 @contextmanager
 def one_instant() -> Iterator[None]:
-    """Every statement inside sees the same moment (inside another transaction: what that one sees), and writes nothing."""
+    """All statements inside see one snapshot and can't write. Inside another transaction, they see that transaction's
+    snapshot.
+    """
     if connection.in_atomic_block:
         yield
         return

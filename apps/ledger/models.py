@@ -1,6 +1,6 @@
-"""The ledger: double entry, append-only, chained by hash per organisation. Positive amounts are debits.
+"""The ledger: double entry, append-only, and hash-chained per organisation. Positive amounts are debits.
 
-It knows contracts and leases as plain UUIDs, since they live in higher rooms.
+It refers to contracts and leases by plain UUIDs, because they live in higher rooms.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from apps.registry.models import Project
 
 
 def _amount(**options: Any) -> models.DecimalField[Any, Any]:
-    """An exact amount: up to 32 digits before the point and 40 after it."""
+    """An exact amount: up to 32 digits before the decimal point and 40 after it."""
     return models.DecimalField(max_digits=72, decimal_places=40, **options)
 
 
 class AccountKind(models.TextChoices):
-    """What an account of an organisation stands for."""
+    """What an organisation's account stands for."""
 
     WALLET = "wallet", "Wallet: what may still be spent, less what is set aside"
     HELD = "held", "Held: set aside for accepted contracts"
@@ -59,7 +59,7 @@ class Account(models.Model):
 
 
 class Chain(models.Model):
-    """The head of an organisation's chain of transactions. Whoever posts locks this row, last of all locks."""
+    """The head of an organisation's transaction chain. Posting locks this row, after all other locks."""
 
     organisation = models.OneToOneField(Organisation, on_delete=models.PROTECT, primary_key=True, related_name="chain")
     sequence = models.BigIntegerField(default=0)
@@ -70,7 +70,7 @@ class Chain(models.Model):
 
 
 class Transaction(models.Model):
-    """Something that happened to money. Its entries sum to zero, which a deferred trigger checks at commit."""
+    """A movement of money. Its entries sum to zero; a deferred trigger checks this at commit."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="ledger_transactions")
@@ -96,7 +96,7 @@ class Transaction(models.Model):
 
 
 class ChainRoot(models.Model):
-    """The chain's head at the end of a day (UTC), written down once the day is over: what is published and proven."""
+    """The head of the chain at the end of a day (UTC), stored once the day is over, for publication and proof."""
 
     id = models.BigAutoField(primary_key=True)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="chain_roots")
@@ -116,8 +116,8 @@ class ChainRoot(models.Model):
 class Entry(models.Model):
     """One side of a transaction; never zero.
 
-    `number` counts the account's entries and `balance` is its sum up to this one. A trigger writes both, so that a
-    balance is one look into an index however long the history is, and a changed entry no longer fits its neighbours.
+    `number` counts the account's entries, and `balance` is their running sum. A trigger writes both, so a balance is
+    one index lookup however long the history is, and an altered entry no longer matches its neighbours.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -140,7 +140,7 @@ class Entry(models.Model):
 
 
 class HoldState(models.TextChoices):
-    """Pending may post; posted in full, released (voided) and expired (timed out) are final."""
+    """A pending hold accepts postings. Posted (in full), released (voided) and expired are final."""
 
     PENDING = "pending", "Pending"
     POSTED = "posted", "Posted"
@@ -149,9 +149,10 @@ class HoldState(models.TextChoices):
 
 
 class Hold(models.Model):
-    """The most that a contract may cost, set aside when it is accepted; what is used is posted against it.
+    """The maximum cost of a contract, set aside on acceptance; usage is posted against it.
 
-    `token` is the key that accepted it. At `expires_at` what is left is given back, whatever became of the contract.
+    `token` is the API token that accepted it. At `expires_at` the rest is released, whatever the state of the
+    contract.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -189,7 +190,7 @@ class Hold(models.Model):
 
 
 class HoldShare(models.Model):
-    """How much of a hold is a project's, so that the project's own cap holds too."""
+    """A project's share of a hold, so that the project's own cap applies too."""
 
     id = models.BigAutoField(primary_key=True)
     hold = models.ForeignKey(Hold, on_delete=models.PROTECT, related_name="shares")
@@ -212,10 +213,11 @@ class HoldShare(models.Model):
 
 
 class UsageRow(models.Model):
-    """What one lease used and what it costs: one row per lease, for ever unique by its key. Never changed.
+    """What one lease used and what it costs: one row per lease, unique by its key for ever, never changed.
 
-    Its transaction's detail carries the digest of the row, or of all rows when it posted many at once. That the row is of
-    its transaction's organisation is checked once for all rows of a statement, by a trigger instead of foreign keys.
+    The detail of its transaction carries the digest of this row, or of all rows that it posted together. A trigger
+    checks per statement that each row and its transaction belong to the same organisation; foreign keys would check
+    row by row.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -263,10 +265,10 @@ class UsageRow(models.Model):
 
 
 class UsageSum(models.Model):
-    """Usage rows of one contract, program and quarter of an hour, added up: what reports and contracts read.
+    """Sums of usage rows per contract, program and quarter of an hour: what reports and contract pages read.
 
-    Both instants are rounded down to quarters of an hour in UTC, which every zone's days and hours consist of. A trigger
-    adds every usage row to its sum; reconciliation sums the rows and compares.
+    Both instants are rounded down to quarters of an hour in UTC, because the days and hours of every time zone
+    consist of those. A trigger adds each usage row to its sum; reconciliation recomputes the sums and compares.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -317,11 +319,11 @@ class UsageSum(models.Model):
 
 
 class Spend(models.Model):
-    """What was used in a calendar month (UTC) by project and by the key that accepted the contract.
+    """Usage per calendar month (UTC), by project and by the API token that accepted the contract.
 
-    A trigger adds every usage row to it, so that caps are judged without reading a month of rows; reconciliation sums
-    the rows and compares. A row counts to the month it was posted in, within the life of its hold: a clock that jumps does
-    not take it out of a cap's sight.
+    A trigger adds each usage row, so that caps are checked without reading a month of rows; reconciliation recomputes
+    the sums and compares. A row counts in the month in which it was posted, limited to the life of its hold: a clock
+    that jumps can't hide it from a cap.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -347,8 +349,10 @@ class Spend(models.Model):
 
 
 class Cap(models.Model):
-    """The most that an organisation, one of its projects, or one of its keys may spend of one currency in a calendar month
-    (UTC): used so far plus everything on hold. What has a cap in some currency accepts nothing in one that it has none in."""
+    """The most that an organisation, a project or an API token may spend in one currency per calendar month (UTC).
+
+    Usage and open holds count. A scope that has a cap in one currency accepts nothing in a currency without a cap.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="caps")
@@ -383,7 +387,7 @@ class Cap(models.Model):
 
 
 class OutboxRow(models.Model):
-    """What others must hear, written in the transaction that made it true."""
+    """A message for other systems, written in the same transaction as the fact that it reports."""
 
     id = models.BigAutoField(primary_key=True)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")

@@ -1,4 +1,4 @@
-"""How a transaction is written: balanced, keyed, and chained to the one before it."""
+"""Writes transactions: balanced, idempotent by key, and chained to the previous one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIRST = (
 
 
 def chain_lock(organisation_id: UUID) -> Chain:
-    """The organisation's chain head, locked until the transaction ends; made when it is the first."""
+    """The head of the organisation's chain, locked until the transaction ends; created if missing."""
     with connection.cursor() as cursor:
         cursor.execute(_HEAD, [organisation_id])
         row = cursor.fetchone()
@@ -49,11 +49,11 @@ def transaction_post(
     chain: Chain | None = None,
     is_new: bool = False,
 ) -> tuple[Transaction, bool]:
-    """Post entries that sum to zero; zero amounts are left out. Returns the transaction and whether it is new.
+    """Post entries that sum to zero, leaving out zero amounts. Returns (transaction, whether it is new).
 
-    The same key with the same content is the transaction that exists; with another content it is a conflict (409).
-    Raises ValueError for entries that do not balance. `chain` is the organisation's, when the caller has just locked it;
-    `is_new`: the caller knows that nobody posted under this key, and the database refuses it where somebody did.
+    The same key with the same content returns the existing transaction; with other content it is a conflict (409).
+    Raises ValueError if the entries do not balance. `chain`: the organisation's chain, if the caller has just locked
+    it. `is_new`: the caller knows that the key is unused; the database rejects the row otherwise.
     """
     if not connection.in_atomic_block:
         raise database.TransactionManagementError("a posting belongs to the transaction of what caused it")
@@ -91,8 +91,7 @@ def transaction_new(
     now: datetime,
     chain: Chain,
 ) -> Transaction:
-    """Post what the caller, who holds the chain's lock, knows to be new; balanced, and without zero amounts. The
-    database refuses a key that is there already."""
+    """Post balanced, non-zero entries under a new key; the caller holds the chain's lock. The database rejects a used key."""
     content = _content(kind, idempotency_key, subject, currency, amounts, detail)
     posted = Transaction(
         id=identity(organisation_id, "transaction", idempotency_key),
@@ -120,7 +119,7 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 
 
 def _insert(posted: Transaction) -> None:
-    """Write the row of a transaction; the model's own way takes four times as long."""
+    """Insert the row of a transaction; `Model.save` takes four times as long."""
     values: list[Any] = [
         posted.id,
         posted.organisation_id,
@@ -139,7 +138,7 @@ def _insert(posted: Transaction) -> None:
 
 
 def _known(organisation_id: UUID, idempotency_key: str, content: dict[str, Any]) -> Transaction | None:
-    """The transaction that the key stands for already. Raises Problem(409) when that says something else."""
+    """The transaction that already has this key, if any. Raises Problem(409) if its content differs."""
     known = Transaction.objects.filter(organisation_id=organisation_id, idempotency_key=idempotency_key).first()
     if known is not None and _content_of(known) != content:
         detail = f"The key {idempotency_key!r} already stands for another posting."
@@ -154,7 +153,7 @@ INSERT INTO ledger_outboxrow (organisation_id, topic, payload, created_at) VALUE
 
 
 def _chain(chain: Chain, posted: Transaction, currency: str, moved: Mapping[AccountKind, Decimal]) -> None:
-    """What follows from a new transaction: its entries, the chain's new head, and word for others in the outbox."""
+    """Write everything that follows from a new transaction: its entries, the new head of the chain, and the outbox message."""
     organisation_id = posted.organisation_id
     _entries_write(posted, moved, currency)
     failpoint("ledger.entries")
@@ -180,7 +179,7 @@ def _chain(chain: Chain, posted: Transaction, currency: str, moved: Mapping[Acco
 
 
 def hash_of(previous: str, organisation_id: UUID, sequence: int, at: datetime, content: dict[str, Any]) -> str:
-    """SHA-256 over the previous hash and everything a transaction says."""
+    """SHA-256 over the previous hash and the content of a transaction."""
     stamp = at.astimezone(UTC).isoformat(timespec="microseconds")
     return digest_of(
         {"previous": previous, "organisation": str(organisation_id), "sequence": sequence, "at": stamp, **content}
@@ -188,7 +187,7 @@ def hash_of(previous: str, organisation_id: UUID, sequence: int, at: datetime, c
 
 
 def hash_again(posted: Transaction, previous: str, sequence: int) -> str:
-    """The hash that a stored transaction must have at that place of the chain."""
+    """The hash that a stored transaction must have at that position of the chain."""
     return hash_of(previous, posted.organisation_id, sequence, posted.at, _content_of(posted))
 
 
@@ -215,12 +214,12 @@ def _content_of(posted: Transaction) -> dict[str, Any]:
 
 
 def entries_text(posted: Transaction) -> dict[str, str]:
-    """A transaction's entries as its hash is over them: "<account> <currency>" -> amount."""
+    """A transaction's entries as they are hashed: "<account> <currency>" -> amount."""
     return {f"{kind} {currency}": decimal_text(amount) for (kind, currency), amount in entries_of(posted).items()}
 
 
 def entries_of(posted: Transaction) -> dict[tuple[str, str], Decimal]:
-    """(account kind, currency) -> amount of a transaction."""
+    """(account kind, currency) -> amount, for one transaction."""
     return {(one.account.kind, one.account.currency): one.amount for one in posted.entries.all()}
 
 

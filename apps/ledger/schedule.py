@@ -1,4 +1,4 @@
-"""What the scheduler does for the ledger. Hourly and repeatable, so that a night without power delays and never skips."""
+"""The ledger's periodic work. Hourly and repeatable, so an outage delays work but never skips it."""
 
 from celery.schedules import crontab
 

@@ -1,4 +1,4 @@
-"""What reads the ledger."""
+"""Read access to the ledger."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Spending:
-    """A month so far: posted usage, and what open holds still set aside."""
+    """Spending of the current month: posted usage, and what open holds still set aside."""
 
     used: Decimal
     held: Decimal
@@ -46,18 +46,18 @@ class Spending:
 
     @property
     def committed(self) -> Decimal:
-        """What counts against the cap."""
+        """The amount that counts against the cap."""
         return exact_sum([self.used, self.held])
 
 
 def month_of(now: datetime) -> tuple[datetime, datetime]:
-    """The calendar month (UTC) around an instant, half-open."""
+    """The calendar month (UTC) that contains an instant, as a half-open interval."""
     start = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     return start, (start + timedelta(days=32)).replace(day=1)
 
 
 class Scope(NamedTuple):
-    """What a cap or a budget is for: a currency of the whole organisation, of one of its projects or of one API token."""
+    """The scope of a cap or a budget: one currency of an organisation, a project or an API token."""
 
     currency: str
     project_id: UUID | None = None
@@ -82,10 +82,10 @@ FROM unnest(%(currencies)s::text[], %(projects)s::uuid[], %(tokens)s::uuid[]) WI
 
 
 def spendings(*, organisation_id: UUID, scopes: Sequence[Scope], now: datetime) -> list[Spending]:
-    """Used this month and still on hold, for each of the scopes.
+    """The amounts used this month and still held, for each scope.
 
-    One statement, so one instant: a posting moves money from the hold to usage, and is seen whole or not at all. What a
-    clock that was ahead posted to a month to come counts as well.
+    One statement reads one instant, because a posting moves money from the hold to usage. Usage that a fast clock
+    posted to a later month counts too.
     """
     values: dict[str, Any] = {
         "organisation": organisation_id,
@@ -105,13 +105,13 @@ def spendings(*, organisation_id: UUID, scopes: Sequence[Scope], now: datetime) 
 def spending(
     *, organisation_id: UUID, currency: str, now: datetime, project_id: UUID | None = None, token_id: UUID | None = None
 ) -> Spending:
-    """The same by the organisation, for one of its projects, or through one API token."""
+    """As `spendings`, for the organisation, one of its projects or one of its API tokens."""
     (found,) = spendings(organisation_id=organisation_id, scopes=[Scope(currency, project_id, token_id)], now=now)
     return found
 
 
 def spending_of_all(*, organisation_id: UUID, first: str, now: datetime) -> list[Spending]:
-    """The same for the `first` currency, and for every other in which something is used or held this month."""
+    """As `spendings`, for the `first` currency and every other currency with usage or holds this month."""
     spent = Spend.objects.filter(organisation_id=organisation_id, month__gte=month_of(now)[0].date())
     held = Hold.objects.filter(organisation_id=organisation_id, state=HoldState.PENDING)
     others = {*spent.values_list("currency", flat=True).distinct(), *held.values_list("currency", flat=True).distinct()}
@@ -122,20 +122,20 @@ def spending_of_all(*, organisation_id: UUID, first: str, now: datetime) -> list
 def cap_of(
     organisation_id: UUID, *, currency: str, project_id: UUID | None = None, token_id: UUID | None = None
 ) -> Cap | None:
-    """The cap in a currency of the organisation, or of one of its projects or API tokens, if it has set one."""
+    """The cap in one currency of the organisation, a project or an API token; None if none is set."""
     scope: dict[str, Any] = {"project_id": project_id, "token_id": token_id}
     return Cap.objects.filter(organisation_id=organisation_id, currency=currency, **scope).first()
 
 
 def caps_like(organisation_id: UUID, *, project_id: UUID | None = None, token_id: UUID | None = None) -> dict[str, Cap]:
-    """The caps of the organisation, or of one of its projects or API tokens, by currency."""
+    """The caps of the organisation, a project or an API token, by currency."""
     scope: dict[str, Any] = {"project_id": project_id, "token_id": token_id}
     rows = Cap.objects.filter(organisation_id=organisation_id, **scope).select_related("project", "token")
     return {cap.currency: cap for cap in rows.order_by("currency")}
 
 
 def caps_of(organisation_id: UUID) -> list[Cap]:
-    """Every cap of the organisation: its own first, then projects and API tokens by name; of each the currencies."""
+    """All caps of the organisation: its own first, then those of projects and API tokens by name, each by currency."""
     # Most organisations have none of projects or tokens: then a join would cost more than it finds.
     rows = Cap.objects.filter(organisation_id=organisation_id).prefetch_related("project", "token")
     order = ["organisation", "project", "token"]
@@ -147,7 +147,7 @@ def _scope_name(cap: Cap) -> tuple[str, str]:
 
 
 def balance_of(organisation_id: UUID, kind: AccountKind, currency: str) -> Decimal:
-    """An account's balance: what its last entry says, however many there are; 0 without entries."""
+    """An account's balance, read from its last entry; 0 if it has no entries."""
     entries = Entry.objects.filter(
         account__organisation_id=organisation_id, account__kind=kind, account__currency=currency
     )
@@ -156,7 +156,7 @@ def balance_of(organisation_id: UUID, kind: AccountKind, currency: str) -> Decim
 
 
 def moved(organisation_id: UUID, keys: Iterable[str], kind: AccountKind) -> Decimal:
-    """What the postings of these keys moved on accounts of a kind, together; they are of one currency."""
+    """The total that the postings of these keys moved on accounts of one kind; all are in one currency."""
     entries = Entry.objects.filter(
         transaction__organisation_id=organisation_id, transaction__idempotency_key__in=list(keys), account__kind=kind
     )
@@ -164,23 +164,24 @@ def moved(organisation_id: UUID, keys: Iterable[str], kind: AccountKind) -> Deci
 
 
 def hold_of(contract_id: UUID) -> Hold | None:
-    """The hold of a contract."""
+    """The hold of a contract, if it has one."""
     return Hold.objects.filter(contract_id=contract_id).first()
 
 
 def executions_sum() -> Sum:
-    """Executions of usage rows: what is charged for a contract or a quota as a whole names no program and executed none,
-    and what is charged for releasing time late bills no operation."""
+    """The sum of executions over usage rows. Rows that charge a whole contract or a late release name no program and
+    count no execution.
+    """
     return Sum("quantity", filter=~Q(program_digest="") & Q(billed_operations__gt=0), default=0)
 
 
 def usage_of(contract_id: UUID) -> QuerySet[UsageRow]:
-    """The usage of a contract in the order in which it happened."""
+    """The usage of a contract in chronological order."""
     return UsageRow.objects.filter(contract_id=contract_id)
 
 
 def balances(organisation_id: UUID) -> dict[tuple[str, str], Decimal]:
-    """(account kind, currency) -> what its last entry says; every account of the organisation."""
+    """(account kind, currency) -> balance, for every account of the organisation."""
     last = Entry.objects.filter(account=OuterRef("pk")).order_by("-number").values("balance")[:1]
     rows = Account.objects.filter(organisation_id=organisation_id).annotate(last=Subquery(last))
     return {(row.kind, row.currency): row.last or Decimal(0) for row in rows}

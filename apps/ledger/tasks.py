@@ -9,11 +9,11 @@ from apps.ledger.services import holds_expire_due
 
 @shared_task(name="apps.ledger.tasks.store_roots", queue="default")
 def store_roots() -> int:
-    """Write down the roots of days that are over."""
+    """Store the roots of days that are over."""
     return roots_store(now=timezone.now())
 
 
 @shared_task(name="apps.ledger.tasks.expire_holds", queue="default")
 def expire_holds() -> int:
-    """Give back what is left of holds whose time is over."""
+    """Release the rest of holds that have expired."""
     return holds_expire_due(now=timezone.now())

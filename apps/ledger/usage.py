@@ -1,4 +1,4 @@
-"""What was used, as the ledger records it: plain data, and the digests that tell a repetition from a conflict."""
+"""Usage as the ledger records it: plain data, and the digests that distinguish a repetition from a conflict."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from apps.pricing.rating import Rating
 
 @dataclass(frozen=True)
 class Usage:
-    """What a lease (None: a contract's unused rest) used, and its price.
+    """What a lease used and its price; without a lease, the unused rest of a contract.
 
-    The rating's executions of the program took `operations` and `cycles` in all, from `occurred_from` to `occurred_to` of
-    device time. The key is unique in the organisation for ever. `token_id` is the API token that asked for the work.
+    The executions in the rating took `operations` and `cycles` in total, between `occurred_from` and `occurred_to` of
+    device time. The key is unique in the organisation for ever. `token_id` is the API token that requested the work.
     """
 
     organisation_id: UUID
@@ -40,8 +40,9 @@ class Usage:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over everything that it says: `digest_of(payload_of(its columns))`, put together around the text that
-        the rating has already, since a batch may have thousands of rows with one rating."""
+        """SHA-256 over all its fields: `digest_of(payload_of(its columns))`. It reuses the serialised text of the
+        rating, because thousands of rows of a batch may share one.
+        """
         token = "" if self.token_id is None else f',"token":"{self.token_id}"'
         text = (
             f'{{"contract":"{self.contract_id}","cycles":{self.cycles},"from":"{stamp(self.occurred_from)}",'
@@ -52,7 +53,7 @@ class Usage:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def columns(self) -> dict[str, Any]:
-        """The columns of its row, but for its instant and its transaction."""
+        """The columns of its row, without the instant and the transaction."""
         return {
             "id": identity(self.organisation_id, "usage", self.idempotency_key),
             "organisation_id": self.organisation_id,
@@ -79,7 +80,7 @@ class Usage:
 
 
 def payload_of(columns: dict[str, Any]) -> dict[str, Any]:
-    """What a usage row's digest is over, from its columns; a key that did not ask for it is left out."""
+    """The content that a usage row's digest covers, from its columns; `token_id` is left out if it is not set."""
     told = {
         "contract": str(columns["contract_id"]),
         "lease": str(columns["lease_id"]),
@@ -97,18 +98,19 @@ def payload_of(columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows_digest(rows: Iterable[tuple[str, str]]) -> str:
-    """SHA-256 over the lines "<key> <payload digest>", sorted: what a transaction of many rows commits to."""
+    """SHA-256 over the sorted lines "<key> <payload digest>": what the transaction of a batch commits to."""
     return hashlib.sha256(b"".join(_lines(rows))).hexdigest()
 
 
 def leaf_of(key: str, digest: str) -> str:
-    """SHA-256 over one such line: it stands for the row, its key and its content."""
+    """SHA-256 over one such line, which identifies the row, its key and its content."""
     return rows_digest([(key, digest)])
 
 
 def digest_and_leaves(rows: Iterable[tuple[str, str]]) -> tuple[str, str]:
-    """`rows_digest`, and the rows' leaves in the order of their keys, 32 bytes each, as base64: what names the one row of
-    a batch that was rewritten together with its own digest."""
+    """`rows_digest`, and the rows' leaves in the order of their keys, 32 bytes each, as base64. The leaves identify a
+    row of a batch that was rewritten together with its own digest.
+    """
     lines = _lines(rows)
     leaves = b"".join([hashlib.sha256(line).digest() for line in lines])
     return hashlib.sha256(b"".join(lines)).hexdigest(), base64.b64encode(leaves).decode()
@@ -125,5 +127,5 @@ def leaves_of(text: str) -> list[str]:
 
 
 def stamp(instant: datetime) -> str:
-    """An instant as the ledger writes it: UTC, to the microsecond."""
+    """An instant in the ledger's notation: UTC, to the microsecond."""
     return (instant if instant.tzinfo is UTC else instant.astimezone(UTC)).isoformat("T", "microseconds")

@@ -1,4 +1,4 @@
-"""Spend caps: of an organisation, of one of its projects, of one of its keys. Kept by holds, before the fact."""
+"""Spend caps of organisations, projects and API tokens. Holds enforce them before money is spent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CAPS_PAGE = "/portal/caps"
 
 
 class CapReached(Problem):
-    """A limit that the organisation set itself does not allow this; `errors` names it for programs."""
+    """A cap that the organisation set would be exceeded; `errors` names the cap for programs."""
 
     def __init__(self, *, cap: Cap, committed: Decimal, amount: Decimal) -> None:
         free = max(subtract(cap.amount, committed), Decimal(0))
@@ -46,7 +46,7 @@ class CapReached(Problem):
 
 
 class CapMissing(Problem):
-    """A cap was set in another currency than this is priced in: what it may cost was never said, so it is refused."""
+    """A cap exists, but not in the currency of this price. The limit in that currency is unknown, so the request is refused."""
 
     def __init__(self, *, caps: Sequence[Cap], currency: str) -> None:
         one, has = caps[0], " and ".join(cap.currency for cap in caps)
@@ -70,9 +70,9 @@ def _whose(cap: Cap) -> str:
 
 
 def cap_in(caps: Mapping[str, Cap], *, currency: str) -> Cap | None:
-    """The cap that binds what is priced in a currency, of the caps of one scope by currency; None where there are none.
+    """The cap for prices in a currency, from one scope's caps by currency; None if the scope has no caps.
 
-    Raises CapMissing where there are caps, but none in that currency.
+    Raises CapMissing if there are caps but none in that currency.
     """
     if caps and currency not in caps:
         raise CapMissing(caps=list(caps.values()), currency=currency)
@@ -89,9 +89,9 @@ def cap_set(
     project_id: UUID | None = None,
     token_id: UUID | None = None,
 ) -> Cap | None:
-    """Set or (None) remove a monthly cap in one currency: the organisation's, or that of one project or one API token of it.
+    """Set the monthly cap in one currency of the organisation, a project or an API token; None removes it.
 
-    Contracts already accepted stay as they are. Raises ValueError when both a project and a token are given.
+    Accepted contracts stay unchanged. Raises ValueError if both a project and a token are given.
     """
     if project_id is not None and token_id is not None:
         raise ValueError("a cap is a project's or a token's, not both")
@@ -118,9 +118,11 @@ def cap_check(
     token_id: UUID | None = None,
     caps: Sequence[Cap] | None = None,
 ) -> None:
-    """Raises CapReached when `amount` more (of which `shares` by project, by the key `token_id`) would go above a cap of
-    this month, and CapMissing where a cap is set in other currencies only. Call it under the organisation's lock; `caps`
-    are the organisation's, when the caller has just read them."""
+    """Check whether `amount` more would exceed a cap of this month. Call it under the organisation's lock.
+
+    `shares` divides the amount by project; `token_id` is the API token that accepts; `caps` are the organisation's
+    caps if the caller has just read them. Raises CapReached, and CapMissing if caps exist in other currencies only.
+    """
     every = caps_of(organisation_id) if caps is None else caps
     for (project_id, key_id), rows in groupby(every, lambda cap: (cap.project_id, cap.token_id)):
         asked = _asked(project_id, key_id, amount, shares or {}, token_id)
@@ -143,7 +145,7 @@ def cap_check(
 def _asked(
     project_id: UUID | None, key_id: UUID | None, amount: Decimal, shares: Mapping[UUID, Decimal], token_id: UUID | None
 ) -> Decimal | None:
-    """What of the amount the caps of a project, of a key or of everything are about; None when nothing."""
+    """The part of the amount that counts against the caps of a project, a token or the organisation; None if there is none."""
     if project_id is not None:
         return shares.get(project_id)
     if key_id is not None:

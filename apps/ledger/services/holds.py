@@ -1,4 +1,4 @@
-"""Holds, in two phases: the worst case is set aside, what is used is posted against it, the rest is given back."""
+"""Two-phase holds: the worst case is set aside, usage is posted against it, and the rest is released."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ def hold_place(
     token_id: UUID | None = None,
     expires_at: datetime | None = None,
 ) -> Hold:
-    """Set aside the most that a contract may cost. Raises CapReached; the same key and content again is a no-op.
+    """Set aside the maximum cost of a contract. Raises CapReached. Repeating it with the same key and content has no
+    effect.
 
-    The amount belongs to `project_id`, or is divided by `shares` (project -> amount; what they leave is no project's); the
-    caps of these projects and of the API token that accepts are kept beside the organisation's. At `expires_at` what is left
-    is given back.
+    The amount belongs to `project_id`, or is divided by `shares` (project -> amount); the remainder belongs to no
+    project. The caps of these projects and of the accepting API token apply besides the organisation's. At
+    `expires_at` the rest is released.
     """
     # Holds of one organisation are placed one after another, or two could each see room under the cap.
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation_id)
@@ -71,8 +72,9 @@ def hold_place_locked(
     expires_at: datetime | None = None,
     caps: Sequence[Cap] | None = None,
 ) -> Hold:
-    """The same inside the caller's transaction, which holds the organisation's lock; `caps` are the organisation's, when the
-    caller has just read them."""
+    """As `hold_place`, in the caller's transaction, which holds the organisation's lock. `caps`: the organisation's
+    caps, if the caller has just read them.
+    """
     parts = _parts(amount, project_id, shares)
     known = Hold.objects.filter(organisation_id=organisation_id, idempotency_key=idempotency_key).first()
     if known is not None:
@@ -111,7 +113,7 @@ def hold_place_locked(
 
 
 def _parts(amount: Decimal, project_id: UUID | None, shares: Mapping[UUID, Decimal] | None) -> dict[UUID, Decimal]:
-    """The amount by project. Raises ValueError when the shares are more than the amount."""
+    """The amount by project. Raises ValueError if the shares exceed the amount."""
     if shares:
         if project_id is not None or exact_sum(shares.values()) > amount:
             raise ValueError(f"shares {dict(shares)} of a hold must sum to at most {amount}")
@@ -125,20 +127,20 @@ def _shares_of(hold: Hold) -> dict[UUID, Decimal]:
 
 @transaction.atomic
 def hold_release(*, contract_id: UUID, now: datetime) -> Hold:
-    """Void what a contract's hold has left: give it back. Safe to repeat."""
+    """Void the rest of a contract's hold. Safe to repeat."""
     hold = Hold.objects.select_for_update().get(contract_id=contract_id)
     return _close(hold, HoldState.RELEASED, now)
 
 
 def holds_expire_due(*, now: datetime, limit: int = 200) -> int:
-    """Give back what is left of holds whose time is over, one transaction each; returns how many."""
+    """Release the rest of holds that have expired, one transaction each; returns how many."""
     due = Hold.objects.filter(state=HoldState.PENDING, expires_at__lte=now).order_by("expires_at")
     return sum(_expire(hold_id, now) for hold_id in list(due.values_list("pk", flat=True)[:limit]))
 
 
 @transaction.atomic
 def _expire(hold_id: UUID, now: datetime) -> bool:
-    """False when somebody closed it, or is posting to it, at this moment."""
+    """Release one expired hold. False if someone closed it or is posting to it now."""
     hold = Hold.objects.select_for_update(skip_locked=True).filter(pk=hold_id, state=HoldState.PENDING).first()
     if hold is None:
         return False
@@ -157,7 +159,7 @@ def _close(hold: Hold, state: HoldState, now: datetime) -> Hold:
 
 
 def _move(hold: Hold, verb: str, amount: Decimal, now: datetime) -> None:
-    """Post that `amount` went from the wallet to what is held, or (negative) back."""
+    """Post that `amount` moved from the wallet to the held amounts, or back if negative."""
     transaction_post(
         organisation_id=hold.organisation_id,
         kind=f"hold.{verb}",

@@ -1,4 +1,4 @@
-"""Corrections: a posting is never changed, its mirror image is posted."""
+"""Corrections: a posting is never changed; its mirror image is posted."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def transaction_reverse(
     now: datetime,
     amounts: Mapping[AccountKind, Decimal] | None = None,
 ) -> tuple[Transaction, bool]:
-    """Post the mirror image of a transaction (or of `amounts` of it), once. Returns (reversal, whether it is new).
+    """Post the mirror image of a transaction, or of `amounts` from it, once. Returns (reversal, whether it is new).
 
-    Raises Problem(409) for a posting of holds or usage, which is corrected by a credit, and for a reversal.
+    Raises Problem(409) for a reversal, and for postings of holds or usage, which are corrected by a credit.
     """
     posted = Transaction.objects.get(organisation_id=organisation_id, pk=transaction_id)
     if posted.kind.startswith(BOUND) or posted.kind.endswith(".reverse"):

@@ -1,5 +1,6 @@
-"""How usage rows are written: the binary form of COPY. Text is taken apart character by character at the other end, which
-for a row with its rating takes as long as everything else that the database does with it."""
+"""Writes usage rows with binary COPY. The server parses text character by character, which for a row with its rating
+takes as long as all its other work.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ _MINUS = 0x4000
 
 
 def rows_write(fresh: Sequence[Usage], transaction_id: UUID, now: datetime) -> None:
-    """Write the rows of one transaction, which are of one organisation and in one currency."""
+    """Write the rows of one transaction; all are of one organisation and one currency."""
     organisation = fresh[0].organisation_id.bytes
     common = _COMMON(16, organisation, 8, _instant(now), 16, transaction_id.bytes) + _text(fresh[0].rating.currency)
     data = b"".join([_HEAD, *[_row(usage, organisation, common) for usage in fresh], _TAIL])
@@ -68,7 +69,7 @@ def rows_write(fresh: Sequence[Usage], transaction_id: UUID, now: datetime) -> N
 
 
 def _row(usage: Usage, organisation: bytes, common: bytes) -> bytes:
-    """A row, in the order of COLUMNS."""
+    """One row, in the order of COLUMNS."""
     rating, key, operations = usage.rating, usage.idempotency_key.encode(), _whole(usage.operations)
     billed, priced = rating.billed_operations, rating.text.encode()
     fixed = _FIXED(
@@ -121,7 +122,7 @@ def _uuid(value: UUID | None) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _text(text: str) -> bytes:
-    """A text that many rows share: a program's digest, a model's name, a class, a currency."""
+    """A text that many rows share, such as a program's digest, a model's name, a class or a currency."""
     data = text.encode()
     return _LENGTH(len(data)) + data
 
@@ -132,14 +133,14 @@ def _whole(number: int) -> bytes:
 
 
 def _exact(amount: Decimal) -> bytes:
-    """An amount as `numeric`: no digit is added or lost."""
+    """An amount as `numeric`, with exactly its digits."""
     whole, _, places = decimal_text(amount).partition(".")
     missing = -len(places) % 4
     return _numeric(int(whole + places) * 10**missing, (len(places) + missing) // 4, len(places))
 
 
 def _numeric(number: int, behind: int, places: int) -> bytes:
-    """`number` in groups of four digits, of which so many are behind the point; `places` are shown there."""
+    """`number` in groups of four digits, `behind` of them after the decimal point; `places` decimals are displayed."""
     sign = _MINUS if number < 0 else 0
     number, groups = abs(number), []
     while number:

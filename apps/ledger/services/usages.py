@@ -1,4 +1,4 @@
-"""Usage: recorded once for ever, posted against its hold, one by one or many rows in one transaction."""
+"""Usage: recorded once, for ever, and posted against its hold, singly or in batches of one transaction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from apps.pricing.rating.decimals import subtract
 
 @dataclass
 class _Held:
-    """A hold whose row is locked, and what the batch makes of it."""
+    """A locked hold, and what the batch does to it."""
 
     id: UUID
     contract_id: UUID
@@ -37,7 +37,7 @@ class _Held:
 
 @dataclass(frozen=True)
 class Posted:
-    """What became of a batch: its transaction (None when nothing was new), rows recorded, rows known before."""
+    """The result of a batch: its transaction (None if nothing was new), and the numbers of new and known rows."""
 
     transaction: Transaction | None
     created: int
@@ -48,8 +48,8 @@ class Posted:
 def usage_post(usage: Usage, *, now: datetime) -> tuple[UsageRow, bool]:
     """Record what a lease used and post its price against the contract's hold. Returns (row, whether it is new).
 
-    The same key with the same content is a no-op, with another content a conflict (409). An amount above what is held
-    is refused: what was not set aside is never charged.
+    Repeating it with the same key and content has no effect; other content is a conflict (409). An amount above the
+    hold is refused: what was not set aside is never charged.
     """
     posted = _post([usage], now)
     if posted.transaction is None:
@@ -60,11 +60,11 @@ def usage_post(usage: Usage, *, now: datetime) -> tuple[UsageRow, bool]:
 
 @transaction.atomic
 def usage_post_batch(usages: Sequence[Usage], *, now: datetime) -> Posted:
-    """Record usage of one organisation, in one currency, of any number of contracts, as one ledger transaction whose
-    detail, and so the chain of hashes, carries the digests of its rows.
+    """Record usage of one organisation in one currency, for any number of contracts, as one transaction.
 
-    Rows that are recorded already, or stand twice in the batch, are passed over; the same key with another content is a
-    conflict (409, names the key), and so is more than a hold has left: then nothing of the batch is recorded.
+    The transaction's detail, and so the hash chain, carries the digests of the rows. Rows that are already recorded
+    or repeated in the batch are skipped. A key with other content, or an amount above what a hold has left, is a
+    conflict (409) that names the key; then nothing of the batch is recorded.
     """
     return _post(usages, now)
 
@@ -105,7 +105,7 @@ def _post(usages: Sequence[Usage], now: datetime) -> Posted:
 
 
 def _by_key(usages: Iterable[Usage]) -> dict[str, Usage]:
-    """Each key once. Raises Problem(409) when a key stands for two contents."""
+    """Usage by key, without repetitions. Raises Problem(409) if a key has two contents."""
     asked: dict[str, Usage] = {}
     for usage in usages:
         first = asked.setdefault(usage.idempotency_key, usage)
@@ -122,7 +122,7 @@ WHERE organisation_id = %s AND idempotency_key = ANY(%s) ORDER BY idempotency_ke
 
 
 def _fresh(organisation_id: UUID, asked: Mapping[str, Usage]) -> list[Usage]:
-    """What is not recorded yet. Raises Problem(409) when a key stands for another content."""
+    """The usage that is not recorded yet. Raises Problem(409) if a key is recorded with other content."""
     with connection.cursor() as cursor:
         cursor.execute(_KNOWN, [organisation_id, list(asked)])
         known = dict(cursor.fetchall())
@@ -147,7 +147,7 @@ FROM ledger_hold AS hold WHERE organisation_id = %s AND contract_id = ANY(%s) OR
 
 
 def _holds_lock(organisation_id: UUID, contracts: set[UUID]) -> dict[UUID, _Held]:
-    """The contracts' holds, locked in the order of contracts."""
+    """The holds of the contracts, locked in the order of the contracts."""
     with connection.cursor() as cursor:
         cursor.execute(_LOCKED, [organisation_id, list(contracts)])
         holds = {row[1]: _Held(*row) for row in cursor.fetchall()}
@@ -194,8 +194,11 @@ def _holds_consume(holds: Mapping[UUID, _Held], fresh: Sequence[Usage], currency
 
 
 def _shares_consume(holds: Mapping[UUID, _Held], fresh: Sequence[Usage]) -> None:
-    """What each project used goes from its share of the hold. A hold that was not divided has none, and what is no
-    project's, such as a contract's minimum, is bounded by the hold alone."""
+    """Reduce each project's share of the hold by what the project used.
+
+    A hold without projects has no shares. Charges of no project, such as a contract's minimum, are limited by the
+    hold alone.
+    """
     if not any(hold.is_divided for hold in holds.values()):
         return
     shares: defaultdict[UUID, dict[UUID, HoldShare]] = defaultdict(dict)
@@ -246,7 +249,7 @@ def _usage_entries(fresh: Iterable[Usage]) -> dict[AccountKind, Decimal]:
 
 
 def detail_of(row: UsageRow) -> dict[str, Any]:
-    """A usage row for machines."""
+    """A usage row as JSON-ready data."""
     return {
         "id": str(row.id),
         "contract": str(row.contract_id),
