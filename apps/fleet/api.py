@@ -1,4 +1,4 @@
-"""Which pools there are, for everybody who plans or buys."""
+"""The pools that customers can plan for and buy from."""
 
 from __future__ import annotations
 

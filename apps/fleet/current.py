@@ -1,4 +1,4 @@
-"""The fleet that runs, as a document."""
+"""The current fleet as a document."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from compiler import targets
 
 @cache
 def shipped() -> dict[str, str]:
-    """The processors that ship with the compiler, each with its price class."""
+    """The processors that ship with the compiler: name -> price class."""
     return {name: targets.load(name).price_class for name in targets.names()}
 
 
 def document_now() -> Document:
-    """What runs: sites, offered processors, and pools with the devices that are owned; in five queries."""
+    """The current fleet: sites, offered processors, and pools with the devices they own. Runs five queries."""
     owned = Prefetch("devices", queryset=Device.objects.filter(owned_until__isnull=True))
     pools = Pool.objects.filter(is_active=True).select_related("processor", "site").prefetch_related(owned, "costs")
     return Document(
@@ -34,7 +34,7 @@ def document_now() -> Document:
 
 
 def document_parse(data: bytes | str) -> Document:
-    """A fleet file. Raises Problem(422) whose sentences name each place and the remedy."""
+    """Parse a fleet file. Raises Problem(422), whose sentences name each place and its remedy."""
     try:
         return parse(data, known=shipped())
     except DocumentError as error:
@@ -42,7 +42,7 @@ def document_parse(data: bytes | str) -> Document:
 
 
 def document_check(raw: object) -> Document:
-    """A document as plain data. Raises the same Problem."""
+    """Check a document given as plain data. Raises Problem(422), as `document_parse` does."""
     try:
         return check(raw, known=shipped())
     except DocumentError as error:
@@ -50,12 +50,12 @@ def document_check(raw: object) -> Document:
 
 
 def document_stored(raw: object) -> Document:
-    """A document that was checked when it was stored."""
+    """Read a document that was checked when it was stored."""
     return check(raw, known=None)
 
 
 def document_problem(error: DocumentError) -> Problem:
-    """What is wrong with a document, as a refusal."""
+    """The faults of a document as a Problem."""
     errors = [{"place": fault.place, "message": fault.said} for fault in error.faults]
     return Problem(422, "The fleet file has faults", str(error), kind="fleet-file", errors=errors)
 
@@ -73,7 +73,7 @@ def _pool(pool: Pool) -> PoolFacts:
 
 
 def cost_of(row: PoolCost) -> Cost:
-    """A stored cost as the document holds it."""
+    """A stored cost as a `Cost` of a document."""
     return Cost(
         row.begins.astimezone(UTC),
         row.currency,

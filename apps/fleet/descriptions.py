@@ -1,4 +1,4 @@
-"""A processor version in words: its headline, its units, its energy, and where every figure comes from. Pure."""
+"""A processor version in words: headline, units, energy, and the source of every figure. Pure."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of the file: what it says in words, its value, its place in the file, and its source."""
+    """One figure of the file: label, value, key in the file, and source."""
 
     path: str
     label: str
@@ -79,7 +79,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Part:
-    """A unit or another section of the file. `fact` is what stands in its box of the drawing."""
+    """A unit or another section of the file. `fact` is the text in its box of the diagram."""
 
     key: str
     title: str
@@ -90,7 +90,7 @@ class Part:
 
 
 def parts(target: Target) -> list[Part]:
-    """The units that the processor has, in the order in which data pass them."""
+    """The units of the processor, in the order in which data pass through them."""
     by_section = _by_section(target)
     return [
         Part(key, *UNITS[key], target.unit(key).instances, _fact(target, key), by_section.get(key, []))
@@ -100,7 +100,7 @@ def parts(target: Target) -> list[Part]:
 
 
 def others(target: Target) -> list[Part]:
-    """Clock, memory, scalar operators and energy, as far as the file states them."""
+    """Clock, memory, scalar operators and energy, if the file states them."""
     by_section = _by_section(target)
     return [Part(key, title, "", 1, "", by_section[key]) for key, title in OTHERS.items() if by_section.get(key)]
 
@@ -132,7 +132,7 @@ def _label(section: str, rest: str) -> str:
 
 
 def _fact(target: Target, key: str) -> str:
-    """What a unit can do in one cycle or second."""
+    """What a unit can do per cycle or per second."""
     unit = target.unit(key)
     if key == "matrix":
         kind = next(kind for _, kind in (*PRECISIONS, ("", "u8")) if kind in target.matrix.tiles)
@@ -152,38 +152,38 @@ def per_second(target: Target, per_cycle: int, unit: str) -> str:
 
 
 def peak(target: Target, kind: str) -> int | None:
-    """Most operations per second of contractions of that element type on the planes; None where no plane takes it."""
+    """Peak contraction operations per second for an element type; None if no plane supports the type."""
     tile = target.matrix.tiles.get(kind)
     return 2 * tile[0] * tile[1] * target.matrix.instances * target.clock_hz if tile else None
 
 
 def passes(target: Target) -> list[tuple[int, list[str]]]:
-    """(passes, operators) of the scalar operators that take more than one pass, the cheap ones first."""
+    """(passes, operators) for the scalar operators that take more than one pass, fewest passes first."""
     ordered = sorted((count, name) for name, count in target.passes.items())
     return [(count, [name for _, name in group]) for count, group in groupby(ordered, key=lambda pair: pair[0])]
 
 
 def energy(target: Target) -> list[tuple[str, str]]:
-    """(what, energy) of one action; the last row is the power that does not depend on the work."""
+    """(action, energy) rows; the last row is the power that does not depend on the work."""
     actions = [(name, value) for name, value in target.energy.items() if value and name != "cycle"]
     rows = [(WORDS.get(name, name), figures.energy_format(value)) for name, value in actions]
     return [*rows, ("power that does not depend on the work", idle_power(target))]
 
 
 def idle_power(target: Target) -> str:
-    """Watts of an idle processor."""
+    """The idle power of a processor, in watts."""
     watts = Fraction(target.energy.get("cycle", 0) * target.clock_hz, 10**15)
     return f"{figures.fixed(watts, 1 if watts >= 1 else 3)}{figures.NARROW_SPACE}W"
 
 
 def sources(target: Target) -> list[tuple[str, str, int]]:
-    """(kind, meaning, number of figures), the best known first."""
+    """(kind, meaning, number of figures), most reliable first."""
     counted = Counter(source.split(":")[0].split(" ")[0] for _, source in target.figures.values())
     return [(kind, meaning, counted[kind]) for kind, meaning in KINDS.items() if counted[kind]]
 
 
 def comparison(targets: list[Target]) -> list[tuple[str, list[str]]]:
-    """(what, a text for each processor): the rows of the table that sets them side by side."""
+    """(property, one text per processor): the rows of the comparison table."""
     return [(title, [write(target) for target in targets]) for title, write in _rows()]
 
 

@@ -1,4 +1,4 @@
-"""What work can run on: processor versions, sites, pools of identical devices, and the hosts that serve them."""
+"""Where work runs: processor versions, sites, pools of identical devices, and the hosts that serve them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ HOST_SILENT_AFTER = timedelta(seconds=20)
 
 
 class PoolKind(models.TextChoices):
-    """How a pool's device time is known."""
+    """Whether execution times on a pool are proven or measured."""
 
     SIMULATED = "simulated", "Deterministic processor, executed by the simulator"
     HOST = "host", "This machine's own CPU: measured, not proven"
 
 
 class DeviceState(models.TextChoices):
-    """Only an active device takes new windows. A draining one keeps what could not move until that has ended; a failed and a
-    spare one hold nothing that is to come."""
+    """Only an active device accepts new windows. A draining device keeps the windows that could not move; failed and
+    spare devices have no future windows.
+    """
 
     ACTIVE = "active", "Active"
     DRAINING = "draining", "Draining"
@@ -30,9 +31,10 @@ class DeviceState(models.TextChoices):
 
 
 class ProcessorVersion(models.Model):
-    """One version of a processor as the compiler knows it; the digest is that of the target's canonical description.
+    """One version of a processor; the digest is that of the target's canonical description.
 
-    `text` is its file where it does not ship with the compiler; of such a name the version in the fleet is `is_offered`.
+    `text` is the file of a processor that does not ship with the compiler. Of the versions with one name, the fleet
+    uses the one that `is_offered`.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -60,7 +62,7 @@ class ProcessorVersion(models.Model):
 
 
 class Site(models.Model):
-    """A place with a time zone, in which the administrator reads hours. One that is not active has no pools any more."""
+    """A location with a time zone, in which administrators read hours. An inactive site has no pools."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     slug = models.SlugField(max_length=40, unique=True)
@@ -73,9 +75,11 @@ class Site(models.Model):
 
 
 class Pool(models.Model):
-    """Identical devices at one site and of one price class; work is sold on a pool, windows on its devices.
+    """Identical devices at one site, with one price class. Customers buy work on a pool; windows are placed on its
+    devices.
 
-    `power_percent`: the clock runs at that share of the processor's own; cycles never change, times follow exactly.
+    `power_percent`: the clock runs at this share of the processor's full clock. Cycle counts never change; times
+    scale exactly.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -105,35 +109,35 @@ class Pool(models.Model):
 
     @property
     def queue(self) -> str:
-        """The Celery queue on which this pool's leases are offered."""
+        """The Celery queue that offers this pool's leases."""
         return f"pool-{self.slug}"
 
     @property
     def target(self) -> str | None:
-        """The compiler's target whose binaries run here; None on a host pool, which runs the model itself."""
+        """The compiler target whose binaries run here; None for a host pool, which runs the model itself."""
         return self.processor.name if self.processor else None
 
     @property
     def slowdown(self) -> Fraction:
-        """By how much times are longer here than at full power."""
+        """The factor by which times are longer than at full power."""
         return Fraction(100, self.power_percent)
 
     def clock_at(self, clock_hz: int) -> int:
-        """Cycles per second here of a processor that has `clock_hz` at full power; a whole number, as the fleet is checked."""
+        """The pool's clock in hertz, given the processor's full clock `clock_hz`. The fleet's checks ensure a whole number."""
         return clock_hz * self.power_percent // 100
 
     @property
     def is_host(self) -> bool:
-        """True when latencies here are measured, not proven."""
+        """Whether latencies here are measured rather than proven."""
         return self.kind == PoolKind.HOST
 
 
 class Device(models.Model):
     """One processor. Its time is sold in windows that never overlap.
 
-    It is owned over [`owned_from`, `owned_until`): since its pool began where no instant is stated, and still where none
-    ends it. Out of service it is owned all the same, and costs what it costs. A name that was retired may be used again,
-    by another device.
+    It is owned during [`owned_from`, `owned_until`); an open start means since the pool was created, an open end
+    means still owned. A device that is out of service is still owned and still costs money. A new device may reuse
+    the name of a retired one.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -160,13 +164,14 @@ class Device(models.Model):
 
     @property
     def is_active(self) -> bool:
-        """It takes new windows."""
+        """Whether the device accepts new windows."""
         return self.state == DeviceState.ACTIVE
 
 
 class PoolCost(models.Model):
-    """What owning a device of the pool costs from an instant on; how a device-hour follows stands in
-    `apps.fleet.document.Cost`."""
+    """What owning a device of the pool costs from an instant on; `apps.fleet.document.Cost` defines the cost of a
+    device-hour.
+    """
 
     id = models.BigAutoField(primary_key=True)
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="costs")
@@ -193,10 +198,11 @@ class PoolCost(models.Model):
 
 
 class FleetChange(models.Model):
-    """One change of the whole fleet, from one document to another: a stack, of which the last one may be undone.
+    """One change of the whole fleet, from one document to another. Changes form a stack: only the last one can be
+    undone.
 
-    `moves` are the windows that it moved, each {"window", "from", "to"} with the devices' ids; `made` and `retired` the ids
-    of the devices that it added and took away; `lost` the windows that a recorded failure lost.
+    `moves` lists the windows that it moved, each {"window", "from", "to"} with device ids; `made` and `retired` list
+    the ids of devices that it added and removed; `lost` lists the windows that a recorded failure lost.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -223,7 +229,7 @@ class FleetChange(models.Model):
 
 
 class WorkerHost(models.Model):
-    """A worker process that serves a pool from some machine; it is known by its heartbeat alone."""
+    """A worker process that serves a pool from some machine, known only by its heartbeat."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=120)
@@ -240,14 +246,15 @@ class WorkerHost(models.Model):
         return self.name
 
     def is_alive(self, *, now: datetime) -> bool:
-        """Seen within the last `HOST_SILENT_AFTER`."""
+        """Whether it was seen within the last `HOST_SILENT_AFTER`."""
         return now - self.last_seen < HOST_SILENT_AFTER
 
 
 class HostMeasurement(models.Model):
-    """How long one execution of a program's model took on a host pool: measured on a date, proven for no other day.
+    """How long one execution of a program's model took on a host pool, as measured on one day; it proves nothing for
+    another.
 
-    Times are whole nanoseconds of wall clock; percentiles are over `samples` executions on `hardware`.
+    Times are whole nanoseconds of wall-clock time; percentiles are over `samples` executions on `hardware`.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -284,5 +291,5 @@ class HostMeasurement(models.Model):
 
     @property
     def p95_seconds(self) -> Fraction:
-        """The 95th percentile in seconds: what a window on a host pool reserves for one execution."""
+        """The 95th percentile in seconds: the time that a window on a host pool reserves per execution."""
         return Fraction(self.p95_ns, 1_000_000_000)

@@ -1,4 +1,4 @@
-"""The fleet of a demo site, from a file of the same form as any other fleet file."""
+"""The fleet of a demo site, from an ordinary fleet file."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ FILE = Path(__file__).with_name("demo.toml")
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
-    """Make what is missing; safe to run again."""
+    """Create what is missing. Safe to run again."""
     fleet_seed(now=now)
 
 
 def demo_fleet() -> Document:
-    """The document of the file that ships."""
+    """The demo fleet's document."""
     return document_parse(FILE.read_bytes())
 
 
 @transaction.atomic
 def fleet_seed(*, now: datetime) -> None:
-    """Adds the file's pools that never existed here, with the sites that they need; changes and brings back nothing."""
+    """Add the pools of the file that never existed here, with their sites; change and restore nothing."""
     fleet_lock()
     shipped_follow(now=now)
     before, wanted = document_now(), demo_fleet()

@@ -1,4 +1,4 @@
-"""What reads the fleet."""
+"""Read access to the fleet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEASUREMENTS_SHOWN = 20  # of each pool, the newest
 
 
 def pools() -> QuerySet[Pool]:
-    """Active pools by slug, with processor, site and active devices."""
+    """Active pools with processor, site and active devices, ordered by slug."""
     devices = Prefetch("devices", queryset=Device.objects.filter(state=DeviceState.ACTIVE))
     return Pool.objects.filter(is_active=True).select_related("processor", "site").prefetch_related(devices)
 
@@ -29,7 +29,7 @@ def pool_slugs() -> list[str]:
 
 
 def pool_get(slug: str) -> Pool:
-    """The active pool with that slug; a Problem that lists the known ones otherwise."""
+    """The active pool with that slug. Raises a Problem that lists the known slugs."""
     pool = pools().filter(slug=slug).first()
     if pool is None:
         wrong = f"There is no pool '{slug}'. Choose" if slug else "Name a pool:"
@@ -43,28 +43,28 @@ def pool_get(slug: str) -> Pool:
 
 
 def pools_for_target(target: str) -> QuerySet[Pool]:
-    """Pools that run binaries of that target."""
+    """The pools that run binaries of that target."""
     return pools().filter(kind=PoolKind.SIMULATED, processor__name=target)
 
 
 def devices_of(pool: Pool) -> list[Device]:
-    """The pool's active devices in the order of their ids, which is the order of locking."""
+    """The pool's active devices in the order of their ids, the order in which they are locked."""
     return list(Device.objects.filter(pool=pool, state=DeviceState.ACTIVE).order_by("id"))
 
 
 def host_measurement_latest(*, pool: Pool, program_digest: str) -> HostMeasurement | None:
-    """The newest measurement of a program's model on a host pool; None when it has not run there yet."""
+    """The latest measurement of a program's model on a host pool; None if it has not run there."""
     rows = HostMeasurement.objects.filter(pool=pool, program_digest=program_digest)
     return rows.order_by("-measured_at").first()
 
 
 def processors_offered() -> dict[str, str]:
-    """The processors of one's own that the fleet has, by name, each with its file."""
+    """The fleet's custom processors: name -> file."""
     return dict(ProcessorVersion.objects.filter(is_offered=True).order_by("name").values_list("name", "text"))
 
 
 def targets_known() -> list[Target]:
-    """Every processor that anybody can compile for: those that ship, then those that the fleet has besides."""
+    """Every processor that can be compiled for: those that ship, then the fleet's custom ones."""
     return [
         *(targets.load(name) for name in targets.names()),
         *(described(text) for text in processors_offered().values()),
@@ -72,7 +72,7 @@ def targets_known() -> list[Target]:
 
 
 def processor_find(*, name: str, digest: str) -> Target | None:
-    """The description of a processor of one's own that the fleet has or had, by its digest; None for any other."""
+    """The description of a present or former custom processor of the fleet, by its digest; None if unknown."""
     text = (
         ProcessorVersion.objects.filter(name=name, digest=digest)
         .exclude(text="")
@@ -84,17 +84,19 @@ def processor_find(*, name: str, digest: str) -> Target | None:
 
 @lru_cache(maxsize=64)
 def described(text: str) -> Target:
-    """A processor's file, which was checked when it was kept."""
+    """The parsed file of a processor, which was checked when it was stored."""
     return targets.parse(text)
 
 
 def host_pools() -> list[Pool]:
-    """Pools whose latencies are measured, not proven."""
+    """The pools whose latencies are measured rather than proven."""
     return list(pools().filter(kind=PoolKind.HOST))
 
 
 class PoolInFull(NamedTuple):
-    """A pool as the administrator sees it. `alive` are the hosts heard of lately, `measurements` the newest ones."""
+    """A pool as administrators see it. `alive` lists the hosts with a recent heartbeat, `measurements` the latest
+    measurements.
+    """
 
     pool: Pool
     devices: list[Device]
@@ -104,7 +106,7 @@ class PoolInFull(NamedTuple):
 
 
 def pools_in_full(*, now: datetime) -> list[PoolInFull]:
-    """Every active pool with its devices, hosts and newest measurements; in a fixed number of queries."""
+    """All active pools with devices, hosts and latest measurements, in a fixed number of queries."""
     seen = WorkerHost.objects.filter(last_seen__gt=now - HOSTS_SHOWN_FOR).order_by("-last_seen")
     measured = HostMeasurement.objects.order_by("-measured_at")[:MEASUREMENTS_SHOWN]
     rows = Pool.objects.filter(is_active=True).select_related("processor", "site")

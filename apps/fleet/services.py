@@ -1,4 +1,4 @@
-"""What changes the fleet."""
+"""Changes to the fleet."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from compiler import targets
 
 @transaction.atomic
 def shipped_follow(*, now: datetime) -> int:
-    """Moves every pool of a processor that ships with the compiler to its present description. Returns how many moved.
+    """Move all pools of shipped processors to the current descriptions. Returns the number of pools that moved.
 
-    What was sold for the earlier description is refused when it would run, and says so (`description_check`).
+    Work that was sold for an earlier description is refused with a reason when it would run (`description_check`).
     """
     moved = 0
     for pool in (
@@ -33,7 +33,7 @@ def shipped_follow(*, now: datetime) -> int:
 
 
 def workerhost_seen(*, name: str, pool_slug: str, concurrency: int, is_start: bool, now: datetime) -> WorkerHost:
-    """Record the heartbeat of a worker host; `is_start` marks the first beat of a new process."""
+    """Record the heartbeat of a worker host; `is_start` marks the first heartbeat of a new process."""
     pool = Pool.objects.filter(slug=pool_slug, is_active=True).first()
     if pool is None:
         known = ", ".join(Pool.objects.filter(is_active=True).values_list("slug", flat=True)) or "none yet"
@@ -53,7 +53,7 @@ def workerhost_seen(*, name: str, pool_slug: str, concurrency: int, is_start: bo
 def hostmeasurement_record(
     *, pool: Pool, program_digest: str, durations_ns: Sequence[int], hardware: str, now: datetime
 ) -> HostMeasurement:
-    """Store the percentiles (nearest rank) of measured durations of single executions, in nanoseconds."""
+    """Store nearest-rank percentiles of the measured durations of single executions, in nanoseconds."""
     if not pool.is_host:
         raise ValueError(f"{pool.slug} is deterministic: its latency is proven, not measured")
     ordered = sorted(durations_ns)
@@ -72,6 +72,6 @@ def hostmeasurement_record(
 
 
 def _percentile(ordered: Sequence[int], percent: int) -> int:
-    """Nearest rank: the smallest value that at least `percent` per cent do not exceed."""
+    """Nearest rank: the smallest value that at least `percent` per cent of the values do not exceed."""
     rank = -(-percent * len(ordered) // 100)
     return max(1, ordered[max(rank, 1) - 1])

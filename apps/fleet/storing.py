@@ -1,6 +1,6 @@
-"""Storing a fleet document: the rows become what it says, and the change is kept so that it can be undone.
+"""Stores a fleet document: updates the rows, and keeps the change so that it can be undone.
 
-Whoever removes devices or changes processors has made sure before that nothing sold is lost (`apps.dispatch.fleet`).
+Callers that remove devices or change processors first make sure that nothing sold is lost (`apps.dispatch.fleet`).
 """
 
 from __future__ import annotations
@@ -27,15 +27,14 @@ LOCK_TIMEOUT = "30s"
 
 @dataclass
 class Written:
-    """The devices that a change made and those that it retired."""
+    """The devices that a change created and retired."""
 
     made: list[UUID] = field(default_factory=list)
     retired: list[UUID] = field(default_factory=list)
 
 
 def fleet_lock() -> None:
-    """Waits until nobody else changes the fleet, and keeps others out until the transaction ends. Raises Problem (503) after
-    `LOCK_TIMEOUT`."""
+    """Lock the fleet against other changes until the transaction ends. Raises Problem(503) after `LOCK_TIMEOUT`."""
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("fleet_lock needs a transaction that holds the lock")
     try:
@@ -58,9 +57,9 @@ def fleet_write(
     note: str = "",
     said: str = "",
 ) -> FleetChange:
-    """Makes `after` of `before`, which is what runs, under the fleet's lock; keeps the change and audits it.
+    """Turn the current fleet `before` into `after` under the fleet's lock; store and audit the change.
 
-    `moved` says how many windows the caller moves with it; it adds them to the row's `moves`.
+    `moved` is the number of windows that the caller moves with it; the caller adds them to the row's `moves`.
     """
     change = difference(before, after)
     written = document_store(before=before, after=after, now=now)
@@ -82,7 +81,9 @@ def fleet_write(
 
 
 def document_store(*, before: Document, after: Document, now: datetime, revive: Sequence[str] = ()) -> Written:
-    """The rows of `after`, where `before` is what they say now. Of devices that come, those in `revive` are the old rows."""
+    """Update the rows from `before`, which they hold now, to `after`. New devices whose names are in `revive` reuse
+    their old rows.
+    """
     pools_check(after)
     change = difference(before, after)
     _processors(before, after, now)
@@ -107,7 +108,7 @@ def document_store(*, before: Document, after: Document, now: datetime, revive: 
 
 
 def processor_row(*, name: str, text: str, now: datetime) -> ProcessorVersion:
-    """The row of a processor's description: of the shipped one, or of the file `text`; made when it is new."""
+    """The row of a processor's description, shipped or from the file `text`; created if new."""
     target = targets.parse(text) if text else targets.load(name)
     version, _ = ProcessorVersion.objects.get_or_create(
         name=target.name,
@@ -127,7 +128,7 @@ def pools_touched(change: Difference) -> set[str]:
 
 
 def pools_redescribed(before: Document, after: Document) -> set[str]:
-    """Pools that stay and whose processor's file changes."""
+    """The pools that stay while their processor's file changes."""
     changed = {name for name, text in after.processors.items() if before.processors.get(name, text) != text}
     return {slug for slug, pool in after.pools.items() if slug in before.pools and pool.processor in changed}
 
@@ -157,7 +158,7 @@ def _sites(before: Document, after: Document) -> None:
 def _pool(
     slug: str, facts: PoolFacts, row: Pool | None, site: Site, *, keeps: bool, after: Document, now: datetime
 ) -> Pool:
-    """The pool's row; `keeps`: its processor is the one that it has, in the description that it has."""
+    """The pool's row. `keeps`: the pool keeps its processor and its description."""
     kind = PoolKind.HOST if facts.is_host else PoolKind.SIMULATED
     if row is None:
         row = Pool(slug=slug, kind=kind, processor_class=facts.klass, created_at=now)
@@ -170,8 +171,9 @@ def _pool(
 
 
 def pools_check(document: Document) -> None:
-    """Raises Problem where a pool would become one of another kind or class, by which its past is read and costed, or where
-    its clock would be no whole number of cycles per second."""
+    """Raises Problem if a pool would change its kind or price class, which its history depends on, or if its clock
+    would not be a whole number of hertz.
+    """
     for slug, pool in document.pools.items():
         _power_check(slug, pool, document)
     for row in Pool.objects.filter(slug__in=list(document.pools)):

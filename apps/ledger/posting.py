@@ -232,8 +232,7 @@ WHERE account.organisation_id = %s AND account.currency = %s ORDER BY account.ki
 
 
 def _entries_write(posted: Transaction, moved: Mapping[AccountKind, Decimal], currency: str) -> None:
-    """The entries, in one statement when their accounts are there; those that are missing are made under the chain's
-    lock."""
+    """Insert the entries, in one statement if their accounts exist; missing accounts are created under the chain's lock."""
     if _entries_insert(posted, moved, currency) == len(moved):
         return
     there = set(Entry.objects.filter(transaction=posted).values_list("account__kind", flat=True))

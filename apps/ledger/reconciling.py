@@ -1,4 +1,4 @@
-"""Compares what was metered, what its stored steps say, and what was posted; each currency by itself."""
+"""Compares metered usage, its stored rating steps and the posted amounts, for each currency."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ NOTHING = Decimal(0)
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """Metered, rated, posted: counts, and sums by currency that must be equal; every difference in a sentence, and the chain
-    that holds them."""
+    """Counts, and sums by currency, of what was metered, rated and posted, which must be equal; each difference as a
+    sentence; and the state of the chain.
+    """
 
     rows: int
     metered: Amounts
@@ -37,7 +38,7 @@ class Reconciliation:
 
 
 def amounts_differ(words: str, left: Mapping[str, Decimal], right: Mapping[str, Decimal]) -> list[str]:
-    """A sentence for each currency in which two sums are not equal: "<words> is 0.01 EUR"."""
+    """A sentence for each currency in which two sums differ: "<words> is 0.01 EUR"."""
     return [
         f"{words} is {decimal_text(subtract(left.get(code, NOTHING), right.get(code, NOTHING)))} {code}"
         for code in sorted(left.keys() | right.keys())
@@ -46,7 +47,7 @@ def amounts_differ(words: str, left: Mapping[str, Decimal], right: Mapping[str, 
 
 
 def reconcile(organisation_id: UUID) -> Reconciliation:
-    """Compare what was metered, what its stored steps say, and what was posted. No difference, or an alarm."""
+    """Compare what was metered, rated and posted. Any difference is an alarm."""
     count, metered, rated, differences = _rows(organisation_id)
     entries = Entry.objects.filter(transaction__organisation_id=organisation_id).order_by()
     # Credit notes take income back by postings of their own; what usage posted stays what it was.
@@ -66,7 +67,7 @@ def reconcile(organisation_id: UUID) -> Reconciliation:
 
 
 def _rows(organisation_id: UUID) -> tuple[int, Amounts, Amounts, list[str]]:
-    """Every usage row beside what its own steps say: how many, the sums of both, and where they differ."""
+    """Compare every usage row with its rating steps: the count, both sums, and the differences."""
     count, differences = 0, []
     metered: defaultdict[str, Decimal] = defaultdict(Decimal)
     rated: defaultdict[str, Decimal] = defaultdict(Decimal)
@@ -78,7 +79,7 @@ def _rows(organisation_id: UUID) -> tuple[int, Amounts, Amounts, list[str]]:
 
 
 def _rated(row: UsageRow, rated: defaultdict[str, Decimal]) -> list[str]:
-    """Where a row is not what its steps say; what they come to is added to `rated`."""
+    """The differences between a row and its rating steps; adds the steps' amount to `rated`."""
     rating = Rating.from_json(row.rating)
     result, name, differences = rating.steps[-1].result, f"usage {row.idempotency_key}", []
     code = str(rating.currency)
@@ -132,7 +133,7 @@ GROUP BY hold.contract_id, hold.posted HAVING hold.posted <> coalesce(sum(used.a
 
 
 def _kept_differences(organisation_id: UUID) -> list[str]:
-    """Where what triggers and holds keep is not the sum of the rows that it was kept from."""
+    """The differences between sums that triggers and holds maintain and the rows that they sum."""
     found = []
     for sql, sentence in (
         (_SPEND_DIFFERS, "the month of {} does not hold the sum of its usage in {}"),

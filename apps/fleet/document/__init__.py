@@ -1,6 +1,6 @@
-"""The fleet as one document: sites, processors of one's own, pools, devices, costs. Pure: no Django, no database, no clock.
+"""The fleet as one document: sites, custom processors, pools, devices, costs. Pure: no Django, no database, no clock.
 
-`parse` reads a TOML file, `check` the same as plain data, `write` makes the file, `difference` compares two documents.
+`parse` reads a TOML file, `check` reads plain data, `write` writes the file, `difference` compares two documents.
 
 >>> document = parse('format = "takt-fleet/1"\\n[sites.home]\\nname = "Home"\\ntime_zone = "UTC"', known={})
 >>> parse(write(document), known={}) == document

@@ -1,4 +1,4 @@
-"""What changes between two fleet documents, as data and in one sentence."""
+"""The changes between two fleet documents, as data and as one sentence."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ VERBS = {"active": "put in service", "draining": "drained", "failed": "failed", 
 
 
 class Change(NamedTuple):
-    """One change: `what` it is of (site, processor, pool, device, cost), where, and what stood and will stand there; an
-    absent text means that nothing does."""
+    """One change: `what` kind of thing changes (site, processor, pool, device, cost), where, and its text before and
+    after. An empty text means that it did not or will not exist.
+    """
 
     what: str
     place: str
@@ -25,7 +26,7 @@ class Change(NamedTuple):
 
     @property
     def verb(self) -> str:
-        """What happens to it, in a word or two."""
+        """What happens to it, in one or two words."""
         if self.before is None:
             return "added"
         if self.after is None:
@@ -35,7 +36,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference:
-    """Every change from one document to another, in the order of the file."""
+    """All changes from one document to another, in the order of the file."""
 
     changes: tuple[Change, ...]
 
@@ -43,7 +44,7 @@ class Difference:
         return bool(self.changes)
 
     def summary(self) -> str:
-        """Such as "2 devices added, 1 drained, 1 pool changed"."""
+        """A summary such as "2 devices added, 1 drained, 1 pool changed"."""
         counts = Counter((one.what, one.verb) for one in self.changes)
         parts: list[str] = []
         last = ""
@@ -55,7 +56,7 @@ class Difference:
 
 
 def difference(before: Document, after: Document) -> Difference:
-    """What makes `after` of `before`."""
+    """The changes that turn `before` into `after`."""
     return Difference(tuple(sorted(_changes(before, after), key=lambda one: _ORDER[one.what])))
 
 
@@ -99,5 +100,5 @@ def _costs(pool: Pool | None) -> dict[str, str]:
 
 
 def _json(facts: dict[str, Any]) -> str:
-    """The facts in one line, as a reader takes them in."""
+    """The facts in one readable line."""
     return ", ".join(f"{key} {json.dumps(value, ensure_ascii=False)}" for key, value in facts.items())

@@ -1,4 +1,4 @@
-"""What a fleet document holds, its canonical form and its digest."""
+"""The contents of a fleet document, its canonical form and its digest."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ PLACES: Final = 12  # of a decimal in a document
 
 @dataclass(frozen=True)
 class Site:
-    """A place; its time zone is an IANA name."""
+    """A location; its time zone is an IANA name."""
 
     name: str
     time_zone: str
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, as a file holds it."""
+        """Plain data, as the file stores it."""
         return {"name": self.name, "time_zone": self.time_zone}
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What owning a device costs from `begins` on: `capital` in `currency` spread evenly over `months`, and power.
+    """What owning a device costs from `begins` on: `capital` in `currency`, depreciated evenly over `months`, and
+    power.
 
-    `watts` are those of one device, `energy_price` is per kilowatt-hour, `pue` what the building adds to every watt.
+    `watts` is the power of one device, `energy_price` is per kilowatt-hour, and `pue` is the power usage
+    effectiveness of the building.
     """
 
     begins: datetime
@@ -49,19 +51,19 @@ class Cost:
 
     @property
     def per_hour(self) -> Fraction:
-        """The cost of one device-hour, exactly; a month has 730 hours."""
+        """The exact cost of one device-hour; a month has 730 hours."""
         capital = Fraction(self.capital) / (self.months * HOURS_PER_MONTH)
         return capital + Fraction(self.watts) * Fraction(self.energy_price) * Fraction(self.pue) / WATTS_PER_KILOWATT
 
     @property
     def shown(self) -> Decimal:
-        """The same half-even to 12 places, since its exact value may have no last one."""
+        """The cost of one device-hour, rounded half-even to 12 places, because its exact value may not terminate."""
         with localcontext(prec=60, rounding=ROUND_HALF_EVEN):
             exact = self.per_hour
             return (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(Decimal(1).scaleb(-PLACES))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, as a file holds it."""
+        """Plain data, as the file stores it."""
         return {
             "from": self.begins.isoformat(),
             "currency": self.currency,
@@ -75,9 +77,9 @@ class Cost:
 
 @dataclass(frozen=True)
 class Pool:
-    """Identical devices: `processor` is a processor's name or "host", `devices` gives each device's state by name.
+    """Identical devices. `processor` is a processor's name or "host"; `devices` maps each device's name to its state.
 
-    `power_percent` is the share of the processor's own clock at which they run.
+    `power_percent` is the share of the processor's full clock at which the devices run.
     """
 
     name: str
@@ -90,11 +92,11 @@ class Pool:
 
     @property
     def is_host(self) -> bool:
-        """It runs on the machine's own CPU."""
+        """Whether the pool runs on the CPU of its machine."""
         return self.processor == HOST
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, as a file holds it: devices in the order of their numbers, costs in that of time."""
+        """Plain data, as the file stores it: devices in numerical order, costs in chronological order."""
         return {
             "name": self.name,
             "site": self.site,
@@ -108,14 +110,14 @@ class Pool:
 
 @dataclass(frozen=True)
 class Document:
-    """A whole fleet. `processors` are those that do not ship with the compiler: their files, by name."""
+    """A whole fleet. `processors` maps the names of custom processors, which do not ship with the compiler, to their files."""
 
     sites: Mapping[str, Site] = field(default_factory=dict)
     processors: Mapping[str, str] = field(default_factory=dict)
     pools: Mapping[str, Pool] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, in canonical order; `check` gives back an equal document."""
+        """Plain data in canonical order; `check` returns an equal document."""
         return {
             "format": FORMAT,
             "sites": {slug: self.sites[slug].to_json() for slug in sorted(self.sites)},
@@ -125,18 +127,18 @@ class Document:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON: equal documents have equal digests, however their files are written."""
+        """SHA-256 of the canonical JSON: equal documents have equal digests, however their files are formatted."""
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def natural(name: str) -> tuple[list[tuple[int, int, str]], str]:
-    """A sort key in which `pool-10` follows `pool-9`."""
+    """A sort key that puts `pool-10` after `pool-9`."""
     parts = re.split(r"([0-9]+)", name)
     return [(0, int(part), "") if part.isdecimal() and part.isascii() else (1, 0, part) for part in parts], name
 
 
 def _plain(value: Decimal) -> str:
-    """A decimal without exponent and without zeros at its end."""
+    """A decimal without exponent and trailing zeros."""
     text = format(value, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,4 +1,4 @@
-"""Reading a fleet document. Whatever is wrong is said in a sentence that names the place and the remedy, all at once."""
+"""Reads fleet documents. Reports all faults at once, each in a sentence that names the place and the remedy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
 
 
 class Fault(NamedTuple):
-    """One fault: where in the document, and what is wrong and what to do, as a sentence."""
+    """One fault: its place in the document, and a sentence that says what is wrong and what to do."""
 
     place: str
     said: str
@@ -39,7 +39,7 @@ class Fault(NamedTuple):
 
 
 class DocumentError(ValueError):
-    """The document cannot be used; `faults` are all that were found."""
+    """The document can't be used; `faults` lists everything that is wrong."""
 
     def __init__(self, faults: list[Fault]) -> None:
         self.faults = faults
@@ -49,7 +49,7 @@ class DocumentError(ValueError):
 
 
 def parse(data: bytes | str, *, known: Mapping[str, str]) -> Document:
-    """A TOML file as a document. `known` are the processors that ship: name -> price class. Raises DocumentError."""
+    """Parse a TOML file. `known` maps the processors that ship to their price classes. Raises DocumentError."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(raw) > LARGEST:
         raise DocumentError([Fault("", f"The file has {len(raw):,} bytes; a fleet file has at most {LARGEST:,}.")])
@@ -67,7 +67,8 @@ def parse(data: bytes | str, *, known: Mapping[str, str]) -> Document:
 
 
 def check(raw: object, *, known: Mapping[str, str] | None) -> Document:
-    """Plain data as a document. `known` are the processors that ship, or None where any name of one is taken as it is.
+    """Read a document from plain data. `known` maps the processors that ship to their price classes; None accepts any
+    name.
 
     Raises DocumentError with every fault.
     """
@@ -84,7 +85,7 @@ def _time_zones() -> frozenset[str]:
 
 
 class _Reader:
-    """Reads what can be read and notes every fault; what comes of a faulty document is thrown away."""
+    """Reads as much as it can and collects every fault; the result of a faulty document is discarded."""
 
     def __init__(self, known: Mapping[str, str] | None) -> None:
         self.known = known
@@ -160,7 +161,7 @@ class _Reader:
         )
 
     def _devices(self, slug: str, place: str, raw: object) -> dict[str, str]:
-        """Names and states: a number of devices, or a list of names or of tables with name and state."""
+        """Names and states, from a number of devices or a list of names or of tables with name and state."""
         if isinstance(raw, int) and not isinstance(raw, bool):
             if not 0 <= raw <= DEVICES_MAX:
                 self._fault(place, f"a pool has 0 to {DEVICES_MAX:,} devices; write a number in that range.")
@@ -238,7 +239,7 @@ class _Reader:
         return value.astimezone(UTC)
 
     def _decimal(self, place: str, raw: object, *, least: Decimal = Decimal(0)) -> Decimal:
-        """A number of at most 12 places; TOML's numbers are read exactly, never as binary fractions."""
+        """A number with at most 12 decimal places. TOML numbers are read exactly, never as binary fractions."""
         is_number = isinstance(raw, int | Decimal) and not isinstance(raw, bool)
         value = Decimal(str(raw)) if is_number else None
         if isinstance(raw, str) and _DECIMAL.fullmatch(raw) and raw.isascii():
@@ -266,7 +267,7 @@ class _Reader:
         return raw
 
     def _named(self, table: Mapping[str, Any], key: str) -> list[tuple[str, str, Any]]:
-        """(name, place, what stands there) of each entry of a section whose name can be one."""
+        """(name, place, value) for each entry of a section that has a valid name."""
         section = table.get(key, {})
         if not isinstance(section, dict):
             self._fault(key, f"write a table for each, such as [{key}.home].")
@@ -284,7 +285,7 @@ class _Reader:
         return found
 
     def _table(self, place: str, raw: object, names: set[str]) -> dict[str, Any]:
-        """The table at a place; unknown keys are faults, with the nearest known one."""
+        """The table at a place. Unknown keys are faults that suggest the nearest known key."""
         if not isinstance(raw, dict):
             self._fault(place, "a table is expected here; write its keys one by one.")
             return {}

@@ -1,4 +1,4 @@
-"""Writing a fleet document as a TOML file that reads back as the same document."""
+"""Writes a fleet document as a TOML file that reads back as the same document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FULL_POWER = 100
 
 
 def write(document: Document) -> str:
-    """The file: sites, then processors of one's own, then pools, each by name."""
+    """The file: sites, custom processors and pools, each sorted by name."""
     return "\n".join([f"format = {_text(FORMAT)}", *_sites(document), *_processors(document), *_pools(document), ""])
 
 
@@ -48,7 +48,7 @@ def _pools(document: Document) -> Iterator[str]:
 
 
 def _devices(slug: str, pool: Pool) -> str:
-    """A number where all are active and named by number, else one line for each."""
+    """A number if all devices are active and named by number, otherwise one line per device."""
     if dict(pool.devices) == {f"{slug}-{number}": STATES[0] for number in range(len(pool.devices))}:
         return str(len(pool.devices))
     rows = [
@@ -72,6 +72,6 @@ def _text(value: str) -> str:
 
 
 def _lines(value: str) -> str:
-    """Text of several lines as it stands, where TOML can hold it so."""
+    """Multi-line text, unchanged if TOML allows it."""
     is_plain = "'''" not in value and "\r" not in value and not value.endswith("'")
     return f"'''\n{value}'''" if is_plain else _text(value)
