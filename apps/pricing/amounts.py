@@ -1,4 +1,4 @@
-"""Money that people enter: one rule for pages and the API. An amount has at most its currency's decimal places."""
+"""Amounts of money that people enter: one rule for pages and the API. An amount has at most its currency's decimal places."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ _GROUPED = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
 
 
 def currency_of(code: str) -> Currency:
-    """A currency with its places by ISO 4217, or more where a published price book gives it more."""
+    """A currency with its ISO 4217 decimal places, or more if a published price book states more."""
     stated = PriceBook.objects.filter(currency=code).values_list("document__currency__exponent", flat=True).distinct()
     return Currency(code, max([places_of(code), *map(int, stated)]))
 
 
 def currencies_offered(*, now: datetime) -> list[Currency]:
-    """The currencies that money may be entered in: that of the book in force first, then those of the other books, the
-    newest first. Raises Problem when no book is in force."""
+    """The currencies in which amounts can be entered: that of the book in force first, then those of other books,
+    newest first. Raises Problem if no book is in force.
+    """
     codes = [book_in_force(at=now).currency, *PriceBook.objects.order_by("-version").values_list("currency", flat=True)]
     return [currency_of(code) for code in dict.fromkeys(codes)]
 
 
 def currency_chosen(code: str | None, *, now: datetime) -> Currency:
-    """The currency of that code, without one that of the book in force. Raises Problem for one that no book has."""
+    """The currency with that code; without a code, that of the book in force. Raises Problem if no book has it."""
     offered = currencies_offered(now=now)
     found = next((one for one in offered if code in (None, one.code)), None)
     if found is None:
@@ -51,7 +52,7 @@ def currency_chosen(code: str | None, *, now: datetime) -> Currency:
 
 
 def amount_entered(text: str, *, currency: Currency) -> Decimal:
-    """A plain decimal text as an amount of the currency. Raises Problem with a sentence that says what to write."""
+    """An amount of the currency from plain decimal text. Raises Problem with a sentence that says what to enter."""
     if not _PLAIN.fullmatch(text):
         raise _refusal(f"Enter an amount of {currency.code} such as {_example(Decimal(250), currency)}.")
     amount = Decimal(text)
@@ -61,15 +62,15 @@ def amount_entered(text: str, *, currency: Currency) -> Decimal:
 
 
 def amount_typed(text: str, *, currency: Currency) -> Decimal:
-    """The same as people type it: spaces around it, and commas between thousands ("1,250.00").
+    """An amount as people type it: with surrounding spaces and commas between thousands ("1,250.00").
 
-    A comma anywhere else is refused, since "1,50" would be read as 150.
+    A comma anywhere else is refused, because "1,50" would be read as 150.
     """
     return amount_entered(_ungrouped(text, _example(Decimal("1.5"), currency)), currency=currency)
 
 
 def price_typed(text: str) -> Decimal:
-    """The price of one thing as people type it: at least 0, with at most 12 places. Raises Problem."""
+    """A unit price as people type it: at least 0, with at most 12 decimal places. Raises Problem."""
     try:
         price = decimal_of(_ungrouped(text, "1.5"), places=PRICE_PLACES)
     except ValueError as error:
@@ -89,14 +90,16 @@ def _ungrouped(text: str, example: str) -> str:
 
 
 def amount_check(amount: Decimal, *, currency: Currency) -> None:
-    """Raises Problem when an amount is no whole number of the currency's smallest unit."""
+    """Raises Problem if an amount is not a multiple of the currency's minor unit."""
     unit = Decimal(1).scaleb(-currency.exponent)
     if not amount.is_finite() or CONTEXT.remainder(amount, unit):
         raise _refusal(places_sentence(amount, currency))
 
 
 def places_sentence(amount: Decimal, currency: Currency) -> str:
-    """What is wrong with an amount that has too many places, and what to write: "JPY has no decimal places; write 150"."""
+    """What is wrong with an amount that has too many decimal places, and what to write: "JPY has no decimal places;
+    write 150".
+    """
     places = {0: "no decimal places", 1: "1 decimal place"}.get(
         currency.exponent, f"{currency.exponent} decimal places"
     )
@@ -104,7 +107,7 @@ def places_sentence(amount: Decimal, currency: Currency) -> str:
 
 
 def _example(amount: Decimal, currency: Currency) -> str:
-    """An amount with the currency's places; what is cut off is little, and never all of it."""
+    """A similar amount with the currency's decimal places; never zero."""
     unit = Decimal(1).scaleb(-currency.exponent)
     if not amount.is_finite():
         return str(unit)

@@ -41,7 +41,7 @@ class PriceBookIn(RequestBody):
 @router.get("/price-books", response=list[PriceBookOut], operation_id="price_book_list", summary="Every price book")
 @paginate(Cursor, ordering=("-version",))
 def price_book_list(request: HttpRequest) -> QuerySet[PriceBook]:
-    """Newest first."""
+    """All price books, newest first."""
     return PriceBook.objects.all()
 
 
@@ -49,7 +49,7 @@ def price_book_list(request: HttpRequest) -> QuerySet[PriceBook]:
     "/price-books/current", response=PriceBookOut, operation_id="price_book_current", summary="The price book in force"
 )
 def price_book_current(request: HttpRequest) -> PriceBook:
-    """Its `document` is what `takt verify` takes."""
+    """The price book in force. Its `document` is the input of `takt verify`."""
     return selectors.book_in_force(at=timezone.now())
 
 
@@ -57,7 +57,7 @@ def price_book_current(request: HttpRequest) -> PriceBook:
     "/price-books/{int:version}", response=PriceBookOut, operation_id="price_book_get", summary="One price book"
 )
 def price_book_get(request: HttpRequest, version: int) -> PriceBook:
-    """By version."""
+    """The price book with that version."""
     book = PriceBook.objects.filter(version=version).first() if version < 2**31 else None
     if book is None:
         raise Http404
@@ -73,7 +73,9 @@ def price_book_get(request: HttpRequest, version: int) -> PriceBook:
 )
 @idempotent
 def price_book_publish(request: HttpRequest, payload: PriceBookIn) -> tuple[int, PriceBook]:
-    """For administrators. The book before it ends where this one begins, after the notice that it promised."""
+    """Publish the next price book (administrators only). The previous book ends when this one starts, after the
+    notice period that it promised.
+    """
     return 201, services.pricebook_publish(
         document=payload.document,
         effective_from=payload.effective_from,

@@ -6,7 +6,7 @@ class PricingConfig(AppConfig):
     label = "pricing"
 
     def ready(self) -> None:
-        """The report page, which lies below this room, asks whoever knows prices."""
+        """Register the source of prices for the report page, which is in a lower room."""
         from apps.compilation.selectors import PRICERS
         from apps.pricing.previews import program_price
 

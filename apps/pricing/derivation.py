@@ -1,8 +1,10 @@
-"""How a shipped price book follows from what a device-hour must fetch: a pure function from targets to the book, step by step.
+"""How a shipped price book follows from the required revenue of a device-hour: a pure function from targets to the
+book, step by step.
 
-A device costs what it was bought for, spread over its hours, its energy and its operation. With a margin that is what every
-hour must fetch; as only a part of the hours is used, a used hour must fetch more. A reference program says how many operations
-a used hour holds in each precision. Prices are rounded up, to four significant digits, so that no used hour fetches less.
+A device's hourly cost is its depreciation, its energy and its operation. With a margin this is the revenue that every
+hour must bring; because only a share of the hours is sold, each sold hour must bring more. A reference program
+determines how many operations a sold hour contains at each precision. Prices are rounded up to four significant
+digits, so that no sold hour brings less.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ FORMAT = "takt-price-targets/1"
 
 @dataclass(frozen=True)
 class Given:
-    """An input with the source of its value."""
+    """An input value with its source."""
 
     title: str
     value: Fraction
@@ -31,7 +33,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Computed:
-    """A step: what it gives, and its formula with the figures in it."""
+    """A computed step: its result, and its formula with the numbers filled in."""
 
     title: str
     formula: str
@@ -41,7 +43,7 @@ class Computed:
 
 @dataclass(frozen=True)
 class Price:
-    """The price of a tera-operation in one precision. `per_cycle` is None where cycles are not proven."""
+    """The price of a tera-operation at one precision. `per_cycle` is None if cycles are not proven."""
 
     precision: str
     per_cycle: int | None
@@ -51,7 +53,9 @@ class Price:
 
 @dataclass(frozen=True)
 class ClassDerivation:
-    """Everything of one processor class: inputs, steps, prices; `target` is what an hour must fetch at expected use."""
+    """Inputs, steps and prices of one processor class. `target` is the required revenue of an hour at the expected
+    utilisation.
+    """
 
     name: str
     reference: str
@@ -63,13 +67,13 @@ class ClassDerivation:
     prices: tuple[Price, ...]
 
     def price(self, precision: str) -> Price:
-        """The price in a precision. Raises StopIteration."""
+        """The price at a precision. Raises StopIteration."""
         return next(one for one in self.prices if one.precision == precision)
 
 
 @dataclass(frozen=True)
 class ProgramHour:
-    """What an hour of a device fetches, at expected use, with one real program on it, beside the target."""
+    """The revenue of a device-hour with one real program at the expected utilisation, and the target beside it."""
 
     name: str
     processor_class: str
@@ -81,13 +85,13 @@ class ProgramHour:
 
     @property
     def ratio(self) -> Fraction:
-        """1: exactly the target; more where a program does more operations in a cycle than the reference."""
+        """Revenue over target: 1 for the reference program, more for a program with more operations per cycle."""
         return self.fetches / self.target
 
 
 @dataclass(frozen=True)
 class Derivation:
-    """A book's derivation, and the book that it gives."""
+    """The derivation of a book, and the resulting book."""
 
     classes: tuple[ClassDerivation, ...]
     contract: tuple[tuple[Given, ...], tuple[Computed, ...]]
@@ -98,7 +102,7 @@ class Derivation:
 
     @property
     def rented_said(self) -> str:
-        """What the comparison is, and where its figures come from."""
+        """The comparison with rented machines in words, with its sources."""
         return (
             "For comparison: what an hour costs elsewhere, used or not. Other hardware, another currency; no price here is "
             f"computed from it. Source: {self.rented['source']}."
@@ -106,7 +110,9 @@ class Derivation:
 
 
 def derive(targets: dict[str, Any], base: dict[str, Any]) -> Derivation:
-    """The next book: `base` with the version, prices and minimums that follow from `targets`, and its further `rules`."""
+    """The next book: `base` with the version, prices and minimums that follow from `targets`, and with its additional
+    `rules`.
+    """
     if targets["format"] != FORMAT:
         raise ValueError(f"these are {targets['format']!r}, not {FORMAT!r}")
     classes = tuple(_class(name, targets) for name in targets["classes"])
@@ -124,14 +130,16 @@ def derive(targets: dict[str, Any], base: dict[str, Any]) -> Derivation:
 
 
 def hour_fetches(one: ClassDerivation, precision: str, *, operations: int, cycles: int) -> Fraction:
-    """What an hour of a device of a class with a proven clock fetches at expected use, with a program of these counts."""
+    """The revenue of a device-hour at the expected utilisation, for a program with these counts and a class with a
+    proven clock.
+    """
     price = one.price(precision)
     billed = Fraction(max(operations, cycles * (price.per_cycle or 0)), cycles)
     return billed * (one.clock_hz or 0) * HOUR * price.price / TERA * one.expected_use
 
 
 def rounded_up(value: Fraction, digits: int) -> Fraction:
-    """The least decimal number of so many significant digits that is not below a positive `value`."""
+    """A positive `value`, rounded up to `digits` significant digits."""
     scale = Fraction(1)
     while value * scale < 10 ** (digits - 1):
         scale *= 10
@@ -197,7 +205,9 @@ def _given(row: dict[str, Any], targets: dict[str, Any]) -> Iterator[Given]:
 
 
 def _prices(row: dict[str, Any], used: Fraction) -> Iterator[Price]:
-    """With a clock: of the operations that the reference program does in a cycle. Else of what was sustained in a second."""
+    """The prices per precision: from the reference program's operations per cycle, or from sustained operations per
+    second if the class has no clock.
+    """
     for precision, one in row.get("precisions", {}).items():
         per_cycle = one["operations"] // one["cycles"]
         per_hour = Fraction(per_cycle * row["clock_hz"] * HOUR, TERA)
@@ -208,7 +218,9 @@ def _prices(row: dict[str, Any], used: Fraction) -> Iterator[Price]:
 
 
 def _minimums(one: ClassDerivation) -> int | dict[str, int]:
-    """What keeps a device busy is billed at least as the reference program would be; nothing where cycles are not proven."""
+    """The minimum operations billed per cycle, so that any program pays for a device at least what the reference
+    program pays; 0 if cycles are not proven.
+    """
     known = {price.precision: price.per_cycle for price in one.prices if price.per_cycle is not None}
     return known or 0
 
@@ -239,8 +251,11 @@ def _contract(row: dict[str, Any], exponent: int) -> tuple[tuple[tuple[Given, ..
 def _late(
     row: dict[str, Any], classes: tuple[ClassDerivation, ...], base: dict[str, Any]
 ) -> tuple[tuple[Given, ...], Computed]:
-    """The notice of each class of service, and the share of the price that late cancellation costs: what an hour must fetch,
-    used or not, of what a used hour fetches; the least of all processor classes."""
+    """The notice period of each class of service, and the share that late cancellation costs.
+
+    The share is the required revenue of any hour divided by that of a sold hour, the smallest over all processor
+    classes.
+    """
     given = tuple(
         Given(base["classes"][name]["title"], Fraction(one["value"]) / 60, "hours", one["source"])
         for name, one in row["notice_minutes"].items()
@@ -254,7 +269,7 @@ def _late(
 def _classes_with(
     late: tuple[tuple[Given, ...], Computed], notices: dict[str, Any], base: dict[str, Any]
 ) -> dict[str, Any]:
-    """The classes of service, with the term of those that have a notice."""
+    """The classes of service, with a late-cancellation term for each class that has a notice period."""
     found: dict[str, Any] = copy.deepcopy(base["classes"])
     for name, one in notices.items():
         found[name]["late_cancellation"] = {"notice_minutes": one["value"], "share": text(late[1].value)}
@@ -270,7 +285,7 @@ def _hour(row: dict[str, Any], classes: tuple[ClassDerivation, ...]) -> ProgramH
 
 
 def shown(value: Fraction) -> str:
-    """A figure of a formula: four significant digits, exact where it has fewer."""
+    """A number in a formula: four significant digits, or exact if it has fewer."""
     if value.denominator == 1 or abs(value) >= 1000:
         return f"{round(value):,}"
     places = 0

@@ -1,4 +1,4 @@
-"""The tariff as a week of hours in a customer's own zone, with UTC beside it."""
+"""The tariff as a week of hours in the customer's time zone, with UTC beside it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Hour:
-    """One local hour: [start, end) in UTC; off-peak as a whole, or not at all, or in part."""
+    """One local hour, [start, end) in UTC: off-peak entirely, partly or not at all."""
 
     start: datetime
     end: datetime
@@ -24,13 +24,15 @@ class Hour:
 
     @property
     def period(self) -> str:
-        """In words, so that colour never stands alone."""
+        """The period in words, so that colour is never the only sign."""
         return "off-peak" if self.off_peak else "partly off-peak" if self.partly else "peak"
 
 
 @dataclass(frozen=True)
 class Day:
-    """A local date with its 24 columns; a column is empty where the clock skips it, and holds two where it repeats."""
+    """A local date with 24 columns. A column is empty if the clock skips its hour, and holds two hours if the clock
+    repeats it.
+    """
 
     date: date
     columns: tuple[tuple[Hour, ...], ...]
@@ -39,7 +41,7 @@ class Day:
 
 @dataclass(frozen=True)
 class Grid:
-    """Seven days from `first` on."""
+    """Seven days, starting at `first`."""
 
     zone: str
     tariff_zone: str
@@ -48,7 +50,7 @@ class Grid:
 
 
 def tariff_grid(*, book: PriceBookDocument, zone: str, now: datetime, days: int = 7) -> Grid:
-    """The next `days` local days, beginning with today. Raises RatingError for an unknown zone."""
+    """The next `days` local days, starting today. Raises RatingError for an unknown time zone."""
     tz = zone_of(zone)
     today = now.astimezone(tz).date()
     rows = [_day(book, today + timedelta(days=number), zone, now) for number in range(days)]

@@ -1,6 +1,8 @@
-"""The price of a host's operations from a measurement, beside the one that a book states: a pure function, step by step.
+"""The price of a host's operations as a measurement implies it, beside the price in the book: a pure function, step
+by step.
 
-A host's cycles are not proven, so its price rests on operations a second. `benchmarks.host` measures them and writes the record.
+A host's cycles are not proven, so its price is based on operations per second. `benchmarks.host` measures them and
+writes the record.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ MILLION = 10**6
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of a processor class, the steps to the price that follows, and the price that the book has."""
+    """The measurement of a processor class, the steps to the implied price, and the price in the book."""
 
     name: str
     reference: str
@@ -30,7 +32,7 @@ class Measured:
 
 
 def measured_price(found: Derivation, record: dict[str, Any]) -> Measured:
-    """The price that follows from a measurement of one of a derivation's classes. Raises StopIteration for another class."""
+    """The price that a measurement implies for one class of a derivation. Raises StopIteration for an unknown class."""
     if record["format"] != FORMAT:
         raise ValueError(f"this is {record['format']!r}, not {FORMAT!r}")
     one = next(known for known in found.classes if known.name == record["class"])

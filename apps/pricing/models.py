@@ -1,4 +1,4 @@
-"""Published price books. A book never changes; the next one follows it without a gap and without an overlap."""
+"""Published price books. A book never changes; each book follows the previous one without a gap or an overlap."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from django.db import models
 
 
 class PriceBook(models.Model):
-    """A version of the prices, in force over [lower, upper) of `effective`; upper is open until the next is published.
+    """One version of the prices, in force during [lower, upper) of `effective`; upper is open until the next book is
+    published.
 
-    The database refuses every change but one: an open end may be closed, once, at an instant still to come.
+    The database rejects every change but one: an open end can be set once, to a future instant.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -47,12 +48,12 @@ class PriceBook(models.Model):
 
     @property
     def effective_from(self) -> datetime:
-        """First instant in force."""
+        """The first instant in force."""
         lower: datetime = self.effective.lower
         return lower
 
     @property
     def effective_until(self) -> datetime | None:
-        """First instant no longer in force; None while no later book is published."""
+        """The first instant no longer in force; None if no later book is published."""
         upper: datetime | None = self.effective.upper
         return upper

@@ -1,4 +1,4 @@
-"""What a program costs before anybody asks for a quote; the report page shows it."""
+"""What a program costs before a quote is requested; the report page shows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KLASS = "standard"
 
 
 def program_price(program: Program, now: datetime) -> dict[str, Any] | None:
-    """A thousand executions of a program on the pools of its target, class standard; None when nothing prices it."""
+    """The price of a thousand executions of a program in class standard on the pools of its target; None if it has no price."""
     pool = pools_for_target(program.target).first()
     if pool is None:
         return None

@@ -1,4 +1,4 @@
-"""The price book that the product ships with: published where none is, announced where the shipped one before it is the last."""
+"""The price book that ships with the product: published if none is, announced if the last book is an older shipped one."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ FIRST_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
-    """Publish the newest shipped book unless some book is published. Where the last one is an older shipped book, unchanged,
-    announce the next with the notice that it promised."""
+    """Publish the newest shipped book unless a book is published.
+
+    If the last book is an older, unchanged shipped book, announce the next one with the promised notice period.
+    """
     last = PriceBook.objects.order_by("-version").first()
     if last is None:
         pricebook_publish(document=shipped(SHIPPED[-1]), effective_from=min(FIRST_DAY, now), now=now)
@@ -32,17 +34,17 @@ def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User)
 
 
 def shipped(version: int) -> dict[str, Any]:
-    """A shipped book's document."""
+    """The document of a shipped book."""
     found: dict[str, Any] = json.loads((BOOKS / f"book-{version}.json").read_text())
     return found
 
 
 def host_measured() -> Measured:
-    """What a host does by its last measurement, and the price that follows."""
+    """The latest host measurement, and the price that it implies."""
     return measured_price(derivation(), json.loads((BOOKS / "host-measured.json").read_text()))
 
 
 def derivation() -> Derivation:
-    """How the newest shipped book follows from its targets."""
+    """The derivation of the newest shipped book."""
     targets = json.loads((BOOKS / f"targets-{SHIPPED[-1]}.json").read_text())
     return derive(targets, json.loads((BOOKS / targets["base"]).read_text()))

@@ -1,4 +1,4 @@
-"""What reads prices."""
+"""Read access to prices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.pricing.rating import BookError, PriceBookDocument, PriceClass, book_f
 
 
 class Difference(NamedTuple):
-    """One place at which two books differ; None where a book has nothing."""
+    """A place at which two books differ; None means that the book has no value there."""
 
     place: str
     before: str | None
@@ -23,7 +23,7 @@ class Difference(NamedTuple):
 
 
 def book_in_force(*, at: datetime) -> PriceBook:
-    """The book in force at an instant. Raises Problem when none is."""
+    """The book in force at an instant. Raises Problem if there is none."""
     book = PriceBook.objects.filter(effective__contains=at).first()
     if book is None:
         detail = f"No price book is in force at {at:%Y-%m-%d %H:%M} UTC; ask the administrator to publish one."
@@ -32,17 +32,17 @@ def book_in_force(*, at: datetime) -> PriceBook:
 
 
 def book_next(*, at: datetime) -> PriceBook | None:
-    """The book that is published and not yet in force, if any."""
+    """The published book that is not yet in force, if any."""
     return PriceBook.objects.filter(effective__startswith__gt=at).order_by("version").first()
 
 
 def book_of_digest(digest: str) -> PriceBookDocument:
-    """The parsed book with that digest, as contracts name it. Raises PriceBook.DoesNotExist."""
+    """The parsed book with that digest, by which contracts refer to it. Raises PriceBook.DoesNotExist."""
     return document_of(PriceBook.objects.get(digest=digest))
 
 
 def books_of_digests(digests: Iterable[str]) -> dict[str, PriceBookDocument]:
-    """The same for many, by digest, in one query. Raises PriceBook.DoesNotExist when one is missing."""
+    """The parsed books by digest, in one query. Raises PriceBook.DoesNotExist if one is missing."""
     wanted = set(digests)
     found = {book.digest: document_of(book) for book in PriceBook.objects.filter(digest__in=wanted)} if wanted else {}
     if found.keys() != wanted:
@@ -51,7 +51,7 @@ def books_of_digests(digests: Iterable[str]) -> dict[str, PriceBookDocument]:
 
 
 def document_of(book: PriceBook) -> PriceBookDocument:
-    """The parsed document. Raises Problem when the stored one is not the one that was published."""
+    """The parsed document. Raises Problem if the stored document is not the published one."""
     altered, parsed = _looked_into(book)
     if altered or parsed is None:
         raise Problem(
@@ -65,12 +65,12 @@ def document_of(book: PriceBook) -> PriceBookDocument:
 
 
 def book_alterations(book: PriceBook) -> list[str]:
-    """Where a stored book is not the one that was published, in sentences; none is the normal answer."""
+    """How a stored book differs from the one that was published, in sentences; normally empty."""
     return list(_looked_into(book)[0])
 
 
 def _looked_into(book: PriceBook) -> tuple[tuple[str, ...], PriceBookDocument | None]:
-    """Alterations and the parsed document: of what is stored now, whose text is the key of what was found before."""
+    """Alterations and the parsed document of the stored text, cached by that text."""
     text = json.dumps(book.document, sort_keys=True)
     return _judged(text, book.digest, book.version, book.currency)
 
@@ -90,7 +90,7 @@ def _judged(text: str, digest: str, version: int, currency: str) -> tuple[tuple[
 
 
 def book_differences(before: PriceBook, after: PriceBook) -> list[Difference]:
-    """Every place at which the later book differs from the earlier one, by place."""
+    """Every place at which the later book differs from the earlier one, ordered by place."""
     old, new = _flat(before.document), _flat(after.document)
     places = sorted(old.keys() | new.keys())
     return [Difference(at, old.get(at), new.get(at)) for at in places if old.get(at) != new.get(at)]
@@ -111,7 +111,7 @@ def _flat(value: Any, place: str = "") -> dict[str, str]:
 
 
 def classes_ordered(document: PriceBookDocument) -> list[PriceClass]:
-    """Classes as pages list them: those on offer first, the plain one at the top, then from dear to cheap."""
+    """Classes in the order of pages: offered ones first, the standard one at the top, then from expensive to cheap."""
 
     def place(item: PriceClass) -> tuple[bool, bool, Decimal]:
         factor = multiply(item.surcharge, item.discount)

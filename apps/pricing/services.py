@@ -1,4 +1,4 @@
-"""What changes prices: only ever a new book."""
+"""Changes to prices: only by publishing a new book."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from apps.pricing.rating import BookError, PriceBookDocument, book_from_json
 def pricebook_publish(
     *, document: Any, effective_from: datetime, now: datetime, actor: User | None = None
 ) -> PriceBook:
-    """Publish the next price book; the one before it ends where this one begins.
+    """Publish the next price book; the previous one ends when it starts.
 
     Raises Problem for a faulty document, a version that is not the next, a start that is not after the last book's
-    start, or a notice shorter than the last book promised.
+    start, or a notice period shorter than the last book promised.
     """
     book = book_checked(document)
     last = PriceBook.objects.select_for_update().order_by("-version").first()
@@ -48,7 +48,7 @@ def pricebook_publish(
 
 
 def pricebook_preview(*, document: Any, effective_from: datetime, now: datetime) -> PriceBook:
-    """The book as it would be published, stored nowhere. Raises Problem for whatever publishing would refuse."""
+    """The book as it would be published, without storing it. Raises Problem for everything that publishing would refuse."""
     book = book_checked(document)
     last = PriceBook.objects.order_by("-version").first()
     if last is not None:
@@ -57,7 +57,7 @@ def pricebook_preview(*, document: Any, effective_from: datetime, now: datetime)
 
 
 def book_checked(document: Any) -> PriceBookDocument:
-    """The parsed document, its currency as ISO 4217 has it. Raises Problem, whose `errors` name every fault with its place."""
+    """The parsed document, with its currency as in ISO 4217. Raises Problem, whose `errors` name every fault with its place."""
     try:
         return book_from_json(document, currencies=PLACES)
     except BookError as error:

@@ -1,4 +1,4 @@
-"""Addresses of the pricing room."""
+"""URLs of the pricing room."""
 
 from django.urls import URLPattern, URLResolver, path
 

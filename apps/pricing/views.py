@@ -1,4 +1,4 @@
-"""The price book in force, the next one, and what differs."""
+"""The price book in force, the next one, and their differences."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from apps.pricing.selectors import book_differences, book_in_force, book_next, c
 
 @require_GET
 def book(request: HttpRequest) -> HttpResponse:
-    """What everything costs now."""
+    """The current prices."""
     now = timezone.now()
     zone = _zone(request)
     current = book_in_force(at=now)
@@ -51,7 +51,7 @@ def book(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_not_required
 def derivation(request: HttpRequest) -> HttpResponse:
-    """How the newest shipped book follows from what a device-hour must fetch: for everybody."""
+    """How the newest shipped book follows from the required revenue of a device-hour; public."""
     found = derived()
     document = book_from_json(found.document)
     subtitle = (
@@ -63,7 +63,7 @@ def derivation(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def compare(request: HttpRequest) -> HttpResponse:
-    """Every place at which two published books differ; without a choice, the last two."""
+    """The differences between two published books; by default the last two."""
     books = list(PriceBook.objects.order_by("-version"))
     known = {str(one.version): one for one in books}
     if not books:
@@ -79,7 +79,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def book_json(request: HttpRequest, version: int) -> HttpResponse:
-    """The document as a file, for `takt verify`."""
+    """The document as a file for `takt verify`."""
     found = PriceBook.objects.filter(version=version).first() if version < 2**31 else None
     if found is None:
         raise Http404

@@ -1,4 +1,4 @@
-"""The period of a contract and when a class of service may run in it. Pure: no Django, no clock."""
+"""The period of a contract, and when a class of service may run in it. Pure: no Django, no clock."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ LONGEST_WINDOW = timedelta(days=62)
 
 
 class Window(NamedTuple):
-    """The half-open period [start, end) that a contract is for."""
+    """The half-open period [start, end) of a contract."""
 
     start: datetime
     end: datetime
 
 
 class Limits(NamedTuple):
-    """Work lies in [not_before, not_after), and inside `allowed` when that is given."""
+    """Work must lie in [not_before, not_after), and inside `allowed` if given."""
 
     not_before: datetime
     not_after: datetime
@@ -32,7 +32,7 @@ class Limits(NamedTuple):
 def limits_of(
     *, book: PriceBookDocument, price_class: PriceClass, window: Window, duration: Fraction, now: datetime
 ) -> Limits:
-    """The limits that a class sets at `now`; `duration` in seconds. The window's own ends always hold."""
+    """The limits that a class sets at `now`; `duration` is in seconds. The ends of the window always apply."""
     begin, end = max(window.start, now), window.end
     if price_class.start_within_minutes is not None:
         latest_start = begin + timedelta(minutes=price_class.start_within_minutes)

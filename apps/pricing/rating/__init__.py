@@ -1,6 +1,7 @@
-"""What something costs: one pure function for quote, hold, invoice and the customer's own recomputation.
+"""What something costs: one pure function for quotes, holds, invoices and the customer's own verification.
 
-No Django, no database, no clock: a price book document, counts and terms go in, steps and an exact amount come out.
+No Django, no database, no clock. The inputs are a price book, counts and terms; the outputs are steps and an exact
+amount.
 """
 
 from apps.pricing.rating.book import Currency, LateCancellation, PriceBookDocument, PriceClass

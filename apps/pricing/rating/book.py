@@ -1,4 +1,4 @@
-"""A price book: what an operation costs, per processor class, precision and class of service."""
+"""A price book: the price of an operation by processor class, precision and class of service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_COMMITMENT = "none"
 
 @dataclass(frozen=True)
 class Currency:
-    """An ISO 4217 code and the places of its smallest unit (2 for cents)."""
+    """An ISO 4217 code and the decimal places of its minor unit (2 for cents)."""
 
     code: str
     exponent: int
@@ -29,8 +29,9 @@ class Currency:
 
 @dataclass(frozen=True)
 class LateCancellation:
-    """What releasing reserved time late costs: `share` (above 0, at most 1) of the price of what is not used and was
-    reserved for less than `notice_minutes` after the hour in which it is released."""
+    """What a late release of reserved time costs: `share` (above 0, at most 1) of the price of unused work that was
+    reserved for less than `notice_minutes` after the hour of the release.
+    """
 
     notice_minutes: int
     share: Decimal
@@ -41,14 +42,13 @@ class LateCancellation:
 
 @dataclass(frozen=True)
 class PriceClass:
-    """A class of service: what it costs and what it promises.
+    """A class of service: its price and its promises.
 
-    `surcharge` >= 1 always applies; `discount` <= 1 competes with other discounts, only the largest applies;
-    `unused` is the share charged for what was reserved and not used (0: nothing). `start_within_minutes` and
-    `finish_within_minutes` (None: no promise) bound the reservation, counted from acceptance. `off_peak_only` keeps it
-    inside the tariff's off-peak hours. The price of a class with `time_of_use` follows the factor of the tariff's period.
-    A class that is not `offered` has a price but cannot be bought yet. `late` is None where releasing time costs nothing
-    but `unused`, whenever it is released.
+    `surcharge` (at least 1) always applies. `discount` (at most 1) competes with other discounts; only the largest
+    applies. `unused` is the share charged for reserved, unused work (0: nothing). `start_within_minutes` and
+    `finish_within_minutes` limit the reservation, counted from acceptance (None: no promise). `off_peak_only`
+    restricts it to off-peak hours. With `time_of_use`, the price follows the factor of the tariff period. A class
+    that is not `offered` has a price but can't be bought. `late` is None if the time of a release does not matter.
     """
 
     name: str
@@ -85,12 +85,12 @@ class PriceClass:
 
 @dataclass(frozen=True)
 class PriceBookDocument:
-    """A parsed, checked price book. Prices are per tera-operation (10^12 operations).
+    """A parsed and checked price book. Prices are per tera-operation (10^12 operations).
 
-    What a document may leave out: `minimum_charge`, the least that a month with usage costs; `free_tera_operations`, free
-    in every month; `commitment_days`, how long each commitment binds; `missed_guarantee`, the share of its price that is
-    credited for guaranteed work that was missed; `contract_minimum`, the least that a contract costs. The minimum of
-    operations per cycle of a class is one number, or one for each of its precisions.
+    Optional fields: `minimum_charge` is the minimum for a month with usage; `free_tera_operations` are free every
+    month; `commitment_days` is the term of each commitment; `missed_guarantee` is the share of the price that is
+    credited for missed guaranteed work; `contract_minimum` is the minimum price of a contract. A class's minimum of
+    operations per cycle is one number, or one number per precision.
     """
 
     version: int
@@ -110,7 +110,7 @@ class PriceBookDocument:
     contract_minimum: Decimal = Decimal(0)
 
     def unit_price(self, processor_class: str, precision: str) -> Decimal:
-        """Price of one tera-operation. Raises NotPriced, never answers 0."""
+        """The price of one tera-operation. Raises NotPriced; never returns 0 instead."""
         by_precision = self.prices.get(processor_class)
         if by_precision is None:
             known = ", ".join(sorted(self.prices))
@@ -123,7 +123,7 @@ class PriceBookDocument:
         return by_precision[precision]
 
     def minimum(self, processor_class: str, precision: str) -> int:
-        """The fewest operations billed for one cycle. Raises NotPriced."""
+        """The minimum number of operations billed per cycle. Raises NotPriced."""
         found = self.minimum_operations_per_cycle.get(processor_class)
         if isinstance(found, dict):
             found = found.get(precision)
@@ -134,7 +134,7 @@ class PriceBookDocument:
         return found
 
     def price_class(self, name: str) -> PriceClass:
-        """The class of service by name. Raises NotPriced."""
+        """The class of service with that name. Raises NotPriced."""
         if name not in self.classes:
             raise NotPriced(
                 f"price book {self.version} has no class {name!r} (it has {', '.join(sorted(self.classes))})"
@@ -150,7 +150,7 @@ class PriceBookDocument:
         return self.commitments[name]
 
     def to_json(self) -> dict[str, Any]:
-        """The whole document with decimals as texts; `book_from_json` gives back an equal book."""
+        """The whole document with decimals as text; `book_from_json` returns an equal book."""
         document: dict[str, Any] = {
             "format": FORMAT,
             "version": self.version,
@@ -184,5 +184,5 @@ class PriceBookDocument:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the canonical document: spaces, key order and trailing zeros do not change it."""
+        """SHA-256 of the canonical document: whitespace, key order and trailing zeros don't change it."""
         return digest_of(self.to_json())

@@ -1,4 +1,4 @@
-"""What the rating function refuses: counts, terms and instants that make no sense, and what has no price."""
+"""What the rating function refuses: invalid counts, terms and instants, and anything without a price."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_inputs(
     measured: Sequence[Counts] | None,
     periods: Mapping[str, int] | None,
 ) -> None:
-    """Raises RatingError or NotPriced with what to do."""
+    """Check the inputs of `rate`. Raises RatingError or NotPriced, which say what to do."""
     if not 1 <= executions <= MOST_EXECUTIONS:
         raise RatingError(f"{executions:,} executions cannot be priced; ask for 1 to {MOST_EXECUTIONS:,}.")
     _check_counts(counts, MOST_QUOTA if terms.form == QUOTA else MOST_COUNT)
@@ -50,7 +50,7 @@ def check_inputs(
 
 
 def check_off_peak(book: PriceBookDocument, terms: Terms) -> None:
-    """Raises NotPriced unless the bound instant is in an off-peak hour."""
+    """Raises NotPriced unless the tariff instant is in an off-peak hour."""
     if terms.instant is None:
         raise NotPriced(f"class {terms.klass!r} needs the instant at which its window starts")
     if not book.tariff.is_off_peak(terms.instant):
@@ -62,7 +62,7 @@ def check_off_peak(book: PriceBookDocument, terms: Terms) -> None:
 
 
 def check_late(book: PriceBookDocument, price_class: PriceClass, *, late: bool, unused: bool) -> None:
-    """Raises RatingError for used work that was released, NotPriced where the class asks for nothing."""
+    """Raises RatingError if used work is released, NotPriced if the class charges nothing for a late release."""
     if late and not unused:
         raise RatingError("Only unused executions are released late.")
     if late and price_class.late is None:
@@ -70,7 +70,7 @@ def check_late(book: PriceBookDocument, price_class: PriceClass, *, late: bool, 
 
 
 def check_amount(amount: Decimal, *, may_be_nothing: bool) -> None:
-    """Raises for what the ledger cannot hold exactly, and for work that would cost nothing."""
+    """Raises if the ledger can't hold the amount exactly, or if work would cost nothing."""
     if -int(amount.as_tuple().exponent) > AMOUNT_PLACES:
         raise RatingError(f"The amount {amount} has more than {AMOUNT_PLACES} places.")
     if amount > MOST_AMOUNT:

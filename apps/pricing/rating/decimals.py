@@ -1,6 +1,7 @@
-"""The decimal rule: exact or an error, never rounded on the way.
+"""Decimal arithmetic that is exact or fails; it never rounds.
 
-Python's default context keeps 28 digits and rounds operations x price without a word; ours keeps 120 and traps.
+Python's default context silently rounds operations x price to 28 digits. Ours has 120 digits and traps inexact
+results.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _PLAIN = re.compile(r"-?[0-9]{1,60}(\.[0-9]{1,60})?")  # \d would take the digit
 
 
 def decimal_of(text: object, *, places: int) -> Decimal:
-    """Read a plain decimal text ("0.0080") with at most `places` places. Floats, exponents and NaN are refused.
+    """Parse plain decimal text ("0.0080") with at most `places` decimal places. Refuses floats, exponents and NaN.
 
     Raises ValueError with a sentence.
     """
@@ -52,7 +53,7 @@ def decimal_of(text: object, *, places: int) -> Decimal:
 
 
 def multiply(left: Decimal, right: Decimal | int) -> Decimal:
-    """The exact product; raises decimal.Inexact rather than round."""
+    """The exact product. Raises decimal.Inexact instead of rounding."""
     return CONTEXT.multiply(left, Decimal(right) if isinstance(right, int) else right)
 
 
@@ -70,7 +71,7 @@ def exact_sum(values: Iterable[Decimal]) -> Decimal:
 
 
 def decimal_text(value: Decimal) -> str:
-    """The one text of a value: plain, no exponent, no trailing zeros; equal values have equal texts."""
+    """The canonical text of a value: plain, without exponent or trailing zeros. Equal values have equal texts."""
     text = str(value)  # a third of the work of a format, which only values with an exponent need
     if "E" in text:
         text = format(value, "f")
@@ -80,7 +81,7 @@ def decimal_text(value: Decimal) -> str:
 
 
 def amount_text(value: Decimal, *, exponent: int) -> str:
-    """An exact amount for people: thousands parted by commas, at least `exponent` places, nothing rounded away."""
+    """An exact amount for people: thousands separated by commas, at least `exponent` decimal places, never rounded."""
     text = decimal_text(value)
     sign, text = ("-", text[1:]) if text.startswith("-") else ("", text)
     whole, _, fraction = text.partition(".")
@@ -89,13 +90,13 @@ def amount_text(value: Decimal, *, exponent: int) -> str:
 
 
 def canonical_json(document: Any) -> str:
-    """One text for one document: sorted keys, no spaces, UTF-8. Floats are refused: they have no one text."""
+    """The canonical text of a document: sorted keys, no spaces, UTF-8. Floats are refused, because their text is not unique."""
     _refuse_floats(document)
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def digest_of(document: Any) -> str:
-    """SHA-256 (hex) of the canonical JSON of a document."""
+    """SHA-256 (hex) of a document's canonical JSON."""
     return hashlib.sha256(canonical_json(document).encode()).hexdigest()
 
 

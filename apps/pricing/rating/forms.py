@@ -1,4 +1,4 @@
-"""The forms of a contract (G11) and what belongs to a month: thin words around the one rating function."""
+"""The forms of a contract (G11) and monthly rules, as thin wrappers of the rating function."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from apps.pricing.rating.terms import QUOTA, Counts, Rating, Terms
 
 @dataclass(frozen=True)
 class TariffPart:
-    """`executions` whose first cycle lies in [start, end), hours of one period."""
+    """The `executions` whose first cycle is in [start, end), which belongs to one tariff period."""
 
     period: str
     start: datetime
@@ -30,10 +30,10 @@ class TariffPart:
 def rate_quota(
     *, book: PriceBookDocument, operations: int, terms: Terms, unused: bool = False, late: bool = False
 ) -> Rating:
-    """A raw quota of so many billed operations, for any program; `terms.form` is "quota".
+    """Price a quota of billed operations for any program; `terms.form` is "quota".
 
-    What a program draws from it is `rate` of that program with the same terms: its billed operations count against the
-    quota. `unused` prices the rest that was not drawn, with `late` what releasing it late adds.
+    Work drawn from the quota is rated with the same terms by `rate`: its billed operations count against the quota.
+    `unused` prices the rest that was not drawn; with `late`, the amount is the addition for its late release.
     """
     if terms.form != QUOTA:
         raise RatingError(f"A contract of the form {terms.form} has executions, not a quota of operations.")
@@ -41,36 +41,38 @@ def rate_quota(
 
 
 def rate_schedule(*, book: PriceBookDocument, counts: Counts, terms: Terms) -> Rating:
-    """The whole volume of a contract with a schedule (forms spread and interval), all of it used: what is held."""
+    """Price the whole volume of a contract with a schedule (forms spread and interval), all of it used: the amount to hold."""
     if terms.schedule is None:
         raise RatingError(f"A contract of the form {terms.form} needs its schedule.")
     return rate(book=book, counts=counts, executions=terms.schedule.executions, terms=terms)
 
 
 def both_ends(book: PriceBookDocument, rating: Rating) -> tuple[Rating, Rating]:
-    """(least, most) that the contracted volume of `rating` can come to: nothing of it used, all of it used."""
+    """(least, most) that the contracted volume of `rating` can cost: none of it used, all of it used."""
     terms, counts, executions = replace(rating.terms, served=""), rating.counts, rating.executions
     least = rate(book=book, counts=counts, executions=executions, terms=terms, unused=True)
     return least, rate(book=book, counts=counts, executions=executions, terms=terms)
 
 
 def rate_bought(book: PriceBookDocument, rating: Rating) -> Rating:
-    """What used work would have cost as it was bought: in its class, by its bound hours, at its worst case. Its amount
-    minus the rating's own is what class served, cheaper hours and measuring took off."""
+    """What used work would have cost as bought: in its class, at its agreed hours, at its worst case.
+
+    The difference from the rating's own amount is the reduction for class served, cheaper hours and measured counts.
+    """
     terms = replace(rating.terms, served="")
     return rate(book=book, counts=rating.counts, executions=rating.executions, terms=terms)
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """What used work cost less than as it was bought, and why: `measured`, cheaper `hours`, or the class `served`."""
+    """Why used work cost less than as bought: `measured` counts, cheaper `hours`, or the class `served`."""
 
     name: str
     amount: Decimal
 
 
 def reductions(book: PriceBookDocument, rating: Rating) -> list[Reduction]:
-    """Why used work came to less than `rate_bought`, one reason after the other; their amounts sum to the difference."""
+    """The reasons, in order, why used work cost less than `rate_bought`; their amounts sum to the difference."""
     if rating.unused or rating.missed:
         return []
     kept = replace(rating.terms, served="")
@@ -92,8 +94,11 @@ def reductions(book: PriceBookDocument, rating: Rating) -> list[Reduction]:
 
 
 def tariff_bound(book: PriceBookDocument, klass: str, start: datetime, end: datetime) -> datetime | None:
-    """The instant in [start, end) that binds a contract's tariff: the first off-peak one where the class keeps to those,
-    the first of the dearest hours where its price follows the hours, else the start. None: there is no off-peak hour."""
+    """The instant in [start, end) that determines a contract's tariff.
+
+    It is the first off-peak instant if the class is off-peak only, the start of the most expensive hours if its price
+    follows the hours, and `start` otherwise. None if there is no off-peak hour.
+    """
     price_class = book.price_class(klass)
     if price_class.off_peak_only:
         off_peak = book.tariff.intervals(start, end)
@@ -104,10 +109,10 @@ def tariff_bound(book: PriceBookDocument, klass: str, start: datetime, end: date
 def tariff_parts(
     book: PriceBookDocument, *, start: datetime, seconds: Fraction, executions: int
 ) -> tuple[TariffPart, ...]:
-    """Cut a lease between its executions where the period of the tariff changes.
+    """Split a lease between executions where the tariff period changes.
 
-    Execution k has its first cycle at start + k * `seconds` of device time, exactly; it belongs to the hour of that
-    cycle and is never split.
+    Execution k starts at exactly start + k * `seconds` of device time. It belongs to the hour of its first cycle and
+    is never split.
     """
     if executions < 1 or seconds < 0:
         raise RatingError("A lease has at least one execution, and none takes less than 0 seconds.")
@@ -135,10 +140,10 @@ def rate_lease(
     seconds: Fraction,
     measured: Counts | None = None,
 ) -> Rating:
-    """What one lease used: executions that begin at `start` and follow each other every `seconds` of device time.
+    """Price one lease: executions that start at `start` and follow each other every `seconds` of device time.
 
-    Where the class follows the hours, each execution costs what the hour of its first cycle costs, never more than the
-    bound one. `measured`: the lease's total counts, taken into account when the terms say so.
+    If the price of the class follows the hours, each execution costs what the hour of its first cycle costs, at most
+    the agreed price. `measured`: the lease's total counts, used if the terms charge measured counts.
     """
     by_lease = [measured] if terms.measured and measured is not None else None
     periods: dict[str, int] | None = None
@@ -150,7 +155,7 @@ def rate_lease(
 
 
 def group_key(rating: Rating) -> str:
-    """Ratings with the same key can stand on one line: same program counts, book, terms and kind."""
+    """Ratings with the same key fit on one line: same program counts, book, terms and kind."""
     key = [
         rating.book_digest,
         rating.counts.to_json(),
@@ -166,7 +171,7 @@ def group_key(rating: Rating) -> str:
 
 
 def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
-    """One rating of everything together; its amount is the sum of theirs, to the last digit, or RatingError."""
+    """One rating for all of them, whose amount is exactly the sum of theirs. Raises RatingError if they can't be merged."""
     distinct = {id(item): item for item in ratings}.values()  # many leases have one rating, and a key is a digest
     if not ratings or len({group_key(item) for item in distinct}) != 1:
         raise RatingError("Only ratings of one program under the same terms make one line.")
@@ -197,7 +202,7 @@ def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
 
 
 def _minimum_alone(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
-    """A contract's minimum, which is asked for once, computed again."""
+    """Recompute a contract's minimum, which is charged once."""
     first = ratings[0]
     again = rate_contract_minimum(book=book, charged=first.charged or Decimal(0), terms=first.terms)
     if len(ratings) > 1 or again.amount != first.amount:
@@ -207,7 +212,7 @@ def _minimum_alone(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating
 
 @dataclass(frozen=True)
 class FreeShare:
-    """What of the rating at `index` is free: so many operations, worth `amount` (positive)."""
+    """The free operations of the rating at `index`, and their positive value `amount`."""
 
     index: int
     operations: int
@@ -215,9 +220,10 @@ class FreeShare:
 
 
 def free_tier(book: PriceBookDocument, ratings: Sequence[Rating], *, taken: int = 0) -> list[FreeShare]:
-    """The month's free operations by version 1 of the rules: given to its used work in order; `taken` of them are gone.
+    """The month's free operations by version 1 of the rules, applied to used work in order; `taken` of them are
+    already used.
 
-    Only used work counts. The worth of an operation is the price at which it was rated, part by part, exactly.
+    Only used work counts. The value of an operation is the exact price at which it was rated, part by part.
     """
     left = int(CONTEXT.scaleb(book.free_tera_operations, TERA)) - taken
     found: list[FreeShare] = []
@@ -236,25 +242,25 @@ def free_tier(book: PriceBookDocument, ratings: Sequence[Rating], *, taken: int 
 
 
 def minimum_topup(book: PriceBookDocument, net: Decimal) -> Decimal:
-    """What is missing to the book's minimum charge for a month whose usage came to `net`."""
+    """The shortfall against the book's minimum charge for a month whose usage cost `net`."""
     return max(subtract(book.minimum_charge, net), Decimal(0))
 
 
 def commitment_for(book: PriceBookDocument, days: int) -> str:
-    """The commitment with the lowest factor among those that bind for at most `days` days; "none" when there is none."""
+    """The commitment with the lowest factor among those with a term of at most `days` days; "none" if there is none."""
     fitting = [name for name, length in book.commitment_days.items() if length <= days]
     return min(fitting, key=lambda name: (book.commitments[name], name), default=NO_COMMITMENT)
 
 
 def commitment_factor(book: PriceBookDocument, name: str) -> Decimal:
-    """The factor of a commitment that somebody may enter. Raises NotPriced."""
+    """The factor of a commitment that customers may enter. Raises NotPriced."""
     if name == NO_COMMITMENT:
         raise NotPriced("'none' is not a commitment")
     return book.commitment(name)
 
 
 def priced_parts(rating: Rating) -> Iterator[tuple[int, Decimal]]:
-    """(billed operations, amount) of every part with one price."""
+    """(billed operations, amount) for every part with its own price."""
     if rating.periods is None:
         yield rating.billed_operations, rating.amount
         return

@@ -1,8 +1,8 @@
-"""How much of what was reserved and not used is released late: time, not money.
+"""How much reserved and unused work is released late: time, not money.
 
-The work that is left of a contract lies at the end of its reserved time, its lines one after the other. What of that time lies
-`notice` after the release, or later, is released in good time; all else is late, also what has passed unused. A release
-counts from the beginning of its hour (UTC), so that what it costs stays the same for the rest of that hour.
+A contract's remaining work occupies the end of its reserved time, line after line. Reserved time that starts at least
+`notice` after the release is released in good time; everything else is late, including time that passed unused. A
+release counts from the start of its hour (UTC), so that its cost stays the same for the rest of that hour.
 """
 
 from __future__ import annotations
@@ -20,30 +20,32 @@ Period = tuple[datetime, datetime]
 
 @dataclass(frozen=True)
 class Unused:
-    """What of a line is not used: so many executions (of a quota: operations), each of `seconds` of device time."""
+    """The unused executions of a line (operations, for a quota), each of `seconds` of device time."""
 
     count: int
     seconds: Fraction
 
 
 def shared_seconds(duration: Fraction, parts: Sequence[tuple[int, Fraction]]) -> list[Fraction]:
-    """Seconds of a reservation's `duration` that one execution of each part takes; a part is (executions, weight of one)."""
+    """The seconds of a reservation's `duration` that one execution of each part takes; a part is (executions, weight
+    per execution).
+    """
     whole = sum((count * weight for count, weight in parts), start=Fraction(0))
     return [duration * weight / whole if whole else Fraction(0) for _, weight in parts]
 
 
 def hour_start(instant: datetime) -> datetime:
-    """The whole hour (UTC) that an instant lies in."""
+    """The start of the hour (UTC) that contains an instant."""
     return instant.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
 def late_before(released: datetime, *, notice_minutes: int) -> datetime:
-    """Reserved time before this instant is late where it is released at `released`."""
+    """Reserved time before this instant is late if it is released at `released`."""
     return hour_start(released) + timedelta(minutes=notice_minutes)
 
 
 def seconds_from(reserved: Iterable[Period], instant: datetime) -> Fraction:
-    """Seconds of the reserved periods [start, end) that lie at or after an instant."""
+    """The seconds of the reserved periods [start, end) at or after an instant."""
     spans = (max(end - max(start, instant), timedelta(0)) for start, end in reserved)
     return Fraction(sum(span // _MICROSECOND for span in spans), 10**6)
 
@@ -51,7 +53,7 @@ def seconds_from(reserved: Iterable[Period], instant: datetime) -> Fraction:
 def late_counts(
     lines: Sequence[Unused], *, reserved: Sequence[Period], released: datetime, notice_minutes: int
 ) -> list[int]:
-    """How many of each line's unused executions are late. An execution that is in good time in part is in good time."""
+    """The number of late executions per line. An execution that is only partly in good time counts as in good time."""
     left = seconds_from(reserved, late_before(released, notice_minutes=notice_minutes))
     late = []
     for line in reversed(lines):
@@ -62,8 +64,9 @@ def late_counts(
 
 
 def free_until(lines: Sequence[Unused], *, reserved: Sequence[Period], notice_minutes: int) -> datetime | None:
-    """Releasing before this instant costs nothing; None where no time is reserved for all that is unused, so that a part is
-    late already, or where nothing is unused."""
+    """Before this instant a release is free. None if nothing is unused, or if the reserved time does not cover all
+    unused work, so that part of it is already late.
+    """
     left = sum((line.count * line.seconds for line in lines), start=Fraction(0))
     if not left:
         return None

@@ -1,4 +1,4 @@
-"""The minimum of a contract: what its lines lack to the least that the book asks for a contract, however small."""
+"""The contract minimum: the shortfall of a contract's lines against the minimum price of a contract."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from apps.pricing.rating.terms import LARGER, PLUS, Counts, Rating, Terms, step_
 
 
 def rate_contract_minimum(*, book: PriceBookDocument, charged: Decimal, terms: Terms) -> Rating:
-    """What a contract whose lines come to `charged` lacks to the book's minimum per contract; 0 where it lacks nothing.
+    """The shortfall of a contract whose lines cost `charged`, or 0.
 
-    The rating counts no operations and one execution: the contract. Raises NotPriced for a book without such a minimum,
-    RatingError for a negative `charged`.
+    The rating counts no operations and one execution, which is the contract. Raises NotPriced if the book has no such
+    minimum, RatingError if `charged` is negative.
     """
     if not book.contract_minimum:
         raise NotPriced(f"price book {book.version} asks for no minimum per contract")

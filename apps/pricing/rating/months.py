@@ -1,11 +1,11 @@
-"""The rules by which a month is charged, whenever and in however many invoices it is asked for (version 2).
+"""The rules for charging a month, whatever the time and number of its invoices (version 2).
 
-Everything here is a function of what was used and when, of credits and of what standing invoices hold already. No rule
-looks at an id or at the order in which invoices were issued: an invoice asks for what is charged by now less what the others
-hold, so that the sum over any time is the same for every order. The rules in words: docs/guides/amounts.md.
+Everything here is a function of usage and its time, of credits, and of what other valid invoices hold. No rule looks
+at an id or at the order of invoices: an invoice asks for everything charged so far minus what the others hold, so the
+sum over any time is the same for every order. docs/guides/amounts.md states the rules in words.
 
-A *section* is a part of a calendar month (UTC) in which the same credits are valid; it is named by its first instant, and a
-month without credits has one.
+A *section* is a part of a calendar month (UTC) during which the same credits are valid. Its name is its first
+instant; a month without credits has one section.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOTHING = Decimal(0)
 
 
 def month_start(instant: datetime) -> datetime:
-    """The first instant of the calendar month (UTC) around an instant."""
+    """The first instant of the calendar month (UTC) that contains an instant."""
     return instant.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
@@ -40,14 +40,16 @@ def month_end(instant: datetime) -> datetime:
 
 
 def section_of(instant: datetime, cuts: Sequence[datetime]) -> datetime:
-    """The section of an instant: the last of its month's start and the sorted `cuts` that is not after it."""
+    """The section of an instant: the latest of its month's start and the sorted `cuts` up to the instant."""
     start, at = month_start(instant), bisect_right(cuts, instant)
     return max(start, cuts[at - 1]) if at else start
 
 
 @dataclass(frozen=True, order=True)
 class Eligible:
-    """Used operations that may be free: so many, each worth `worth`, of a book that gives `allowance` free in a month."""
+    """Used operations that may be free, each with the value `worth`, rated with a book that grants `allowance` free
+    operations a month.
+    """
 
     allowance: int
     worth: Decimal
@@ -63,19 +65,19 @@ class Eligible:
 
 @dataclass(frozen=True)
 class Free:
-    """Operations that are free, and what they are worth together (positive)."""
+    """Free operations and their total value (positive)."""
 
     operations: int = 0
     amount: Decimal = NOTHING
 
 
 def allowance_of(book: PriceBookDocument) -> int:
-    """The operations that a book gives free in every month."""
+    """The operations that a book grants free every month."""
     return int(CONTEXT.scaleb(book.free_tera_operations, TERA))
 
 
 def eligible_of(book: PriceBookDocument, rating: Rating) -> list[Eligible]:
-    """What of a rating may be free: used work, part by part of one price, by the book that it was rated with."""
+    """The used work of a rating that may be free, one part per price, by the book that rated it."""
     allowance = allowance_of(book)
     if not allowance or rating.unused or rating.missed:
         return []
@@ -87,7 +89,7 @@ def eligible_of(book: PriceBookDocument, rating: Rating) -> list[Eligible]:
 
 
 def eligible_sum(parts: Iterable[Eligible]) -> list[Eligible]:
-    """The same with equal prices together, in order."""
+    """The same operations with equal prices combined, sorted."""
     found: defaultdict[tuple[int, Decimal], int] = defaultdict(int)
     for part in parts:
         found[part.allowance, part.worth] += part.operations
@@ -95,10 +97,10 @@ def eligible_sum(parts: Iterable[Eligible]) -> list[Eligible]:
 
 
 def free_most(parts: Iterable[Eligible], *, taken: int = 0) -> Free:
-    """The free operations of a month: the dearest first, whatever the order in which they were used or invoiced.
+    """The free operations of a month: the most expensive first, in whatever order they were used or invoiced.
 
-    Of what was rated by books that give at most so many, no more than so many are free; so several books in a month give
-    together what the most generous of them gives. `taken` are free already by invoices of version 1.
+    Work rated with books that grant at most n free operations gets at most n in total, so several books in one month
+    together grant what the most generous one grants. `taken` operations are already free on version 1 invoices.
     """
     merged = eligible_sum(parts)
     levels = sorted({part.allowance for part in merged})
@@ -117,10 +119,11 @@ def free_most(parts: Iterable[Eligible], *, taken: int = 0) -> Free:
 def free_due(
     *, earlier: Sequence[Eligible], section: Sequence[Eligible], given: Free, most: Decimal, taken: int = 0
 ) -> Free:
-    """What an invoice gives free of a section: what all its work adds to the free operations of the `earlier` sections of
-    its month, less what other invoices gave; at most `most`, what the invoice itself asks for the section's work.
+    """What an invoice grants free in a section: what the section's work adds to the free operations of `earlier`
+    sections of the month, minus what other invoices granted; at most `most`, the invoice's charge for the section's
+    work.
 
-    `section` is the work of all invoices, this one too. Less than nothing where others gave too much.
+    `section` is the work of all invoices, including this one. Negative if others granted too much.
     """
     before, after = free_most(earlier, taken=taken), free_most([*earlier, *section], taken=taken)
     amount = subtract(subtract(after.amount, before.amount), given.amount)
@@ -128,15 +131,17 @@ def free_due(
 
 
 def minimum_due(least: Decimal, *, charged: Decimal, topped: Decimal) -> Decimal:
-    """What a month that is over is still to be asked to come to `least`: `charged` by all invoices without what they asked
-    for that, `topped`. Less than nothing where they asked too much."""
+    """What a finished month still has to be charged to reach `least`. `charged` is the total of all invoices without
+    their top-ups, and `topped` is the total of those. Negative if the top-ups were too high.
+    """
     return subtract(max(subtract(least, charged), NOTHING), topped)
 
 
 @dataclass(frozen=True)
 class Fund:
-    """What a credit can pay from `start` until before `end` (None: for ever), or before a person `ended` it. A credit note
-    that gives a part of a credit back makes a fund of its own, from its own instant on."""
+    """A credit that can pay charges from `start` until `end` (exclusive; None: no end), or until a person `ended` it.
+    A credit note that restores part of a credit creates a separate fund from its own instant on.
+    """
 
     credit: str
     start: datetime
@@ -146,17 +151,19 @@ class Fund:
 
     @property
     def over(self) -> datetime | None:
-        """The first instant for which it does not pay any more; None: it pays for ever."""
+        """The first instant at which it no longer pays; None if it never ends."""
         return min((end for end in (self.end, self.ended) if end is not None), default=None)
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """The next to end first; those that end together are interchangeable from their start on. That a person ended one
-        changes nothing in what it paid before, so it does not count here."""
+        """Sort key: the earliest end first. Funds with the same end are interchangeable once they have started.
+
+        `ended` does not count, because ending a fund by hand does not change what it paid before.
+        """
         return (self.end is None, self.end or self.start, self.start, self.amount, self.credit)
 
     def is_valid(self, at: datetime) -> bool:
-        """Whether it pays for what was charged at an instant."""
+        """Whether it pays for a charge at that instant."""
         return self.start <= at and (self.over is None or at < self.over)
 
 
@@ -165,8 +172,7 @@ Uses = dict[tuple[datetime, str], Decimal]
 
 
 def credits_allot(charges: Mapping[datetime, Decimal], funds: Iterable[Fund]) -> Uses:
-    """Which credit pays what: sections in the order of time, each from the credits that are valid in it, the next to end
-    first."""
+    """Which credit pays what: sections in chronological order, each from the credits valid in it, the earliest end first."""
     ordered = sorted(funds, key=lambda fund: fund.order)
     left = [fund.amount for fund in ordered]
     found: Uses = {}
@@ -190,8 +196,9 @@ def credits_due(
     funds: Sequence[Fund],
     left: Mapping[str, Decimal],
 ) -> Uses:
-    """What an invoice that charges `own` uses of credits: what they pay for its sections, less what other invoices, which
-    charge `beside`, used for them already. Never more than it charges for a section, nor than is `left` of a credit."""
+    """The credits that an invoice charging `own` uses: what they pay for its sections, minus what other invoices,
+    which charge `beside`, already used. Never more than its charge for a section or what is `left` of a credit.
+    """
     charges = {at: exact_sum([own.get(at, NOTHING), beside.get(at, NOTHING)]) for at in own.keys() | beside.keys()}
     wanted, rest = credits_allot(charges, funds), dict(left)
     found: Uses = {}
@@ -210,7 +217,7 @@ def credits_due(
 
 
 def funds_left(funds: Iterable[Fund], before: Mapping[str, Decimal]) -> list[Fund]:
-    """The funds less what of each credit is used already, its first fund first; those that are used up are left out."""
+    """The funds after the amounts already used, earliest fund of each credit first; exhausted funds are left out."""
     rest, found = dict(before), []
     for fund in sorted(funds, key=lambda one: (one.credit, one.start, one.amount)):
         taken = min(max(rest.get(fund.credit, NOTHING), NOTHING), fund.amount)

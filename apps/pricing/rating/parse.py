@@ -1,4 +1,4 @@
-"""Reading a price book document. Every fault is collected and named with its place; nothing is guessed or defaulted."""
+"""Reads a price book document. All faults are collected with their places; nothing is guessed or defaulted."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _MOST_FACTOR = Decimal(1000)
 
 
 def book_from_text(text: str | bytes) -> PriceBookDocument:
-    """Parse JSON text. Raises BookError for text that is not JSON or not a usable book."""
+    """Parse JSON text. Raises BookError if it is not JSON or not a usable book."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -65,8 +65,11 @@ def book_from_text(text: str | bytes) -> PriceBookDocument:
 
 
 def book_from_json(document: Any, *, currencies: Mapping[str, int] | None = None) -> PriceBookDocument:
-    """Check and read a document. `currencies`: the codes it may have with their places; without it any code is read with
-    the places that the document states, as older books had. Raises BookError that lists every problem at once."""
+    """Check and read a document. Raises BookError, which lists every fault.
+
+    `currencies` maps the allowed codes to their decimal places. Without it, any code is read with the places that the
+    document states, as in older books.
+    """
     reader = _Reader()
     reader.keys(document, _KEYS, "the document", _MAY)
     reader.stop_if_broken()
@@ -104,7 +107,7 @@ def book_from_json(document: Any, *, currencies: Mapping[str, int] | None = None
 
 
 class _Reader:
-    """Collects problems; a faulty value becomes a harmless one so that reading can go on to the next fault."""
+    """Collects faults. A faulty value is replaced by a harmless one, so that reading can continue to the next fault."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -161,7 +164,7 @@ class _Reader:
         return number
 
     def price_factor(self, value: Any, where: str, at_most: Decimal) -> Decimal:
-        """A factor that may make a price smaller, but never 0."""
+        """A factor that may reduce a price, but not to 0."""
         number = self.factor(value, where, at_most)
         if number == 0:
             self.problems.append(f"{where} is 0; nothing is sold for nothing, give a factor above 0")
@@ -208,14 +211,14 @@ def _prices(reader: _Reader, value: Any) -> dict[str, dict[str, Decimal]]:
 
 
 def _minimum(reader: _Reader, value: Any, where: str) -> int | dict[str, int]:
-    """The fewest operations for a cycle: of every precision of the class, or of each."""
+    """The minimum operations per cycle: one number for all precisions of the class, or one for each."""
     if isinstance(value, dict):
         return reader.table(value, where, lambda item, place: reader.integer(item, place, 0, 10**12))
     return reader.integer(value, where, 0, 10**12)
 
 
 def _money(reader: _Reader, document: dict[str, Any], key: str) -> Decimal:
-    """An optional amount of at least 0; 0 when it is left out."""
+    """An optional amount of at least 0; 0 by default."""
     number = reader.decimal(document.get(key, "0"), key, PRICE_PLACES)
     if number is None:
         return Decimal(0)

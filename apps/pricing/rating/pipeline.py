@@ -1,6 +1,6 @@
-"""The one rating function: a pipeline of small steps, each kept with its input, its factor, its result and its rule.
+"""The rating function: a pipeline of small steps, each stored with its input, factor, result and rule.
 
-Every step is linear in the number of executions, so the parts of a contract always sum to the whole, to the last digit.
+Every step is linear in the number of executions, so the parts of a contract sum exactly to the whole.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ def rate(
 ) -> Rating:
     """Price `executions` executions of a program (G11, G12, G13, T1).
 
-    With `unused` the executions were reserved and not run: the class's share for unused work applies to the list price
-    instead of surcharge and discounts. With `late` too they were released late: the amount is what that adds. With `missed`
-    they were guaranteed and not done in time: the amount is the credit.
-    `measured`: total counts of each lease, for terms that charge what was measured. `periods`: executions by the period
-    of the tariff in which their first cycle lay, for classes whose price follows the hours; no period costs more than
-    the one that was bound. Raises NotPriced when the book lacks something, RatingError for counts, terms or instants that
-    make no sense. The result is exact: at most 40 places, never rounded.
+    `unused`: the executions were reserved and not run; the class's share for unused work applies to the list price
+    instead of surcharge and discounts. `late` (with `unused`): they were released late; the amount is what this adds.
+    `missed`: they were guaranteed and not done in time; the amount is the credit.
+
+    `measured`: total counts of each lease, for terms that charge measured counts. `periods`: executions by the tariff
+    period of their first cycle, for classes whose price follows the hours; no period costs more than the agreed one.
+
+    Raises NotPriced if the book lacks a price, RatingError for invalid counts, terms or instants. The result is
+    exact: at most 40 decimal places, never rounded.
     """
     check_inputs(book, counts, executions, terms, unused=unused, missed=missed, measured=measured, periods=periods)
     price_class = book.price_class(terms.klass)
@@ -80,7 +82,7 @@ def rate(
 
 
 def bound_period(book: PriceBookDocument, terms: Terms) -> Period | None:
-    """The period of the tariff that the terms are bound to; None when no class of theirs follows the hours."""
+    """The tariff period agreed in the terms; None if neither class follows the hours."""
     classes = [book.price_class(name) for name in (terms.klass, terms.served) if name]
     if not any(item.time_of_use for item in classes) or terms.instant is None:
         return None
@@ -160,7 +162,7 @@ def _list_step(book: PriceBookDocument, billed: Decimal, terms: Terms) -> Step:
 def _use_steps(
     book: PriceBookDocument, listed: Step, terms: Terms, period: Period | None, mark: str, last: str = "amount"
 ) -> list[Step]:
-    """From the list price to the amount, by the class that was bought, or by the class served where that costs less."""
+    """The steps from the list price to the amount, by the class bought, or by the class served if that costs less."""
     bought = book.price_class(terms.klass)
     if not terms.served:
         return _class_steps(book, bought, listed, terms, period, mark, last)
@@ -271,7 +273,9 @@ def _largest_discount(
 def _period_steps(
     book: PriceBookDocument, listed: Step, executions: int, terms: Terms, periods: Mapping[str, int]
 ) -> list[Step]:
-    """Each part by the period in which it ran, or by the bound one where that is cheaper: a delay never raises it."""
+    """The steps for each part by the period in which it ran, or by the agreed period if that is cheaper: a delay
+    never raises the price.
+    """
     unit, bound = book.currency.code, bound_period(book, terms)
     assert bound is not None  # check_inputs refuses periods where nothing follows the hours
     once = CONTEXT.scaleb(
@@ -299,7 +303,7 @@ def _period_steps(
 
 
 def _summed(parts: list[Step], unit: str) -> list[Step]:
-    """A running sum of parts; its last step is the amount."""
+    """The running sum of parts; its last step is the amount."""
     steps: list[Step] = []
     total = Decimal(0)
     for number, part in enumerate(parts, 1):
@@ -327,7 +331,7 @@ def _unused_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step
 
 
 def _late_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step, terms: Terms) -> list[Step]:
-    """The share of the price as it was bought, less what the class charges for it as unused."""
+    """The late-cancellation share of the price as bought, minus what the class already charges for unused work."""
     late, unit = price_class.late, book.currency.code
     assert late is not None  # check_late refuses a class without such a term
     steps = _use_steps(book, listed, terms, bound_period(book, terms), "", "bought")
@@ -354,7 +358,7 @@ def _late_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step, 
 
 
 def _unused_amount(price_class: PriceClass, listed: Step, bought: Decimal, unit: str) -> Step:
-    """What is charged for unused work anyhow, as one step."""
+    """What is charged for unused work in any case, as one step."""
     share = multiply(listed.result, price_class.unused)
     rule = (
         f"Unused work costs {decimal_text(price_class.unused)} of the list price, never more than its use would have."
@@ -374,7 +378,7 @@ def _missed_steps(book: PriceBookDocument, listed: Step, terms: Terms) -> list[S
 
 
 def step_named(steps: Sequence[Step], name: str) -> Step:
-    """The step by name. Raises KeyError."""
+    """The step with that name. Raises KeyError."""
     for item in steps:
         if item.name == name:
             return item

@@ -1,6 +1,6 @@
-"""What one invoice asks for, beside what the others hold: the rules of `months` applied to every section of a draft.
+"""What one invoice charges, given what the others hold: the rules of `months` applied to every section of a draft.
 
-No Django and no clock: the invoices that stand, the credits and the work of the draft go in as plain data.
+No Django and no clock: the standing invoices, the credits and the draft's usage are plain data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from apps.pricing.rating.months import (
 
 @dataclass
 class Held:
-    """What one invoice, or a draft, asks for a section: its usage, and the named lines that belong to it."""
+    """What one invoice or draft charges for a section: its usage, and the named lines of the section."""
 
     usage: Decimal = Decimal(0)
     free: Free = field(default_factory=Free)
@@ -38,12 +38,12 @@ class Held:
 
     @property
     def charged(self) -> Decimal:
-        """What counts towards the minimum charge of its month: everything before that and before credits."""
+        """The amount that counts towards the month's minimum charge: everything before that minimum and before credits."""
         return exact_sum([self.usage, self.free.amount.copy_negate(), self.shortfall])
 
     @property
     def charge(self) -> Decimal:
-        """What credits can pay."""
+        """The amount that credits can pay."""
         return exact_sum([self.charged, self.minimum])
 
     def use(self, amount: Decimal, eligible: Iterable[Eligible]) -> None:
@@ -52,7 +52,7 @@ class Held:
         self.eligible = eligible_sum([*self.eligible, *eligible])
 
     def to_json(self, section: datetime) -> dict[str, Any]:
-        """As a document has it; `held_of_json` reads it."""
+        """Its form in a document; `held_of_json` reads it."""
         return {
             "start": stamp(section),
             "usage": decimal_text(self.usage),
@@ -64,7 +64,7 @@ class Held:
 
 
 def stamp(instant: datetime) -> str:
-    """An instant in documents: UTC, ISO 8601, to the microsecond where it has one."""
+    """An instant in documents: UTC, ISO 8601, with microseconds if it has any."""
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -81,7 +81,7 @@ def held_of_json(document: Mapping[str, Any]) -> tuple[datetime, Held]:
 
 @dataclass
 class Older:
-    """What invoices of version 1 of the rules hold of the month in which they end."""
+    """What version 1 invoices hold of the month in which they end."""
 
     charged: Decimal = Decimal(0)
     free: int = 0
@@ -89,28 +89,30 @@ class Older:
 
 @dataclass(frozen=True)
 class Standing:
-    """Every section that standing invoices hold, and what those of version 1 hold of a month."""
+    """All sections of standing invoices, and what version 1 invoices hold of each month."""
 
     sections: Mapping[datetime, list[Held]]
     older: Mapping[datetime, Older]
 
     def of_month(self, month: datetime) -> list[Held]:
-        """Everything of a month."""
+        """All sections of a month."""
         return [one for start, held in self.sections.items() if month_start(start) == month for one in held]
 
     def eligible(self, sections: Iterable[datetime]) -> list[Eligible]:
-        """What may be free of these sections."""
+        """The work of these sections that may be free."""
         return eligible_sum(part for at in sections for one in self.sections.get(at, []) for part in one.eligible)
 
     def free(self, section: datetime) -> Free:
-        """What is free of a section already."""
+        """What is already free in a section."""
         held = [one.free for one in self.sections.get(section, [])]
         return Free(sum(one.operations for one in held), exact_sum(one.amount for one in held))
 
 
 @dataclass(frozen=True)
 class FreeLine:
-    """What a draft gives free of a section; `most` is the allowance of the most generous book, `basis` what it follows from."""
+    """What a draft grants free in a section. `most` is the allowance of the most generous book, and `basis` explains
+    the result.
+    """
 
     section: datetime
     free: Free
@@ -119,7 +121,7 @@ class FreeLine:
 
 
 def free_lines(own: Mapping[datetime, Held], standing: Standing) -> list[FreeLine]:
-    """The free operations of a draft's sections in the order of time; writes them into `own`."""
+    """The free operations of a draft's sections in chronological order; also writes them into `own`."""
     found = (_free_line(section, own, standing) for section in sorted(own) if own[section].eligible)
     return [line for line in found if line is not None]
 
@@ -155,7 +157,7 @@ def _free_line(section: datetime, own: Mapping[datetime, Held], standing: Standi
 
 @dataclass(frozen=True)
 class MinimumLine:
-    """What a month that is over is still to be asked, and what it follows from."""
+    """What a finished month still has to be charged, and the basis of that amount."""
 
     amount: Decimal
     basis: dict[str, Any]
@@ -164,8 +166,9 @@ class MinimumLine:
 def minimum_line(
     month: datetime, least: Decimal, own: Mapping[datetime, Held], standing: Standing
 ) -> MinimumLine | None:
-    """What a month lacks to `least`, credits apart: what its usage, its free operations and what commitments lack come to
-    on all invoices. None where it lacks nothing."""
+    """A month's shortfall against `least`, before credits: usage, free operations and commitment shortfalls on all
+    invoices count. None if there is no shortfall.
+    """
     ours = [held for section, held in own.items() if month_start(section) == month]
     theirs = standing.of_month(month)
     net = exact_sum(subtract(held.usage, held.free.amount) for held in ours)
@@ -189,8 +192,9 @@ def minimum_line(
 
 @dataclass(frozen=True)
 class Purse:
-    """The credits of one currency: their funds, what is `left` of each, what standing invoices `used` of them by section,
-    and what those of version 1 of the rules did."""
+    """The credits of one currency: their funds, the amount `left` of each, and what standing invoices and version 1
+    invoices `used` by section.
+    """
 
     funds: tuple[Fund, ...] = ()
     left: Mapping[str, Decimal] = field(default_factory=dict)
@@ -199,20 +203,20 @@ class Purse:
 
     @property
     def cuts(self) -> list[datetime]:
-        """The instants at which another choice of credits begins: where sections are cut."""
+        """The instants at which the set of valid credits changes: they divide a month into sections."""
         return sorted({fund.start for fund in self.funds} | {fund.over for fund in self.funds if fund.over is not None})
 
 
 @dataclass(frozen=True)
 class Payment:
-    """What credits pay of a draft, and what that follows from, for its document."""
+    """What credits pay of a draft, and the basis of it for the document."""
 
     uses: Uses
     basis: dict[str, Any]
 
 
 def credits_pay(purse: Purse, own: Mapping[datetime, Held], standing: Standing) -> Payment:
-    """What credits pay of a draft's sections, beside what standing invoices charge and used."""
+    """What credits pay of a draft's sections, given what standing invoices charge and used."""
     first, before = min(own, default=None), dict(purse.older)
     if first is None:
         return Payment({}, {})

@@ -1,4 +1,4 @@
-"""The one rounding, half-even, to the currency's smallest unit: of a quote's total, and of all invoices together."""
+"""The only rounding: half-even to the currency's minor unit, of a quote's total, and of all invoices together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROUNDING = Context(prec=120, traps=[InvalidOperation])
 
 @dataclass(frozen=True)
 class Payable:
-    """An exact total and what is to be paid of it: exact == payable + carried + correction, always."""
+    """An exact total and the payable part of it: exact == payable + carried + correction, always."""
 
     exact: Decimal
     payable: Decimal
@@ -22,8 +22,7 @@ class Payable:
 
 
 def payable_of(exact: Decimal, *, exponent: int) -> Payable:
-    """Round a total once, half-even. A balance of less than one smallest unit is not asked for but carried whole to the
-    next invoice."""
+    """Round a total once, half-even. A balance below one minor unit is not charged but carried to the next invoice."""
     unit = Decimal(1).scaleb(-exponent)
     zero = Decimal(0).quantize(unit)
     if abs(exact) < unit:
@@ -33,10 +32,10 @@ def payable_of(exact: Decimal, *, exponent: int) -> Payable:
 
 
 def asked_of(total: Decimal, *, before: Decimal, exponent: int) -> Payable:
-    """What an invoice of `total` (with what was carried in) asks for, where those before it asked for `before`.
+    """What an invoice of `total`, including the amount carried in, charges if earlier invoices charged `before`.
 
-    All of them together ask for the rounded sum of everything, half-even, and for nothing while that is less than one
-    smallest unit; so the sum does not depend on how many invoices there are. What rounding moved is carried, either way.
+    All invoices together charge the rounded, half-even sum of everything, and nothing while that is below one minor
+    unit, so the sum does not depend on their number. Rounding differences are carried in either direction.
     """
     whole = exact_sum([before, total])
     asked = max(subtract(payable_of(whole, exponent=exponent).payable, before), Decimal(0))
@@ -44,8 +43,9 @@ def asked_of(total: Decimal, *, before: Decimal, exponent: int) -> Payable:
 
 
 def tax_of(taxed: Decimal, *, carried_in: Decimal, before: Decimal, exponent: int) -> Payable:
-    """The tax of an invoice: `taxed` is the exact tax on what it asks for. As `asked_of`, but that less than one unit is
-    rounded too: 0.0076 is 0.01."""
+    """The tax of an invoice; `taxed` is the exact tax on what it charges. As `asked_of`, except that amounts below
+    one minor unit are rounded too: 0.0076 becomes 0.01.
+    """
     unit, exact = Decimal(1).scaleb(-exponent), exact_sum([taxed, carried_in])
     whole = exact_sum([before, exact]).quantize(unit, rounding=ROUND_HALF_EVEN, context=_ROUNDING)
     asked = max(subtract(whole, before), Decimal(0))
@@ -53,10 +53,10 @@ def tax_of(taxed: Decimal, *, carried_in: Decimal, before: Decimal, exponent: in
 
 
 def shares_of(payable: Decimal, amounts: Sequence[Decimal], *, exponent: int) -> list[Decimal]:
-    """Part a rounded total over its exact lines by largest remainder, so that what is printed adds up.
+    """Divide a rounded total among its exact lines by largest remainder, so that the printed lines add up.
 
-    Every share differs from its exact amount by less than one smallest unit as long as the total is the rounded sum of
-    the amounts. Ties go to the earlier line.
+    Each share differs from its exact amount by less than one minor unit, provided that the total is the rounded sum
+    of the amounts. Ties go to the earlier line.
     """
     if not amounts:
         return []

@@ -1,6 +1,6 @@
-"""A step of a price as people read it: a unit price has four significant digits, everything else keeps every digit.
+"""A pricing step as people read it: unit prices have four significant digits, everything else keeps every digit.
 
-What is stored, hashed, billed and recomputed is the step itself; files for programs (JSON, CSV) state that.
+What is stored, hashed, billed and recomputed is the step itself; files for programs (JSON, CSV) contain that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LISTED_PART = "list:"  # the list price of a part of the executions: its input i
 
 @dataclass(frozen=True)
 class StepShown:
-    """The texts of a step. `exact`: the unit price in it, with every digit; empty where it has none."""
+    """The texts of a step. `exact` is its unit price with every digit; empty if it has none."""
 
     title: str
     rule: str
@@ -29,7 +29,7 @@ class StepShown:
 
 
 def step_shown(step: Step | Mapping[str, str], currency: Currency) -> StepShown:
-    """A step, or its JSON in a document, for reading; `currency` is that of the price."""
+    """A step, or its JSON form, for reading; `currency` is that of the price."""
     told = step.to_json() if isinstance(step, Step) else step
     value, factor, rule, exact = figure(told["input"]), figure(told["factor"]), told["rule"], ""
     if told["operation"] == PER_TERA:
@@ -43,6 +43,6 @@ def step_shown(step: Step | Mapping[str, str], currency: Currency) -> StepShown:
 
 
 def figure(text: str) -> str:
-    """A decimal text with its thousands parted, every digit kept."""
+    """A decimal text with thousands separated; every digit is kept."""
     whole, dot, part = text.removeprefix("-").partition(".")
     return f"{'-' if text.startswith('-') else ''}{int(whole):,}{dot}{part}"

@@ -1,7 +1,7 @@
-"""Hours and what they are called: month x hour matrices in a named time zone, the form of the US utility rate database.
+"""Hours and their periods: month x hour matrices in a named time zone, as in the US Utility Rate Database.
 
-Every interval is half-open and in UTC. Local time is only ever looked up from UTC, never added to, so a day of 23 or
-25 hours is as long as it is: a 00-06 window in New York lasts 5 or 7 hours on two nights a year.
+Every interval is half-open and in UTC. Local time is only derived from UTC and never added to, so days of 23 or 25
+hours have their real length: a 00-06 window in New York lasts 5 or 7 hours on two nights a year.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST = timedelta(days=400)
 
 @dataclass(frozen=True)
 class Period:
-    """A kind of hour. `factor` is what an hour of it costs against the list price, in classes whose price follows hours."""
+    """A kind of hour. `factor` multiplies the list price in classes whose price follows the hours."""
 
     name: str
     off_peak: bool
@@ -44,7 +44,7 @@ Span = tuple[Period, datetime, datetime]
 
 @dataclass(frozen=True, order=True)
 class Holiday:
-    """A local date that is treated like a weekend day."""
+    """A local date that counts as a weekend day."""
 
     day: date
     name: str
@@ -52,7 +52,7 @@ class Holiday:
 
 @dataclass(frozen=True)
 class Tariff:
-    """Which period every local hour belongs to. Matrices hold 12 rows (months) of 24 indices into `periods`."""
+    """The period of every local hour. Matrices have 12 rows (months) of 24 indices into `periods`."""
 
     zone: str
     periods: tuple[Period, ...]
@@ -62,7 +62,7 @@ class Tariff:
 
     @cached_property
     def tzinfo(self) -> ZoneInfo:
-        """The zone's rules, from the machine's own time zone data."""
+        """The zone's rules, from the machine's time zone data."""
         return zone_of(self.zone)
 
     @cached_property
@@ -70,18 +70,18 @@ class Tariff:
         return frozenset(holiday.day for holiday in self.holidays)
 
     def period_at(self, instant: datetime) -> Period:
-        """The period in force at an aware instant."""
+        """The period at an aware instant."""
         local = instant.astimezone(self.tzinfo)
         resting = local.weekday() >= 5 or local.date() in self._holiday_dates
         matrix = self.weekend if resting else self.weekday
         return self.periods[matrix[local.month - 1][local.hour]]
 
     def is_off_peak(self, instant: datetime) -> bool:
-        """Whether the instant lies in an off-peak hour."""
+        """Whether the instant is in an off-peak hour."""
         return self.period_at(instant).off_peak
 
     def period(self, name: str) -> Period:
-        """The period by name. Raises NotPriced."""
+        """The period with that name. Raises NotPriced."""
         for item in self.periods:
             if item.name == name:
                 return item
@@ -89,7 +89,7 @@ class Tariff:
         raise NotPriced(f"the tariff has no period {name!r} (it has {known})")
 
     def spans(self, start: datetime, end: datetime) -> list[Span]:
-        """[start, end) cut where the period changes: (period, from, to) in UTC, in order, without a gap."""
+        """[start, end) divided where the period changes: (period, from, to) in UTC, in order, without gaps."""
         _check_span(start, end)
         found: list[Span] = []
         left = start.astimezone(UTC)
@@ -106,11 +106,11 @@ class Tariff:
         return found
 
     def intervals(self, start: datetime, end: datetime, *, off_peak: bool = True) -> list[Interval]:
-        """The parts of [start, end) that are off-peak (or that are not), in UTC, merged, in order."""
+        """The parts of [start, end) that are off-peak (or not, with `off_peak=False`), in UTC, merged, in order."""
         return merge([(left, right) for period, left, right in self.spans(start, end) if period.off_peak == off_peak])
 
     def dearest(self, start: datetime, end: datetime) -> datetime:
-        """The first instant of [start, end) at which an hour costs the most."""
+        """The first instant of [start, end) in the most expensive period."""
         spans = self.spans(start, end)
         if not spans:
             raise RatingError("A window that ends before it begins cannot be priced.")
@@ -118,7 +118,7 @@ class Tariff:
         return next(left for period, left, _ in spans if period.factor == most)
 
     def to_json(self) -> dict[str, Any]:
-        """The document form; `parse.book_from_json` reads it back."""
+        """The document form; `parse.book_from_json` reads it."""
         return {
             "zone": self.zone,
             "periods": [period.to_json() for period in self.periods],
@@ -129,7 +129,7 @@ class Tariff:
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """The named IANA zone. Raises RatingError when this machine does not know it."""
+    """The IANA time zone with that name. Raises RatingError if this machine does not know it."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -140,7 +140,7 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def intersect(left: list[Interval], right: list[Interval]) -> list[Interval]:
-    """What two ordered lists of half-open intervals have in common."""
+    """The intersection of two ordered lists of half-open intervals."""
     found: list[Interval] = []
     i = j = 0
     while i < len(left) and j < len(right):
@@ -155,7 +155,7 @@ def intersect(left: list[Interval], right: list[Interval]) -> list[Interval]:
 
 
 def merge(intervals: list[Interval]) -> list[Interval]:
-    """The same instants as few, ordered, half-open intervals."""
+    """The union as ordered, disjoint, non-touching half-open intervals."""
     found: list[Interval] = []
     for start, end in sorted(intervals):
         if found and start <= found[-1][1]:

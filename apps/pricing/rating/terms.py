@@ -1,6 +1,7 @@
-"""What goes into a price and what comes out of it: counts, agreed terms, steps, the rating. Plain data with one JSON each.
+"""Inputs and outputs of a price: counts, terms, steps, the rating. Plain data, each with one JSON form.
 
-A field that was added later is absent in JSON while it has its default, so documents of any age keep their digests.
+A field that was added later is left out of the JSON while it has its default, so documents of any age keep their
+digests.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ PLUS = "plus"
 
 @dataclass(frozen=True)
 class Counts:
-    """What one execution takes, from the compiled program: operations, and the cycles it keeps the device to itself
-    (the program's initiation interval)."""
+    """What one execution takes according to the compiled program: operations, and the cycles during which it occupies
+    the device (the program's initiation interval).
+    """
 
     operations: int
     cycles: int
@@ -46,7 +48,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Schedule:
-    """`each` executions in every one of `intervals` consecutive intervals of `every` seconds (G11)."""
+    """`each` executions in each of `intervals` consecutive intervals of `every` seconds (G11)."""
 
     each: int
     every: Fraction
@@ -54,12 +56,12 @@ class Schedule:
 
     @property
     def executions(self) -> int:
-        """The whole volume."""
+        """The total volume."""
         return self.each * self.intervals
 
     @staticmethod
     def between(*, each: int, every: Fraction, start: datetime, end: datetime) -> Schedule:
-        """As many whole intervals as fit into [start, end). Raises RatingError when none does."""
+        """As many whole intervals as fit into [start, end). Raises RatingError if none fits."""
         if each < 1 or every <= 0:
             raise RatingError("An interval needs at least one execution and a length of more than 0 seconds.")
         span = end.astimezone(UTC) - start.astimezone(UTC)
@@ -79,14 +81,15 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Terms:
-    """What was agreed: where, how precise, which class, which commitment, in which form.
+    """What was agreed: processor class, precision, class of service, commitment and form.
 
-    `instant` binds the tariff; a class that is off-peak only, or whose price follows the hours, needs it.
-    `discounts` are further factors (name -> factor, above 0 and at most 1) that compete with the class's own discount.
-    `form` is one of FORMS; `schedule` belongs to the forms spread and interval. `measured`: data-dependent programs
-    are charged what they were measured to use, at most the worst case (else always the worst, G13). `served` is the
-    class that the work got when that was less than what was bought. `commitment_factor` was agreed when the commitment
-    was entered, and holds whatever a later book says of it (None: the book's).
+    `instant` determines the tariff; it is required for a class that is off-peak only or whose price follows the
+    hours. `discounts` are additional factors (name -> factor, above 0 and at most 1) that compete with the class's
+    own discount. `form` is one of FORMS; `schedule` belongs to the forms spread and interval. `measured`:
+    data-dependent programs are charged their measured counts, at most the worst case (otherwise always the worst
+    case, G13). `served` is the class that the work received if that was lower than the class bought.
+    `commitment_factor` was agreed when the commitment was entered and holds whatever a later book says (None: the
+    book's factor).
     """
 
     processor_class: str
@@ -124,7 +127,7 @@ class Terms:
 
     @cached_property
     def text(self) -> str:
-        """Its canonical JSON; many ratings share their terms."""
+        """The canonical JSON, cached because many ratings share their terms."""
         return canonical_json(self.to_json())
 
     @staticmethod
@@ -147,8 +150,9 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a price. `operation` says how `input` and `factor` make `result`: `times`, `times-per-tera` (divided
-    by 10^12), `larger` or `smaller` (of the two), `plus`."""
+    """One step of a price. `operation` combines `input` and `factor` into `result`: `times`, `times-per-tera`
+    (divided by 10^12), `larger` or `smaller` (of the two), `plus`.
+    """
 
     name: str
     title: str
@@ -187,7 +191,7 @@ class Step:
 
 @lru_cache(maxsize=1024)
 def _words(name: str, title: str, operation: str, unit: str, rule: str) -> tuple[str, str]:
-    """What stands between a step's input and its result, and behind that: the same words in rating after rating."""
+    """The JSON text before and after a step's result; cached, because ratings repeat it."""
     return (
         f'","name":{_quoted(name)},"operation":{_quoted(operation)},"result":"',
         f'","rule":{_quoted(rule)},"title":{_quoted(title)},"unit":{_quoted(unit)}}}',
@@ -195,8 +199,9 @@ def _words(name: str, title: str, operation: str, unit: str, rule: str) -> tuple
 
 
 def _steps_text(steps: Iterable[Step]) -> str:
-    """The canonical JSON of steps, written directly. Most take what the one before made, and many leave it as it was: equal
-    values have one text, which is made once."""
+    """The canonical JSON of steps, written directly. Most steps take the previous result, often unchanged, so equal
+    values are converted to text once.
+    """
     parts, value, text = [], Decimal(0), "0"
     for step in steps:
         if step.input != value:
@@ -221,20 +226,20 @@ _COMPUTED: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
 def step_of(
     name: str, title: str, operation: str, value: Decimal | int, factor: Decimal | int, unit: str, rule: str
 ) -> Step:
-    """A step with its result computed: the one place where an amount comes from."""
+    """A step with its result computed: the only place that computes an amount."""
     left, right = Decimal(value), Decimal(factor)
     return Step(name, title, operation, left, right, _COMPUTED[operation](left, right), unit, rule)
 
 
 @dataclass(frozen=True)
 class Rating:
-    """A price and why: everything that went in, every step, and the exact amount.
+    """A price and its reasons: all inputs, every step, and the exact amount.
 
-    `measured`: total counts of each lease, for terms that charge what was measured. `periods`: executions by the period
-    of the tariff in which they ran; None: all by the bound instant. `missed`: the amount is a credit for work that was
-    guaranteed and not done in time. `charged`: what the lines of a contract come to, where the rating is what they lack to
-    the contract's minimum. `late`: the amount is what releasing reserved time late adds to what its class charges for unused
-    work; such a rating is `unused` too.
+    `measured`: total counts of each lease, for terms that charge measured counts. `periods`: executions by the tariff
+    period in which they ran; None if all have the agreed tariff. `missed`: the amount is a credit for guaranteed work
+    that was not done in time. `charged`: the total of a contract's lines, if the rating is their shortfall against
+    the contract minimum. `late`: the amount is what a late release adds to the charge for unused work; such a rating
+    is also `unused`.
     """
 
     book_version: int
@@ -254,20 +259,22 @@ class Rating:
 
     @property
     def billed_operations(self) -> int:
-        """The operations that the price was multiplied with; none where a contract's minimum is asked for, or where time was
-        released late: nothing was done for either."""
+        """The operations that the price was multiplied by; 0 for a contract minimum and for a late release, which
+        bill no work.
+        """
         return 0 if self.charged is not None or self.late else int(self.step("billed").result)
 
     @property
     def counted_operations(self) -> int:
-        """The operations that the program counts, all executions together; none where time was released late."""
+        """The operations of all executions of the program; 0 for a late release."""
         return 0 if self.late else self.counts.operations * self.executions
 
     @cached_property
     def text(self) -> str:
-        """The one text of its document (`canonical_json(self.to_json())`), made once however many usage rows carry it.
+        """The canonical text of its document (`canonical_json(self.to_json())`), made once for all usage rows that
+        carry it.
 
-        Written directly, since every lease has a rating of its own; keys stand in the order of their names.
+        It is written directly, because every lease has its own rating; keys are in alphabetical order.
         """
         measured = ""
         if self.measured is not None:
@@ -286,11 +293,11 @@ class Rating:
 
     @property
     def list_amount(self) -> Decimal:
-        """The price before surcharge and discounts; no class and no discount changes a contract's minimum."""
+        """The price before surcharge and discounts. No class or discount changes a contract minimum."""
         return self.amount if self.charged is not None else self.step("list").result
 
     def step(self, name: str) -> Step:
-        """The step by name. Raises KeyError."""
+        """The step with that name. Raises KeyError."""
         for item in self.steps:
             if item.name == name:
                 return item
@@ -341,18 +348,18 @@ class Rating:
 
 
 def charged_of(document: dict[str, Any]) -> Decimal | None:
-    """What the lines of a contract come to, in a rating document of its minimum; None in any other."""
+    """The total of a contract's lines, from the rating document of its minimum; None for any other document."""
     found = document.get("charged")
     return None if found is None else Decimal(found)
 
 
 def measured_of(document: dict[str, Any]) -> tuple[Counts, ...] | None:
-    """A rating document's measured counts."""
+    """The measured counts of a rating document."""
     found = document.get("measured")
     return None if found is None else tuple(Counts.from_json(item) for item in found)
 
 
 def periods_of(document: dict[str, Any]) -> dict[str, int] | None:
-    """A rating document's executions by period."""
+    """The executions by period of a rating document."""
     found = document.get("periods")
     return None if found is None else {name: int(count) for name, count in found.items()}

@@ -1,4 +1,4 @@
-"""Figures of a derivation, as its page shows them."""
+"""How pages show the figures of a derivation."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ register = template.Library()
 
 @register.filter
 def figure_of(value: Fraction) -> str:
-    """Four significant digits, whole numbers with their thousands parted."""
+    """Four significant digits; whole numbers with thousands separated."""
     return shown(value)
 
 
 @register.filter
 def decimal_figure(value: Fraction) -> str:
-    """Every digit."""
+    """All digits."""
     return text(value)
 
 
@@ -41,8 +41,9 @@ def agreed(share: Decimal | str) -> str:
 
 @register.simple_tag
 def told_difference(row: Difference, before: str, after: str) -> tuple[str, str]:
-    """{% told_difference row before.currency after.currency as told %}: both values as a page tells them. A price of operations
-    reads as it does everywhere, unless two would look alike: then every digit is told."""
+    """{% told_difference row before.currency after.currency as told %}: both values for display. Unit prices have the
+    usual format, unless the two would look alike: then all digits are shown.
+    """
     values = row.before or "-", row.after or "-"
     if not row.place.startswith("prices."):
         return values
@@ -51,5 +52,5 @@ def told_difference(row: Difference, before: str, after: str) -> tuple[str, str]
 
 
 def _unit_price(value: str, currency: str) -> str:
-    """A price as a book's JSON has it, in quotes; "-" where there is none."""
+    """A price from a book's JSON, which is in quotes; "-" if there is none."""
     return "-" if value == "-" else " ".join(unit_price_format(json.loads(value), currency, thing="tera-operation"))
