@@ -1,6 +1,6 @@
-"""The one door to every object: fetch and authorise in a single call.
+"""The single access check for every object: fetch and authorise in one call.
 
-A stranger's object is 404, exactly like one that does not exist; an own object without the needed role is 403.
+Another organisation's object is 404, exactly like one that does not exist; a missing role is 403.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ M = TypeVar("M", bound=Model)
 
 @dataclass(frozen=True)
 class Principal:
-    """Who asks: a signed-in person, or a token acting for one.
+    """The caller: a signed-in person, or a token that acts for a person.
 
-    `memberships` maps the organisations that may be touched to the role there; a token reaches only its own.
+    `memberships` maps each accessible organisation to the caller's role there; a token reaches only its own
+    organisation.
     """
 
     user: User
@@ -39,12 +40,12 @@ class Principal:
 
     @property
     def is_platform_admin(self) -> bool:
-        """A platform administrator; through a token only when the token carries the scope `admin`."""
+        """Whether the caller is a platform administrator; a token also needs the scope `admin`."""
         return self.user.is_platform_admin and (self.scopes is None or Scope.ADMIN in self.scopes)
 
 
 def principal_of_user(user: User, wanted: str | None) -> Principal:
-    """The person with all memberships; `wanted` is the organisation that the session remembers."""
+    """A person with all memberships; `wanted` is the organisation stored in the session."""
     rows = Membership.objects.filter(user=user).order_by("created_at", "id").values_list("organisation_id", "role")
     memberships = {organisation: Role(role) for organisation, role in rows}
     current = next((key for key in memberships if str(key) == wanted), next(iter(memberships), None))
@@ -52,7 +53,7 @@ def principal_of_user(user: User, wanted: str | None) -> Principal:
 
 
 def principal_get(request: HttpRequest) -> Principal:
-    """The principal of an API call or of a page; raises PermissionDenied for an anonymous request."""
+    """The principal of an API call or a page. Raises PermissionDenied for an anonymous request."""
     known = getattr(request, "auth", None) or getattr(request, "_principal", None)
     if isinstance(known, Principal):
         return known
@@ -65,7 +66,7 @@ def principal_get(request: HttpRequest) -> Principal:
 
 
 def role_check(principal: Principal, organisation_id: UUID, roles: frozenset[Role]) -> None:
-    """404 unless a member, 403 unless one of `roles`."""
+    """Raises Http404 unless the caller is a member, PermissionDenied unless the role is one of `roles`."""
     role = principal.memberships.get(organisation_id)
     if role is None:
         raise Http404
@@ -75,7 +76,7 @@ def role_check(principal: Principal, organisation_id: UUID, roles: frozenset[Rol
 
 
 def organisation_get(request: HttpRequest, *, roles: frozenset[Role] = ANY_ROLE) -> Organisation:
-    """The organisation that the request works in (the session's, or the token's), with one of `roles`."""
+    """The current organisation of the request (from the session or the token); requires one of `roles`."""
     principal = principal_get(request)
     if principal.current is None:
         raise Http404
@@ -86,10 +87,11 @@ def organisation_get(request: HttpRequest, *, roles: frozenset[Role] = ANY_ROLE)
 def org_object_get(
     request: HttpRequest, source: type[M] | QuerySet[M], *, roles: frozenset[Role] = ANY_ROLE, **lookup: Any
 ) -> M:
-    """One object of an organisation that the principal belongs to, with one of `roles`.
+    """One object of an organisation that the caller belongs to; requires one of `roles`.
 
-    The model states the way to its organisation as `organisation_path` (default "organisation"), for example
-    "version__model__organisation". Raises Http404 for a stranger's or missing object, PermissionDenied for a role.
+    The model names the lookup path to its organisation as `organisation_path` (default "organisation"), for example
+    "version__model__organisation". Raises Http404 if the object is missing or another organisation's,
+    PermissionDenied if the role is missing.
     """
     queryset: QuerySet[M] = source if isinstance(source, QuerySet) else source._default_manager.all()
     path = getattr(queryset.model, "organisation_path", "organisation")
@@ -106,7 +108,7 @@ def org_object_get(
 
 
 def platform_admin_check(request: HttpRequest) -> Principal:
-    """The principal if a platform administrator; everybody else sees 404, so that the pages are not even listed."""
+    """The principal, if a platform administrator. Everyone else gets 404, so that the pages stay hidden."""
     principal = principal_get(request)
     if not principal.is_platform_admin:
         raise Http404
@@ -117,7 +119,7 @@ View = Callable[..., HttpResponseBase]
 
 
 def platform_admin_required(view: View) -> View:
-    """A page for platform administrators alone."""
+    """Restricts a page to platform administrators."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:

@@ -1,4 +1,4 @@
-"""What django-allauth asks this product: how mail is written and sent, how guessing is counted, what a person is called."""
+"""Hooks for django-allauth: how mail is written and sent, how failed attempts are counted, and how people are named."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ASKED_FOR = frozenset(
 
 
 class Adapter(DefaultAccountAdapter):
-    """Accounts: plain words, mail through the outbox, tries counted by `guards`."""
+    """Account hooks: plain texts, mail through the outbox, attempts counted by `guards`."""
 
     error_messages = DefaultAccountAdapter.error_messages | {
         "email_password_mismatch": "Wrong e-mail or password.",
@@ -46,7 +46,7 @@ class Adapter(DefaultAccountAdapter):
     }
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
-        """Write the message into the outbox; one kind goes to one address only a few times an hour."""
+        """Write the message to the outbox. Each kind of mail is limited to a few an hour per address."""
         if template_prefix in ASKED_FOR and not guards.mail_allowed(template_prefix, email):
             return
         words = {"email": email, "site": settings.SITE_URL} | context
@@ -55,12 +55,12 @@ class Adapter(DefaultAccountAdapter):
         mail_queue(to=email, subject=subject, text=text, now=timezone.now())
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        """The address for the list of sessions."""
+        """The client address for the list of sessions."""
         found = client_address(request)
         return NOWHERE if found == "unknown" else found
 
     def get_reset_password_from_key_url(self, key: str) -> str:
-        """`key` is the person's number and the secret, joined by the first hyphen."""
+        """The reset link. `key` is the person's number and the secret, joined by the first hyphen."""
         person, _, secret = key.partition("-")
         path = reverse("account_reset_password_from_key", kwargs={"uidb36": person, "key": secret})
         return str(build_absolute_uri(self.request, path))
@@ -84,7 +84,7 @@ class Adapter(DefaultAccountAdapter):
 
 
 class FactorAdapter(DefaultMFAAdapter):
-    """Second factors: their secrets are stored encrypted, and are of no use without this installation's key."""
+    """Second-factor hooks: secrets are stored encrypted with the installation's key."""
 
     error_messages = DefaultMFAAdapter.error_messages | {"incorrect_code": "Wrong code."}
 
@@ -106,7 +106,7 @@ class FactorAdapter(DefaultMFAAdapter):
 
 
 def _cipher() -> MultiFernet:
-    """By the installation's key; keys that it had before (SECRET_KEY_FALLBACKS) still open what they closed."""
+    """The cipher of the installation's key; former keys (SECRET_KEY_FALLBACKS) can still decrypt."""
     keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     made = [HKDF(SHA256(), 32, b"takt", b"second factors").derive(str(key).encode()) for key in keys]
     return MultiFernet([Fernet(urlsafe_b64encode(one)) for one in made])

@@ -1,4 +1,4 @@
-"""Who am I, who belongs to the organisation, who did what."""
+"""The caller's identity, the members of the organisation, and the audit log over JSON."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class AuditOut(Schema):
 
 @router.get("/me", response=MeOut, auth=requires(None), operation_id="me", summary="Whom a token stands for")
 def me(request: HttpRequest) -> dict[str, Any]:
-    """Whom the token or the session stands for."""
+    """The person and organisation behind the token or session."""
     principal = principal_get(request)
     organisation = Organisation.objects.filter(pk=principal.current).first() if principal.current else None
     return {
@@ -103,5 +103,5 @@ def members(request: HttpRequest) -> QuerySet[Membership]:
 )
 @paginate(Cursor, ordering=("-id",))
 def audit(request: HttpRequest) -> QuerySet[AuditEntry]:
-    """Who did what, newest first; for owners."""
+    """The audit log, newest first; for owners."""
     return selectors.audit_list(organisation_get(request, roles=OWNING))

@@ -1,4 +1,4 @@
-"""How an API operation says who may call it: `auth=requires(Scope.BUILD, roles=ENGINEERING)`."""
+"""Declares who may call an API operation: `auth=requires(Scope.BUILD, roles=ENGINEERING)`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ LAST_USED_EVERY = timedelta(minutes=1)
 
 
 def token_digest(secret: str) -> str:
-    """SHA-256 of a token; a token has 256 random bits, so that a slow hash would add nothing."""
+    """SHA-256 of a token. A slow hash would add nothing, because a token has 256 random bits."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def principal_of_token(secret: str, *, now: datetime) -> Principal | None:
-    """The principal that a token stands for; None when it is unknown, revoked, expired or its maker has left."""
+    """The principal of a token; None if the token is unknown, revoked or expired, or if its creator has left."""
     token = ApiToken.objects.select_related("user").filter(digest=token_digest(secret)).first()
     if token is None or not token.is_valid(now=now) or not token.user.is_active:
         return None
@@ -43,7 +43,7 @@ def principal_of_token(secret: str, *, now: datetime) -> Principal | None:
 
 
 def _permit(principal: Principal, scope: Scope | None, roles: frozenset[Role]) -> Principal:
-    """The principal if scope and role allow; the administrator's operations are hidden from everybody else."""
+    """The principal, if scope and role allow the operation. Administrator operations are hidden from everyone else."""
     if scope is None:
         return principal
     if scope is Scope.ADMIN:
@@ -94,14 +94,14 @@ class BrowserSession(APIKeyCookie):
 
 
 def _counted(principal: Principal) -> Principal:
-    """Count a request for the account, whichever of its tokens sends it. Raises Problem(429)."""
+    """Count a request against the account's limit, which all its tokens share. Raises Problem(429)."""
     rate_take(Rate("api-account", settings.API_PER_MINUTE, 60), str(principal.user.pk))
     return principal
 
 
 def requires(scope: Scope | None, *, roles: frozenset[Role] = ANY_ROLE) -> list[Any]:
-    """The `auth=` of an operation: a token with `scope`, or a session; either way a member with one of `roles`.
+    """The `auth=` of an operation: a token with `scope`, or a session; in both cases of a member with one of `roles`.
 
-    `Scope.ADMIN` asks for a platform administrator; None for anybody who has signed in.
+    `Scope.ADMIN` requires a platform administrator; None allows anyone who has signed in.
     """
     return [BearerToken(scope, roles), BrowserSession(scope, roles)]

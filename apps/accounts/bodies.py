@@ -1,6 +1,7 @@
-"""What a request may hold: names that an operation does not know are refused, never ignored.
+"""Request bodies that reject unknown field names instead of ignoring them.
 
-A mistyped name that is left out silently makes a request do something else than was asked, such as all instead of a part.
+Ignoring a misspelled name would make a request do something other than intended, such as everything instead of a
+part.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ SHOWN = 60  # characters of a name that a refusal repeats
 
 
 class RequestBody(Schema):
-    """The base of every body of a request, and of what such a body holds: an unknown name is a 422 that says the nearest
-    known one."""
+    """The base class of request bodies and their parts. An unknown name is a 422 that suggests the nearest known name."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -35,13 +35,13 @@ class RequestBody(Schema):
 
 
 def unknown_names(given: Iterable[Any], known: Iterable[str]) -> list[str]:
-    """The names that are given and not known, in their order, cut to a length that can be shown."""
+    """The given names that are not known, in order, truncated for display."""
     allowed = set(known)
     return [str(name)[:SHOWN] for name in given if name not in allowed]
 
 
 def unknown_said(name: str, known: Iterable[str], *, what: str = "field") -> str:
-    """What is said of an unknown name: the nearest known one, or all of them when none is near."""
+    """The message about an unknown name: it suggests the nearest known name, or lists all of them if none is near."""
     names = sorted(known)
     near = get_close_matches(name, names, n=1)
     if near:

@@ -1,7 +1,7 @@
-"""Work for the broker: asked for after the commit, within a bounded time, and never an error for who asked.
+"""Sends tasks to the broker: after the commit, within a bounded time, and never with an error for the caller.
 
-What a caller committed is true whether or not the broker answers. A message that could not be sent is lost on purpose:
-a periodic sweep of the room that wrote the row offers it again (docs/adr/0040).
+What a caller committed holds whether or not the broker answers. A message that can't be sent is dropped on purpose: a
+periodic sweep of the room that wrote the row sends it again (docs/adr/0040).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = structlog.get_logger("broker")
 
 
 class _Breaker(threading.local):
-    """Until when this thread takes the broker for unreachable (monotonic seconds)."""
+    """A circuit breaker: the time (monotonic seconds) until which this thread considers the broker unreachable."""
 
     away_until = 0.0
 
@@ -32,9 +32,9 @@ _breaker = _Breaker()
 
 
 def task_send(name: str, *, queue: str, expires: float | None = None, **kwargs: Any) -> bool:
-    """Send a task by its name with `kwargs`; False when the broker could not take it, which is logged and never raised.
+    """Send a task by name with `kwargs`. Returns False, and logs, if the broker did not accept it; never raises.
 
-    Its result is not kept: a waiter for results would need the broker too, and retries for 20 seconds.
+    No result is stored: waiting for results would need the broker too and would retry for 20 seconds.
     """
     if time.monotonic() < _breaker.away_until:
         return False
@@ -51,5 +51,5 @@ def task_send(name: str, *, queue: str, expires: float | None = None, **kwargs: 
 
 
 def task_send_on_commit(name: str, *, queue: str, **kwargs: Any) -> None:
-    """Send a task once the transaction has committed; nothing that goes wrong then reaches the caller."""
+    """Send a task once the transaction has committed. Failures don't reach the caller."""
     transaction.on_commit(lambda: task_send(name, queue=queue, **kwargs), robust=True)

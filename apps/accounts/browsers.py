@@ -1,4 +1,4 @@
-"""What a browser calls itself, as a name that a person recognises."""
+"""Browser names that people recognise, from the user agent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONGEST = 60  # characters of a text that names nothing known
 
 
 def browser_name(user_agent: str) -> str:
-    """Such as "Firefox on Linux"; what names no known browser is shown as it is, cut after 60 characters."""
+    """A name such as "Firefox on Linux"; an unknown user agent is truncated to 60 characters."""
     browser = next((name for mark, name in BROWSERS if mark in user_agent), "")
     system = next((name for mark, name in SYSTEMS if mark in user_agent), "")
     if not browser:

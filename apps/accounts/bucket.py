@@ -1,4 +1,4 @@
-"""An S3-compatible store whose outages are named as such."""
+"""S3-compatible storage that reports outages as such."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.accounts.outages import storage_unavailable
 
 
 class BucketStorage(S3Storage):
-    """Raises Unavailable when the store cannot be reached or fails; FileNotFoundError for what is not there."""
+    """Raises Unavailable if the store is unreachable or fails, FileNotFoundError if an object is missing."""
 
     def _open(self, name: str, mode: str = "rb") -> File[Any]:
         with _watched():
@@ -26,17 +26,17 @@ class BucketStorage(S3Storage):
             return str(super()._save(name, content))
 
     def delete(self, name: str) -> None:
-        """Delete an object; nothing when it is not there."""
+        """Delete an object; does nothing if it is missing."""
         with _watched():
             super().delete(name)
 
     def exists(self, name: str) -> bool:
-        """Whether an object has this name."""
+        """Whether an object with this name exists."""
         with _watched():
             return bool(super().exists(name))
 
     def listdir(self, path: str) -> tuple[list[str], list[str]]:
-        """The names of folders and objects below a prefix."""
+        """The names of folders and objects under a prefix."""
         with _watched():
             folders, files = super().listdir(path)
             return folders, files

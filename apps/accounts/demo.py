@@ -1,4 +1,4 @@
-"""The people of the demo organisation. Their passwords are made on this machine and kept in var/demo.json alone."""
+"""The people of the demo organisation. Their passwords are generated on this machine and stored only in var/demo.json."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OWNER_SCOPES = sorted(SCOPES_OF_ROLE[Role.OWNER])
 
 @dataclass(frozen=True)
 class People:
-    """The demo's people, and what var/demo.json says of them."""
+    """The demo's people, and their entries in var/demo.json."""
 
     organisation: Organisation
     owner: User
@@ -31,7 +31,7 @@ class People:
 
 
 def demo_people(*, known: dict[str, str], now: datetime) -> People:
-    """Make whoever is missing. `known` is the former var/demo.json: its passwords and tokens stay while they work."""
+    """Create the missing people. `known` is the previous var/demo.json: its passwords and tokens are kept while they work."""
     password = known.get("password") or secrets.token_urlsafe(12)
     admin_password = known.get("admin_password") or secrets.token_urlsafe(12)
     team = {role: _person(name, password, now) for role, name in TEAM.items()}
@@ -76,7 +76,7 @@ def _person(name: str, password: str, now: datetime, *, is_platform_admin: bool 
 def _token(
     known: str | None, user: User, organisation: Organisation | None, scopes: Sequence[Scope], now: datetime
 ) -> str:
-    """The token of the last run while it is valid for this person, else a new one."""
+    """The token of the previous run if it is still valid for this person, otherwise a new one."""
     found = principal_of_token(known, now=now) if known else None
     if known and found and found.user == user and found.current == (organisation.pk if organisation else None):
         return known

@@ -1,4 +1,4 @@
-"""How an operation that answers with a file says so: `openapi_extra=download_described("text/csv")`."""
+"""Declares that an operation returns a file: `openapi_extra=download_described("text/csv")`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from typing import Any
 
 
 def download_described(*media_types: str) -> dict[str, Any]:
-    """The part of an operation's document that names the types of the file it answers with."""
+    """The part of an operation's OpenAPI document that lists the media types of its file."""
     content = {name: {"schema": {"type": "string", "format": "binary"}} for name in media_types}
     return {"responses": {200: {"description": "The file", "content": content}}}

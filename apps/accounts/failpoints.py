@@ -1,7 +1,8 @@
-"""Named places at which a process can be told to die, as `kill -9` would end it there, so that recovery is tested.
+"""Named points at which a process can be killed as by `kill -9`, to test recovery.
 
-Inert unless the environment names one: `TAKT_FAILPOINT=lease.executed=/path/of/a/marker` kills the first process that comes
-to that place; the marker file, made just before, lets every later one pass. (The idea is FreeBSD's fail(9).)
+They are inert unless the environment names one: `TAKT_FAILPOINT=lease.executed=/path/of/a/marker` kills the first
+process that reaches that point. It creates the marker file just before, which lets every later process pass. (The
+idea is FreeBSD's fail(9).)
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _armed: tuple[str, Path] | None = None
 
 
 def arm(point: str, marker: Path) -> None:
-    """From now on this process dies at `point`, once for each marker file. Raises ValueError for an unknown name."""
+    """Make this process die at `point`, once per marker file. Raises ValueError for an unknown name."""
     global _armed  # noqa: PLW0603 - one per process, as an environment variable is
     if point not in POINTS:
         raise ValueError(f"no fail point is called {point!r}; there are {', '.join(POINTS)}")
@@ -50,7 +51,7 @@ def arm(point: str, marker: Path) -> None:
 
 
 def failpoint(point: str) -> None:
-    """Ends the process here and now when it is armed for this place; costs one comparison otherwise."""
+    """Kill the process if it is armed for this point; otherwise costs one comparison."""
     if _armed is None or _armed[0] != point:
         return
     try:

@@ -1,4 +1,4 @@
-"""Files that belong to rows: kept when the transaction that names them commits, gone when it does not."""
+"""Files that belong to rows: kept if the transaction that names them commits, deleted otherwise."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _pending: ContextVar[list[str] | None] = ContextVar("pending", default=None)
 
 
 def file_save(name: str, data: bytes | File[bytes]) -> str:
-    """Store bytes, or what an open file holds, under `name`, or beside it when the name is used; returns the key.
+    """Store bytes or the contents of an open file under `name`, or a variant of it if the name is in use; returns the
+    key.
 
-    Raises Unavailable. Inside `file_transaction` the file is deleted again unless the transaction commits.
+    Raises Unavailable. Inside `file_transaction`, the file is deleted unless the transaction commits.
     """
     key = default_storage.save(name, ContentFile(data) if isinstance(data, bytes) else data)
     pending = _pending.get()
@@ -36,7 +37,7 @@ def file_save(name: str, data: bytes | File[bytes]) -> str:
 
 
 def file_drop(key: str) -> None:
-    """Delete a file that no row names any more. An outage is logged and not raised: a sweep finds what is left."""
+    """Delete a file that no row names any more. An outage is logged, not raised: a sweep deletes leftovers."""
     try:
         default_storage.delete(key)
     except Exception as error:  # noqa: BLE001 - whatever the storage answers, what was committed stays true
@@ -44,15 +45,15 @@ def file_drop(key: str) -> None:
 
 
 def file_drop_on_commit(key: str) -> None:
-    """Delete a file once the transaction that stopped naming it has committed."""
+    """Delete a file once the transaction that removed its last reference has committed."""
     transaction.on_commit(lambda: file_drop(key), robust=True)
 
 
 @contextmanager
 def file_transaction() -> Iterator[None]:
-    """`transaction.atomic` over rows and the files that `file_save` stores meanwhile. May be nested.
+    """`transaction.atomic` for rows and for the files that `file_save` stores meanwhile. Can be nested.
 
-    When the connection is lost while committing, nobody knows whether the rows are there: then the files stay, and a
+    If the connection is lost during the commit, it is unknown whether the rows exist. The files are kept then, and a
     sweep deletes those that no row names (`docs/guides/operating.md`).
     """
     outer = _pending.get()
@@ -82,9 +83,10 @@ def _drop(files: list[str]) -> None:
 
 
 def files_sweep(prefix: str, named: Callable[[list[str]], Iterable[str]], *, now: datetime) -> int:
-    """Delete files below `prefix` that no row names: a process died between the file and the commit. Returns how many.
+    """Delete the files under `prefix` that no row names, left by processes that died before the commit. Returns how
+    many.
 
-    `named` answers which of some keys belong to rows. Files of the last day are left alone.
+    `named` returns which of the given keys belong to rows. Files from the last day are kept.
     """
     swept, batch = 0, []
     for key in _keys(prefix):

@@ -1,4 +1,4 @@
-"""Forms of the people's pages."""
+"""Forms of the account pages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from apps.accounts.roles import Role, Scope
 
 
 def _plain(form: forms.Form, labels: dict[str, str]) -> None:
-    """Our labels, and no placeholder that repeats them."""
+    """Set our labels, and remove placeholders that repeat them."""
     for name, field in form.fields.items():
         field.label = labels.get(name, field.label)
         field.widget.attrs.pop("placeholder", None)
@@ -37,7 +37,7 @@ def _new_password(field: forms.Field, label: str) -> None:
 
 
 class SignInForm(LoginForm):
-    """Address and password."""
+    """E-mail address and password."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -46,7 +46,7 @@ class SignInForm(LoginForm):
 
 
 class SignUpForm(SignupForm):
-    """Somebody new with an organisation of their own."""
+    """A new person with a new organisation."""
 
     name = forms.CharField(max_length=120, label="Your name", widget=forms.TextInput(attrs={"autocomplete": "name"}))
     organisation_name = forms.CharField(
@@ -61,7 +61,7 @@ class SignUpForm(SignupForm):
         _new_password(self.fields["password1"], "Password")
 
     def try_save(self, request: HttpRequest) -> tuple[User | None, HttpResponse | None]:
-        """A known address is answered like a new one, after as long: the password is hashed for either."""
+        """A known address gets the same answer as a new one, after the same time: the password is hashed in both cases."""
         if self.account_already_exists:
             make_password(self.cleaned_data["password1"])
         try:
@@ -81,7 +81,7 @@ class SignUpForm(SignupForm):
 
 
 class PasswordChangeForm(ChangePasswordForm):
-    """The present password and a new one."""
+    """The current password and a new one."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -91,7 +91,7 @@ class PasswordChangeForm(ChangePasswordForm):
 
 
 class PasswordSetForm(SetPasswordForm):
-    """A first password for somebody who signs in through a provider."""
+    """A first password for a person who signs in through an identity provider."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -100,7 +100,7 @@ class PasswordSetForm(SetPasswordForm):
 
 
 class PasswordResetForm(ResetPasswordKeyForm):
-    """A new password, by the link from a mail."""
+    """A new password, set through the link in a mail."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -109,7 +109,7 @@ class PasswordResetForm(ResetPasswordKeyForm):
 
 
 class EmailChangeForm(AddEmailForm):
-    """A new address; it counts once the link that is mailed there has been followed."""
+    """A new address; it takes effect when the link mailed to it is opened."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -117,7 +117,7 @@ class EmailChangeForm(AddEmailForm):
 
 
 class InvitedForm(forms.Form):
-    """Somebody new who follows an invitation: the address is the invited one."""
+    """A new person who follows an invitation; the address is that of the invitation."""
 
     name = forms.CharField(max_length=120, label="Your name", widget=forms.TextInput(attrs={"autocomplete": "name"}))
     password = forms.CharField(
@@ -137,13 +137,13 @@ class InvitedForm(forms.Form):
 
 
 class NameForm(forms.Form):
-    """What a person is called."""
+    """A person's name."""
 
     name = forms.CharField(max_length=120, label="Your name", widget=forms.TextInput(attrs={"autocomplete": "name"}))
 
 
 class AccountDeleteForm(forms.Form):
-    """The address once more, so that no single click deletes an account."""
+    """The e-mail address again, so that one click can't delete an account."""
 
     email = forms.EmailField(label="Your e-mail address", help_text="Type it to confirm.")
 
@@ -158,20 +158,20 @@ class AccountDeleteForm(forms.Form):
 
 
 class OrganisationForm(forms.Form):
-    """The organisation's name and the zone of its pages."""
+    """The organisation's name and time zone."""
 
     name = forms.CharField(max_length=120)
     time_zone = forms.ChoiceField(choices=[(zone, zone) for zone in sorted(available_timezones())])
 
 
 class OrganisationNewForm(forms.Form):
-    """One more organisation for somebody who has signed in."""
+    """An additional organisation for a signed-in person."""
 
     name = forms.CharField(max_length=120, label="Name of the organisation")
 
 
 class InvitationForm(forms.Form):
-    """Whom to invite, and as what."""
+    """The address to invite, and its role."""
 
     email = forms.EmailField(max_length=254, label="E-mail address")
     role = forms.ChoiceField(choices=Role.choices, initial=Role.ENGINEER)
@@ -184,7 +184,7 @@ class RoleForm(forms.Form):
 
 
 class TokenForm(forms.Form):
-    """A new token: a name, what it may do, how long."""
+    """A new token: its name, scopes and lifetime."""
 
     name = forms.CharField(max_length=80, help_text="Where it will be used, such as: build server.")
     scopes = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}))

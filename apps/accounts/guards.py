@@ -1,8 +1,8 @@
-"""What holds off guessing and flooding at sign-in and sign-up, without a lock that a stranger could turn against somebody.
+"""Limits on password guessing and on sign-ups, without lockouts that strangers could use against an account.
 
-Wrong passwords count by account and client address, by client address, and by account. A browser in which a person has
-signed in before carries a signed cookie and counts apart from everybody else, so that no number of wrong passwords from
-elsewhere keeps its owner out (a "device cookie", OWASP Authentication Cheat Sheet).
+Wrong passwords count by account and client address, by client address, and by account. A browser in which a person
+has signed in before carries a signed cookie and counts separately, so attempts from elsewhere can't lock the owner
+out (a "device cookie", OWASP Authentication Cheat Sheet).
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ _SALT = "accounts.known-browser"
 
 
 def password_try(request: HttpRequest, email: str) -> None:
-    """Before a password is looked at. Raises Problem(429) with the time to wait."""
+    """Check the limits before a password is verified. Raises Problem(429) with the time to wait."""
     for rate, key in _counters(request, email):
         rate_check(rate, key)
 
 
 def password_wrong(request: HttpRequest, email: str) -> None:
-    """Count a wrong password. Whether the account exists makes no difference."""
+    """Count a wrong password, whether or not the account exists."""
     for rate, key in _counters(request, email):
         _count(rate, key)
 
 
 def password_renewed(email: str) -> None:
-    """Whoever set a new password through their mailbox starts at nothing, wherever they are."""
+    """Reset all counters of a person who set a new password through their mailbox."""
     rate_forget(WRONG_ACCOUNT, _account(email))
 
 
 def mail_allowed(template: str, email: str) -> bool:
-    """Whether one more mail of that kind may go to the address; the former ones hold links that still work."""
+    """Whether another mail of that kind may go to the address; links in earlier mails stay valid."""
     try:
         rate_take(MAILS, f"{template} {_account(email)}")
     except Problem:
@@ -65,12 +65,12 @@ def mail_allowed(template: str, email: str) -> bool:
 
 
 def person_key(request: HttpRequest, pk: object) -> str:
-    """What tries of one person count by: this browser when it is known, else everywhere together."""
+    """The key that counts a person's attempts: this browser if it is known, otherwise all unknown browsers together."""
     return f"{pk} {_known_browser(request, str(pk)) or 'elsewhere'}"
 
 
 def browser_remember(request: HttpRequest, response: HttpResponse, *, pk: object, email: str) -> None:
-    """Let the browser carry that this person has signed in with it."""
+    """Mark the browser as one in which this person has signed in."""
     held = _cookie(request)
     mine = [_account(email), _account(str(pk))]
     accounts = [*mine, *(one for one in held["accounts"] if one not in mine)][: 2 * COOKIE_ACCOUNTS]

@@ -1,4 +1,4 @@
-"""How passwords are hashed."""
+"""Password hashing."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from django.contrib.auth import hashers
 
 
 class Argon2id(hashers.Argon2PasswordHasher):
-    """Argon2id with 19 MiB and two passes, the OWASP Password Storage Cheat Sheet's first choice.
+    """Argon2id with 19 MiB and two passes, the first choice of the OWASP Password Storage Cheat Sheet.
 
-    One try takes some 30 ms of a processor where PBKDF2 took 300: somebody who guesses passwords keeps no page waiting, and
-    pays more for each guess at stolen hashes, since memory cannot be shared between them.
+    One attempt takes about 30 ms of processor time, where PBKDF2 took 300: guessing slows no page down, and an attack
+    on stolen hashes pays in memory for each guess.
     """
 
     time_cost = 2

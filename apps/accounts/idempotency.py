@@ -1,11 +1,11 @@
-"""`Idempotency-Key` on operations that create: the repetition of a request is answered as the first time.
+"""`Idempotency-Key` for operations that create: a repeated request gets the answer of the first one.
 
     @router.post("/quotes", auth=requires(Scope.BUILD), response={201: QuoteOut})
     @idempotent
     def quote_create(request: HttpRequest, payload: QuoteIn) -> ...
 
-The key's row, everything that the operation writes, and the stored answer are one transaction: a refusal keeps neither,
-and of two requests with one key at the same moment the second waits for the first and is answered the same.
+The key's row, everything that the operation writes, and the stored answer share one transaction, so a refusal keeps
+none of them. If two requests with one key run at the same time, the second waits and gets the answer of the first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def idempotent(operation: F) -> F:
-    """Put below the router's decorator. Without the header the operation runs as if this were not here."""
+    """Makes an operation idempotent; place it below the router's decorator. Without the header it has no effect."""
 
     @wraps(operation)
     def once(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
@@ -63,7 +63,7 @@ def idempotent(operation: F) -> F:
 
 
 def _claim(request: HttpRequest, key: str) -> HttpResponse | None:
-    """The stored answer of an earlier request with this key; None when this is the first, whose row is then ours."""
+    """The stored answer to an earlier request with this key; None if this request is the first and now owns the key's row."""
     principal = principal_get(request)
     owner = f"{principal.current or principal.user.pk}"
     digest = request_digest(request)
@@ -85,17 +85,19 @@ def _claim(request: HttpRequest, key: str) -> HttpResponse | None:
 
 
 def form_once(request: HttpRequest, mark: str, make: Callable[[], str]) -> tuple[str, bool]:
-    """The address to which a page's form leads, and whether this made it: `make()`, or where the same form led before.
+    """The URL to which a page's form leads, and whether this submission created it, by `make()`, or an earlier one
+    did.
 
-    `mark` is what the form was rendered with; another content under it is another form. Of two submissions at the same
-    moment the second waits for the first; a refusal raised by `make` keeps nothing, so that it can be sent again.
+    `mark` is a token rendered with the form; the same token with other content counts as another form. Of two
+    simultaneous submissions, the second waits for the first. A refusal that `make` raises stores nothing, so the form
+    can be sent again.
     """
     with _one_transaction():
         return _form_once(request, mark, make)
 
 
 def keep(record: Callable[[], object]) -> None:
-    """Call `record`, which notes a refusal: at once, or inside an idempotent operation after that has been undone."""
+    """Call `record`, which stores a refusal: at once, or after the rollback if inside an idempotent operation."""
     later = _LATER.get()
     if later is None:
         record()
@@ -132,7 +134,7 @@ def _form_once(request: HttpRequest, mark: str, make: Callable[[], str]) -> tupl
 
 
 def request_digest(request: HttpRequest) -> str:
-    """SHA-256 over method, full path and body; of a form with files, over its fields and the files' content."""
+    """SHA-256 over method, full path and body; for a form with files, over its fields and the contents of the files."""
     digest = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
     if request.content_type != "multipart/form-data":
         digest.update(request.body)
@@ -150,7 +152,7 @@ def request_digest(request: HttpRequest) -> str:
 
 
 def _in_one_transaction(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Around the whole operation: store the answer with the row, or undo everything when it is a refusal."""
+    """Run the operation in one transaction: store the answer with the key's row, or roll back if it is a refusal."""
 
     @wraps(run)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -1,6 +1,6 @@
-"""The library's pages that this product uses, at our addresses and with our templates; what is not here is not mounted.
+"""The library's pages that this product uses, at our URLs and with our templates; no others are mounted.
 
-The names are the library's, since it looks its pages up by them.
+The URL names are the library's, because it looks its pages up by them.
 """
 
 from __future__ import annotations

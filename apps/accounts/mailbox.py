@@ -1,6 +1,7 @@
-"""The mail of a local installation: `make run` has no mail server, so messages are files, and a page shows them.
+"""The mailbox of a local installation: `make run` has no mail server, so it writes messages to files, and a page
+shows them.
 
-The page answers only where MAIL_FOLDER is set, which `make run` does for a site that listens on this machine alone.
+The page exists only if MAIL_FOLDER is set, which `make run` does for a site that listens on this machine only.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _LINK = re.compile(r"(https?://[^\s<>\"]+)")
 
 @dataclass(frozen=True)
 class Message:
-    """What a mail program would show."""
+    """A message as a mail program would show it."""
 
     at: datetime
     to: str
@@ -37,7 +38,7 @@ class Message:
 
     @property
     def linked(self) -> SafeString:
-        """The text with its links to follow."""
+        """The text with clickable links."""
         parts = _LINK.split(self.text)
         return format_html_join(
             "",
@@ -50,7 +51,7 @@ class Message:
 @never_cache
 @require_GET
 def mailbox(request: HttpRequest) -> HttpResponse:
-    """The newest messages that would have been sent."""
+    """The newest messages."""
     if not settings.MAIL_FOLDER:
         raise Http404
     return render(request, "accounts/mailbox.html", {"mails": messages_read(Path(settings.MAIL_FOLDER))})
@@ -63,7 +64,7 @@ def messages_read(folder: Path) -> list[Message]:
 
 
 def _message(file: Path) -> Message:
-    """Each file holds one message, closed by a line of hyphens."""
+    """Parse a file, which holds one message and ends with a line of hyphens."""
     found = email.message_from_bytes(file.read_bytes(), policy=email.policy.default)
     text = str(found.get_content()).rstrip().rstrip("-").rstrip()
     at = datetime.fromtimestamp(file.stat().st_mtime, tz=timezone.get_default_timezone())

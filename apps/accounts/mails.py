@@ -1,6 +1,6 @@
-"""Mail about accounts: stored with what causes it, sent by a worker, tried again while the mail server is away.
+"""Account mail: stored in the same transaction as its cause, sent by a worker, retried while the mail server is away.
 
-How long a request takes says nothing of whether a mail was written, and a mail server that is away loses none.
+The duration of a request does not reveal whether a mail was written, and an outage of the mail server loses none.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ log = structlog.get_logger("mails")
 
 @transaction.atomic
 def mail_queue(*, to: str, subject: str, text: str, now: datetime) -> Mail:
-    """Store a message; a worker sends it once this transaction is committed."""
+    """Store a message; a worker sends it after the transaction commits."""
     mail = Mail.objects.create(to=to, subject=subject, text=text, created_at=now, due_at=now)
     task_send_on_commit("apps.accounts.tasks.mails_send", queue="mail")
     return mail
 
 
 def mails_send_due(*, now: datetime) -> int:
-    """Send what is due, and return how many were sent. A message that was sent is deleted: its links are secrets."""
+    """Send the messages that are due; returns how many. A sent message is deleted, because its links are secrets."""
     sent = 0
     for _ in range(BATCH):
         outcome = _one_send(now=now)
@@ -42,7 +42,7 @@ def mails_send_due(*, now: datetime) -> int:
 
 @transaction.atomic
 def _one_send(*, now: datetime) -> int | None:
-    """1 when a message was sent, 0 when it failed, None when none is due."""
+    """1 if a message was sent, 0 if sending failed, None if none is due."""
     mail = Mail.objects.select_for_update(skip_locked=True).filter(due_at__lte=now).order_by("due_at", "id").first()
     if mail is None:
         return None

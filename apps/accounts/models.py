@@ -1,4 +1,4 @@
-"""People, organisations, roles, tokens, and the log of who did what."""
+"""People, organisations, roles, tokens, and the audit log."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from apps.accounts.roles import Role, Scope
 
 class UserManager(BaseUserManager["User"]):
     def get_by_natural_key(self, username: str | None) -> User:
-        """Sign-in is by address, whatever its case."""
+        """The user with that address, ignoring case."""
         return self.get(email__iexact=username or "")
 
 
 class User(AbstractBaseUser):
-    """A person. Signs in with an e-mail address; may belong to several organisations."""
+    """A person, who signs in with an e-mail address and may belong to several organisations."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     email = models.EmailField(max_length=254, unique=True)  # in lower case, so that it is one person whatever its case
@@ -47,7 +47,7 @@ class User(AbstractBaseUser):
 
 
 class Organisation(models.Model):
-    """A customer. Everything that is uploaded, bought or run belongs to exactly one."""
+    """A customer. Every upload, purchase and job belongs to exactly one organisation."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=120)
@@ -81,7 +81,9 @@ class Membership(models.Model):
 
 
 class Invitation(models.Model):
-    """A link that makes whoever signs in with the invited address a member. Only the token's digest is kept."""
+    """An invitation link, which makes the person who signs in with the invited address a member. Only the digest of
+    its token is stored.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="invitations")
@@ -103,14 +105,14 @@ class Invitation(models.Model):
         return f"{self.email} {self.role}"
 
     def is_open(self, *, now: datetime) -> bool:
-        """Neither used, nor revoked, nor expired: valid in [created_at, expires_at)."""
+        """Whether it is unused, not revoked and not expired: valid in [created_at, expires_at)."""
         return self.accepted_at is None and self.revoked_at is None and now < self.expires_at
 
 
 class ApiToken(models.Model):
-    """A key for programs: a public prefix to recognise it by, and the SHA-256 digest of the whole.
+    """A key for programs, stored as a recognisable public prefix and the SHA-256 digest of the whole.
 
-    Without an organisation it belongs to a platform administrator and carries the scope `admin` alone.
+    A token without an organisation belongs to a platform administrator and has only the scope `admin`.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -129,12 +131,12 @@ class ApiToken(models.Model):
         return f"{self.name} ({self.prefix}...)"
 
     def is_valid(self, *, now: datetime) -> bool:
-        """Neither revoked nor expired."""
+        """Whether it is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 class AuditEntry(models.Model):
-    """One thing somebody did. Rows are only ever added: a trigger refuses UPDATE and DELETE."""
+    """One action of a person or a token. Append-only: a trigger rejects UPDATE and DELETE."""
 
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField()
@@ -153,7 +155,7 @@ class AuditEntry(models.Model):
 
     @property
     def detail_text(self) -> str:
-        """The details in words: "scopes: build, read"."""
+        """The details in words, such as "scopes: build, read"."""
         texts = {
             name: ", ".join(map(str, value)) if isinstance(value, list) else value
             for name, value in self.detail.items()
@@ -162,7 +164,7 @@ class AuditEntry(models.Model):
 
 
 class IdempotencyRecord(models.Model):
-    """What a request with an Idempotency-Key was answered, so that its repetition is answered the same."""
+    """The answer to a request with an Idempotency-Key, so that a repeated request gets the same answer."""
 
     id = models.BigAutoField(primary_key=True)
     owner = models.CharField(max_length=80)
@@ -181,7 +183,7 @@ class IdempotencyRecord(models.Model):
 
 
 class Mail(models.Model):
-    """A message that waits to be sent; deleted once it is, since what it says is secret."""
+    """A message that waits to be sent. It is deleted after sending, because its contents are secret."""
 
     id = models.BigAutoField(primary_key=True)
     to = models.EmailField(max_length=254)

@@ -1,4 +1,4 @@
-"""Whole numbers, days and instants as the API takes them."""
+"""The API's types for whole numbers, days and instants."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ Whole = Annotated[int, BeforeValidator(_no_truth_value)]  # Python counts True a
 
 
 def _within_calendar(value: datetime) -> datetime:
-    """In UTC; an offset may carry the first and the last day of the calendar beyond it."""
+    """The instant in UTC. Refuses offsets that move the first or last day of the calendar out of range."""
     if not FIRST_YEAR <= value.year <= LAST_YEAR:
         raise ValueError(f"The year must be from {FIRST_YEAR} to {LAST_YEAR}")
     return value.astimezone(UTC)
 
 
 def _day_written(value: Any) -> Any:
-    """As text with its parts; a bare number would be read as seconds since 1970, which nobody means."""
+    """Requires a text: a bare number would be read as seconds since 1970, which nobody means."""
     if isinstance(value, (int, float)) or (isinstance(value, str) and "-" not in value[1:]):
         raise ValueError("Write days as 2026-11-30")
     return value
 
 
 def _instant_written(value: Any) -> Any:
-    """Likewise, with its time and zone: a day alone is another instant in each zone."""
+    """Requires a text with time and zone: a date alone is a different instant in each zone."""
     if isinstance(value, (int, float)) or (isinstance(value, str) and not _INSTANT.match(value)):
         raise ValueError("Write instants with time and zone, as 2026-11-30T22:00:00Z or 2026-11-30T23:00:00+01:00")
     return value

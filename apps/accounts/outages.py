@@ -1,4 +1,4 @@
-"""An outage of database, storage or broker as a refusal: 503 with Retry-After, and what was asked for is not there."""
+"""Reports an outage of database, storage or broker as 503 with Retry-After; nothing of the request was accepted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DATABASE_AWAY = ("08", "53", "58", "57P")
 
 
 class Unavailable(Problem):
-    """A part that this request needs does not serve; nothing was accepted, and the same request works later."""
+    """A required service is unavailable. Nothing was accepted, and the same request will work later."""
 
     def __init__(self, detail: str) -> None:
         again = f"Try again in {RETRY_AFTER_SECONDS} seconds."
@@ -33,14 +33,14 @@ class Unavailable(Problem):
 
 
 def storage_unavailable(error: BaseException | None = None) -> Unavailable:
-    """The refusal when the storage keeps or gives no files; a full one is named."""
+    """The refusal if the storage can't read or write files; says so if it is full."""
     if isinstance(error, OSError) and error.errno in FULL:
         return Unavailable("The disk of the file storage is full, so nothing was accepted.")
     return Unavailable("The file storage does not answer, so nothing was accepted.")
 
 
 def unavailable_of(error: BaseException | None) -> Unavailable | None:
-    """The outage behind an exception; None when it is something else, a defect of ours say."""
+    """The outage behind an exception; None for anything else, such as a bug."""
     if isinstance(error, Unavailable):
         return error
     if is_database_away(error):
@@ -53,7 +53,7 @@ def unavailable_of(error: BaseException | None) -> Unavailable | None:
 
 
 def is_database_away(error: BaseException | None) -> bool:
-    """Whether the server cannot be reached, is starting or stopping, or has no room; not a fault in a statement."""
+    """Whether the database server is unreachable, starting, stopping or full, as opposed to an error in a statement."""
     if not isinstance(error, (OperationalError, InterfaceError)):
         return False
     state = getattr(error.__cause__, "pgcode", None)
@@ -61,8 +61,9 @@ def is_database_away(error: BaseException | None) -> bool:
 
 
 def told_when_back(tell: Callable[[], object]) -> None:
-    """Call `tell`, which gives work back, after a pause, and again until the database answers. Raises DatabaseError when it
-    stays away."""
+    """Call `tell`, which returns work to the queue, after a pause, until the database answers. Raises DatabaseError
+    if it stays away.
+    """
     for left in reversed(range(TRIES)):
         time.sleep(PAUSE_SECONDS)
         try:

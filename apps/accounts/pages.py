@@ -1,4 +1,4 @@
-"""A person's own pages: confirming an address, sessions, the account, leaving. Each view: one service call, one answer."""
+"""A person's account pages: confirm an address, sessions, account, leaving. Each view makes one service call."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ def shown(view: type[TemplateResponseMixin], template: str) -> View:
 
 
 def person_signing_in(request: HttpRequest) -> User | None:
-    """Whose sign-in is under way in this browser: the password is right, and the link or the code is still to come."""
+    """The person whose sign-in is in progress in this browser: the password is right, the link or code is still missing."""
     login = unstash_login(request, peek=True)
     return login.user if login else None
 
 
 class ConfirmEmail(ConfirmEmailView):
-    """The link from a mail. In the browser that asked for it one click is enough; elsewhere a button follows, so that
-    a mail scanner that opens every link confirms nothing."""
+    """The page behind a confirmation link. The browser that requested the link confirms at once; any other shows a
+    button, so that a mail scanner that opens links confirms nothing.
+    """
 
     template_name = "accounts/email_confirm.html"
 
@@ -67,13 +68,13 @@ class ConfirmEmail(ConfirmEmailView):
             ) from None
 
     def _asked(self) -> UUID | None:
-        """Who signs in, or has signed in, with this browser."""
+        """The person who signed in, or is signing in, with this browser."""
         person = self.request.user if isinstance(self.request.user, User) else person_signing_in(self.request)
         return person.pk if person else None
 
 
 class EmailSent(EmailVerificationSentView):
-    """Told after a sign-up, a known address or not: a link was mailed. The button mails it again."""
+    """Shown after every sign-up, also for a known address: a link was mailed. The button sends it again."""
 
     template_name = "accounts/email_sent.html"
 
@@ -87,7 +88,7 @@ class EmailSent(EmailVerificationSentView):
 
 
 class Sessions(ListUserSessionsView):
-    """Where the person is signed in; all others, or one of them, can be ended."""
+    """The person's sessions, which can be ended one by one or all except this one."""
 
     template_name = "accounts/sessions.html"
 
@@ -98,7 +99,7 @@ class Sessions(ListUserSessionsView):
 
 @require_POST
 def session_end(request: HttpRequest, pk: int) -> HttpResponse:
-    """End one session of one's own."""
+    """End one of the person's sessions."""
     found = UserSession.objects.filter(user=principal_get(request).user, pk=pk).first()
     if found is None:
         raise Http404
@@ -108,7 +109,7 @@ def session_end(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def account(request: HttpRequest) -> HttpResponse:
-    """The person's own page: name, address, password, second factors, sessions."""
+    """The account page: name, address, password, second factors, sessions."""
     person = principal_get(request).user
     form = NameForm(request.POST or None, initial={"name": person.name})
     if request.method == "POST" and form.is_valid():
@@ -122,7 +123,7 @@ def account(request: HttpRequest) -> HttpResponse:
 @reauthentication_required(app="allauth.account")
 @require_http_methods(["GET", "POST"])
 def account_delete(request: HttpRequest) -> HttpResponse:
-    """Delete one's own account."""
+    """Delete the person's own account."""
     person = principal_get(request).user
     form = AccountDeleteForm(request.POST or None, user=person)
     if request.method == "POST" and form.is_valid():
@@ -135,7 +136,7 @@ def account_delete(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def organisation_leave(request: HttpRequest) -> HttpResponse:
-    """Leave the organisation worked in."""
+    """Leave the current organisation."""
     current = organisation_get(request)
     services.membership_leave(organisation=current, user=principal_get(request).user, now=timezone.now())
     request.session.pop(CURRENT_ORGANISATION, None)

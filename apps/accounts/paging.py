@@ -1,9 +1,9 @@
-"""Pages of long lists by cursor: of the API with `@paginate(Cursor, ordering=("-id",))` below the router's decorator, of a
-page of the site with `page_of`.
+"""Cursor pagination of long lists: for the API, `@paginate(Cursor, ordering=("-id",))` below the router's decorator;
+for pages, `page_of`.
 
-A cursor names the row that a page begins or ends with by the values that the list is ordered by, so the database goes
-straight there however long the list is, and a row that is added meanwhile moves nothing. Take `paginate` from here rather
-than from ninja: ours knows the types of the operation's own parameters.
+A cursor holds the ordering values of the row that a page starts or ends with, so the database seeks there directly,
+and rows added meanwhile shift nothing. Import `paginate` from here and not from ninja: ours knows the types of the
+operation's own parameters.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _UNKNOWN = (ValidationError, DataError, ValueError, OverflowError, TypeError, Ke
 
 @dataclass(frozen=True)
 class Place:
-    """Between two rows: after the row with these values of the ordering, or before it where `back` is set."""
+    """A position between two rows: after the row with these ordering values, or before it if `back` is set."""
 
     values: tuple[Any, ...]
     back: bool = False
 
     def text(self) -> str:
-        """As an address holds it."""
+        """The cursor text for URLs."""
         return urlsafe_b64encode(json.dumps([int(self.back), *self.values]).encode()).decode()
 
     @classmethod
     def read(cls, text: str, *, count: int) -> Place:
-        """The place in a list that is ordered by so many values. Raises ValueError."""
+        """Parse a cursor for a list with `count` ordering values. Raises ValueError."""
         told = json.loads(urlsafe_b64decode(text.encode("ascii")))
         if not isinstance(told, list) or len(told) != count + 1 or told[0] not in {0, 1}:
             raise ValueError("a cursor of another list")
@@ -56,14 +56,14 @@ class Place:
 
     @classmethod
     def of(cls, row: Any, ordering: Sequence[str], *, back: bool = False) -> Place:
-        """Just after a row, or just before it."""
+        """The position just after a row, or just before it."""
         values = (attrgetter(name.lstrip("-").replace("__", "."))(row) for name in ordering)
         return cls(tuple(value if isinstance(value, int) else str(value) for value in values), back=back)
 
 
 @dataclass(frozen=True)
 class Part(Generic[M]):
-    """The rows from one place on, and the places before and after them (None: nothing is there)."""
+    """The rows from one position on, and the positions of the previous and next part (None if there is none)."""
 
     rows: list[M]
     before: Place | None
@@ -71,8 +71,9 @@ class Part(Generic[M]):
 
 
 def part_of(rows: QuerySet[M], *, ordering: Sequence[str], size: int, place: Place | None) -> Part[M]:
-    """At most `size` rows from a place on, without counting the others. Raises what the database says of a place that is
-    none."""
+    """At most `size` rows from a position on, without counting the rest. Raises the database's error for an invalid
+    position.
+    """
     back = place is not None and place.back
     chosen = rows.order_by(*(_turned(name) if back else name for name in ordering))
     if place is not None:
@@ -94,9 +95,10 @@ def _turned(name: str) -> str:
 
 
 def _beyond(ordering: Sequence[str], place: Place) -> Q:
-    """Rows that come after the place: further by the first value, or equal in it and further by those that follow.
+    """A filter for rows after the position: greater in the first value, or equal in it and greater in the following
+    ones.
 
-    The first comparison stands alone too, so that an index on it is entered at the place.
+    The first comparison also stands alone, so that an index on it can seek to the position.
     """
     (name, *others), (value, *rest) = ordering, place.values
     column, falls = name.lstrip("-"), name.startswith("-") != place.back
@@ -108,11 +110,10 @@ def _beyond(ordering: Sequence[str], place: Place) -> Q:
 
 
 class Cursor(CursorPagination):
-    """ninja's form of answers and parameters, with cursors of our own: a client may send one back changed, and what it then
-    cannot mean is a 422, not a defect. ninja's cursors counted rows of one instant, and could not pass a hundred of them;
-    those that are still under way are understood.
+    """Ninja's pagination with our own cursors. An altered cursor is a 422; ninja's cursors could not pass a hundred
+    rows with one instant. Cursors issued earlier are still accepted.
 
-    `attach` gets the rows of a page before they are written, to read for all at once what each of them says.
+    `attach` receives the rows of a page before they are serialised, to load related data for all of them at once.
     """
 
     def __init__(self, *, attach: Callable[[list[Any]], None] | None = None, **options: Any) -> None:
@@ -154,7 +155,7 @@ class Cursor(CursorPagination):
 def paginate(
     kind: type[Cursor], *, ordering: tuple[str, ...], attach: Callable[[list[Any]], None] | None = None
 ) -> Callable[[F], F]:
-    """ninja's decorator on an operation whose annotations are text (`from __future__ import annotations`)."""
+    """Ninja's decorator for operations with postponed annotations (`from __future__ import annotations`)."""
 
     def decorate(operation: F) -> F:
         # ninja wraps the operation and then looks its annotations up in its own module, where our types are unknown.
@@ -166,7 +167,7 @@ def paginate(
 
 @dataclass(frozen=True)
 class Page(Generic[M]):
-    """Some rows of a list, as a page of the site shows them; `previous` and `next` are addresses of this page or None."""
+    """One page of a list on the site; `previous` and `next` are URLs of this page or None."""
 
     object_list: list[M]
     previous: str | None
@@ -182,17 +183,17 @@ class Page(Generic[M]):
 
     @property
     def has_other_pages(self) -> bool:
-        """There are more rows than these."""
+        """Whether the list has more rows."""
         return self.previous is not None or self.next is not None
 
     @cached_property
     def count(self) -> int:
-        """All rows of the list, counted when somebody asks."""
+        """The number of rows in the whole list, counted on demand."""
         return len(self.object_list) if not self.has_other_pages else self._rows.count()
 
 
 def page_of(request: HttpRequest, rows: QuerySet[M], *, ordering: Sequence[str], size: int) -> Page[M]:
-    """The rows that the address asks for; the first ones where its cursor means nothing."""
+    """The page of rows that the URL asks for; the first page if its cursor is invalid."""
     place, text = None, request.GET.get(CURSOR, "")
     try:
         place = Place.read(text, count=len(ordering)) if text else None
@@ -205,7 +206,7 @@ def page_of(request: HttpRequest, rows: QuerySet[M], *, ordering: Sequence[str],
 
 
 def _query(request: HttpRequest, place: Place | None) -> str:
-    """The parameters of the address with this cursor, or none."""
+    """The URL's parameters with this cursor, or with none."""
     query = request.GET.copy()
     query.pop(CURSOR, None)
     if place is not None:

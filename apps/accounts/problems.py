@@ -1,4 +1,4 @@
-"""Refusals as RFC 9457 problem details. A service may raise `Problem`; the API and the pages both show it."""
+"""Errors as RFC 9457 problem details. Services raise `Problem`; the API and the pages both show it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ STANDARD = {
 
 
 class ProblemBody(BaseModel):
-    """The body of every refusal. `type` is the address of a page about it, `code` its last part: test that in programs."""
+    """The body of an error response. `type` is the URL of a page about it, `code` its last part: test `code` in programs."""
 
     model_config = ConfigDict(title="Problem")
 
@@ -61,10 +61,10 @@ class ProblemBody(BaseModel):
 
 
 class Problem(Exception):
-    """A refusal with its status, a short title, and a sentence that says what to do.
+    """An error with its status, a short title, and a sentence that says what to do.
 
-    `kind` is its stable code for programs ("capacity-taken"), which docs/guides/problems.md explains; `errors` lists every
-    fault when there are several; `retry_after` is the seconds after which the same request may succeed.
+    `kind` is its stable code for programs ("capacity-taken"), documented in docs/guides/problems.md; `errors` lists
+    the faults if there are several; `retry_after` is the number of seconds after which the same request may succeed.
     """
 
     def __init__(
@@ -83,19 +83,19 @@ class Problem(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the answer carries beside its body."""
+        """The response headers."""
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
 
 
 def problem_standard(status: int) -> Problem:
-    """What is said of a status when nothing more is known."""
+    """The generic problem of a status."""
     unknown = ("request-refused", "Refused", "The request was refused; the status says why.")
     code, title, detail = STANDARD.get(status, STANDARD[500] if status >= 500 else unknown)
     return Problem(status, title, detail, kind=code)
 
 
 def problem_document(problem: Problem) -> dict[str, Any]:
-    """The body of a refusal."""
+    """The body of the error response."""
     body = ProblemBody(
         type=f"{settings.SITE_URL}/problems/{problem.kind}",
         code=problem.kind,
@@ -108,6 +108,6 @@ def problem_document(problem: Problem) -> dict[str, Any]:
 
 
 def problem_response(problem: Problem) -> HttpResponse:
-    """The refusal as `application/problem+json`."""
+    """The problem as `application/problem+json`."""
     body = problem_document(problem)
     return JsonResponse(body, status=problem.status, content_type=CONTENT_TYPE, headers=problem.headers)

@@ -1,4 +1,4 @@
-"""Sign-in through a company's identity provider: mounted only where OIDC_SERVER names one."""
+"""URLs for sign-in through an identity provider; mounted only if OIDC_SERVER is set."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How often something may be done: limits counted in Valkey over a moving window, for a client address, a person or a key.
+"""Rate limits over a moving window, counted in Valkey by client address, person or key.
 
-Every process counts in the same place. While Valkey is away each process counts for itself, so that nobody is locked out
-and no limit is gone.
+All processes share the counters. While Valkey is unavailable, each process counts alone, so that nobody is locked out
+and the limits still apply.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Rate:
-    """At most `amount` within any `seconds`, counted apart for each key."""
+    """At most `amount` events in any `seconds`, counted per key."""
 
     name: str
     amount: int
@@ -46,8 +46,8 @@ class Rate:
 def client_address(request: HttpRequest) -> str:
     """The client's IP address, or "unknown".
 
-    Behind proxies, TRUSTED_PROXIES states how many of ours stand in front: each adds the address that it saw to the end of
-    X-Forwarded-For, and whatever a client wrote there itself stands further left and is ignored.
+    TRUSTED_PROXIES is the number of our own proxies in front: each appends the address that it saw to
+    X-Forwarded-For. Entries further left come from the client and are ignored.
     """
     seen = str(request.META.get("REMOTE_ADDR", ""))
     trusted = settings.TRUSTED_PROXIES
@@ -61,7 +61,7 @@ def client_address(request: HttpRequest) -> str:
 
 
 def client_key(request: HttpRequest) -> str:
-    """What limits for a client address count by: the address, or its network for IPv6."""
+    """The key for limits by client address: the address, or its network for IPv6."""
     address = client_address(request)
     if ":" not in address:
         return address
@@ -69,26 +69,26 @@ def client_key(request: HttpRequest) -> str:
 
 
 def rate_take(rate: Rate, key: str) -> None:
-    """Count one. Raises Problem(429) with the seconds to wait when the limit is reached; a refused try is not counted."""
+    """Count one event. Raises Problem(429) with the seconds to wait if the limit is reached; refused events don't count."""
     wait = _decided(lambda limiter: _taken(limiter, rate, key))
     if wait is not None:
         raise too_many(wait)
 
 
 def rate_check(rate: Rate, key: str) -> None:
-    """Raise Problem(429) when the limit is reached, without counting."""
+    """Raises Problem(429) if the limit is reached, without counting."""
     wait = _decided(lambda limiter: _left(limiter, rate, key))
     if wait is not None:
         raise too_many(wait)
 
 
 def rate_forget(rate: Rate, key: str) -> None:
-    """Begin again at nothing."""
+    """Reset a counter."""
     _decided(lambda limiter: limiter.clear(rate.item, _digest(key)))
 
 
 def too_many(seconds: int) -> Problem:
-    """The refusal: 429 with Retry-After."""
+    """The problem: 429 with Retry-After."""
     return Problem(
         429,
         "Too many requests",
@@ -111,7 +111,7 @@ View = Callable[..., HttpResponseBase]
 def limited(
     rate: Rate, *, key: Callable[[HttpRequest], str] = client_key, methods: tuple[str, ...] = ("POST",)
 ) -> Callable[[View], View]:
-    """A page whose requests with `methods` count against `rate`, by client address unless `key` says otherwise."""
+    """Limits a page: requests with `methods` count against `rate`, by client address unless `key` is given."""
 
     def decorate(view: View) -> View:
         @wraps(view)
@@ -141,7 +141,7 @@ def _wait(limiter: MovingWindowRateLimiter, rate: Rate, key: str) -> int:
 
 
 def _digest(key: str) -> str:
-    """Keys hold addresses of people: the store sees a digest."""
+    """A digest of the key, because keys contain people's addresses."""
     return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 

@@ -1,4 +1,4 @@
-"""What django-allauth says has happened to an account goes to the audit log. Connected by the app's `ready`."""
+"""Writes django-allauth's account events to the audit log. Connected by the app's `ready`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = {
 
 
 def connect() -> None:
-    """Listen to every event that a person's security depends on."""
+    """Connect to every event that affects a person's security."""
     for signal, action in {
         account.user_logged_in: "session.start",
         account.password_changed: "password.change",

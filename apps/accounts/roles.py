@@ -1,4 +1,4 @@
-"""Who may do what. A role belongs to a membership, a scope to an API token."""
+"""Roles and scopes. A role belongs to a membership, a scope to an API token."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class Role(models.TextChoices):
-    """What a person may do in one organisation."""
+    """What a person may do in an organisation."""
 
     OWNER = "owner", "Owner"
     ENGINEER = "engineer", "Engineer"
@@ -15,7 +15,7 @@ class Role(models.TextChoices):
 
 
 class Scope(models.TextChoices):
-    """What an API token may do; it never may more than the person who made it."""
+    """What an API token may do; never more than its creator may."""
 
     READ = "read", "Read everything of the organisation"
     BUILD = "build", "Upload models, compile, plan, quote"

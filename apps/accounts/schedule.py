@@ -1,4 +1,4 @@
-"""What the scheduler does for the accounts room."""
+"""The accounts room's periodic work."""
 
 SCHEDULE = {
     "mails-send": {

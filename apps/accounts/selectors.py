@@ -1,4 +1,4 @@
-"""What pages and the API read about people."""
+"""Read access to people, for pages and the API."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from apps.accounts.models import ApiToken, AuditEntry, Invitation, Membership, O
 
 
 def members_list(organisation: Organisation) -> QuerySet[Membership]:
-    """Members in the order of their names."""
+    """Members sorted by name."""
     return Membership.objects.filter(organisation=organisation).select_related("user").order_by("user__name", "id")
 
 
 def invitations_open(organisation: Organisation) -> QuerySet[Invitation]:
-    """Invitations that nobody used or withdrew, newest first; an expired one stays visible until withdrawn."""
+    """Invitations that are neither used nor withdrawn, newest first; expired ones stay visible until they are withdrawn."""
     rows = Invitation.objects.filter(organisation=organisation, accepted_at__isnull=True, revoked_at__isnull=True)
     return rows.order_by("-created_at")
 
 
 def invitation_by_secret(secret: str) -> Invitation | None:
-    """The invitation that a link belongs to."""
+    """The invitation with that secret."""
     return Invitation.objects.select_related("organisation").filter(digest=token_digest(secret)).first()
 
 
 def tokens_list(organisation: Organisation) -> QuerySet[ApiToken]:
-    """Every token of the organisation, newest first, the revoked ones too."""
+    """All tokens of the organisation, including revoked ones, newest first."""
     return ApiToken.objects.filter(organisation=organisation).select_related("user").order_by("-created_at")
 
 
 def audit_list(organisation: Organisation) -> QuerySet[AuditEntry]:
-    """The log of the organisation, newest first."""
+    """The organisation's audit log, newest first."""
     return AuditEntry.objects.filter(organisation=organisation).select_related("actor", "token").order_by("-id")
 
 
 def factors_of(user: User) -> dict[str, int]:
-    """How many second factors of each kind a person has."""
+    """The number of a person's second factors of each kind."""
     kinds = Authenticator.objects.filter(user=user).values_list("type", flat=True)
     return {kind.value: sum(found == kind for found in kinds) for kind in Authenticator.Type}

@@ -1,4 +1,4 @@
-"""What changes people, organisations, invitations, tokens and the audit log. One transaction each."""
+"""Changes to people, organisations, invitations, tokens and the audit log, one transaction each."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def audit_record(
     subject: str = "",
     detail: dict[str, Any] | None = None,
 ) -> AuditEntry:
-    """Add one line to the log. `action` is "noun.verb", `subject` names the thing ("quote 1f0c...").
+    """Add an entry to the audit log. `action` is "noun.verb"; `subject` names the object ("quote 1f0c...").
 
-    The organisation is the given one, else the one that the principal works in. Call it inside the transaction of what
-    it records.
+    The organisation is the given one, or the one that the principal works in. Call it in the transaction that it
+    records.
     """
     organisation_id = organisation.pk if organisation else (principal.current if principal else None)
     return AuditEntry.objects.create(
@@ -61,10 +61,10 @@ def audit_record(
 def user_create(
     *, email: str, name: str, password: str, now: datetime, is_confirmed: bool = False, is_platform_admin: bool = False
 ) -> User:
-    """A person. Raises Problem(409) when the address is taken. The password is checked by the form.
+    """Create a person. Raises Problem(409) if the address is in use. The form has already checked the password.
 
-    `is_confirmed`: the address is known to be the person's, because its secret was mailed there or an operator says so;
-    otherwise a link must be followed before the first sign-in.
+    `is_confirmed`: the address is known to be the person's, because a secret was mailed there or an operator confirms
+    it. Otherwise the person must open a link before the first sign-in.
     """
     user = User(email=email.strip().lower(), name=name.strip(), is_platform_admin=is_platform_admin, created_at=now)
     user.set_password(password)
@@ -81,7 +81,7 @@ def user_create(
 
 @transaction.atomic
 def organisation_create(*, name: str, owner: User, now: datetime) -> Organisation:
-    """An organisation with its first owner; the slug gets a number when the plain one is taken."""
+    """Create an organisation with its first owner; the slug gets a number if it is in use."""
     base = slugify(name)[:50] or "organisation"
     taken = set(Organisation.objects.filter(slug__startswith=base).values_list("slug", flat=True))
     slug = base if base not in taken else f"{base}-{secrets.token_hex(3)}"
@@ -93,7 +93,7 @@ def organisation_create(*, name: str, owner: User, now: datetime) -> Organisatio
 
 @transaction.atomic
 def person_sign_up(*, email: str, name: str, password: str, organisation_name: str, now: datetime) -> User:
-    """A new person with a new organisation of their own."""
+    """Create a person and their new organisation."""
     user = user_create(email=email, name=name, password=password, now=now)
     organisation_create(name=organisation_name, owner=user, now=now)
     return user
@@ -103,7 +103,7 @@ def person_sign_up(*, email: str, name: str, password: str, organisation_name: s
 def organisation_update(
     *, organisation: Organisation, name: str, time_zone: str, principal: Principal, now: datetime
 ) -> None:
-    """Rename, or change the zone in which pages show times. Nothing that was sold depends on either."""
+    """Change the name or the time zone of the organisation. Nothing that was sold depends on either."""
     before = {"name": organisation.name, "time_zone": organisation.time_zone}
     organisation.name, organisation.time_zone = name.strip(), time_zone
     organisation.save(update_fields=["name", "time_zone"])
@@ -112,7 +112,7 @@ def organisation_update(
 
 @transaction.atomic
 def membership_role_set(*, membership: Membership, role: Role, principal: Principal, now: datetime) -> None:
-    """Change a member's role; the last owner stays owner."""
+    """Change a member's role. The last owner stays an owner."""
     _owners_lock(membership.organisation)
     if role != Role.OWNER:
         _last_owner_check(membership)
@@ -124,7 +124,7 @@ def membership_role_set(*, membership: Membership, role: Role, principal: Princi
 
 @transaction.atomic
 def membership_remove(*, membership: Membership, principal: Principal, now: datetime) -> None:
-    """Take a person out; their tokens for this organisation stop working with the membership."""
+    """Remove a member; the member's tokens for this organisation stop working."""
     _owners_lock(membership.organisation)
     _last_owner_check(membership)
     _membership_audit("membership.remove", membership, principal, now, {"role": membership.role})
@@ -133,7 +133,7 @@ def membership_remove(*, membership: Membership, principal: Principal, now: date
 
 @transaction.atomic
 def membership_leave(*, organisation: Organisation, user: User, now: datetime) -> None:
-    """Leave an organisation; its last owner cannot. Tokens that the person made for it stop working."""
+    """Leave an organisation; the last owner can't. The person's tokens for it stop working."""
     _owners_lock(organisation)
     membership = Membership.objects.select_related("user").get(organisation=organisation, user=user)
     _last_owner_check(membership)
@@ -143,7 +143,7 @@ def membership_leave(*, organisation: Organisation, user: User, now: datetime) -
 
 @transaction.atomic
 def person_delete(*, user: User, now: datetime) -> None:
-    """Close an account: what names the person is removed, what an organisation must keep stays without the name.
+    """Delete an account: personal data are removed, and what an organisation must keep stays without the name.
 
     Raises Problem(409) while the person is the last owner of an organisation.
     """
@@ -167,31 +167,31 @@ def person_delete(*, user: User, now: datetime) -> None:
 
 @transaction.atomic
 def person_rename(*, user: User, name: str) -> None:
-    """Change what a person is called."""
+    """Change a person's name."""
     user.name = name.strip()
     user.save(update_fields=["name"])
 
 
 @transaction.atomic
 def session_end(*, session: UserSession, principal: Principal, now: datetime) -> None:
-    """Sign a browser out."""
+    """End a session."""
     detail = {"address": session.ip}
     session.end()
     audit_record(action="session.end", now=now, principal=principal, subject=principal.user.email, detail=detail)
 
 
 def sessions_ended_record(*, principal: Principal, now: datetime) -> None:
-    """Write down that a person has ended every other session."""
+    """Record that a person ended all other sessions."""
     audit_record(action="session.end-others", now=now, principal=principal, subject=principal.user.email)
 
 
 def email_is_confirmed(user: User) -> bool:
-    """Whether the person has shown that the address of the account is theirs."""
+    """Whether the person has confirmed the account's address."""
     return bool(EmailAddress.objects.filter(user=user, email=user.email, verified=True).exists())
 
 
 def _owners_lock(organisation: Organisation) -> None:
-    """Two owners who demote each other at the same moment must not both succeed."""
+    """Lock the owners: two owners who demote each other at the same time must not both succeed."""
     Organisation.objects.select_for_update().get(pk=organisation.pk)
 
 
@@ -213,10 +213,10 @@ def _membership_audit(action: str, of: Membership, by: Principal, now: datetime,
 def invitation_create(
     *, organisation: Organisation, email: str, role: Role, principal: Principal, now: datetime
 ) -> tuple[Invitation, str]:
-    """An invitation, mailed to the invited address, and its secret. Valid for a week.
+    """Create an invitation, mail it to the address, and return it with its secret. It is valid for a week.
 
-    Only the mailbox learns the secret: whoever follows the link has shown that the address is theirs, and whoever invites
-    does not learn whether the address has an account.
+    Only the mailbox receives the secret: opening the link proves the address, and the inviter does not learn whether
+    it has an account.
     """
     email = email.strip().lower()
     if Membership.objects.filter(organisation=organisation, user__email=email).exists():
@@ -263,7 +263,7 @@ def invitation_create(
 
 @transaction.atomic
 def invitation_accept(*, invitation: Invitation, user: User, now: datetime) -> Membership:
-    """Make the invited person a member. Raises Problem for another person's, a used, revoked or expired invitation."""
+    """Make the invited person a member. Raises Problem if the invitation is another person's, used, revoked or expired."""
     invitation = Invitation.objects.select_for_update().select_related("organisation").get(pk=invitation.pk)
     if user.email != invitation.email:
         detail = f"This invitation is for {invitation.email}; you are signed in as {user.email}."
@@ -288,7 +288,7 @@ def invitation_accept(*, invitation: Invitation, user: User, now: datetime) -> M
 
 @transaction.atomic
 def invitation_revoke(*, invitation: Invitation, principal: Principal, now: datetime) -> None:
-    """Withdraw an invitation that nobody has used yet; one that is closed already stays as it is."""
+    """Withdraw an unused invitation; a closed one stays unchanged."""
     changed = Invitation.objects.filter(pk=invitation.pk, accepted_at__isnull=True, revoked_at__isnull=True)
     if changed.update(revoked_at=now):
         audit_record(
@@ -310,10 +310,10 @@ def token_create(
     now: datetime,
     expires_at: datetime | None = None,
 ) -> tuple[ApiToken, str]:
-    """A token and its secret, which is shown once and never stored.
+    """Create a token and return it with its secret, which is shown once and never stored.
 
-    Without an organisation it is a platform administrator's and carries `admin` alone. Raises Problem(403) for scopes
-    that the person does not have.
+    A token without an organisation is a platform administrator's and has only the scope `admin`. Raises Problem(403)
+    for scopes that the person does not have.
     """
     wanted = frozenset(scopes)
     refused = wanted - _scopes_of(user, organisation)
@@ -356,7 +356,7 @@ def _scopes_of(user: User, organisation: Organisation | None) -> frozenset[Scope
 
 @transaction.atomic
 def token_revoke(*, token: ApiToken, principal: Principal, now: datetime) -> None:
-    """Stop a token at once; a second time changes nothing."""
+    """Revoke a token at once. Repeating it has no effect."""
     if ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=now):
         audit_record(
             action="token.revoke",

@@ -1,6 +1,6 @@
-"""Where artefacts are kept: Django's storages, except that an outage is named as one and leaves nothing behind.
+"""File storage: Django's storages, with outages reported as such and without leftovers.
 
-A file is whole or not there: it is written beside its place, flushed, and given its name at once.
+A file is complete or missing: it is written under a temporary name, flushed, and renamed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _devices: dict[str, int] = {}
 
 
 class FolderStorage(FileSystemStorage):
-    """A folder. Raises Unavailable when it is away or has less than FREE_BYTES_MIN left."""
+    """A folder. Raises Unavailable if it is missing or has less than FREE_BYTES_MIN free."""
 
     def _open(self, name: str, mode: str = "rb") -> File[Any]:
         with self._watched():
@@ -53,12 +53,12 @@ class FolderStorage(FileSystemStorage):
             return str(Path(name).as_posix())
 
     def delete(self, name: str) -> None:
-        """Delete a file or an empty folder; nothing when it is not there."""
+        """Delete a file or an empty folder; does nothing if it is missing."""
         with self._watched():
             super().delete(name)
 
     def exists(self, name: str) -> bool:
-        """Whether a file has this name."""
+        """Whether a file with this name exists."""
         with self._watched():
             return super().exists(name)
 
@@ -68,13 +68,13 @@ class FolderStorage(FileSystemStorage):
             return super().listdir(path)
 
     def _room_check(self, wanted: int) -> None:
-        """PostgreSQL may share the disk: the last part of it is not for files."""
+        """Keep some space free, because PostgreSQL may share the disk."""
         if free_bytes(Path(self.location)) - wanted < settings.FREE_BYTES_MIN:
             raise Unavailable("The disk of the file storage is full, so nothing was accepted.")
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """An outage becomes Unavailable; a file that is not there, in a folder that is, stays FileNotFoundError."""
+        """Turns an outage into Unavailable; a missing file in an existing folder stays a FileNotFoundError."""
         self._root_check()
         try:
             yield
@@ -102,14 +102,14 @@ class FolderStorage(FileSystemStorage):
 
 
 def free_bytes(place: Path) -> int:
-    """Bytes that are free on the disk of a folder, or of the nearest one above it that is there."""
+    """The free bytes on the disk of a folder, or of its nearest existing parent."""
     while not place.exists():
         place = place.parent
     return shutil.disk_usage(place).free
 
 
 def _named(beside: Path, path: Path) -> bool:
-    """Give the written file its name; False when another has it. Of two writers at once one gets it."""
+    """Give the finished file its name. Returns False if the name is in use; of two simultaneous writers one succeeds."""
     try:
         os.link(beside, path)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""One at a time, without a row to lock: PostgreSQL's advisory locks, which end with their session."""
+"""Mutual exclusion without a row to lock: PostgreSQL's advisory locks, which end with their session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db import DatabaseError, connection
 
 @contextmanager
 def turn(name: str) -> Iterator[bool]:
-    """Whether this process has the turn; False when another has it. A process that dies loses it with its connection."""
+    """Whether this process holds the lock; False if another does. A process that dies releases it with its connection."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [name])
         is_ours: bool = cursor.fetchone()[0]

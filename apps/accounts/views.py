@@ -1,4 +1,4 @@
-"""The people's pages. Each view: fetch and authorise, one service call, one answer."""
+"""The people pages. Each view authorises, makes one service call, and answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AUDIT_PAGE = 50
 @never_cache
 @require_http_methods(["GET", "POST"])
 def invitation(request: HttpRequest, secret: str) -> HttpResponse:
-    """The page behind an invitation's link: join when signed in, else sign in or up with the invited address."""
+    """The page behind an invitation link: a signed-in person joins; anyone else signs in or up with the invited address."""
     found = selectors.invitation_by_secret(secret)
     now = timezone.now()
     if found is None or not found.is_open(now=now):
@@ -64,7 +64,7 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def organisation(request: HttpRequest) -> HttpResponse:
-    """Members and invitations; an owner changes name and zone here."""
+    """Members and invitations; owners change the name and time zone here."""
     current = organisation_get(request)
     principal = principal_get(request)
     if request.method == "POST":
@@ -109,7 +109,7 @@ def _organisation_page(
 
 @require_POST
 def invite(request: HttpRequest) -> HttpResponse:
-    """Mail an invitation."""
+    """Send an invitation."""
     current = organisation_get(request, roles=OWNING)
     form = InvitationForm(request.POST)
     if form.is_valid():
@@ -151,7 +151,7 @@ def member_role(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def member_remove(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Take a member out of the organisation."""
+    """Remove a member from the organisation."""
     found = org_object_get(request, Membership, roles=OWNING, pk=pk)
     services.membership_remove(membership=found, principal=principal_get(request), now=timezone.now())
     return redirect("accounts:organisation")
@@ -159,7 +159,7 @@ def member_remove(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def organisation_new(request: HttpRequest) -> HttpResponse:
-    """One more organisation; it becomes the one worked in."""
+    """Create another organisation and switch to it."""
     form = OrganisationNewForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         made = services.organisation_create(
@@ -172,7 +172,7 @@ def organisation_new(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def organisation_switch(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Work in another of one's organisations."""
+    """Switch to another of the person's organisations."""
     chosen = org_object_get(request, Organisation, pk=pk)
     request.session[CURRENT_ORGANISATION] = str(chosen.pk)
     return redirect("/")
@@ -181,7 +181,7 @@ def organisation_switch(request: HttpRequest, pk: UUID) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
-    """The organisation's tokens; a new one's secret is on the answer to its form and nowhere else."""
+    """The organisation's tokens; the secret of a new one appears only in the response to its form."""
     current = organisation_get(request)
     principal = principal_get(request)
     allowed = SCOPES_OF_ROLE[principal.memberships[current.pk]]
@@ -205,7 +205,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def token_revoke(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Stop a token: one's own, or as an owner anybody's."""
+    """Revoke a token: one's own, or anyone's as an owner."""
     principal = principal_get(request)
     found = org_object_get(request, ApiToken, pk=pk)
     if found.user_id != principal.user.pk:
@@ -216,7 +216,7 @@ def token_revoke(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_GET
 def audit(request: HttpRequest) -> HttpResponse:
-    """Who did what, newest first."""
+    """The audit log, newest first."""
     current = organisation_get(request, roles=OWNING)
     page = page_of(request, selectors.audit_list(current), ordering=("-id",), size=AUDIT_PAGE)
     return render(request, "accounts/audit.html", {"page": page})
