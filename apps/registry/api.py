@@ -142,7 +142,9 @@ def _version(request: HttpRequest, pk: UUID, **access: Any) -> ModelVersion:
 @router.post("/uploads", auth=BUILD, response={201: UploadOut}, summary="Announce a file")
 @idempotent
 def upload_open(request: HttpRequest, payload: UploadIn) -> tuple[int, Upload]:
-    """Then PUT its pieces in order and complete it. A digest that the organisation already has is refused with 409."""
+    """Announce a file. Then PUT its chunks in order and complete the upload. A digest that the organisation already
+    has is a 409.
+    """
     organisation = organisation_get(request, roles=ENGINEERING)
     uploads_take(request)
     if payload.sha256:
@@ -172,7 +174,7 @@ def upload_get(request: HttpRequest, pk: UUID) -> Upload:
 
 @router.put("/uploads/{uuid:pk}/chunks/{int:offset}", auth=BUILD, response=UploadOut, summary="Send the next piece")
 def upload_chunk(request: HttpRequest, pk: UUID, offset: int) -> Upload:
-    """The body is the bytes themselves. `Upload-Chunk-SHA256` may state their digest. A repeated piece does no harm."""
+    """Store a chunk; the body is its bytes. `Upload-Chunk-SHA256` may state their digest. Repeating a chunk has no effect."""
     upload = _upload(request, pk)
     limit = int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     stated = request.headers.get("Content-Length", "")
@@ -202,10 +204,11 @@ def upload_chunk(request: HttpRequest, pk: UUID, offset: int) -> Upload:
 def upload_complete(
     request: HttpRequest, response: HttpResponse, pk: UUID, payload: CompleteIn | None = None
 ) -> tuple[int, ModelVersion | Upload]:
-    """202 while the file waits for its check or is checked: ask for the upload again after the seconds in Retry-After.
+    """Queue the file for its check. Returns 202 until the check ends: repeat the call after the seconds in
+    Retry-After.
 
-    Once it is checked the same call answers 201 with the new version, 200 with the one that has these bytes already, or
-    422 with every problem of the file.
+    After the check, the same call returns 201 with the new version, 200 with the version that already has these
+    bytes, or 422 with every fault of the file.
     """
     upload = services.upload_complete(
         organisation=_upload(request, pk).organisation,
@@ -270,7 +273,7 @@ def version_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @router.put("/versions/{uuid:pk}/evaluation", auth=BUILD, response=EvaluationOut, summary="State what a version can do")
 def evaluation_put(request: HttpRequest, pk: UUID, payload: Body[dict[str, Any]]) -> Evaluation:
-    """The document that the guide "Evaluations" describes: answers and confidences on items kept for the purpose."""
+    """Store a version's answers and confidences on held-out items, in the format of the guide "Evaluations"."""
     version = _version(request, pk, roles=ENGINEERING)
     actor = principal_get(request).user
     return services.evaluation_record(version=version, document=payload, actor=actor, now=timezone.now())
@@ -322,7 +325,9 @@ def data_set_add(
     seed: Form[int] = 1,
     choose_percent: Form[int] = 33,
 ) -> tuple[int, DataSet]:
-    """A .npz file: an array for each input of the model, items along the first axis, and `labels`. 200: it was here."""
+    """Store a labelled data set from a .npz file: one array per input of the model, items along the first axis, and
+    `labels`. Returns 200 if it is already stored.
+    """
     row, is_new = services.dataset_add(
         organisation=organisation_get(request, roles=ENGINEERING),
         file=cast("BinaryIO", file.file),

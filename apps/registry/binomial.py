@@ -1,7 +1,8 @@
-"""The upper tail of a binomial distribution in doubles: by SciPy where it is installed, else by its terms.
+"""The upper tail of a binomial distribution in double precision: with SciPy if installed, otherwise summed term by
+term.
 
-The command `takt` runs where there is only NumPy. Both agree to far less than the distance at which `confidence` stops
-trusting doubles and counts in whole numbers, so that a bound is the same either way.
+The `takt` command runs with NumPy alone. Both methods agree far more closely than the margin within which
+`confidence` switches to exact integers, so a bound is the same with either.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def tail(successes: int, trials: int, share: float) -> float:
 
 
 def share_at(successes: int, trials: int, error: float) -> float:
-    """The share at which that tail is `error`."""
+    """The success probability at which that tail equals `error`."""
     try:
         from scipy.special import betaincinv
     except ImportError:
@@ -34,7 +35,7 @@ def share_at(successes: int, trials: int, error: float) -> float:
 
 
 def tail_summed(successes: int, trials: int, share: float) -> float:
-    """The tail as the sum of its terms, each from its logarithm."""
+    """The tail as the sum of its terms, each computed from its logarithm."""
     if share <= 0 or share >= 1:
         return float(share >= 1)
     counts = np.arange(successes, trials + 1)
@@ -43,7 +44,7 @@ def tail_summed(successes: int, trials: int, share: float) -> float:
 
 
 def share_halved(successes: int, trials: int, error: float) -> float:
-    """The share by halving: the tail grows with it."""
+    """The probability by bisection; the tail increases with it."""
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2

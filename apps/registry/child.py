@@ -1,8 +1,8 @@
-"""Runs code over hostile input in a child process with limits on memory, CPU, wall time and file size.
+"""Runs code over untrusted input in a child process with limits on memory, CPU time, wall time and file size.
 
-The child is a module of ours started with `python -m`. It gets no secret of the server (no database, no Redis, no storage
-address), works in a folder that disappears with it, limits itself before it imports anything that parses, and answers with
-one JSON object in the file `answer.json` of that folder.
+The child is one of our modules, started with `python -m`. It receives no secret of the server (no address of the
+database, Redis or storage), works in a temporary folder, limits itself before it imports any parser, and writes its
+answer as one JSON object to `answer.json` in that folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LEFT_BEHIND_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Limits:
-    """What a child may use: address space in bytes, CPU and wall time in seconds, the largest file it writes in bytes."""
+    """A child's limits: address space in bytes, CPU time and wall time in seconds, and the largest file in bytes."""
 
     memory: int
     cpu: int
@@ -42,9 +42,9 @@ class Limits:
 
 
 class ChildFailed(Exception):
-    """The child gave no answer. `reason`: "memory", "time", "killed" or "defect"; `stderr` is for our log alone.
+    """The child returned no answer. `reason` is "memory", "time", "killed" or "defect"; `stderr` is for our log only.
 
-    `is_wall`: it was its wall time that was over, which on a busy machine says little of the work.
+    `is_wall`: it ran out of wall time, which on a busy machine says little about the work.
     """
 
     def __init__(self, reason: str, stderr: str = "", *, is_wall: bool = False) -> None:
@@ -53,7 +53,7 @@ class ChildFailed(Exception):
 
 
 def limit_self(limits: Limits) -> None:
-    """Called by the child first of all; what follows cannot exceed the limits, and it dies with its parent."""
+    """Called first by the child: nothing that follows can exceed the limits, and the child dies with its parent."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
     resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu, limits.cpu + 1))
@@ -62,7 +62,9 @@ def limit_self(limits: Limits) -> None:
 
 
 def child_main(work: Callable[[Path, dict[str, Any]], dict[str, Any]]) -> None:
-    """The body of a child: limits, then `work(folder, request)`, then the answer; the folder is the first argument."""
+    """The main function of a child: set the limits, run `work(folder, request)`, write the answer. The folder is the
+    first argument.
+    """
     folder = Path(sys.argv[1])
     request = json.loads((folder / "request.json").read_text())
     limit_self(Limits(**request["limits"]))
@@ -81,13 +83,13 @@ BEAT_SECONDS = 5.0
 
 
 class Child:
-    """A running child; `folder` is shared with it until the context ends."""
+    """A running child; it shares `folder` with us until the context ends."""
 
     def __init__(self, folder: Path, process: subprocess.Popen[bytes], deadline: float) -> None:
         self.folder, self.process, self.deadline = folder, process, deadline
 
     def poll(self) -> bool:
-        """True once it has ended; raises ChildFailed("time") when its wall time is over."""
+        """Whether it has ended. Raises ChildFailed("time") once its wall time is over."""
         if self.process.poll() is not None:
             return True
         if time.monotonic() > self.deadline:
@@ -95,7 +97,7 @@ class Child:
         return False
 
     def wait(self, beat: Callable[[], None]) -> dict[str, Any]:
-        """Its answer; `beat` is called every few seconds meanwhile. Raises ChildFailed."""
+        """Wait for its answer, calling `beat` every few seconds. Raises ChildFailed."""
         while not self.poll():
             left = max(0.0, self.deadline - time.monotonic())
             with suppress(subprocess.TimeoutExpired):
@@ -105,7 +107,7 @@ class Child:
         return self.answer()
 
     def answer(self) -> dict[str, Any]:
-        """The answer of a child that has ended; raises ChildFailed with what ended it, or Unavailable on a full disk."""
+        """The answer of a child that has ended. Raises ChildFailed with the cause, or Unavailable if the disk is full."""
         path, status = self.folder / "answer.json", self.process.returncode
         if status == 0 and path.exists() and path.stat().st_size <= ANSWER_BYTES_MAX:
             answer: dict[str, Any] = json.loads(path.read_text())
@@ -121,7 +123,7 @@ class Child:
 
 @contextmanager
 def child_start(module: str, *, request: dict[str, Any], files: dict[str, bytes], limits: Limits) -> Iterator[Child]:
-    """Start `python -m module <folder>` with `request` and `files` in the folder; whatever happens, it is ended."""
+    """Start `python -m module <folder>` with `request` and `files` in the folder; it is always terminated in the end."""
     with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
         folder = Path(name)
         for filename, data in files.items():
@@ -148,13 +150,13 @@ def child_start(module: str, *, request: dict[str, Any], files: dict[str, bytes]
 def child_run(
     module: str, *, request: dict[str, Any], files: dict[str, bytes], limits: Limits, beat: Callable[[], None]
 ) -> dict[str, Any]:
-    """Start a child and wait for its answer; `beat` says every few seconds that we do. Raises ChildFailed."""
+    """Start a child and wait for its answer, calling `beat` every few seconds. Raises ChildFailed."""
     with child_start(module, request=request, files=files, limits=limits) as child:
         return child.wait(beat)
 
 
 def folders_sweep() -> int:
-    """Remove folders of children whose server was killed more than an hour ago; returns how many."""
+    """Remove the folders of children whose server was killed more than an hour ago; returns how many."""
     old = time.time() - LEFT_BEHIND_SECONDS
     found = [path for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if path.stat().st_mtime < old]
     for path in found:
@@ -163,7 +165,7 @@ def folders_sweep() -> int:
 
 
 def _disk_check(folder: Path) -> None:
-    """Raises Unavailable when the disk of the folder is full: then the file is not to blame, nor is the child."""
+    """Raises Unavailable if the folder's disk is full: then neither the file nor the child is at fault."""
     from django.conf import settings  # here, since the child itself imports this module and knows no Django
 
     from apps.accounts.outages import Unavailable
@@ -174,6 +176,6 @@ def _disk_check(folder: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of the server's environment but where programs are; one thread, since limits count per process."""
+    """A minimal environment: only the search path, and one thread, because limits count per process."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **threads}

@@ -1,7 +1,8 @@
-"""Exact (Clopper-Pearson) confidence bounds of a share. Pure: no Django.
+"""Exact (Clopper-Pearson) confidence bounds of a proportion. Pure: no Django.
 
-A bound is a multiple of 1/10^6, rounded away from the observed share, so that it holds as it is printed. The incomplete beta
-function (the binomial tail) decides wherever the tail is clearly below or above the error, whole numbers alone where it is not.
+A bound is a multiple of 1/10^6, rounded away from the observed proportion, so that it holds as printed. The
+incomplete beta function (the binomial tail) decides if the tail is clearly above or below the error; otherwise exact
+integers do.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ CLEAR = 1e-7
 
 
 def lower_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) -> Fraction:
-    """The largest grid share p with P(at least `successes` of `trials` | p) <= error; 0 when there was no success.
+    """The largest proportion p on the grid with P(at least `successes` of `trials` | p) <= error; 0 without a
+    success.
 
-    One-sided: the true share lies below it with probability at most `error`. Raises ValueError for impossible counts.
+    One-sided: the true proportion is lower with probability at most `error`. Raises ValueError for impossible counts.
     """
     _check(successes, trials, error)
     return Fraction(_lower(successes, trials, error), GRID)
@@ -27,7 +29,7 @@ def lower_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) 
 
 @lru_cache(maxsize=100_000)
 def _lower(successes: int, trials: int, error: Fraction) -> int:
-    """The bound in steps of the grid: the tail grows with the share, so one step more would be too much."""
+    """The bound in grid steps. The tail increases with the proportion, so one more step would exceed the error."""
     if successes == 0:
         return 0
     found = min(int(binomial.share_at(successes, trials, float(error)) * GRID), GRID - 1)
@@ -39,7 +41,7 @@ def _lower(successes: int, trials: int, error: Fraction) -> int:
 
 
 def _holds(successes: int, trials: int, p: int, error: Fraction) -> bool:
-    """Whether P(X >= successes) <= error for X binomial with share p/10^6."""
+    """Whether P(X >= successes) <= error, with X binomial with probability p/10^6."""
     tail, most = binomial.tail(successes, trials, p / GRID), float(error)
     if abs(tail - most) > CLEAR * most:
         return tail < most
@@ -47,7 +49,7 @@ def _holds(successes: int, trials: int, p: int, error: Fraction) -> bool:
 
 
 def successes_needed(share: Fraction, trials: int, error: Fraction = Fraction(1, 20)) -> int | None:
-    """The fewest successes of `trials` whose lower bound is at least `share`; None where all of them are too few."""
+    """The minimum number of successes in `trials` with a lower bound of at least `share`; None if even all are not enough."""
     _check(trials, trials, error)
     if lower_bound(trials, trials, error) < share:
         return None
@@ -59,12 +61,12 @@ def successes_needed(share: Fraction, trials: int, error: Fraction = Fraction(1,
 
 
 def upper_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) -> Fraction:
-    """The mirror image: the true share lies above it with probability at most `error`."""
+    """The mirror image of `lower_bound`: the true proportion is higher with probability at most `error`."""
     return 1 - lower_bound(trials - successes, trials, error)
 
 
 def _tail_at_most(successes: int, trials: int, p: int, error: Fraction) -> bool:
-    """Whether P(X >= successes) <= error for X binomial with share p/10^6; the shorter tail is summed."""
+    """Whether P(X >= successes) <= error, with X binomial with probability p/10^6; sums the shorter tail."""
     q = GRID - p
     whole: int = GRID**trials
     if trials - successes < successes:
@@ -75,7 +77,7 @@ def _tail_at_most(successes: int, trials: int, p: int, error: Fraction) -> bool:
 
 
 def _first_terms(trials: int, count: int, p: int, q: int) -> int:
-    """The sum of C(trials, i) p^i q^(trials - i) over i < count; each term comes exactly from the one before."""
+    """The sum of C(trials, i) p^i q^(trials - i) over i < count; each term follows exactly from the previous one."""
     term: int = q**trials
     total = 0
     for i in range(count):

@@ -1,6 +1,6 @@
-"""A data set: items with their labels, checked, named by a digest, and split by a seed. Pure: NumPy and bytes.
+"""Labelled data sets: checked, identified by a digest, and split by a seed. Pure: NumPy and bytes.
 
-One part of the items chooses (thresholds, a model), the other one promises: no choice ever saw it.
+One part of the items is for choosing thresholds and models; the other is for the promise and is never used to choose.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ZIP_MAGIC = b"PK"
 
 @dataclass(frozen=True)
 class Labelled:
-    """`inputs`: name -> [items, *shape]; `labels`: whole numbers [items] or [items, positions], or None."""
+    """`inputs`: name -> [items, *shape]; `labels`: integers [items] or [items, positions], or None."""
 
     inputs: dict[str, Array]
     labels: Array | None
@@ -33,19 +33,19 @@ class Labelled:
         return len(next(iter(self.inputs.values())))
 
     def to_bytes(self) -> bytes:
-        """The .npz file that is stored; equal data sets give equal bytes."""
+        """The stored .npz file; equal data sets give equal bytes."""
         return arrays_pack(self.inputs if self.labels is None else {**self.inputs, LABELS: self.labels})
 
 
 class Split(NamedTuple):
-    """Indices of the two parts, each ascending."""
+    """The item indices of the two parts, each ascending."""
 
     choose: Array
     promise: Array
 
 
 def labelled_read(file: BinaryIO, limits: Limits) -> Labelled:
-    """The data set of a .npz file: an array for each input, and `labels`. Raises InputError with every fault."""
+    """The data set in a .npz file: one array per input, and `labels`. Raises InputError with every fault."""
     head = file.read(len(ZIP_MAGIC))
     file.seek(0)
     if head and head != ZIP_MAGIC:
@@ -56,7 +56,7 @@ def labelled_read(file: BinaryIO, limits: Limits) -> Labelled:
 
 
 def labelled_check(arrays: Mapping[str, Array]) -> Labelled:
-    """The arrays as a data set. Raises InputError with a sentence for each fault, which names array, item and remedy."""
+    """The arrays as a data set. Raises InputError, with a sentence per fault that names array, item and remedy."""
     inputs = {name: array for name, array in sorted(arrays.items()) if name != LABELS}
     if not inputs:
         raise InputError(
@@ -79,20 +79,20 @@ def labelled_check(arrays: Mapping[str, Array]) -> Labelled:
 
 
 def digest_of(data: bytes) -> str:
-    """SHA-256 of a data set's bytes, hexadecimal."""
+    """SHA-256 of a data set's bytes, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def split_digest(digest: str, seed: int, choose: int) -> str:
-    """Names the part that promises: the data, and how they are split."""
+    """Identifies the part for the promise: the data and its split."""
     return hashlib.sha256(f"takt-split/1 {digest} {seed} {choose}".encode()).hexdigest()
 
 
 def split(items: int, *, seed: int, choose: int) -> Split:
-    """`choose` of the items for choosing and the others for promising, in an order that depends on the seed alone.
+    """`choose` items for choosing and the rest for the promise, in an order that depends only on the seed.
 
-    The order is that of SHA-256 over seed and number, so that any program can repeat it. Raises ValueError unless both
-    parts have an item.
+    The order is that of SHA-256 over seed and item number, so any program can reproduce it. Raises ValueError unless
+    both parts have an item.
     """
     if not 0 < choose < items:
         raise ValueError(f"{choose} of {items} items leave a part without any.")
@@ -124,8 +124,11 @@ def _value_problems(what: str, array: Array) -> list[str]:
 
 
 def labels_read(file: BinaryIO, limits: Limits, *, items: int) -> Array:
-    """Labels that come after the answers, whole numbers [items] or [items, positions]: of a .npz file with `labels`, a .npy
-    file, or a text with one line for each item. They may all be of one class. Raises InputError with every fault."""
+    """Labels that are sent after the answers, as integers [items] or [items, positions].
+
+    Reads a .npz file with `labels`, a .npy file, or text with one line per item. All labels may be of one class.
+    Raises InputError.
+    """
     head = file.read(len(ZIP_MAGIC))
     file.seek(0)
     given = _labels_array(file, limits, is_npz=head == ZIP_MAGIC, is_npy=head == b"\x93N")
@@ -152,7 +155,7 @@ def _labels_array(file: BinaryIO, limits: Limits, *, is_npz: bool, is_npy: bool)
 
 
 def _labels_text(data: bytes) -> Array:
-    """One item a line, its positions parted by commas; a first line of words is a head."""
+    """Text with one item per line and its positions separated by commas; a first line of words is a header."""
     try:
         lines = [line.strip() for line in data.decode("utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError as error:
@@ -175,7 +178,7 @@ def _labels_text(data: bytes) -> Array:
 
 
 def _labels(given: Array | None, *, is_one_class: bool = False) -> tuple[Array | None, list[str]]:
-    """The labels as whole numbers, or what is wrong with them."""
+    """The labels as integers, or what is wrong with them."""
     if given is None:
         return None, []
     labels: np.ndarray[Any, np.dtype[Any]] = given

@@ -1,4 +1,4 @@
-"""The line before the check of uploads: organisations take turns, so that no one's flood delays another's file."""
+"""The queue for upload checks. Organisations take turns, so that one customer's flood delays nobody else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Waiting:
-    """An upload that waits for its check since `since`."""
+    """An upload that has waited for its check since `since`."""
 
     upload_id: UUID
     organisation_id: UUID
@@ -21,9 +21,9 @@ class Waiting:
 
 
 def line_of(waiting: Iterable[Waiting], last_turns: Mapping[UUID, datetime]) -> list[UUID]:
-    """The uploads in the order in which they are checked: round robin over organisations, each one's oldest first.
+    """The uploads in the order of their checks: round robin over organisations, each one's oldest first.
 
-    The organisation whose last turn is longest ago begins; one that never had a turn comes before all others.
+    The organisation whose last turn was longest ago comes first; one that never had a turn precedes all others.
     """
     queues: dict[UUID, list[Waiting]] = defaultdict(list)
     for one in sorted(waiting, key=lambda one: (one.since, one.upload_id)):

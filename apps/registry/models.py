@@ -1,4 +1,4 @@
-"""Models, their versions, what they can do, and uploads on their way in."""
+"""Models, their versions, their evaluations, and uploads in progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apps.accounts.models import Organisation
 
 
 class Project(models.Model):
-    """A heading under which an organisation keeps models and reads its usage."""
+    """A group of models, by which an organisation reads its usage."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="projects")
@@ -39,8 +39,10 @@ FINISHED = (UploadState.READY, UploadState.REFUSED)
 
 
 class Upload(models.Model):
-    """A file that arrives in pieces and is then checked by a worker. Its pieces are gone once it was kept or refused; the
-    row tells the result until it expires. `attempts`: how often its check was begun; `refusal`: a problem document.
+    """A file that arrives in chunks and is then checked by a worker.
+
+    The chunks are deleted once the file is accepted or rejected; the row keeps the result until it expires.
+    `attempts` counts started checks; `refusal` is a problem document.
     """
 
     State = UploadState
@@ -84,12 +86,12 @@ class Upload(models.Model):
 
     @property
     def is_finished(self) -> bool:
-        """Kept or refused."""
+        """Whether it was accepted or rejected."""
         return self.state in FINISHED
 
 
 class UploadPart(models.Model):
-    """One piece of an upload, stored as an object of its own: storage that is not a file system cannot append."""
+    """One chunk of an upload, stored as its own object, because object storage can't append."""
 
     id = models.BigAutoField(primary_key=True)
     upload = models.ForeignKey(Upload, on_delete=models.CASCADE, related_name="parts")
@@ -105,7 +107,7 @@ class UploadPart(models.Model):
 
 
 class Model(models.Model):
-    """A model by name; its files are versions."""
+    """A named model; its files are versions."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="models")
@@ -126,11 +128,11 @@ class VersionState(models.TextChoices):
 
 
 class ModelVersion(models.Model):
-    """One file of a model, checked and stored. A file is kept once per organisation, found by its digest.
+    """One checked and stored file of a model. Each file is stored once per organisation, identified by its digest.
 
-    `inputs` and `outputs`: [{"name", "dtype", "shape": [int | symbol]}]; `symbolic_dims`: [{"name", "inputs"}], the
-    lengths that must be stated before it can be compiled; `operators`: {"Conv": 12}; `problems`: remarks, none of which
-    forbids compiling. `deleted_at`: the file is gone; the row stays while programs made from it exist.
+    `inputs` and `outputs`: [{"name", "dtype", "shape": [int | symbol]}]. `symbolic_dims`: [{"name", "inputs"}], the
+    variable dimensions that must be set before compiling. `operators`: {"Conv": 12}. `problems`: remarks that don't
+    prevent compiling. `deleted_at`: the file is deleted; the row stays while programs made from it exist.
     """
 
     State = VersionState
@@ -170,11 +172,12 @@ class ModelVersion(models.Model):
 
 
 class DataSet(models.Model):
-    """Items with labels, on which the platform evaluates programs. Kept once per organisation, digest and split.
+    """Labelled items, on which the platform evaluates programs. Stored once per organisation, digest and split.
 
-    `inputs`: [{"name", "dtype", "shape"}] of one item; `label_shape`: [] for one class number an item, [positions] for
-    several, None where there are no labels; `classes`: the largest label and one. `seed` and `choose` split the items
-    (apps/registry/labelled.py): `choose` of them choose, the others promise. `deleted_at`: the file is gone.
+    `inputs`: [{"name", "dtype", "shape"}] of one item. `label_shape`: [] for one class per item, [positions] for
+    several, None without labels. `classes`: the largest label plus one. `seed` and `choose` split the items
+    (apps/registry/labelled.py): `choose` items are for choosing, the rest for the promise. `deleted_at`: the file is
+    deleted.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -208,12 +211,12 @@ class DataSet(models.Model):
 
     @property
     def promise(self) -> int:
-        """How many items promise."""
+        """The number of items for the promise."""
         return self.items - self.choose
 
 
 class ModelFamily(models.Model):
-    """Alternatives for one task: the versions that were evaluated on the same data by the same metric (G10)."""
+    """Alternatives for one task: versions that were evaluated on the same data with the same metric (G10)."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="model_families")
@@ -232,11 +235,12 @@ class ModelFamily(models.Model):
 
 
 class Evaluation(models.Model):
-    """How a version answered items that were used neither to train it nor to choose anything about it.
+    """A version's answers on items that were not used to train it or to choose anything about it.
 
-    `items` holds, for the parts `choose` and `evaluate`, per item the label, the prediction and the confidence as a
-    decimal string, so that a cascade's threshold is chosen on the one and judged on the other. `program_digest`: the
-    program that the platform ran, on a host pool where `is_host`; empty where the customer states what the model answered.
+    `items` holds, for the parts `choose` and `evaluate`, the label, the prediction and the confidence (a decimal
+    string) of each item, so that a cascade's threshold is chosen on one part and judged on the other.
+    `program_digest`: the program that the platform ran, on a host pool if `is_host`; empty if the customer stated the
+    answers.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -269,5 +273,5 @@ class Evaluation(models.Model):
 
     @property
     def is_stated(self) -> bool:
-        """The customer says so; the platform did not run it."""
+        """Whether the customer stated it; the platform did not run it."""
         return not self.program_digest

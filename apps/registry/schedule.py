@@ -1,4 +1,4 @@
-"""What beat asks of the registry."""
+"""The registry's periodic work."""
 
 SCHEDULE = {
     "uploads-sweep": {"task": "apps.registry.tasks.uploads_sweep", "schedule": 600.0, "options": {"queue": "default"}},

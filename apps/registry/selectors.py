@@ -1,4 +1,4 @@
-"""What the registry knows; reads only."""
+"""Read access to the registry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAMPLES_FOLDER = Path(settings.BASE_DIR) / "samples"
 
 @dataclass(frozen=True)
 class Sample:
-    """A model that is added by one click."""
+    """A model that one click adds."""
 
     slug: str
     title: str
@@ -34,7 +34,7 @@ class Sample:
         return SAMPLES_FOLDER / f"{self.slug}.onnx"
 
     def evaluation(self) -> dict[str, Any]:
-        """What it answered on held-out items."""
+        """Its answers on held-out items."""
         document: dict[str, Any] = json.loads((SAMPLES_FOLDER / f"{self.slug}.evaluation.json").read_text())
         return document
 
@@ -55,12 +55,12 @@ SAMPLES = (
 
 
 def versions_present() -> QuerySet[ModelVersion]:
-    """Versions whose file is still there."""
+    """The versions whose file exists."""
     return ModelVersion.objects.filter(deleted_at__isnull=True).select_related("model", "model__project")
 
 
 def models_list(*, organisation: Organisation, project: str = "", text: str = "") -> QuerySet[Model]:
-    """Models that have a file, by name, each with its present versions (newest first) as `present`."""
+    """Models that have a file, sorted by name, each with its existing versions (newest first) as `present`."""
     found = (
         Model.objects.filter(organisation=organisation, versions__deleted_at__isnull=True).distinct().order_by("name")
     )
@@ -74,17 +74,17 @@ def models_list(*, organisation: Organisation, project: str = "", text: str = ""
 
 
 def projects_list(*, organisation: Organisation) -> QuerySet[Project]:
-    """The organisation's projects by name."""
+    """The organisation's projects, sorted by name."""
     return Project.objects.filter(organisation=organisation).order_by("name")
 
 
 def version_of_digest(*, organisation: Organisation, sha256: str) -> ModelVersion | None:
-    """The version with exactly these bytes, if the organisation has it."""
+    """The organisation's version with exactly these bytes, if any."""
     return versions_present().filter(organisation=organisation, sha256=sha256).first()
 
 
 def line_now() -> list[tuple[UUID, UUID]]:
-    """(upload, organisation) of all that wait, in the order in which they are checked."""
+    """(upload, organisation) for all waiting uploads, in the order of their checks."""
     rows = Upload.objects.filter(state=UploadState.QUEUED)
     columns = ("id", "organisation_id", "queued_at", "created_at")
     waiting = [Waiting(pk, owner, queued or created) for pk, owner, queued, created in rows.values_list(*columns)]
@@ -95,7 +95,7 @@ def line_now() -> list[tuple[UUID, UUID]]:
 
 
 def upload_place(upload: Upload) -> int | None:
-    """Its place in the line before the check, from 1; None when it does not wait."""
+    """Its position in the queue, from 1; None if it is not waiting."""
     if upload.state != UploadState.QUEUED:
         return None
     return next((place for place, (pk, _) in enumerate(line_now(), start=1) if pk == upload.pk), None)
@@ -105,13 +105,13 @@ REPORTED = ("opset", "producer", "description", "parameters", "inputs", "outputs
 
 
 def report_of_digest(sha256: str) -> dict[str, Any] | None:
-    """What the check said of these bytes, whoever has them; None when nobody does. For samples alone, which all may see."""
+    """The stored check of these bytes, whoever uploaded them; None if nobody did. For the public samples only."""
     found = ModelVersion.objects.filter(sha256=sha256).values("model__name", *REPORTED).first()
     return {**found, "name": found["model__name"]} if found else None
 
 
 def modelversion_bytes(version: ModelVersion) -> bytes:
-    """The model's file. Raises FileNotFoundError once it was deleted."""
+    """The model's file. Raises FileNotFoundError if it was deleted."""
     if version.deleted_at is not None:
         raise FileNotFoundError(f"The file of {version} was deleted.")
     with default_storage.open(version.storage_key, "rb") as stored:
@@ -120,29 +120,29 @@ def modelversion_bytes(version: ModelVersion) -> bytes:
 
 
 def evaluation_of(version: ModelVersion) -> Evaluation | None:
-    """The newest evaluation of a version that its owner states."""
+    """The newest evaluation of a version that its owner stated."""
     return version.evaluations.filter(program_digest="").select_related("family").order_by("-created_at").first()
 
 
 def family_of(version: ModelVersion) -> ModelFamily | None:
-    """The alternatives to which a version belongs; None when it was never evaluated."""
+    """The family of a version; None if it was never evaluated."""
     evaluation = evaluation_of(version)
     return evaluation.family if evaluation else None
 
 
 def family_evaluations(family_id: UUID) -> list[Evaluation]:
-    """What owners state of the family's present versions, most accurate last."""
+    """The owners' evaluations of the family's existing versions, most accurate last."""
     rows = Evaluation.objects.filter(family_id=family_id, model_version__deleted_at__isnull=True, program_digest="")
     return list(rows.select_related("model_version__model").order_by("lower_bound", "model_version__model__name"))
 
 
 def data_sets(*, organisation: Organisation) -> QuerySet[DataSet]:
-    """The organisation's data sets whose file is there, newest first."""
+    """The organisation's data sets whose file exists, newest first."""
     return DataSet.objects.filter(organisation=organisation, deleted_at=None).order_by("-created_at", "-id")
 
 
 def data_set_read(data_set: DataSet) -> Labelled:
-    """The items. Raises FileNotFoundError once the data set was deleted."""
+    """The items. Raises FileNotFoundError if the data set was deleted."""
     if data_set.deleted_at is not None:
         raise FileNotFoundError(f"The file of {data_set} was deleted.")
     with default_storage.open(data_set.storage_key, "rb") as stored:

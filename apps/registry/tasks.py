@@ -1,4 +1,4 @@
-"""Celery tasks of the registry; each calls one service."""
+"""The registry's Celery tasks; each calls one service."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ MESSAGE_SECONDS = 5  # between two sweeps
 
 @shared_task(name="apps.registry.tasks.uploads_sweep")
 def uploads_sweep() -> int:
-    """Remove what nobody finished."""
+    """Remove unfinished uploads."""
     return services.uploads_sweep(now=timezone.now())
 
 
 @shared_task(name="apps.registry.tasks.upload_check", queue="check", ignore_result=True)
 def upload_check() -> None:
-    """Check the upload whose turn it is, then see whether another waits."""
+    """Check the next upload in the queue, then request the check after it."""
     if services.upload_check_next(clock=timezone.now):
         task_send(upload_check.name, queue="check")
 
 
 @shared_task(name="apps.registry.tasks.checks_sweep", ignore_result=True)
 def checks_sweep() -> None:
-    """Ask for a check of what waits, in case the message was lost."""
+    """Request checks of waiting uploads, in case a message was lost."""
     services.checks_sweep(now=timezone.now(), send=_ask)
 
 

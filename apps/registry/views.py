@@ -1,4 +1,4 @@
-"""Model list, upload, deletion. Each view: fetch and authorise, one service call, one answer."""
+"""Model list, upload, deletion. Each view authorises, makes one service call, and answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def model_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def model_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """A model is its newest version."""
+    """The page of a model's newest version."""
     model = org_object_get(request, Model, pk=pk)
     version = selectors.versions_present().filter(model=model).order_by("-number").first()
     return redirect(VERSION_PAGE, pk=version.pk) if version else redirect("registry:model_list")
@@ -65,7 +65,7 @@ def model_upload(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def upload_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Where an upload stands, for a browser without JavaScript: the page loads itself again until the check is over."""
+    """The state of an upload for browsers without JavaScript; the page refreshes until the check ends."""
     upload = org_object_get(request, Upload, roles=ENGINEERING, pk=pk)
     if upload.version_id:
         if not upload.is_new:
@@ -104,7 +104,7 @@ def _upload_page(request: HttpRequest, form: UploadForm, refusal: Problem | None
 
 
 def _whole_file_take(request: HttpRequest, organisation: Organisation, form: UploadForm) -> HttpResponse:
-    """One form with one file: the same steps as in pieces, and the same refusals."""
+    """Upload a whole file from one form: the same steps and errors as for a chunked upload."""
     uploads_take(request)
     actor, now = principal_get(request).user, timezone.now()
     file = form.cleaned_data["file"]

@@ -1,4 +1,4 @@
-"""Arrays of items (a job's inputs and outputs, a data set): reading what a customer sends, checking it, and storing results.
+"""Arrays of items (a job's inputs and outputs, a data set): reads and checks what customers send, and stores results.
 
 Pure: NumPy and bytes, no Django.
 """

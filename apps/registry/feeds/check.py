@@ -1,4 +1,4 @@
-"""Do these arrays fit a program's inputs? Every fault is listed, each with what to change."""
+"""Checks whether arrays fit a program's inputs. Lists every fault with its remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHUNK = 1 << 20  # elements that are converted at once
 
 
 class InputError(Exception):
-    """The inputs cannot be used; `problems` holds one sentence for each fault."""
+    """The inputs can't be used; `problems` holds one sentence per fault."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = list(problems)
@@ -24,7 +24,7 @@ class InputError(Exception):
 
 @dataclass(frozen=True)
 class TensorType:
-    """One input or output of a program: name, NumPy dtype name, shape of a single execution."""
+    """An input or output of a program: name, NumPy dtype name, and the shape of one execution."""
 
     name: str
     dtype: str
@@ -36,10 +36,10 @@ class TensorType:
 
 
 def items_check(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> dict[str, Array]:
-    """The arrays with a leading list of items and exactly the program's element types: name -> [items, *shape].
+    """The arrays with a leading dimension of items and exactly the program's element types: name -> [items, *shape].
 
-    An array may leave out a leading 1 of the program's shape ([items, 3, 48, 192] for 1 x 3 x 48 x 192). Types are
-    converted only where no value changes beyond float rounding. Raises InputError with every fault.
+    An array may omit a leading 1 of the program's shape ([items, 3, 48, 192] for 1 x 3 x 48 x 192). Types are
+    converted only if no value changes beyond float rounding. Raises InputError with every fault.
     """
     problems = _names_problems(arrays, types)
     sizes = _size_problems(arrays, types)  # before anything is converted
@@ -66,13 +66,13 @@ def items_check(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> dic
 
 
 def items_count_check(items: int) -> None:
-    """Raises InputError when a job cannot have so many."""
+    """Raises InputError if a job can't have that many items."""
     if items > ITEMS_MAX:
         raise InputError([f"A job takes at most {ITEMS_MAX:,} items; split yours into several jobs."])
 
 
 def items_match(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> bool:
-    """True when the arrays' shapes are those of the types (the rest is left to `items_check`)."""
+    """Whether the shapes of the arrays match the types; `items_check` checks the rest."""
     if any(wanted.name not in arrays for wanted in types):
         return False
     try:
@@ -93,7 +93,7 @@ def _names_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) ->
 
 
 def _size_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> list[str]:
-    """Before anything is converted: what the arrays will take in the program's own types."""
+    """Faults of size, before any conversion: the bytes that the arrays need in the program's own types."""
     sizes = {one.name: np.dtype(one.dtype).itemsize for one in types}
     taken = sum(array.size * max(array.dtype.itemsize, sizes.get(name, 0)) for name, array in arrays.items())
     if taken <= BYTES_MAX:
@@ -113,7 +113,7 @@ def _shaped(array: Array, wanted: TensorType) -> Array:
 
 
 def _typed(array: Array, wanted: TensorType) -> Array:
-    """The array in the program's element type, when that changes no value (floats may round to a narrower float)."""
+    """The array in the program's element type, if no value changes; floats may be rounded to a narrower float."""
     dtype = np.dtype(wanted.dtype)
     if array.dtype == dtype:
         return np.ascontiguousarray(array)
@@ -134,7 +134,7 @@ def _typed(array: Array, wanted: TensorType) -> Array:
 
 
 def _lost(array: Array, converted: Array) -> Array:
-    """Where the conversion changed a value: a float that became infinite, a whole number that became another."""
+    """A mask of the values that the conversion changed: floats that became infinite, integers that became others."""
     lost: Array
     if array.dtype.kind == "f":
         lost = np.isfinite(array) & ~np.isfinite(converted)
@@ -148,8 +148,10 @@ def _lost(array: Array, converted: Array) -> Array:
 
 
 def seeded_items(types: Sequence[TensorType], items: Sequence[int] | Array, *, seed: int) -> dict[str, Array]:
-    """Inputs of the given types to try a program with: small numbers. An item depends on the seed and its own number
-    alone, so that a worker makes those of its block and no others."""
+    """Generated inputs of the given types for trying a program: small numbers.
+
+    An item depends only on the seed and its number, so a worker generates just the items of its block.
+    """
     arrays = {one.name: np.empty((len(items), *one.shape), one.dtype) for one in types}
     for row, item in enumerate(items):
         random = np.random.default_rng([seed, int(item)])

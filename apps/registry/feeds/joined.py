@@ -1,4 +1,4 @@
-"""Outputs of many blocks as one .npz, joined on disk: at no time is more than one block of them in memory."""
+"""Joins the outputs of many blocks into one .npz on disk; only one block is in memory at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.registry.feeds.pack import member_of
 
 
 class Joined:
-    """Arrays of `rows` items each, given block by block in their order; `overwrite` changes rows that were given before."""
+    """Arrays of `rows` items each, appended block by block; `overwrite` changes earlier rows."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
@@ -31,14 +31,14 @@ class Joined:
         self._stack.close()
 
     def append(self, block: Mapping[str, Array]) -> None:
-        """The next items."""
+        """Append the next items."""
         for name, array in block.items():
             if name not in self._files:
                 self._begin(name, array, self.rows)
             self._write(name, array)
 
     def overwrite(self, rows: Array, block: Mapping[str, Array]) -> dict[str, Array]:
-        """Give these rows other values where name and shape agree; returns the arrays of which that is not so."""
+        """Overwrite these rows in the arrays with a matching name and shape; returns the arrays that don't match."""
         others: dict[str, Array] = {}
         for name, array in block.items():
             dtype, shape, start = self._kinds.get(name, (array.dtype, (-1,), 0))
@@ -52,13 +52,13 @@ class Joined:
         return others
 
     def add(self, name: str, array: Array, *, rows: int | None = None) -> None:
-        """Begin, or go on with, an array of another length."""
+        """Start or continue an array with its own number of rows."""
         if name not in self._files:
             self._begin(name, array, len(array) if rows is None else rows)
         self._write(name, array)
 
     def pack(self, to: BinaryIO) -> None:
-        """Write the .npz, the same bytes for the same arrays as `arrays_pack`."""
+        """Write the .npz, with the same bytes as `arrays_pack` for the same arrays."""
         with zipfile.ZipFile(to, "w", zipfile.ZIP_STORED) as archive:
             for name in sorted(self._files):
                 self._files[name].seek(0)

@@ -1,4 +1,4 @@
-"""Arrays from and to bytes: .npz, .npy and JSON, with limits that hold before anything large is read."""
+"""Converts arrays from and to .npz, .npy and JSON, with limits that apply before anything large is read."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ UNREADABLE = (
 
 @dataclass(frozen=True)
 class Limits:
-    """Most bytes of the file and of its arrays once unpacked: a request holds them about three times, so 256 MiB in all."""
+    """The maximum bytes of the file, and of its unpacked arrays. A request holds about three copies, so 256 MiB in total."""
 
     file_bytes: int = 64 * 1024 * 1024
     array_bytes: int = BYTES_MAX
 
 
 def arrays_read(file: BinaryIO, types: Sequence[TensorType], limits: Limits) -> dict[str, Array]:
-    """The arrays of a .npz file (or of one .npy file, for a program of one input). Raises InputError."""
+    """The arrays of a .npz file, or of one .npy file for a program with one input. Raises InputError."""
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     if size > limits.file_bytes:
@@ -58,7 +58,7 @@ def arrays_read(file: BinaryIO, types: Sequence[TensorType], limits: Limits) -> 
 
 
 def _members(file: BinaryIO, limits: Limits) -> dict[str, Array]:
-    """Every array of a .npz file; sizes are checked from the directory before anything is unpacked."""
+    """All arrays of a .npz file; their sizes are checked from the directory before anything is unpacked."""
     arrays: dict[str, Array] = {}
     try:
         with zipfile.ZipFile(file) as archive:
@@ -79,7 +79,7 @@ def _members(file: BinaryIO, limits: Limits) -> dict[str, Array]:
 
 
 def _array_of(file: IO[bytes], name: str, bytes_max: int) -> Array:
-    """One .npy array; objects are refused, and so is a shape that claims more than `bytes_max`."""
+    """One .npy array. Refuses objects, and shapes that claim more than `bytes_max`."""
     try:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -97,7 +97,7 @@ def _array_of(file: IO[bytes], name: str, bytes_max: int) -> Array:
 
 
 def arrays_read_json(document: object, types: Sequence[TensorType]) -> dict[str, Array]:
-    """The arrays of {"input name": nested lists, ...}; the outer list holds the items. Raises InputError."""
+    """The arrays of {"input name": nested lists, ...}; the outermost list holds the items. Raises InputError."""
     if not isinstance(document, Mapping):
         raise InputError(
             ['Send an object such as {"input name": [[1.0, 2.0], [3.0, 4.0]]}, the outer list holding the items.']
@@ -116,7 +116,7 @@ def arrays_read_json(document: object, types: Sequence[TensorType]) -> dict[str,
 
 
 def _array_of_lists(nested: object, wanted: np.dtype[Any]) -> Array:
-    """Nested lists as an array of their own type; whole numbers may stand for floats."""
+    """Nested lists as an array of their own type; integers are accepted for floats."""
     array = np.array(nested)
     if array.dtype.kind not in "biuf":
         raise TypeError("not numbers")
@@ -126,7 +126,7 @@ def _array_of_lists(nested: object, wanted: np.dtype[Any]) -> Array:
 
 
 def arrays_pack(arrays: Mapping[str, Array]) -> bytes:
-    """The arrays as .npz bytes; the same arrays give the same bytes."""
+    """The arrays as .npz bytes; equal arrays give equal bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(arrays):
@@ -136,18 +136,18 @@ def arrays_pack(arrays: Mapping[str, Array]) -> bytes:
 
 
 def member_of(name: str) -> zipfile.ZipInfo:
-    """An array's place in the file; no time, so that the same arrays are the same bytes."""
+    """The archive entry of an array, without a time stamp, so that equal arrays give equal bytes."""
     return zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
 
 
 def arrays_unpack(data: bytes) -> dict[str, Array]:
-    """The inverse of `arrays_pack`, for files of our own."""
+    """The inverse of `arrays_pack`, for trusted files."""
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 
 
 def document_read(body: bytes) -> object:
-    """The JSON document in `body`; raises InputError."""
+    """Parse the JSON document in `body`. Raises InputError."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:

@@ -1,1 +1,1 @@
-"""What can be said of a model file from its bytes alone. Pure; runs in a limited child, never in a server process."""
+"""Inspects a model file from its bytes alone. Pure; runs in a limited child, never in a server process."""

@@ -1,4 +1,4 @@
-"""The limited process that looks into an uploaded file: `python -m apps.registry.inspection.child <folder>`."""
+"""The limited process that inspects an uploaded file: `python -m apps.registry.inspection.child <folder>`."""
 
 from __future__ import annotations
 

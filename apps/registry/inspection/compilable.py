@@ -1,4 +1,4 @@
-"""What the compiler itself says of a model: which operators it knows, and what it finds on loading one."""
+"""The compiler's view of a model: its supported operators, and the problems that it finds on loading."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apps.registry.inspection.findings import Finding
 
 @lru_cache(maxsize=1)
 def supported_operators() -> dict[str, frozenset[str]]:
-    """Operator names by domain ("" is the standard one): those with a lowering rule, and those made of others."""
+    """Operator names by domain ("" is the standard one): those with a lowering rule, and those composed of others."""
     import onnx.defs
 
     from compiler.frontend import operators
@@ -21,7 +21,7 @@ def supported_operators() -> dict[str, frozenset[str]]:
 
 
 def compile_findings(data: bytes) -> Iterator[Finding]:
-    """Every problem that loading finds in a model whose lengths are all known."""
+    """Every problem that loading finds in a model without variable dimensions."""
     from compiler.errors import ModelError
     from compiler.frontend import load
 

@@ -1,4 +1,4 @@
-"""What is wrong with a model, in sentences that say what to do."""
+"""Problems of a model, in sentences that say what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem. `kind` is a stable word for programs; `count` is how many places show it, `node` the first of them."""
+    """One problem. `kind` is a stable code for programs, `count` the number of occurrences, `node` the first of them."""
 
     kind: str
     message: str
@@ -45,7 +45,7 @@ NO_GRAPH = Finding(
 
 
 def cut(missing: int) -> Finding:
-    """The file ends too early."""
+    """The file is truncated."""
     return Finding(
         "truncated",
         f"The file was cut off: at least {missing:,} more bytes belong to it.",

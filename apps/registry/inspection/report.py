@@ -1,4 +1,4 @@
-"""The whole inspection: bytes in, one dictionary out, every problem in it at once."""
+"""The whole inspection: takes bytes, returns one dictionary with every problem."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ NAMELESS = ("", "?", "None", "unk")
 
 
 def inspect(data: bytes, supported: Mapping[str, Collection[str]] | None) -> dict[str, Any]:
-    """Everything that the registry stores about a file, and `problems` (empty: it may be compiled).
+    """Everything that the registry stores about a file, and its `problems` (empty: it can be compiled).
 
-    `supported`: operator names by domain ("" is the standard one); None when the compiler is not to be asked.
+    `supported`: operator names by domain ("" is the standard one); None skips the compiler's checks.
     """
     model, unreadable = read(data)
     if model is None:
@@ -53,8 +53,9 @@ def inspect(data: bytes, supported: Mapping[str, Collection[str]] | None) -> dic
 
 
 def parameters_of(model: ModelProto) -> int:
-    """Elements of the stored weights, of branches and loop bodies too: initializers, and constants of real numbers as some
-    exporters write them."""
+    """The number of stored weights, including those in subgraphs: initializers, and constants of real numbers, which
+    some exporters use for weights.
+    """
     stored = []
     for graph in structure.graphs_of(model.graph):
         stored += graph.initializer
@@ -65,7 +66,7 @@ def parameters_of(model: ModelProto) -> int:
 
 
 def read(data: bytes) -> tuple[ModelProto | None, Finding | None]:
-    """The parsed file, or what it is instead. No external file is ever opened."""
+    """The parsed model, or the finding that explains why it is not one. Never opens external files."""
     if not data:
         return None, findings.EMPTY
     missing = wire.missing_bytes(data)
@@ -85,7 +86,7 @@ def read(data: bytes) -> tuple[ModelProto | None, Finding | None]:
 
 
 def opset_of(model: ModelProto) -> int:
-    """The version of the standard operators; 0 when it is not stated."""
+    """The version of the standard operator set; 0 if not stated."""
     return max((entry.version for entry in model.opset_import if entry.domain in structure.DEFAULT_DOMAINS), default=0)
 
 
@@ -101,7 +102,7 @@ def opset_findings(model: ModelProto) -> Iterator[Finding]:
 
 
 def shape_findings(model: ModelProto) -> Iterator[Finding]:
-    """Stated shapes that no memory holds, or that are no shapes."""
+    """Shapes that are too large for any memory, or invalid."""
     graph = model.graph
     for kind, values in (("input", graph.input), ("output", graph.output), ("value", graph.value_info)):
         for value in values:
@@ -121,7 +122,7 @@ def shape_findings(model: ModelProto) -> Iterator[Finding]:
 
 
 def element_bytes(value: ValueInfoProto) -> int:
-    """Bytes of one element; 1 for types without a size of their own."""
+    """Bytes per element; 1 for types without a fixed size."""
     try:
         return int(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).itemsize)
     except (KeyError, TypeError, ValueError):
@@ -129,7 +130,7 @@ def element_bytes(value: ValueInfoProto) -> int:
 
 
 def shape_of(value: ValueInfoProto) -> list[int | str]:
-    """Lengths; a symbol where the model leaves one open ("input.axis" when it has no name either), as the compiler names it."""
+    """Dimensions, with a symbol for each variable one, named as the compiler names it ("input.axis" if it has no name)."""
     shape: list[int | str] = []
     for axis, dimension in enumerate(value.type.tensor_type.shape.dim):
         if dimension.HasField("dim_value") and dimension.dim_value >= 0:
@@ -141,7 +142,7 @@ def shape_of(value: ValueInfoProto) -> list[int | str]:
 
 
 def value_json(value: ValueInfoProto) -> dict[str, Any]:
-    """Name, element type as NumPy writes it, shape."""
+    """Name, NumPy element type and shape."""
     kind = value.type.tensor_type.elem_type
     try:
         dtype = str(onnx.helper.tensor_dtype_to_np_dtype(kind))
@@ -151,7 +152,7 @@ def value_json(value: ValueInfoProto) -> dict[str, Any]:
 
 
 def symbols_of(inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Open lengths in the order in which they appear, each with the inputs that have it."""
+    """Variable dimensions in order of appearance, each with the inputs that use it."""
     places: dict[str, list[str]] = {}
     for value in inputs:
         for length in value["shape"]:

@@ -1,4 +1,4 @@
-"""The graph's own consistency: names, order, cycles, sizes, external data, operators. Walks subgraphs as well."""
+"""Checks the graph's consistency: names, order, cycles, sizes, external data, operators. Includes subgraphs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_DOMAINS = {"", "ai.onnx"}
 
 
 def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
-    """The graph and the bodies of If, Loop and Scan in it."""
+    """The graph and all subgraphs of its If, Loop and Scan nodes."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
@@ -28,12 +28,12 @@ def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
 
 
 def label(node: NodeProto) -> str:
-    """The node's name, or its first output where it has none."""
+    """The node's name, or its first output if it has no name."""
     return node.name or next((name for name in node.output if name), "") or node.op_type
 
 
 def unknown_operators(model: ModelProto, supported: Mapping[str, Collection[str]]) -> Iterator[Finding]:
-    """One finding for each operator type that cannot be compiled, with its count."""
+    """One finding per operator type that can't be compiled, with its count."""
     places: dict[tuple[str, str], list[str]] = {}
     own = {(function.domain, function.name) for function in model.functions}
     for graph in graphs_of(model.graph):
@@ -56,7 +56,7 @@ def unknown_operators(model: ModelProto, supported: Mapping[str, Collection[str]
 
 
 def external_data(model: ModelProto) -> Iterator[Finding]:
-    """Weights that are said to be in another file."""
+    """Findings for weights that are stored in another file."""
     names = [t.name for t in tensors_of(model) if t.data_location == TensorProto.EXTERNAL or t.external_data]
     if names:
         yield Finding(
@@ -69,7 +69,7 @@ def external_data(model: ModelProto) -> Iterator[Finding]:
 
 
 def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
-    """Every stored tensor: weights, and tensors in attributes."""
+    """All stored tensors: weights, and tensors in attributes."""
     for graph in graphs_of(model.graph):
         yield from graph.initializer
         yield from (sparse.values for sparse in graph.sparse_initializer)
@@ -81,7 +81,7 @@ def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
 
 
 def tensor_sizes(model: ModelProto) -> Iterator[Finding]:
-    """Weights whose stated shape and stored bytes disagree, or whose shape is beyond any memory."""
+    """Findings for weights whose shape and stored bytes disagree, or whose shape is too large for any memory."""
     for tensor in tensors_of(model):
         if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
             continue
@@ -106,7 +106,7 @@ def tensor_sizes(model: ModelProto) -> Iterator[Finding]:
 
 
 def _claimed_bytes(tensor: TensorProto) -> int | None:
-    """Bytes that the stated type and shape need; None when there is no such type or a length is negative."""
+    """The bytes that the stated type and shape need; None for an unknown type or a negative dimension."""
     if any(length < 0 for length in tensor.dims):
         return None
     if tensor.data_type == TensorProto.STRING:
@@ -121,7 +121,7 @@ def _claimed_bytes(tensor: TensorProto) -> int | None:
 
 
 def too_large(what: str, shape: Collection[Any], size: int, node: str) -> Finding:
-    """A tensor beyond the limit."""
+    """The finding for a tensor above the size limit."""
     return Finding(
         "too-large",
         f"{what} of shape {' x '.join(map(str, shape))} would take {size:,} bytes; the most for one tensor is "
@@ -132,7 +132,7 @@ def too_large(what: str, shape: Collection[Any], size: int, node: str) -> Findin
 
 
 def order(model: ModelProto) -> Iterator[Finding]:
-    """Cycles, values that nothing produces, and values that are produced twice, in the main graph."""
+    """Findings for cycles, values without a producer, and values with two producers, in the main graph."""
     graph = model.graph
     produced = Counter(name for node in graph.node for name in node.output if name)
     given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
@@ -161,7 +161,7 @@ def order(model: ModelProto) -> Iterator[Finding]:
 
 
 def free_names(node: NodeProto) -> set[str]:
-    """Names that a node reads from the graph around it, its bodies included."""
+    """The names that a node and its subgraphs read from the enclosing graph."""
     names = {name for name in node.input if name}
     for attribute in node.attribute:
         for body in [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs:
@@ -173,7 +173,7 @@ def free_names(node: NodeProto) -> set[str]:
 
 
 def cycles(graph: GraphProto, given: set[str]) -> Iterator[Finding]:
-    """A finding that names the nodes of the smallest set left when everything that can run has run."""
+    """A finding that names the nodes of one cycle, if any nodes can never run."""
     producer = {
         name: index for index, node in enumerate(graph.node) for name in node.output if name and name not in given
     }
@@ -202,7 +202,7 @@ def cycles(graph: GraphProto, given: set[str]) -> Iterator[Finding]:
 
 
 def _ring(needs: list[set[int]], stuck: set[int]) -> list[int]:
-    """One cycle among nodes that all wait for each other: walk backwards until a node comes again."""
+    """One cycle among nodes that all wait for each other: walks backwards until a node repeats."""
     path: list[int] = []
     position: dict[int, int] = {}
     at = min(stuck)

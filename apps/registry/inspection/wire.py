@@ -1,7 +1,7 @@
-"""Is this a model file, part of one, or something else? Answered from the outermost layer of the encoding.
+"""Recognises a model file, a truncated one, or something else, from the outermost layer of the encoding.
 
-A model is a protocol buffer: a run of (field number, wire type, content). A field that claims to reach beyond the end of
-the file is where a file was cut.
+A model is a protocol buffer: a sequence of (field number, wire type, content). A field that extends beyond the end of
+the file shows where the file was truncated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LENGTH_DELIMITED = 2
 
 
 def varint(data: bytes, at: int) -> tuple[int, int] | None:
-    """(value, next offset) of the variable-length integer at `at`; None when it runs over the end or ten bytes."""
+    """(value, next offset) of the variable-length integer at `at`; None if it exceeds the data or ten bytes."""
     value = shift = 0
     while at < len(data) and shift < 70:
         byte = data[at]
@@ -25,7 +25,7 @@ def varint(data: bytes, at: int) -> tuple[int, int] | None:
 
 
 def missing_bytes(data: bytes) -> int | None:
-    """0 for a whole model file, the number of bytes that are missing for a cut one, None for anything else."""
+    """0 for a complete model file, the number of missing bytes for a truncated one, None for anything else."""
     at, seen = 0, False
     while at < len(data):
         tag = varint(data, at)
@@ -45,14 +45,14 @@ def missing_bytes(data: bytes) -> int | None:
 
 
 def looks_like_text(data: bytes) -> bool:
-    """True when the first kilobyte is readable text."""
+    """Whether the first kilobyte is readable text."""
     head = data[:1024]
     printable = sum(byte in b"\t\n\r" or 32 <= byte < 127 or byte >= 128 for byte in head)
     return printable == len(head) and b"\x00" not in head
 
 
 def has_unreadable_text(message: Any) -> bool:
-    """True when some text in a parsed message is not UTF-8; the parser then hands out bytes where text is expected."""
+    """Whether a text in a parsed message is not UTF-8; the parser then returns bytes in place of text."""
     for field, value in message.ListFields():
         values = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
         if field.type == field.TYPE_STRING and any(isinstance(one, bytes) for one in values):

@@ -1,4 +1,4 @@
-"""The look into a file before anything is kept of it, done by a limited child."""
+"""Checks a file in a limited child before anything of it is stored."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _ENDINGS = {
 
 
 def model_check(data: bytes, *, beat: Callable[[], None]) -> dict[str, Any]:
-    """What `inspection.report.inspect` says of the file; `beat` is called every few seconds until then.
+    """The result of `inspection.report.inspect` for the file; calls `beat` every few seconds meanwhile.
 
-    Raises Problem(422) with every problem when the file cannot be kept.
+    Raises Problem(422) with every problem if the file can't be accepted.
     """
     try:
         files = {"model.onnx": data}
@@ -43,13 +43,13 @@ def model_check(data: bytes, *, beat: Callable[[], None]) -> dict[str, Any]:
 
 
 def ended(reason: str) -> Problem:
-    """The refusal of a file whose check did not come to its end, by the reasons of `ChildFailed`."""
+    """The refusal of a file whose check did not finish, by the reason of `ChildFailed`."""
     message = _ENDINGS[reason].format(memory=LIMITS.memory, cpu=LIMITS.cpu, wall=LIMITS.wall)
     return refusal([{"kind": reason, "message": message, "remedy": "", "count": 1}])
 
 
 def refusal(problems: list[dict[str, Any]]) -> Problem:
-    """All problems of a file as one refusal; each has `message` and `remedy`."""
+    """All problems of a file as one Problem; each has `message` and `remedy`."""
     first = problems[0]
     more = f" And {len(problems) - 1} more." if len(problems) > 1 else ""
     detail = f"{first['message']} {first.get('remedy', '')}".strip() + more
@@ -57,7 +57,7 @@ def refusal(problems: list[dict[str, Any]]) -> Problem:
 
 
 class CheckLate(Problem):
-    """The check did not get enough of a busy machine's time: it may be tried again."""
+    """The check did not get enough time on a busy machine; it can be tried again."""
 
     def __init__(self) -> None:
         again = ended("late")

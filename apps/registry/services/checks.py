@@ -1,4 +1,4 @@
-"""The check of uploads, by workers of the queue `check`: claimed in turns, done in a limited child, noted on the row."""
+"""Upload checks by the workers of the queue `check`: claimed in turns, run in a limited child, recorded on the row."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = structlog.get_logger("registry")
 
 
 def upload_check_next(*, clock: Clock) -> bool:
-    """Check the upload whose turn it is; False when none may be checked now. Any number of workers may do this."""
+    """Check the next upload in the queue; returns False if none can be checked now. Any number of workers may call this."""
     upload = _claim(clock())
     if upload is None:
         return False
@@ -61,7 +61,7 @@ def upload_check_next(*, clock: Clock) -> bool:
 
 
 def _version_of(upload: Upload, *, clock: Clock) -> tuple[ModelVersion, bool]:
-    """The version that the upload's bytes become, and whether it is new. Raises Problem with every fault of the file."""
+    """The version made from the upload, and whether it is new. Raises Problem with every fault of the file."""
     data = b"".join(_part(key) for key in upload.parts.order_by("offset").values_list("storage_key", flat=True))
     if upload.sha256 and hashlib.sha256(data).hexdigest() != upload.sha256:
         raise damaged()
@@ -78,26 +78,28 @@ def _version_of(upload: Upload, *, clock: Clock) -> tuple[ModelVersion, bool]:
 
 
 def _beat(upload: Upload, *, now: datetime) -> None:
-    """A sign of life. A database that is away hears none; then the upload may be checked twice, and is noted once."""
+    """Record a sign of life. If the database is unavailable the upload may be checked twice, but its result is
+    recorded once.
+    """
     with suppress(DatabaseError):
         Upload.objects.filter(_mine(upload)).update(seen_at=now)
 
 
 def damaged() -> Problem:
-    """The refusal of bytes that are not those that were stated."""
+    """The refusal of bytes that don't match their stated digest."""
     detail = "The bytes that arrived do not have the SHA-256 that was stated. Upload the file again."
     return refusal([{"kind": "digest", "message": detail, "remedy": "", "count": 1}])
 
 
 def lost() -> Problem:
-    """The refusal of a file whose pieces somebody has removed from the storage."""
+    """The refusal of a file whose chunks were removed from the storage."""
     detail = "Pieces of this file are no longer in the storage. Upload the file again."
     return refusal([{"kind": "lost", "message": detail, "remedy": "", "count": 1}])
 
 
 @transaction.atomic
 def _claim(now: datetime) -> Upload | None:
-    """The first in line whose organisation has no check under way; an abandoned check is taken up again."""
+    """The first upload in the queue whose organisation has no running check; abandoned checks are claimed again."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
     _abandoned(now).update(state=Upload.State.QUEUED)
@@ -119,7 +121,7 @@ def _abandoned(now: datetime) -> QuerySet[Upload]:
 
 
 def _put_back(upload: Upload, *, counted: bool = False) -> None:
-    """Into the line again; an attempt that the file is not to blame for is not counted."""
+    """Return the upload to the queue. The attempt does not count if the file was not at fault."""
     Upload.objects.filter(_mine(upload)).update(
         state=Upload.State.QUEUED, attempts=upload.attempts if counted else upload.attempts - 1
     )
@@ -137,7 +139,7 @@ def _finish(
     is_new: bool = False,
     refusal: Problem | None = None,
 ) -> None:
-    """Note the result and forget the pieces. Of two workers with the same upload the one that claimed last notes it."""
+    """Record the result and delete the chunks. If two workers have the same upload, the one that claimed it last records it."""
     result: dict[str, Any] = {"state": Upload.State.READY, "version": version, "is_new": is_new}
     if refusal is not None:
         result = {"state": Upload.State.REFUSED, "refusal": refusal_stored(refusal)}
@@ -149,7 +151,7 @@ def _finish(
 
 
 def refusal_stored(problem: Problem) -> dict[str, Any]:
-    """What the row keeps of a refusal."""
+    """The stored form of a refusal."""
     return {
         "status": problem.status,
         "title": problem.title,
@@ -160,13 +162,13 @@ def refusal_stored(problem: Problem) -> dict[str, Any]:
 
 
 def refusal_of(upload: Upload) -> Problem:
-    """The refusal that the row keeps, to be raised again."""
+    """The stored refusal of an upload as a Problem."""
     kept = upload.refusal or {}
     return Problem(kept["status"], kept["title"], kept["detail"], kind=kept["code"], errors=kept["errors"])
 
 
 def checks_sweep(*, now: datetime, send: Callable[[], None]) -> int:
-    """Ask for a check when something waits or was abandoned, in case a message was lost; returns how many wait."""
+    """Request a check if an upload waits or was abandoned, in case a message was lost; returns how many wait."""
     waiting = Upload.objects.filter(state=Upload.State.QUEUED).count()
     waiting += _abandoned(now).count()
     if waiting:
@@ -175,7 +177,7 @@ def checks_sweep(*, now: datetime, send: Callable[[], None]) -> int:
 
 
 def parts_remove(upload: Upload) -> None:
-    """Delete the pieces: first the files, then the rows, so that what is left can be swept. Raises Unavailable."""
+    """Delete the chunks, files before rows, so that a sweep can find what is left. Raises Unavailable."""
     folder = f"uploads/{upload.pk}"
     for key in upload.parts.values_list("storage_key", flat=True):
         default_storage.delete(key)

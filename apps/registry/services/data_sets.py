@@ -1,4 +1,4 @@
-"""Data sets: checked, kept once, deleted on request."""
+"""Data sets: checked, stored once, deleted on request."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ def dataset_add(
     actor: User,
     now: datetime,
 ) -> tuple[DataSet, bool]:
-    """Check a .npz file and keep it; returns (data set, True), or (the one with these bytes and this split, False).
+    """Check and store a .npz file; returns (data set, True), or (the one with the same bytes and split, False).
 
-    `choose_percent` (1 to 99) of the items choose, the others promise. Raises Problem with every fault of the file.
+    `choose_percent` (1 to 99) of the items are for choosing, the rest for the promise. Raises Problem with every
+    fault.
     """
     if size > LIMITS.file_bytes:
         detail = (
@@ -91,13 +92,13 @@ def _keep(
 
 
 def _value(name: str, array: Array) -> dict[str, Any]:
-    """One item of an input."""
+    """The type of one item of an input."""
     return {"name": name, "dtype": str(array.dtype), "shape": list(array.shape[1:])}
 
 
 @transaction.atomic
 def dataset_delete(*, data_set: DataSet, actor: User, now: datetime) -> None:
-    """Delete the file. What was evaluated on it stays: evaluations hold answers, not inputs."""
+    """Delete the file. Evaluations on it stay, because they hold answers and not inputs."""
     row = DataSet.objects.select_for_update().get(pk=data_set.pk)
     if row.deleted_at is None:
         row.deleted_at = now

@@ -1,4 +1,4 @@
-"""What a version can do on items set aside: as its owner states it, or as the platform measured it."""
+"""Evaluations on held-out items: stated by the owner, or measured by the platform."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Split(BaseModel):
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """The form that is stored; confidences stay decimal strings."""
+        """The stored form; confidences stay decimal strings."""
         return {**self.model_dump(), "confidence": [str(value) for value in self.confidence]}
 
 
 class Splits(BaseModel):
-    """`choose` may decide about thresholds, `evaluate` judges them; they share no item."""
+    """`choose` is for choosing thresholds, `evaluate` for judging them; they share no item."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -65,7 +65,7 @@ class Splits(BaseModel):
 
 
 class Document(BaseModel):
-    """The evaluation file; docs/guides describes it, and the samples have one each."""
+    """The evaluation file, as docs/guides describes it; each sample has one."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -80,9 +80,9 @@ class Document(BaseModel):
 
 @transaction.atomic
 def evaluation_record(*, version: ModelVersion, document: dict[str, Any], actor: User, now: datetime) -> Evaluation:
-    """Store the evaluation of a version and put it among the alternatives that were evaluated on the same data.
+    """Store the evaluation of a version and add it to the family evaluated on the same data.
 
-    The bound is computed here, never taken from the document. Raises Problem(422) for a document that does not agree with
+    The bound is computed here and never taken from the document. Raises Problem(422) if the document contradicts
     itself or belongs to another file.
     """
     parsed = _parse(document)
@@ -129,8 +129,11 @@ def evaluation_record(*, version: ModelVersion, document: dict[str, Any], actor:
 
 
 class Answered(NamedTuple):
-    """What a program answered on every item of a data set, in the items' order; `confidence` as decimal strings from 0 to 1,
-    those of `output` (empty: it gives none, so nothing can be sent on by it)."""
+    """A program's answers on every item of a data set, in order.
+
+    `confidence` holds decimal strings from 0 to 1, taken from `output`; an empty `output` means that the program
+    gives no confidence, so a cascade can't start with it.
+    """
 
     labels: Sequence[int]
     predicted: Sequence[int]
@@ -150,8 +153,11 @@ def evaluation_store(
     now: datetime,
     bound: Callable[[dict[str, Any]], Fraction | None] | None = None,
 ) -> Evaluation:
-    """Keep what the platform measured when it ran a program on a data set: judged on the part that promises. `bound`: the
-    lower bound of the metric from both parts, None where it is that of the share of right answers."""
+    """Store what the platform measured by running a program on a data set, judged on the part for the promise.
+
+    `bound` computes the lower bound of the metric from both parts; by default it is that of the share of correct
+    answers.
+    """
     digest = split_digest(data_set.digest, data_set.seed, data_set.choose)
     family, _ = ModelFamily.objects.get_or_create(
         organisation=data_set.organisation,
@@ -200,7 +206,7 @@ def _part(answered: Answered, indices: Iterable[Any]) -> dict[str, Any]:
 
 
 def _decimal(bound: Fraction) -> Decimal:
-    """A bound, which is a multiple of 1/10^6, with six places."""
+    """A bound, a multiple of 1/10^6, with six decimal places."""
     return Decimal(bound.numerator * (GRID // bound.denominator)).scaleb(-6)
 
 
@@ -217,7 +223,7 @@ def _parse(document: dict[str, Any]) -> Document:
 
 
 def _said(kind: str, place: tuple[int | str, ...], message: str) -> str:
-    """What is wrong at a place; of an unknown name the nearest known one."""
+    """What is wrong at a place in the document; for an unknown name it suggests the nearest known one."""
     if kind != "extra_forbidden":
         return message
     known = (Document, Splits, Split)[min(len(place), 3) - 1].model_fields

@@ -1,4 +1,4 @@
-"""Uploads in pieces: open, put, complete or cancel. Whatever the ending, no piece stays, and no row beyond its time."""
+"""Chunked uploads: open, put, complete or cancel. However an upload ends, its chunks are deleted and its row expires."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ def upload_open(
     name: str = "",
     project_name: str = "Default",
 ) -> Upload:
-    """Announce a file of `size` bytes. Pieces follow by `upload_chunk_put`, then `upload_complete`.
+    """Announce a file of `size` bytes. `upload_chunk_put` and `upload_complete` follow.
 
-    Raises Problem: 422 for an empty file or a malformed digest, 413 for one that is too large, 429 for too many at once.
+    Raises Problem: 422 for an empty file or a malformed digest, 413 if it is too large, 429 for too many open
+    uploads.
     """
     if size <= 0:
         raise refusal([findings.EMPTY.to_json()])
@@ -97,10 +98,10 @@ def _error(kind: str, message: str) -> dict[str, object]:
 def upload_chunk_put(
     *, organisation: Organisation, upload_id: UUID, offset: int, data: bytes, now: datetime, sha256: str = ""
 ) -> Upload:
-    """Store the piece that begins at byte `offset`; pieces come in order.
+    """Store the chunk that starts at byte `offset`; chunks arrive in order.
 
-    A piece that is there already is accepted again without effect, so that a client may repeat what was not answered.
-    Raises Problem: 404 unknown or expired, 409 with the offset that is wanted, 422 for a wrong digest or too many bytes.
+    Repeating a stored chunk has no effect, so that clients can retry. Raises Problem: 404 if unknown or expired, 409
+    with the expected offset, 422 for a wrong digest or too many bytes.
     """
     upload = _locked(organisation, upload_id, now)
     if upload.state != Upload.State.OPEN:
@@ -133,10 +134,10 @@ def upload_chunk_put(
 
 @transaction.atomic
 def upload_complete(*, organisation: Organisation, upload_id: UUID, now: datetime, sha256: str = "") -> Upload:
-    """All pieces are here: put the file in line for its check, and ask a worker for it after the commit.
+    """Queue the complete file for its check and request a worker after the commit.
 
-    Safe to repeat: an upload that waits, is checked or is finished is returned as it is. Raises Problem: 404, 409 while
-    bytes are missing.
+    Safe to repeat: an upload that is waiting, in check or finished is returned unchanged. Raises Problem: 404, or 409
+    while bytes are missing.
     """
     upload = _locked(organisation, upload_id, now)
     if upload.state != Upload.State.OPEN:
@@ -153,15 +154,16 @@ def upload_complete(*, organisation: Organisation, upload_id: UUID, now: datetim
 
 
 def upload_cancel(*, organisation: Organisation, upload_id: UUID, now: datetime) -> None:
-    """Forget an upload and its pieces. Raises Problem(404) for one that is not there."""
+    """Delete an upload and its chunks. Raises Problem(404) if it does not exist."""
     with transaction.atomic():
         upload = _locked(organisation, upload_id, now)
     _remove(upload)
 
 
 def uploads_sweep(*, now: datetime) -> int:
-    """Remove uploads that nobody finished within a day, results that were kept long enough, and folders of killed
-    children; returns how many uploads."""
+    """Remove uploads that were not finished within a day, expired results, and folders of killed children; returns
+    the number of uploads.
+    """
     expired = list(Upload.objects.filter(expires_at__lte=now))
     for upload in expired:
         _remove(upload)
@@ -184,6 +186,6 @@ def _locked(organisation: Organisation, upload_id: UUID, now: datetime) -> Uploa
 
 
 def _remove(upload: Upload) -> None:
-    """Pieces first, then the row: a row without pieces can be swept again, a piece without a row could not."""
+    """Delete the chunks first, then the row: a row without chunks can be swept again, chunks without a row can't."""
     parts_remove(upload)
     Upload.objects.filter(pk=upload.pk).delete()

@@ -1,4 +1,4 @@
-"""Versions of models: kept once per organisation and digest, deleted on request."""
+"""Model versions: stored once per organisation and digest, deleted on request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEEPERS: list[Callable[[ModelVersion], str | None]] = []
 
 
 def project_ensure(*, organisation: Organisation, name: str, now: datetime) -> Project:
-    """The organisation's project of that name, made when there is none."""
+    """The organisation's project with that name, created if missing."""
     clean = name.strip() or "Default"
     return Project.objects.get_or_create(organisation=organisation, name=clean, defaults={"created_at": now})[0]
 
@@ -41,10 +41,11 @@ def model_file_add(
     report: dict[str, Any] | None = None,
     beat: Callable[[], None] = lambda: None,
 ) -> tuple[ModelVersion, bool]:
-    """Check a file in a limited child and keep it as the next version of the model `name`; a `report` saves the check.
+    """Check a file in a limited child and store it as the next version of the model `name`; a given `report` replaces
+    the check.
 
-    `beat` is called every few seconds while the child checks. Returns (version, True), or (the version that has these very
-    bytes already, False). Raises Problem(422) with every problem of the file; then nothing is kept.
+    Calls `beat` every few seconds during the check. Returns (version, True), or (the version that already has these
+    bytes, False). Raises Problem(422) with every problem of the file; then nothing is stored.
     """
     digest = hashlib.sha256(data).hexdigest()
     known = selectors.version_of_digest(organisation=organisation, sha256=digest)
@@ -117,7 +118,7 @@ def _version_create(
 
 
 def sample_add(*, organisation: Organisation, actor: User, slug: str, now: datetime) -> ModelVersion:
-    """One of the samples by one click, with its evaluation. Raises Problem(404) for an unknown one."""
+    """Add a sample with its evaluation. Raises Problem(404) for an unknown one."""
     sample = next((sample for sample in selectors.SAMPLES if sample.slug == slug), None)
     if sample is None:
         names = ", ".join(known.slug for known in selectors.SAMPLES)
@@ -139,9 +140,9 @@ def sample_add(*, organisation: Organisation, actor: User, slug: str, now: datet
 
 
 def version_delete(*, version: ModelVersion, actor: User, now: datetime) -> None:
-    """Delete the file of a version for good, and its row when no program was made from it.
+    """Delete a version's file permanently, and its row if no program was made from it.
 
-    Raises Problem(409) while something still needs the file, with the reason.
+    Raises Problem(409) with the reason while the file is still needed.
     """
     for keeper in KEEPERS:
         reason = keeper(version)
