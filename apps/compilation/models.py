@@ -30,6 +30,29 @@ class CompileState(models.TextChoices):
     CANCELLED = "cancelled", "Cancelled"
 
 
+class CompileRequest(models.Model):
+    """Compiles of one version that were asked for together: a job per processor and precision.
+
+    `told_at`: when whoever asked was told that all of them have ended (apps.notifications); `mail`: also by mail.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="compile_requests")
+    model_version = models.ForeignKey(ModelVersion, on_delete=models.PROTECT, related_name="compile_requests")
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    mail = models.BooleanField(default=False)
+    created_at = models.DateTimeField()
+    told_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["created_at"], condition=Q(told_at__isnull=True), name="compilerequest_untold"),
+        ]
+
+    def __str__(self) -> str:
+        return f"compiles of {self.model_version_id}"
+
+
 class CompileJob(models.Model):
     """A model version to be compiled for one target: one program, or one for each bucket of its open lengths.
 
@@ -46,6 +69,7 @@ class CompileJob(models.Model):
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="compile_jobs")
     model_version = models.ForeignKey(ModelVersion, on_delete=models.PROTECT, related_name="compile_jobs")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    request = models.ForeignKey(CompileRequest, on_delete=models.PROTECT, null=True, blank=True, related_name="jobs")
     target = models.CharField(max_length=60)
     precision = models.CharField(max_length=10, choices=Precision, default=Precision.FLOAT32)
     dims = models.JSONField(default=dict)

@@ -15,7 +15,7 @@ from django.core.files.storage import default_storage
 from django.db.models import QuerySet
 
 from apps.accounts.models import Organisation
-from apps.compilation.models import CompileJob, OwnProcessor, Program
+from apps.compilation.models import CompileJob, CompileRequest, OwnProcessor, Program
 from apps.fleet.selectors import pools, processor_find, processors_offered
 from apps.registry.models import ModelVersion
 from compiler import targets
@@ -159,6 +159,20 @@ def jobs_list(*, organisation: Organisation) -> QuerySet[CompileJob]:
 def jobs_of_version(version: ModelVersion) -> list[CompileJob]:
     """The version's newest compile jobs."""
     return list(CompileJob.objects.filter(model_version=version).order_by("-created_at")[:20])
+
+
+def jobs_last(version: ModelVersion) -> list[CompileJob]:
+    """The compiles that were last asked for together; the last one alone if it was asked for by itself."""
+    jobs = CompileJob.objects.filter(model_version=version, compares_with=None).order_by("-created_at", "-id")
+    last = jobs.first()
+    if last is None or last.request_id is None:
+        return [last] if last else []
+    return list(jobs.filter(request=last.request_id))
+
+
+def jobs_of_request(request: CompileRequest) -> list[CompileJob]:
+    """The jobs of a request, by processor and precision."""
+    return list(request.jobs.order_by("target", "precision", "id"))
 
 
 def programs_of_version(version: ModelVersion) -> list[Program]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -17,8 +18,10 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import ANY_ROLE, ENGINEERING
 from apps.compilation import selectors, services
 from apps.compilation.calibration import FILE_BYTES_MAX
+from apps.compilation.dimensions import formula_simplified, sizes_suggested
 from apps.compilation.forms import CompileForm
-from apps.compilation.models import CompileJob, OwnProcessor, Program
+from apps.compilation.models import CompileJob, CompileRequest, OwnProcessor, Program
+from apps.compilation.progress import request_progress
 from apps.fleet.views import described
 from apps.registry import selectors as registry
 from apps.registry.models import ModelVersion
@@ -26,12 +29,13 @@ from compiler import targets
 from compiler.targets.catalogue import LARGEST
 
 JOB_PAGE = "compilation:job_detail"
+REQUEST_PAGE = "compilation:request_detail"
 PAGE_ROWS = 30
 
 
 @require_http_methods(["GET", "POST"])
 def version_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """A version, its programs and jobs; POST asks for compiles."""
+    """A version with its programs and compiles; POST asks for compiles."""
     roles = ENGINEERING if request.method == "POST" else ANY_ROLE
     version = org_object_get(request, registry.versions_present(), roles=roles, pk=pk)
     posted = request.method == "POST"
@@ -39,36 +43,57 @@ def version_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     refusal: Problem | None = None
     if request.method == "POST" and form.is_valid():
         try:
-            jobs = _jobs_create(request, version, form.cleaned_data)
+            return redirect(REQUEST_PAGE, pk=_request_create(request, version, form.cleaned_data).pk)
         except Problem as problem:
             refusal = problem
-        else:
-            return (
-                redirect(JOB_PAGE, pk=jobs[0].pk) if len(jobs) == 1 else redirect("compilation:version_detail", pk=pk)
-            )
+    if "already" in request.GET:
+        messages.info(
+            request, f"You already have this file: it was added on {version.created_at:%d %B %Y} as {version}."
+        )
     refused = refusal is not None or bool(form.errors and form.is_bound)
     context = {**_version_context(version), "form": form, "refusal": refusal}
     return render(request, "compilation/version_detail.html", context, status=422 if refused else 200)
 
 
-@transaction.atomic
-def _jobs_create(request: HttpRequest, version: ModelVersion, chosen: dict[str, Any]) -> list[CompileJob]:
-    """One job for each target in each precision, all or none."""
-    actor, now = principal_get(request).user, timezone.now()
+def _request_create(request: HttpRequest, version: ModelVersion, chosen: dict[str, Any]) -> CompileRequest:
     examples = chosen["calibration"].read(FILE_BYTES_MAX + 1) if chosen["calibration"] else None
-    return [
-        services.job_create(
-            version=version,
-            target=target,
-            precision=precision,
-            dims=chosen["dims"],
-            calibration=examples,
-            actor=actor,
-            now=now,
-        )
-        for target in chosen["targets"]
-        for precision in chosen["precision"]
-    ]
+    return services.request_create(
+        version=version,
+        targets=chosen["targets"],
+        precisions=chosen["precision"],
+        dims=chosen["dims"],
+        calibration=examples,
+        actor=principal_get(request).user,
+        now=timezone.now(),
+        mail=chosen["mail"],
+    )
+
+
+@require_POST
+def version_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Compile a new version with the form's suggestions: what follows an upload by itself."""
+    version = org_object_get(request, registry.versions_present(), roles=ENGINEERING, pk=pk)
+    suggested = CompileForm(version)
+    form = CompileForm(version, suggested.initial)
+    if selectors.jobs_last(version) or not form.is_valid():
+        return redirect("compilation:version_detail", pk=pk)
+    return redirect(REQUEST_PAGE, pk=_request_create(request, version, form.cleaned_data).pk)
+
+
+@require_GET
+def request_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The progress of compiles that were asked for together.
+
+    htmx asks for the part every second while one runs. When all have ended with one program, its report follows.
+    """
+    asked = org_object_get(request, CompileRequest.objects.select_related("model_version__model"), pk=pk)
+    progress = request_progress(asked, now=timezone.now())
+    if request.headers.get("HX-Request") != "true":
+        return render(request, "compilation/request_detail.html", {"asked": asked, "progress": progress})
+    answer = render(request, "compilation/_request.html", {"asked": asked, "progress": progress})
+    if progress.is_finished and len(progress.programs) == 1 and not progress.failed:
+        answer["HX-Redirect"] = reverse("program", args=progress.programs)
+    return answer
 
 
 def _version_context(version: ModelVersion) -> dict[str, Any]:
@@ -76,6 +101,7 @@ def _version_context(version: ModelVersion) -> dict[str, Any]:
     programs = selectors.programs_of_version(version)
     return {
         "version": version,
+        "values": [*_values(version.inputs, "input"), *_values(version.outputs, "output")],
         "evaluation": registry.evaluation_of(version),
         "others": registry.versions_present().filter(model=version.model).exclude(pk=version.pk).order_by("-number"),
         "programs": [(program, selectors.price_preview(program, now=now)) for program in programs],
@@ -83,9 +109,17 @@ def _version_context(version: ModelVersion) -> dict[str, Any]:
         "api_body": {
             "version_id": str(version.pk),
             "target": "lpu",
-            "dims": {r["name"]: 1 for r in version.symbolic_dims},
+            "dims": sizes_suggested(version.inputs, [row["name"] for row in version.symbolic_dims]),
         },
     }
+
+
+def _values(values: list[dict[str, Any]], direction: str) -> list[dict[str, Any]]:
+    """Inputs or outputs for the page, with formulas of variable dimensions in their simplest form."""
+    return [
+        {**value, "direction": direction, "sizes": [formula_simplified(str(size)) for size in value["shape"]]}
+        for value in values
+    ]
 
 
 @require_GET

@@ -18,6 +18,7 @@ HANDLERS = (
             "guarantee.",
             "budget.",
             "standing.",
+            "compile.",
         ),
         "apps.notifications.webhooks.services.outbox_handle",
     ),

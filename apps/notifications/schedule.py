@@ -1,5 +1,11 @@
 """The notifications room's periodic work."""
 
-from apps.accounts.periodic import every
+from apps.accounts.periodic import HOUR, every
 
-SCHEDULE = {"webhooks-send": every(3.0, "apps.notifications.tasks.webhooks_send", queue="webhooks")}
+TASKS = "apps.notifications.tasks"
+
+SCHEDULE = {
+    "webhooks-send": every(3.0, f"{TASKS}.webhooks_send", queue="webhooks"),
+    "notices-write": every(3.0, f"{TASKS}.notices_write"),
+    "notices-sweep": every(24 * HOUR, f"{TASKS}.notices_sweep"),
+}

@@ -50,11 +50,14 @@ class UploadOut(Schema):
     expires_at: datetime
     chunk_bytes_max: int
     position: int | None = Field(
-        description="Its place in the line before the check, from 1; null when it does not wait."
+        description="Its position in the queue for the check, from 1; null if it is not waiting."
     )
     checking_since: datetime | None
-    version_id: UUID | None = Field(description="The version that it became.")
-    problem: dict[str, Any] | None = Field(description="Why it was refused, as a problem document.")
+    version_id: UUID | None = Field(description="The version made from it.")
+    is_new: bool = Field(
+        description="False while there is no version, and if the organisation already had these bytes."
+    )
+    problem: dict[str, Any] | None = Field(description="Why it was rejected, as a problem document.")
 
     @staticmethod
     def resolve_position(row: Upload) -> int | None:

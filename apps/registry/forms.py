@@ -9,5 +9,11 @@ class UploadForm(forms.Form):
     """Upload of a whole file in one request, for browsers without JavaScript."""
 
     file = forms.FileField(allow_empty_file=True, label="Model file (.onnx)")
-    name = forms.CharField(max_length=120, required=False, label="Name", help_text="Left empty: the file's name.")
+    name = forms.CharField(max_length=120, required=False, label="Name", help_text="Default: the file's name.")
     project = forms.CharField(max_length=80, required=False, initial="Default", label="Project")
+    compile = forms.BooleanField(
+        required=False,
+        initial=True,
+        label="Compile right after the upload",
+        help_text="For the first processor on offer, in float32, with suggested sizes for variable dimensions.",
+    )

@@ -71,7 +71,7 @@
   function showRefusal(error) {
     const data = error.problem || { title: "The upload stopped", errors: [] };
     if (data.code === "already-here" && data.errors[0]) {
-      window.location.assign("/versions/" + data.errors[0].version_id);
+      window.location.assign("/versions/" + data.errors[0].version_id + "?already=1");
       return;
     }
     const lines = (data.errors || []).map(function (one) {
@@ -185,7 +185,7 @@
     bar.removeAttribute("value");
     status.textContent = "Waiting for the check.";
     const started = await call("POST", "/uploads/" + id + "/complete", {});
-    if (started.model_id) return started.id;
+    if (started.model_id) return { id: started.id, isNew: (await call("GET", "/uploads/" + id)).is_new };
     let failures = 0;
     for (let wait = 250; ; wait = Math.min(wait * 1.4, 2000)) {
       await pause(wait);
@@ -199,11 +199,22 @@
         wait = 2000;
         continue;
       }
-      if (now.version_id) return now.version_id;
+      if (now.version_id) return { id: now.version_id, isNew: now.is_new };
       if (now.problem) throw Object.assign(new Error(now.problem.detail), { problem: now.problem, status: now.problem.status });
       if (now.state === "checking") status.textContent = "Checking the model.";
-      else if (now.position) status.textContent = "Waiting for the check: number " + now.position + " in line.";
+      else if (now.position) status.textContent = "Waiting for the check: number " + now.position + " in the queue.";
     }
+  }
+
+  // The compile begins at once with suggested sizes, unless the person unticked it; its page follows.
+  function goOn(version) {
+    const next = document.getElementById("compile-after");
+    if (!form.elements.compile.checked || !version.isNew) {
+      window.location.assign("/versions/" + version.id + (version.isNew ? "" : "?already=1"));
+      return;
+    }
+    next.action = "/versions/" + version.id + "/compile";
+    next.submit();
   }
 
   async function send(file) {
@@ -225,7 +236,7 @@
       await pieces(file, upload);
       const version = await checked(upload.id);
       window.localStorage.removeItem(memoryKey(file));
-      window.location.assign("/versions/" + version);
+      goOn(version);
     } catch (error) {
       if (error.problem) window.localStorage.removeItem(memoryKey(file));
       if (error.name !== "AbortError") showRefusal(error);

@@ -11,7 +11,7 @@ from django.core.files.storage import default_storage
 from django.utils import timezone
 
 from apps.accounts.roles import ENGINEERING, Scope
-from apps.compilation.models import CompileJob, Program
+from apps.compilation.models import CompileJob, CompileRequest, Program
 from apps.compilation.services import processor_add
 from apps.compilation.stages import waiting
 from compiler import targets
@@ -73,6 +73,14 @@ def _job(cast: Cast) -> dict[str, Any]:
     return {"pk": bare_job(cast).pk}
 
 
+def _request(cast: Cast) -> dict[str, Any]:
+    version = bare_version(cast)
+    made = CompileRequest.objects.create(
+        organisation=cast.organisation, model_version=version, created_by=cast.engineer, created_at=timezone.now()
+    )
+    return {"pk": made.pk}
+
+
 def _program(cast: Cast) -> dict[str, Any]:
     return {"pk": bare_program(cast).pk}
 
@@ -92,7 +100,9 @@ BUILD: dict[str, Any] = {"roles": ENGINEERING, "scope": Scope.BUILD}
 ROUTES = [
     page("/versions/<uuid:pk>", make=_version),
     page("/versions/<uuid:pk>", "POST", roles=ENGINEERING, make=_version),
+    page("/versions/<uuid:pk>/compile", "POST", roles=ENGINEERING, make=_version),
     page("/compiles"),
+    page("/compiles/requests/<uuid:pk>", make=_request),
     page("/compiles/<uuid:pk>", make=_job),
     page("/compiles/<uuid:pk>/cancel", "POST", roles=ENGINEERING, make=_job),
     page("/compiles/<uuid:pk>/retry", "POST", roles=ENGINEERING, make=_job),

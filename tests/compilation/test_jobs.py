@@ -221,13 +221,14 @@ def test_the_pages_show_progress_result_and_error(cast: Cast, as_user: AsUser) -
     client = as_user(cast.engineer)
     version = sample_of(cast, "digits-batch")
     page = client.get(f"/versions/{version.pk}").content.decode()
-    assert "Length batch" in page
+    assert "1 input dimension is variable" in page
+    assert "batch (input image)" in page
     wrong = client.post(f"/versions/{version.pk}", {"targets": ["lpu"], "precision": "float32", "dim-batch": "many"})
     assert wrong.status_code == 422
     assert "Whole numbers only" in wrong.content.decode()
     asked = client.post(f"/versions/{version.pk}", {"targets": ["lpu"], "precision": "float32", "dim-batch": "1, 2"})
     job = CompileJob.objects.get()
-    assert (asked.status_code, asked["Location"]) == (302, f"/compiles/{job.pk}")
+    assert (asked.status_code, asked["Location"]) == (302, f"/compiles/requests/{job.request_id}")
     assert "every 1s" in client.get(f"/compiles/{job.pk}").content.decode()
     run(job)
     part = client.get(f"/compiles/{job.pk}", headers={"HX-Request": "true"}).content.decode()

@@ -66,6 +66,7 @@ def upload(visit: Watched, model: Path) -> str:
     page = visit.page
     visit.open("/models/upload")
     page.locator("main input[type=file]").first.set_input_files(str(model))
+    page.get_by_label("Compile right after the upload").uncheck()
     page.get_by_role("button", name="Upload", exact=True).click()
     page.wait_for_url(re.compile(r"/versions/[0-9a-f-]{36}"), timeout=PATIENT)
     return path_of(page)
@@ -88,29 +89,25 @@ def compile_for(
     lengths: dict[str, int] | None = None,
     precisions: tuple[str, ...] = ("float32",),
 ) -> str:
-    """Compile for all of `targets` in all of `precisions`, open lengths stated; ends on the page of the last compile, done."""
+    """Compile for all of `targets` in all of `precisions`, open lengths stated; ends on their page, all done."""
     page = visit.page
     visit.open(version)
     for name, size in (lengths or {}).items():
-        page.get_by_label(f"Length {name}").fill(str(size))
+        page.locator(f"[name='dim-{name}']").fill(str(size))
     for box in page.locator("input[name=targets]").all():
         box.set_checked(box.get_attribute("value") in targets)
     for box in page.locator("input[name=precision]").all():
         box.set_checked(box.get_attribute("value") in precisions)
-    wanted = page.locator("a[href*='/programs/']").count() + len(targets) * len(precisions)
     page.get_by_role("button", name="Compile", exact=True).click()
-    page.wait_for_load_state()
-    visit.open(version)
-    done = page.locator("a[href*='/programs/']")
+    page.wait_for_url(re.compile(r"/compiles/requests/|/programs/"))
+    progress = path_of(page)
     for _ in range(PATIENT // 500):
-        if done.count() >= wanted:
+        if "/programs/" in page.url or not page.locator("#progress[hx-get]").count():
             break
         page.wait_for_timeout(500)
-        page.reload()
-    expect(done.nth(wanted - 1)).to_be_visible()
-    page.locator("a[href*='/compiles/']").first.click()
-    page.wait_for_url(re.compile(r"/compiles/"))
-    return path_of(page)
+    if "/programs/" not in page.url:
+        expect(page.get_by_role("link", name="Open the report")).to_have_count(len(targets) * len(precisions))
+    return progress
 
 
 def program_of(visit: Watched, version: str, target: str, precision: str = "float32") -> str:

@@ -10,6 +10,7 @@ from django.utils import timezone
 from apps.accounts.roles import MONEY, Scope
 from apps.notifications.budgets.services import budget_create
 from apps.notifications.models import WebhookEndpoint
+from apps.notifications.notices.services import notice_create
 from apps.notifications.webhooks.services import endpoint_create, test_message
 from tests.cast import Cast
 from tests.tenancy import operation, page
@@ -43,9 +44,18 @@ def _budget(cast: Cast) -> dict[str, Any]:
     }
 
 
+def _notice(cast: Cast) -> dict[str, Any]:
+    now = timezone.now()
+    notice = notice_create(organisation=cast.organisation, user=cast.engineer, text="Compiled", path="/models", now=now)
+    return {"pk": notice.pk}
+
+
 WEBHOOK = {"url": "https://example.com/hook", "topics": ["invoices"]}
 
 ROUTES = [
+    page("/notices"),
+    page("/notices/read", "POST"),
+    page("/notices/<uuid:pk>", "POST", make=_notice, own=True),
     page("/portal/budgets"),
     page("/portal/budgets", "POST", roles=MONEY),
     page("/portal/budgets/<uuid:pk>/delete", "POST", roles=MONEY, make=_budget),

@@ -16,7 +16,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation import selectors, stages
 from apps.compilation.calibration import FILE_BYTES_MAX
-from apps.compilation.models import CompileJob, Precision, Program
+from apps.compilation.models import CompileJob, CompileRequest, Precision, Program
 from apps.registry.models import ModelVersion
 
 UNFINISHED_MAX = 50
@@ -35,6 +35,7 @@ def job_create(
     constants: dict[str, Any] | None = None,
     calibration: bytes | None = None,
     compares_with: Program | None = None,
+    request: CompileRequest | None = None,
 ) -> CompileJob:
     """Queue the compile of a version for a target; open lengths take a number or a list of numbers (buckets).
 
@@ -53,6 +54,7 @@ def job_create(
         organisation=organisation,
         model_version=version,
         created_by=actor,
+        request=request,
         target=target,
         precision=precision,
         dims=chosen,

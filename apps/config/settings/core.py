@@ -94,6 +94,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "apps.accounts.context.place",
                 "apps.accounts.context.sign_in",
+                "apps.notifications.notices.context.bell",
             ],
         },
     },

@@ -1,6 +1,7 @@
-"""Outbound webhooks and budgets."""
+"""Outbound webhooks, budgets, and notices."""
 
 from apps.notifications.models.budgets import AlertKind, Budget, BudgetAlert
+from apps.notifications.models.notices import Notice
 from apps.notifications.models.webhooks import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 
-__all__ = ["AlertKind", "Budget", "BudgetAlert", "WebhookAttempt", "WebhookDelivery", "WebhookEndpoint"]
+__all__ = ["AlertKind", "Budget", "BudgetAlert", "Notice", "WebhookAttempt", "WebhookDelivery", "WebhookEndpoint"]

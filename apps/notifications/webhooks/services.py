@@ -30,6 +30,7 @@ TOPICS: dict[str, tuple[tuple[str, ...], str]] = {
     "credits": (("credit_note.", "credit.", "guarantee."), "Credit notes and credits"),
     "budgets": (("budget.",), "Alerts of budgets"),
     "standing": (("standing.",), "Standing requests filed, served and ended"),
+    "compiles": (("compile.",), "Compiles that were asked for together have ended"),
 }
 
 

@@ -1,0 +1,47 @@
+"""Several compiles of one version, asked for together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from apps.accounts.files import file_transaction
+from apps.accounts.models import User
+from apps.compilation.models import CompileRequest
+from apps.compilation.services.jobs import job_create
+from apps.registry.models import ModelVersion
+
+
+@file_transaction()
+def request_create(
+    *,
+    version: ModelVersion,
+    targets: Sequence[str],
+    precisions: Sequence[str],
+    dims: dict[str, Any],
+    actor: User,
+    now: datetime,
+    calibration: bytes | None = None,
+    mail: bool = False,
+) -> CompileRequest:
+    """Queue a compile for each target in each precision: all of them, or none. Raises Problem as `job_create` does.
+
+    `mail`: whoever asks also gets a mail when all compiles have ended.
+    """
+    request = CompileRequest.objects.create(
+        organisation=version.organisation, model_version=version, created_by=actor, mail=mail, created_at=now
+    )
+    for target in targets:
+        for precision in precisions:
+            job_create(
+                version=version,
+                target=target,
+                precision=precision,
+                dims=dims,
+                calibration=calibration,
+                actor=actor,
+                now=now,
+                request=request,
+            )
+    return request

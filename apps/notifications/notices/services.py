@@ -1,0 +1,82 @@
+"""Writes notices and marks them as read."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+from django.urls import reverse
+
+from apps.accounts.mails import mail_queue
+from apps.accounts.models import Membership, Organisation, User
+from apps.compilation.models import CompileJob, CompileRequest, CompileState
+from apps.invoicing.outbox import outbox_write
+from apps.notifications.models import Notice
+
+BATCH = 50
+KEPT = timedelta(days=90)
+UNFINISHED = (CompileState.QUEUED, CompileState.RUNNING)
+
+
+def compiles_tell(*, now: datetime) -> int:
+    """Tell whoever asked for compiles that all of them have ended; returns how many requests.
+
+    The notice, the mail and the message to webhooks are written in one transaction with `told_at`, so that each is written
+    once, whatever fails.
+    """
+    jobs = CompileJob.objects.filter(request=OuterRef("pk"))
+    waiting = CompileRequest.objects.filter(Exists(jobs), ~Exists(jobs.filter(state__in=UNFINISHED)), told_at=None)
+    return sum(
+        _compile_tell(pk, now) for pk in list(waiting.order_by("created_at").values_list("pk", flat=True)[:BATCH])
+    )
+
+
+@transaction.atomic
+def _compile_tell(request_id: UUID, now: datetime) -> bool:
+    rows = CompileRequest.objects.select_for_update(skip_locked=True, of=("self",)).filter(pk=request_id, told_at=None)
+    request = rows.select_related("model_version__model", "organisation", "created_by").first()
+    if request is None:
+        return False
+    states = list(request.jobs.values_list("state", flat=True))
+    done = states.count(CompileState.DONE)
+    text = f"{request.model_version}: {done} of {len(states)} compile{'' if len(states) == 1 else 's'} succeeded"
+    path = reverse("compilation:request_detail", args=[request.pk])
+    if Membership.objects.filter(organisation=request.organisation, user=request.created_by).exists():
+        notice_create(organisation=request.organisation, user=request.created_by, text=text, path=path, now=now)
+        if request.mail:
+            mail_queue(
+                to=request.created_by.email,
+                subject=f"Compiled: {request.model_version}",
+                text=f"{text}.\n\n{settings.SITE_URL}{path}\n",
+                now=now,
+            )
+    payload = {
+        "request": str(request.pk),
+        "version": str(request.model_version_id),
+        "compiles": [str(pk) for pk in request.jobs.order_by("target", "precision", "id").values_list("pk", flat=True)],
+        "succeeded": done,
+        "failed": len(states) - done,
+    }
+    outbox_write(organisation_id=request.organisation_id, topic="compile.finished", payload=payload, now=now)
+    request.told_at = now
+    request.save(update_fields=["told_at"])
+    return True
+
+
+def notice_create(*, organisation: Organisation, user: User, text: str, path: str, now: datetime) -> Notice:
+    """A notice for one person; `path` is the page that it leads to."""
+    return Notice.objects.create(organisation=organisation, user=user, text=text[:300], path=path, created_at=now)
+
+
+def notices_read(*, organisation: Organisation, user: User, now: datetime, pk: UUID | None = None) -> int:
+    """Mark a person's notices, or one of them, as read; returns how many were unread."""
+    rows = Notice.objects.filter(organisation=organisation, user=user, read_at=None)
+    return (rows if pk is None else rows.filter(pk=pk)).update(read_at=now)
+
+
+def notices_sweep(*, now: datetime) -> int:
+    """Delete notices older than KEPT; returns how many."""
+    return Notice.objects.filter(created_at__lt=now - KEPT).delete()[0]

@@ -1,0 +1,62 @@
+"""Compiles that are asked for together, and the page of their progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from apps.accounts.models import User
+from apps.compilation.models import CompileJob, CompileRequest
+from tests.cast import Cast
+from tests.compilation.test_jobs import run, sample_of
+
+AsUser = Callable[[User], Client]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_one_page_shows_all_programs_and_one_program_leads_to_its_report(cast: Cast, as_user: AsUser) -> None:
+    client, version = as_user(cast.engineer), sample_of(cast, "digits-small")
+    answer = client.post(f"/versions/{version.pk}", {"targets": ["lpu", "lpu2"], "precision": ["float32"]})
+    page = answer["Location"]
+    shown = client.get(page).content.decode()
+    assert shown.count("<tr>") == 3
+    assert "every 1s" in shown
+    assert "0 of 2 programs ready" in shown
+    first, second = CompileJob.objects.order_by("target")
+    run(first)
+    part = client.get(page, headers={"HX-Request": "true"})
+    assert ("1 of 2 programs ready" in part.content.decode(), "HX-Redirect" in part) == (True, False)
+    run(second)
+    part = client.get(page, headers={"HX-Request": "true"})
+    assert "HX-Redirect" not in part, "two programs: the person chooses"
+    assert "every 1s" not in part.content.decode()
+    made = [one.program_ids[0] for one in CompileJob.objects.order_by("target")]
+    assert f"/programs/compare?p={made[0]}&amp;p={made[1]}" in part.content.decode()
+    assert "lpu, float32: compiled" in part.content.decode()
+
+
+def test_the_compile_after_an_upload_uses_suggestions_once(cast: Cast, as_user: AsUser) -> None:
+    client, version = as_user(cast.engineer), sample_of(cast, "digits-batch")
+    page = client.post(f"/versions/{version.pk}/compile")["Location"]
+    job = CompileJob.objects.get()
+    assert (page, job.dims, job.precision) == (f"/compiles/requests/{job.request_id}", {"batch": 1}, "float32")
+    run(job)
+    part = client.get(page, headers={"HX-Request": "true"})
+    assert part["HX-Redirect"] == f"/programs/{CompileJob.objects.get().program_ids[0]}"
+    assert client.post(f"/versions/{version.pk}/compile")["Location"] == f"/versions/{version.pk}"
+    assert CompileRequest.objects.count() == 1
+
+
+def test_the_form_remembers_the_last_compile(cast: Cast, as_user: AsUser) -> None:
+    client, version = as_user(cast.engineer), sample_of(cast, "digits-batch")
+    form = {"targets": ["lpu2"], "precision": ["int8"], "dim-batch": "3, 5"}
+    assert client.post(f"/versions/{version.pk}", form).status_code == 302
+    shown = client.get(f"/versions/{version.pk}").content.decode()
+    assert 'value="3, 5"' in shown
+    assert shown.count("checked") >= 2
+    kept = client.post(f"/versions/{version.pk}", {**form, "dim-batch": "many"})
+    assert kept.status_code == 422
+    assert 'value="many"' in kept.content.decode()
+    assert "You already have this file" in client.get(f"/versions/{version.pk}?already=1").content.decode()
