@@ -54,12 +54,16 @@ class Progress:
 def request_progress(request: CompileRequest, *, now: datetime) -> Progress:
     """The state of every program of a request at `now`."""
     jobs = selectors.jobs_of_request(request)
-    rows = [Row(job, bucket, _elapsed(job, now)) for job in jobs for bucket in job.stages]
+    rows = [Row(job, bucket, _elapsed(job, bucket, now)) for job in jobs for bucket in job.stages]
     log = sorted((entry for job in jobs for entry in _log(job)), key=lambda entry: entry[0])
     return Progress(rows, log, all(job.is_finished for job in jobs))
 
 
-def _elapsed(job: CompileJob, now: datetime) -> timedelta | None:
+def _elapsed(job: CompileJob, bucket: dict[str, Any], now: datetime) -> timedelta | None:
+    """What the stages of a program took; while none has begun, how long its job has run."""
+    taken = [Decimal(stage["seconds"]) for stage in bucket["stages"] if stage["seconds"] is not None]
+    if taken:
+        return timedelta(seconds=float(sum(taken)))
     return (job.finished_at or now) - job.started_at if job.started_at else None
 
 

@@ -166,6 +166,16 @@
   }, 1000);
   document.addEventListener("DOMContentLoaded", function () { start(document); });
   document.addEventListener("htmx:load", function (event) { start(event.detail.elt); });
+  // A part that is fetched again keeps what the person has opened in it.
+  const opened = new Set();
+  document.addEventListener("htmx:beforeSwap", function () {
+    document.querySelectorAll("details[data-keep-open]").forEach(function (part) {
+      if (part.open) opened.add(part.id); else opened.delete(part.id);
+    });
+  });
+  document.addEventListener("htmx:afterSwap", function () {
+    document.querySelectorAll("details[data-keep-open]").forEach(function (part) { if (opened.has(part.id)) part.open = true; });
+  });
   document.addEventListener("htmx:sendError", function () { say("The server cannot be reached; trying again."); });
   window.takt = { say: say, start: start };
 })();

@@ -164,6 +164,7 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
             "models": "/models",
             "upload": "/models/upload",
             "compiles": "/compiles",
+            "notices": "/notices",
             "plans": "/plans",
             "tasks": "/tasks",
             "task-new": "/tasks/new",

@@ -18,7 +18,7 @@ from django.urls import URLPattern, get_resolver, resolve
 from playwright.sync_api import Browser, expect
 
 from tests.compiler.face.test_diff import network
-from tests.e2e import keys, people, programs, walk
+from tests.e2e import clicks, keys, people, programs, walk
 from tests.e2e import visit as visiting
 from tests.e2e.places import Places, make_places
 from tests.e2e.product import Product, running_product
@@ -26,6 +26,9 @@ from tests.e2e.product import Product, running_product
 LINKS = "links => links.map(link => link.getAttribute('href').split('#')[0])"
 # Addresses that are no page of their own: actions, files, fragments, data, probes, and what redirects.
 NO_PAGES = {
+    "compilation:version_compile",
+    "notifications:notice_open",
+    "notifications:notices_read",
     "accounts:invitation_revoke",
     "accounts:organisation_leave",
     "accounts:session_end",
@@ -159,6 +162,19 @@ def test_an_account_lives_in_a_browser(walked: Walked) -> None:
     profile = visiting.context(walked.browser)
     visit = visiting.watched(profile, walked.product.url)
     people.live(visit, name="Petra", email="petra@example.com")
+    assert visit.noted() == []
+    profile.close()
+
+
+def test_the_first_hour_takes_few_clicks(walked: Walked) -> None:
+    """At most 6 clicks to the report of an own model, 8 to a quote, 12 to a result; no page is reloaded by hand."""
+    profile = visiting.context(walked.browser)
+    visit = visiting.watched(profile, walked.product.url)
+    visit.open("/")
+    counted = clicks.Clicks(visit.page)
+    assert clicks.to_first_report(counted, email="nora@example.com", model=walk.SAMPLES / "digits-batch.onnx") <= 6
+    assert clicks.to_first_quote(counted) <= 8
+    assert clicks.to_first_result(counted) <= 12
     assert visit.noted() == []
     profile.close()
 

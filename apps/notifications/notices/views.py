@@ -22,8 +22,7 @@ def notice_list(request: HttpRequest) -> HttpResponse:
     """The person's notices in the current organisation, newest first."""
     rows = Notice.objects.filter(organisation=organisation_get(request), user=principal_get(request).user)
     page = page_of(request, rows, ordering=("-created_at", "-id"), size=PAGE_ROWS)
-    unread = rows.filter(read_at=None).exists()
-    return render(request, "notifications/notices.html", {"page": page, "unread": unread})
+    return render(request, "notifications/notices.html", {"page": page})
 
 
 @require_POST
