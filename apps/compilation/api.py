@@ -114,7 +114,9 @@ def target_list(request: HttpRequest) -> list[dict[str, str]]:
 @router.post("/compiles", auth=BUILD, response={201: CompileOut}, summary="Compile a version for a target")
 @idempotent
 def compile_create(request: HttpRequest, payload: CompileIn) -> tuple[int, CompileJob]:
-    """Open lengths take a number or a list (buckets: one program each). Poll the job until its state is final."""
+    """Start a compile. Variable dimensions take a number or a list (one program for each). Poll the job until its
+    state is final.
+    """
     version = org_object_get(request, versions_present(), roles=ENGINEERING, pk=payload.version_id)
     job = services.job_create(
         version=version,

@@ -1,6 +1,6 @@
-"""Example inputs from which a narrow precision takes its ranges: a .npz with the items along the leading axis.
+"""Example inputs from which a narrow precision is calibrated: a .npz file with the items along the leading axis.
 
-Read in the limited child alone, never in a server process. Pure: NumPy and bytes, no Django.
+Only the limited child reads them, never a server process. Pure: NumPy and bytes, no Django.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Wanted:
-    """An input of the model as it is compiled: NumPy element type and shape of one item."""
+    """An input of the model as compiled: NumPy element type and the shape of one item."""
 
     dtype: str
     shape: tuple[int, ...]
 
 
 class CalibrationError(Exception):
-    """The examples cannot be used; one sentence that says what to change."""
+    """The examples can't be used; one sentence says what to change."""
 
 
 class OtherShape(CalibrationError):
-    """The examples are whole, but for other lengths."""
+    """The examples are valid, but have other sizes."""
 
 
 def feeds_read(data: bytes, wanted: Mapping[str, Wanted]) -> list[dict[str, Array]]:
-    """One feed for each item. Raises CalibrationError; OtherShape where only the lengths differ."""
+    """One feed per item. Raises CalibrationError, or OtherShape if only the sizes differ."""
     arrays = _arrays(data)
     for name in wanted:
         if name not in arrays:
@@ -83,7 +83,7 @@ def _arrays(data: bytes) -> dict[str, Array]:
 
 
 def _items(name: str, array: Array, wanted: Wanted) -> Array:
-    """The array as [items, *shape]; a leading 1 of the shape may be left out."""
+    """The array as [items, *shape]; a leading 1 of the shape may be omitted."""
     if array.ndim == len(wanted.shape) + 1 and array.shape[1:] == wanted.shape:
         return array
     if wanted.shape[:1] == (1,) and array.ndim == len(wanted.shape) and array.shape[1:] == wanted.shape[1:]:
@@ -99,7 +99,7 @@ def _written(shape: Sequence[object]) -> str:
 
 
 def _typed(name: str, array: Array, wanted: Wanted) -> Array:
-    """In the model's element type, where that loses nothing but the rounding of floats."""
+    """The array in the model's element type, if that loses nothing but float rounding."""
     kind = np.dtype(wanted.dtype)
     if array.dtype == kind:
         return np.ascontiguousarray(array)

@@ -1,8 +1,8 @@
 """The limited process that compiles: `python -m apps.compilation.child <folder>`.
 
-Reads `model.onnx`, perhaps `calibration.npz`, and the request (target, precision, dims, constants, buckets) of the folder;
-writes `program.bin`, `report.json.gz`, `trace.json.gz`, `program.asm.gz` and for a narrow precision `ranges.json.gz` into it,
-and a line into `progress` at the start of every stage.
+It reads `model.onnx`, an optional `calibration.npz` and the request (target, precision, dims, constants, buckets)
+from the folder. It writes `program.bin`, `report.json.gz`, `trace.json.gz`, `program.asm.gz` and, for a narrow
+precision, `ranges.json.gz`, and adds a line to `progress` at the start of every stage.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ SEED = 20250711
 
 
 class Mismatch(Exception):
-    """The execution of the binary did not count what the compiler had counted."""
+    """The counters of the executed binary differ from the compiler's."""
 
 
 def work(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """The answer is {"program": facts} or {"error": {"kind", "message", ...}}."""
+    """Compile; the answer is {"program": facts} or {"error": {"kind", "message", ...}}."""
     import compiler
 
     try:
@@ -70,16 +70,19 @@ def _compile(compiler: Any, folder: Path, request: dict[str, Any]) -> dict[str, 
 
 
 def _target(request: dict[str, Any]) -> Any:
-    """A name that ships with the compiler, or the organisation's own description, which the simulator then finds too."""
+    """The target: one that ships with the compiler, or the organisation's own description, which is also registered
+    with the simulator.
+    """
     from compiler import targets
 
     return targets.register(targets.parse(request["target_text"])) if request["target_text"] else request["target"]
 
 
 def _examples(graph: Any, folder: Path, request: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """The uploaded feeds; None, and so seeded ones, where there are none for these lengths.
+    """The uploaded feeds, or None (then generated feeds are used) if there are none for these sizes.
 
-    Of several buckets each takes the examples of its own lengths; with one bucket examples of other lengths are refused.
+    With several buckets, each uses the examples of its own sizes; with one bucket, examples of other sizes are
+    refused.
     """
     path = folder / "calibration.npz"
     if not path.exists():
@@ -94,7 +97,7 @@ def _examples(graph: Any, folder: Path, request: dict[str, Any]) -> list[dict[st
 
 
 def _constants(data: bytes, stated: dict[str, Any]) -> dict[str, Any]:
-    """Stated constants as arrays of the inputs' own element types."""
+    """The given constants as arrays of the inputs' element types."""
     if not stated:
         return {}
     import numpy as np
@@ -109,10 +112,11 @@ def _constants(data: bytes, stated: dict[str, Any]) -> dict[str, Any]:
 
 
 def verify(graph: Any, program: Any, binary: bytes) -> dict[str, Any]:
-    """Execute the bytes on one seeded feed; raises Mismatch unless the counters are the resources in every field, or none
-    above them where they are a bound.
+    """Execute the binary on one generated feed. Raises Mismatch unless every counter equals its resource, or does not
+    exceed it if it is a bound.
 
-    Returns the program's `inputs` and `outputs` as [{"name", "dtype", "shape"}], and what a bounded one `executed`.
+    Returns the program's `inputs` and `outputs` as [{"name", "dtype", "shape"}], and for a bounded program the
+    counters as `executed`.
     """
     import compiler
 
@@ -131,7 +135,7 @@ def verify(graph: Any, program: Any, binary: bytes) -> dict[str, Any]:
 
 
 def seeded_feeds(graph: Any) -> dict[str, Any]:
-    """One value for each input: normal numbers for floats, 0 or 1 for whole numbers and truth values."""
+    """One generated value per input: normally distributed floats, 0 or 1 for integers and booleans."""
     import numpy as np
 
     rng = np.random.default_rng(SEED)
@@ -150,7 +154,7 @@ def _described(arrays: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def facts(program: Any, report: dict[str, Any], size: int, values: dict[str, Any]) -> dict[str, Any]:
-    """What the row of a program stores."""
+    """The columns of a program's row."""
     from compiler.sources import version_name
 
     resources, headline = program.resources, report["headline"]
@@ -174,7 +178,7 @@ def facts(program: Any, report: dict[str, Any], size: int, values: dict[str, Any
 
 
 def _write(path: Path, text: str) -> None:
-    """Compressed, with no time stamp, so that the same text is the same file."""
+    """Write compressed text without a time stamp, so that equal texts give equal files."""
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 

@@ -24,7 +24,7 @@ def _label(row: dict[str, Any]) -> str:
 
 
 class CompileForm(forms.Form):
-    """One job for each chosen target in each chosen precision."""
+    """One compile for each chosen processor and precision."""
 
     targets = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple, label="Processors")
     precision = forms.MultipleChoiceField(

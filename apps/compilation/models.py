@@ -1,4 +1,4 @@
-"""Compile jobs and the programs that they make."""
+"""Compile jobs and the programs that they produce."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.registry.models import ModelVersion
 
 
 class Precision(models.TextChoices):
-    """In what numbers a program computes."""
+    """The number format in which a program computes."""
 
     FLOAT32 = "float32", "float32"
     FLOAT16 = "float16", "float16"
@@ -31,9 +31,9 @@ class CompileState(models.TextChoices):
 
 
 class CompileRequest(models.Model):
-    """Compiles of one version that were asked for together: a job per processor and precision.
+    """Compiles of one version that were requested together: one job per processor and precision.
 
-    `told_at`: when whoever asked was told that all of them have ended (apps.notifications); `mail`: also by mail.
+    `told_at`: when the requester was told that all of them have ended (apps.notifications). `mail`: also by mail.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -54,13 +54,14 @@ class CompileRequest(models.Model):
 
 
 class CompileJob(models.Model):
-    """A model version to be compiled for one target: one program, or one for each bucket of its open lengths.
+    """The compile of a model version for one target: one program, or one per bucket of sizes of its variable
+    dimensions.
 
-    `dims`: {"batch": 1} or {"batch": [1, 8]}; `stages`: a list of buckets, each {"dims", "program", "stages": [{"name",
-    "state", "seconds"}]}, so that progress survives a reload; `program_ids`: what it made, or found made already;
-    `error`: {"kind", "message", "problems", ...}, data rather than prose where it is known.
-    `calibration_key`: where the uploaded example inputs of a narrow precision lie, `calibration_digest` their SHA-256; both
-    empty when there are none. `epoch` fences: a worker that was thought dead and comes back can no longer change the row.
+    `dims`: {"batch": 1} or {"batch": [1, 8]}. `stages`: a list of buckets, each {"dims", "program", "stages":
+    [{"name", "state", "seconds"}]}, so that progress survives a reload. `program_ids`: the programs it made or found.
+    `error`: {"kind", "message", "problems", ...}, structured where possible. `calibration_key` and
+    `calibration_digest`: storage key and SHA-256 of the uploaded examples for a narrow precision, or empty. `epoch`
+    fences the row: a worker that was considered dead and returns can no longer change it.
     """
 
     State = CompileState
@@ -109,7 +110,7 @@ class CompileJob(models.Model):
 
 
 class OwnProcessor(models.Model):
-    """A processor that an organisation describes itself. `text`: its file; `digest`: that of the description in it."""
+    """A custom processor of an organisation. `text`: its file; `digest`: the digest of the description in it."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="own_processors")
@@ -128,14 +129,14 @@ class OwnProcessor(models.Model):
 
 
 class Program(models.Model):
-    """A compiled binary and what is known of it before it runs. Never changed: contracts pin its digest.
+    """A compiled binary and everything known about it before it runs. Never changed: contracts pin its digest.
 
-    `digest`: SHA-256 of the binary in hexadecimal. `resources`: the compiler's `Resources` as JSON, whole numbers alone.
-    `bounds`: {"latency", "interval", "memory"} with the proven bound and what limits. `inputs`, `outputs`:
-    [{"name", "dtype", "shape"}]. `dims`: the lengths it was compiled for. `options_digest` names what it was made from.
-    `accuracy`: what a narrow precision loses against float32, by output, and on what it was measured; empty for float32.
-    `calibration_digest`: SHA-256 of the example inputs, empty when they were made up. `executed`: what the one execution
-    after the compile counted, where `resources` are a bound.
+    `digest`: SHA-256 of the binary in hexadecimal. `resources`: the compiler's `Resources` as JSON, integers only.
+    `bounds`: {"latency", "interval", "memory"} with the proven bound and what limits it. `inputs`, `outputs`:
+    [{"name", "dtype", "shape"}]. `dims`: the sizes it was compiled for. `options_digest`: identifies the compile
+    options. `accuracy`: the quantisation error of a narrow precision against float32, by output, and its data; empty
+    for float32. `calibration_digest`: SHA-256 of the example inputs; empty if they were generated. `executed`: the
+    counters of the verification run, if `resources` are a bound.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

@@ -1,4 +1,4 @@
-"""What beat asks of compilation."""
+"""The compilation room's periodic work."""
 
 SCHEDULE = {
     "compiles-sweep": {"task": "apps.compilation.tasks.jobs_sweep", "schedule": 5.0, "options": {"queue": "default"}},

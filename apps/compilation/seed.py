@@ -1,4 +1,4 @@
-"""Compiles of the sample models, queued for the worker that starts next."""
+"""Queues compiles of the sample models for the first worker that starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DIMS: dict[str, dict[str, Any]] = {"batch": {"batch": [1, 8, 64]}}
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
-    """Every sample for every processor of the demo's pools as it is described now, unless that is done or queued."""
+    """Queue every sample for every processor of the demo's pools in its current description, unless compiled or queued."""
     for version in versions_present().filter(organisation=organisation).order_by("created_at", "model__name"):
         names = [row["name"] for row in version.symbolic_dims]
         dims = DIMS["batch"] if names == ["batch"] else {}
@@ -27,7 +27,7 @@ def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User)
 
 
 def _is_there(version: ModelVersion, target: str) -> bool:
-    """A processor that is described anew needs its programs again."""
+    """Whether the program exists or is queued. A processor with a new description needs new programs."""
     present = Program.objects.filter(model_version=version, target=target, target_digest=targets.load(target).digest)
     waiting = CompileJob.objects.filter(
         model_version=version, target=target, state__in=[CompileState.QUEUED, CompileState.RUNNING]

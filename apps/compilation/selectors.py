@@ -1,4 +1,4 @@
-"""What is known of compile jobs and programs; reads only."""
+"""Read access to compile jobs and programs."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ STORED = {field.name for field in fields(Storage)}
 
 
 def target_names(organisation: Organisation) -> list[str]:
-    """Processors that the organisation can compile for: those that ship, those that the fleet has besides, its own."""
+    """The processors that the organisation can compile for: those that ship, the fleet's custom ones, and its own."""
     own = (row.name for row in processors_own(organisation))
     return list(dict.fromkeys([*sorted(targets.names()), *processors_offered(), *own]))
 
 
 def processors_own(organisation: Organisation) -> QuerySet[OwnProcessor]:
-    """Processors that the organisation describes itself, by name."""
+    """The organisation's own processors, sorted by name."""
     return OwnProcessor.objects.filter(organisation=organisation).order_by("name")
 
 
 def target_text(job: CompileJob) -> str:
-    """The file of the processor that a job names: the organisation's own, or the fleet's; empty for one that ships."""
+    """The file of a job's processor, the organisation's own or the fleet's; empty for one that ships."""
     own = processors_own(job.organisation).filter(name=job.target).values_list("text", flat=True).first()
     return own or processors_offered().get(job.target, "")
 
 
 def target_of(program: Program) -> Target | None:
-    """The description that a program was compiled for; None when it was changed or removed since."""
+    """The description that a program was compiled for; None if it has been changed or removed since."""
     if program.target in targets.names():
         found = targets.load(program.target)
     else:
@@ -61,15 +61,15 @@ def target_of(program: Program) -> Target | None:
 
 
 def targets_with_pools() -> set[str]:
-    """Processor versions that some active pool runs; others can be compiled for and compared."""
+    """The processors that an active pool runs; others are for compiling and comparing only."""
     return set(pools().filter(processor__isnull=False).values_list("processor__name", flat=True))
 
 
 def program_resources(program: Program) -> dict[str, Any]:
     """The counts of one inference and of loading the program, as `Resources` in JSON.
 
-    What was compiled before loading was counted states its storage; the load follows from that and from the link of the
-    processor that it was compiled for. Without a description of that processor there is none.
+    For programs compiled before loading was counted, the load is computed from their storage and the processor's
+    link. It is missing if the processor's description no longer exists.
     """
     return _with_load(program, program.resources)
 
@@ -84,47 +84,47 @@ def _with_load(program: Program, resources: dict[str, Any]) -> dict[str, Any]:
 
 
 def program_load(program: Program) -> dict[str, int] | None:
-    """Bytes and cycles of putting the program on its processor (docs/counting.md); None where they are not known."""
+    """Bytes and cycles for loading the program onto its processor (docs/counting.md); None if not known."""
     found: dict[str, int] | None = program_resources(program).get("load")
     return found
 
 
 def load_seconds(program: Program) -> Fraction:
-    """Device time of loading the program at its processor's own clock; 0 where it is not known."""
+    """Device time for loading the program at its processor's full clock; 0 if not known."""
     load = program_load(program)
     return Fraction(0) if load is None else Fraction(load["cycles_in"], program.clock_hz)
 
 
 def program_bytes(program: Program) -> bytes:
-    """The binary, as it runs."""
+    """The binary exactly as it runs."""
     return _stored(program.binary_key)
 
 
 def program_report(program: Program) -> dict[str, Any]:
-    """The compiler's report on the program, with its load where it was stored before that was counted."""
+    """The compiler's report on the program, with its load added if it was stored before that was counted."""
     report: dict[str, Any] = json.loads(gzip.decompress(_stored(program.report_key)))
     resources = report.get("resources")
     return report if resources is None else {**report, "resources": _with_load(program, resources)}
 
 
 def program_trace(program: Program) -> dict[str, Any]:
-    """The schedule as trace events, for common trace viewers."""
+    """The schedule as trace events for common trace viewers."""
     trace: dict[str, Any] = json.loads(gzip.decompress(_stored(_sibling(program, TRACE))))
     return trace
 
 
 def program_disassembly(program: Program) -> str:
-    """The binary as text."""
+    """The disassembled binary."""
     return gzip.decompress(_stored(_sibling(program, ASSEMBLY))).decode()
 
 
 def program_ranges(program: Program) -> str:
-    """The ranges from which a narrow precision was made: with them the same binary is compiled without the examples."""
+    """The calibrated ranges of a narrow precision: with them, the same binary can be compiled without the examples."""
     return gzip.decompress(_stored(_sibling(program, RANGES))).decode()
 
 
 def calibration_bytes(job: CompileJob) -> bytes:
-    """The example inputs of a job that has some."""
+    """The uploaded example inputs of a job."""
     return _stored(job.calibration_key)
 
 
@@ -139,7 +139,7 @@ def _stored(key: str) -> bytes:
 
 
 def price_preview(program: Program, *, now: datetime) -> dict[str, Any] | None:
-    """What a thousand executions cost in class standard; None when nothing has a price for it."""
+    """The price of a thousand executions in class standard; None if there is no price."""
     for pricer in PRICERS:
         found = pricer(program, now)
         if found is not None:
@@ -162,7 +162,7 @@ def jobs_of_version(version: ModelVersion) -> list[CompileJob]:
 
 
 def jobs_last(version: ModelVersion) -> list[CompileJob]:
-    """The compiles that were last asked for together; the last one alone if it was asked for by itself."""
+    """The most recent compiles of a version that were requested together."""
     jobs = CompileJob.objects.filter(model_version=version, compares_with=None).order_by("-created_at", "-id")
     last = jobs.first()
     if last is None or last.request_id is None:
@@ -171,12 +171,12 @@ def jobs_last(version: ModelVersion) -> list[CompileJob]:
 
 
 def jobs_of_request(request: CompileRequest) -> list[CompileJob]:
-    """The jobs of a request, by processor and precision."""
+    """The jobs of a request, sorted by processor and precision."""
     return list(request.jobs.order_by("target", "precision", "id"))
 
 
 def programs_of_version(version: ModelVersion) -> list[Program]:
-    """The version's programs by target and lengths, newest first."""
+    """The version's programs by target and sizes, newest first."""
     rows = Program.objects.filter(model_version=version).select_related("model_version__model")
     return list(rows.order_by("target", "-created_at"))
 
@@ -188,6 +188,6 @@ def programs_of_job(job: CompileJob) -> list[Program]:
 
 
 def programs_of_versions(versions: list[UUID]) -> list[Program]:
-    """Every program of these versions, newest first."""
+    """All programs of these versions, newest first."""
     rows = Program.objects.filter(model_version_id__in=versions).select_related("model_version__model")
     return list(rows.order_by("-created_at"))

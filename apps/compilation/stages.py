@@ -1,4 +1,4 @@
-"""The stages of a compile and how far one has come. Pure."""
+"""The stages of a compile and its progress through them. Pure."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ LENGTH_MAX = 2**20
 
 
 def buckets_of(dims: dict[str, Any]) -> list[dict[str, int]]:
-    """{"batch": [1, 8], "length": 16} -> [{"batch": 1, "length": 16}, {"batch": 8, "length": 16}]; one empty when no dims."""
+    """{"batch": [1, 8], "length": 16} -> [{"batch": 1, "length": 16}, {"batch": 8, "length": 16}]; one empty bucket
+    without dims.
+    """
     names = sorted(dims)
     lists = [value if isinstance(value, list) else [value] for value in (dims[name] for name in names)]
     return [dict(zip(names, values, strict=True)) for values in product(*lists)]
 
 
 def waiting(dims: dict[str, int], *, narrow: bool = False) -> dict[str, Any]:
-    """A bucket at its beginning; only a narrow precision is calibrated."""
+    """A bucket before it starts; only a narrow precision has the stage `calibrate`."""
     names = [name for name in STAGES if narrow or name != "calibrate"]
     rows = [{"name": name, "state": "waiting", "seconds": None} for name in names]
     return {"dims": dims, "program": None, "stages": rows}
 
 
 def advance(bucket: dict[str, Any], marks: list[tuple[str, float]], now: float, *, ended: str = "") -> dict[str, Any]:
-    """The bucket after `marks`, the (stage, second of its start) seen so far, at second `now`.
+    """The bucket at second `now`, given `marks`: the (stage, start second) pairs seen so far.
 
-    A stage lasts until the next one starts. `ended`: "" while running, else the state of the last stage ("done",
-    "failed"). Unknown names are left out; a stage between two that ran is done in no time.
+    A stage lasts until the next one starts. `ended` is "" while running, otherwise the state of the last stage
+    ("done", "failed"). Unknown names are ignored; a skipped stage between two others counts as done in no time.
     """
     names = [row["name"] for row in bucket["stages"]]
     known = [(name, at) for name, at in marks if name in names]
@@ -51,6 +53,6 @@ def advance(bucket: dict[str, Any], marks: list[tuple[str, float]], now: float, 
 
 
 def current(bucket: dict[str, Any]) -> str:
-    """The stage that runs or ran last; empty before the first."""
+    """The stage that is running or ran last; empty before the first."""
     seen = [row["name"] for row in bucket["stages"] if row["state"] != "waiting"]
     return seen[-1] if seen else ""

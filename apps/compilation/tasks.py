@@ -1,4 +1,4 @@
-"""Celery tasks of compilation; each calls one service."""
+"""The compilation room's Celery tasks; each calls one service."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from apps.compilation import services
 
 @shared_task(name="apps.compilation.tasks.compile_run", queue="compile")
 def compile_run(*, job_id: str) -> None:
-    """Compile one job; may be delivered twice, the service lets one run."""
+    """Compile one job. May be delivered twice; only one delivery runs."""
     services.job_run(job_id=UUID(job_id), clock=timezone.now)
 
 
 @shared_task(name="apps.compilation.tasks.jobs_sweep")
 def jobs_sweep() -> int:
-    """Hand out again what was lost."""
+    """Requeue lost jobs."""
     return len(services.jobs_sweep(now=timezone.now(), send=services.compile_send))
 
 

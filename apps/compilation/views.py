@@ -1,4 +1,4 @@
-"""The page of a model version, the pages of compile jobs. Each view: fetch and authorise, one service call, one answer."""
+"""The pages of model versions and compile jobs. Each view authorises, makes one service call, and answers."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _request_create(request: HttpRequest, version: ModelVersion, chosen: dict[st
 
 @require_POST
 def version_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Compile a new version with the form's suggestions: what follows an upload by itself."""
+    """Compile a new version with suggested sizes, right after its upload."""
     version = org_object_get(request, registry.versions_present(), roles=ENGINEERING, pk=pk)
     suggested = CompileForm(version)
     form = CompileForm(version, suggested.initial)
@@ -82,9 +82,10 @@ def version_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_GET
 def request_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The progress of compiles that were asked for together.
+    """The progress of compiles that were requested together.
 
-    htmx asks for the part every second while one runs. When all have ended with one program, its report follows.
+    htmx polls the partial every second while a compile runs. When all have ended with a single program, the page
+    moves on to its report.
     """
     asked = org_object_get(request, CompileRequest.objects.select_related("model_version__model"), pk=pk)
     progress = request_progress(asked, now=timezone.now())
@@ -131,7 +132,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def job_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Stages with their times; htmx asks for the part `progress` every second while the job runs."""
+    """The stages with their times; htmx polls the partial every second while the job runs."""
     job = org_object_get(request, CompileJob.objects.select_related("model_version__model", "compares_with"), pk=pk)
     context = {"job": job, "programs": selectors.programs_of_job(job), "buckets": job.stages}
     part = request.headers.get("HX-Request") == "true"
@@ -154,7 +155,7 @@ def job_retry(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def processor_list(request: HttpRequest) -> HttpResponse:
-    """The organisation's own processors; POST keeps a file."""
+    """The organisation's own processors; POST uploads a file."""
     posted = request.method == "POST"
     organisation = organisation_get(request, roles=ENGINEERING if posted else ANY_ROLE)
     refusal: Problem | None = None
@@ -174,7 +175,7 @@ def processor_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def processor_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """A processor of one's own, described as the others are."""
+    """A custom processor, described like the others."""
     row = org_object_get(request, OwnProcessor, pk=pk)
     return render(request, "fleet/target_detail.html", {**described(targets.parse(row.text)), "own": row})
 

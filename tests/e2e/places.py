@@ -147,6 +147,9 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
     beside = [pages["report-small"], pages["report-int8"], walk.program_of(visit, large, "systolic", "int8")]
     pages["compare"] = "/programs/compare?" + "&".join(f"p={page.rsplit('/', 1)[-1]}" for page in beside)
     pages["model-compiled"] = large
+    visit.open(large)
+    compiles = visit.page.locator("a[href^='/compiles/']:not([href*='requests'])")
+    pages["compile-job"] = compiles.first.get_attribute("href") or ""
     pages["processor-own"] = walk.add_processor(visit, "prototype")
     pages["processors-own"] = "/processors"
     pages["plan"] = walk.plan(visit, large, items=1_000_000, accuracy="90")

@@ -1,4 +1,4 @@
-"""What changes compile jobs and programs. One public function per use case; callers import them from here."""
+"""Changes to compile jobs and programs, one public function per use case. Import them from here."""
 
 from apps.compilation.services.files import program_files_sweep
 from apps.compilation.services.jobs import (

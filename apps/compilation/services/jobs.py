@@ -1,4 +1,4 @@
-"""Asking for a compile: create, cancel, retry, compare."""
+"""Creates, cancels, retries and compares compiles."""
 
 from __future__ import annotations
 
@@ -37,12 +37,11 @@ def job_create(
     compares_with: Program | None = None,
     request: CompileRequest | None = None,
 ) -> CompileJob:
-    """Queue the compile of a version for a target; open lengths take a number or a list of numbers (buckets).
+    """Queue the compile of a version for a target; variable dimensions take a number or a list of numbers (buckets).
 
-    `calibration`: a .npz of example inputs for float16 and int8, the items along the leading axis; seeded ones without.
-
-    The work starts when the transaction has ended. Raises Problem(422) naming every length that is missing or impossible,
-    Problem(429) when too much is queued already.
+    `calibration`: a .npz file of example inputs for float16 and int8, items along the leading axis; by default,
+    inputs are generated. The work starts after the transaction. Raises Problem(422) for every missing or invalid
+    size, Problem(429) if too many compiles are queued.
     """
     chosen = dims_checked(version, dims or {})
     _place_check(version.organisation, target, precision)
@@ -78,7 +77,7 @@ def job_create(
 
 
 def _place_check(organisation: Organisation, target: str, precision: str) -> None:
-    """Whether the organisation may compile for this target in this precision."""
+    """Raises Problem unless the organisation can compile for this target in this precision."""
     known = selectors.target_names(organisation)
     if target not in known:
         raise Problem(422, "No such target", f"Choose one of: {', '.join(known)}.", kind="target-unknown")
@@ -87,7 +86,7 @@ def _place_check(organisation: Organisation, target: str, precision: str) -> Non
 
 
 def compiles_room(organisation: Organisation) -> int:
-    """How many compiles the organisation may still queue; below 0 never."""
+    """How many more compiles the organisation may queue; at least 0."""
     waiting = CompileJob.objects.filter(
         organisation=organisation, state__in=[CompileJob.State.QUEUED, CompileJob.State.RUNNING]
     )
@@ -107,7 +106,7 @@ def _queue_check(organisation: Organisation) -> None:
 def _calibration_keep(
     version: ModelVersion, precision: str, data: bytes | None, compares_with: Program | None
 ) -> tuple[str, str]:
-    """(key, digest) of the examples in storage; the same ones are kept once, by what earlier compiles name."""
+    """(key, digest) of the stored examples; equal examples are stored once per organisation."""
     if compares_with is not None:
         return compares_with.compile_job.calibration_key, compares_with.calibration_digest
     if not data or precision == Precision.FLOAT32:
@@ -128,12 +127,12 @@ def _send(job: CompileJob) -> None:
 
 
 def compile_send(job_id: UUID) -> bool:
-    """Give a queued job to a worker now; False when the broker is away."""
+    """Send a queued job to a worker. Returns False if the broker is unavailable."""
     return task_send(COMPILE_TASK, queue="compile", job_id=str(job_id))
 
 
 def dims_checked(version: ModelVersion, stated: dict[str, Any]) -> dict[str, Any]:
-    """The stated lengths, checked and sorted; raises Problem(422) with one error for each that is wrong."""
+    """The given sizes, checked and sorted. Raises Problem(422) with one error per fault."""
     wanted = [row["name"] for row in version.symbolic_dims]
     errors = [
         {"field": name, "message": f"State the length {name!r}: a whole number, or several separated by commas."}
@@ -179,7 +178,7 @@ def _constants_check(version: ModelVersion, constants: dict[str, Any]) -> None:
 
 @transaction.atomic
 def job_cancel(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
-    """Stop a compile; the worker notices within a second. A finished job stays as it is."""
+    """Cancel a compile; the worker notices within a second. A finished job stays unchanged."""
     locked = CompileJob.objects.select_for_update().get(pk=job.pk)
     if locked.is_finished:
         return locked
@@ -193,7 +192,7 @@ def job_cancel(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
 
 @transaction.atomic
 def job_retry(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
-    """Queue a failed or cancelled compile again; programs of finished buckets are kept. Raises Problem(409) otherwise."""
+    """Queue a failed or cancelled compile again; finished programs are kept. Raises Problem(409) in any other state."""
     locked = CompileJob.objects.select_for_update().get(pk=job.pk)
     if locked.state not in {CompileJob.State.FAILED, CompileJob.State.CANCELLED}:
         raise Problem(
@@ -216,7 +215,7 @@ def job_retry(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
 
 
 def job_compare(*, program: Program, actor: User, now: datetime) -> CompileJob:
-    """Compile a program's model again from the start; the job's `comparison` says whether the bytes are the same."""
+    """Recompile a program's model from scratch; the job's `comparison` says whether the bytes are equal."""
     if program.model_version.deleted_at is not None:
         raise Problem(409, "The file is gone", "The model was deleted; upload it again to compare.", kind="file-gone")
     return job_create(

@@ -1,4 +1,4 @@
-"""Keeping what a compile made: artefacts in storage, then the row; and comparing it with what was made before."""
+"""Stores the result of a compile, artefacts before the row, and compares it with earlier results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ARTEFACTS = (selectors.BINARY, selectors.REPORT, selectors.TRACE, selectors.ASSE
 
 
 class NotDeterministic(Exception):
-    """The same model, options and compiler gave other bytes than before: a defect that stops everything (`error`: data)."""
+    """The same model, options and compiler produced different bytes: a defect that stops everything (`error`: its data)."""
 
     def __init__(self, program: Program, digest: str) -> None:
         text = (
@@ -31,7 +31,9 @@ class NotDeterministic(Exception):
 
 
 def options_digest(dims: dict[str, int], constants: dict[str, Any], calibration: str = "") -> str:
-    """Names what a program was made from, besides model, target, precision and compiler. `calibration`: digest of examples."""
+    """Identifies the compile options besides model, target, precision and compiler. `calibration`: the digest of the
+    examples.
+    """
     stated = {"constants": constants, "dims": dims} | ({"calibration": calibration} if calibration else {})
     text = json.dumps(stated, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -40,9 +42,9 @@ def options_digest(dims: dict[str, int], constants: dict[str, Any], calibration:
 def program_keep(
     *, job: CompileJob, epoch: int, dims: dict[str, int], folder: Path, facts: dict[str, Any], now: datetime
 ) -> Program | None:
-    """Store the artefacts of `folder` and the program's row; the row that exists already when it is the same program.
+    """Store the artefacts in `folder` and the program's row; returns the existing row if it is the same program.
 
-    Returns None when the job was fenced. Raises NotDeterministic when an earlier compile gave other bytes.
+    Returns None if the job was fenced. Raises NotDeterministic if an earlier compile produced different bytes.
     """
     binary = (folder / selectors.BINARY).read_bytes()
     if hashlib.sha256(binary).hexdigest() != facts["digest"]:
@@ -67,7 +69,7 @@ def _place(job: CompileJob, epoch: int, dims: dict[str, int]) -> str:
 
 
 def _orphans_delete(place: str) -> None:
-    """Artefacts of a run that was killed after it had stored them and before their row existed."""
+    """Delete artefacts left by a run that was killed after storing them and before creating their row."""
     if not Program.objects.filter(binary_key=f"{place}/{selectors.BINARY}").exists():
         for name in ARTEFACTS:
             default_storage.delete(f"{place}/{name}")
@@ -77,7 +79,7 @@ def _orphans_delete(place: str) -> None:
 def _row(
     job: CompileJob, epoch: int, dims: dict[str, int], facts: dict[str, Any], keys: dict[str, str], now: datetime
 ) -> tuple[Program | None, bool]:
-    """(the program, whether it is new); (None, False) when the job was fenced."""
+    """(the program, whether it is new); (None, False) if the job was fenced."""
     owned = CompileJob.objects.select_for_update().filter(pk=job.pk, epoch=epoch, state=CompileJob.State.RUNNING)
     if not owned.exists():
         return None, False
@@ -107,7 +109,7 @@ def _row(
 
 
 def program_compare(*, program: Program, facts: dict[str, Any], binary: bytes) -> dict[str, Any]:
-    """Whether a second compile gave the same bytes: {"equal", "digest", "expected", "compiler_version"}."""
+    """Whether a second compile produced the same bytes: {"equal", "digest", "expected", "compiler_version"}."""
     digest = hashlib.sha256(binary).hexdigest()
     return {
         "equal": digest == program.digest and binary == selectors.program_bytes(program),

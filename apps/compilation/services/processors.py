@@ -1,4 +1,4 @@
-"""Processors of one's own: a file that an organisation uploads, to compile for and compare though no pool has it (T7)."""
+"""Custom processors: a file that an organisation uploads to compile for and compare, even though no pool offers it (T7)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ PROCESSORS_MAX = 20
 
 @transaction.atomic
 def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: datetime) -> OwnProcessor:
-    """Keep a processor's file; one of the same name is described anew, and what was compiled for it stays as it is.
+    """Store a processor's file, replacing one with the same name. Programs that were compiled for the old one stay
+    unchanged.
 
-    Raises Problem(422) with the figure at fault, and for a name that ships with the compiler.
+    Raises Problem(422) with the value at fault, or if the name ships with the compiler.
     """
     if len(data) > LARGEST:
         raise Problem(
@@ -70,7 +71,7 @@ def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: 
 
 @transaction.atomic
 def processor_remove(*, processor: OwnProcessor, actor: User, now: datetime) -> None:
-    """Forget a processor's file; programs that were compiled for it stay."""
+    """Delete a processor's file; programs compiled for it stay."""
     audit_record(
         action="processor.remove",
         now=now,

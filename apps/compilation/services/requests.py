@@ -1,4 +1,4 @@
-"""Several compiles of one version, asked for together."""
+"""Compiles of one version that are requested together."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def request_create(
     calibration: bytes | None = None,
     mail: bool = False,
 ) -> CompileRequest:
-    """Queue a compile for each target in each precision: all of them, or none. Raises Problem as `job_create` does.
+    """Queue a compile for each target in each precision, all or none. Raises Problem as `job_create` does.
 
-    `mail`: whoever asks also gets a mail when all compiles have ended.
+    `mail`: the requester also gets a mail when all compiles have ended.
     """
     request = CompileRequest.objects.create(
         organisation=version.organisation, model_version=version, created_by=actor, mail=mail, created_at=now

@@ -1,4 +1,4 @@
-"""Running a compile in a limited child, fenced by epoch, with a heartbeat, so that whatever is killed finishes once."""
+"""Runs a compile in a limited child, fenced by epoch and with a heartbeat, so that interrupted work finishes exactly once."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _ENDINGS = {
 
 
 class Fenced(Exception):
-    """The job was cancelled or taken over; whoever sees this stops without another write."""
+    """The job was cancelled or taken over; this worker must stop without writing."""
 
 
 class Failed(Exception):
-    """The compile has an answer, and it is an error: data for the page."""
+    """The compile ended with an error, as data for the page."""
 
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(error.get("message", ""))
@@ -55,7 +55,7 @@ class Failed(Exception):
 
 
 def job_run(*, job_id: UUID, clock: Clock) -> None:
-    """Compile every bucket of a job that is not done yet. Safe to call twice at once: the second call does nothing."""
+    """Compile every unfinished bucket of a job. Safe to call twice at once: the second call does nothing."""
     epoch = _claim(job_id, clock())
     if epoch is None:
         return
@@ -79,7 +79,7 @@ def job_run(*, job_id: UUID, clock: Clock) -> None:
 
 
 def _missing(job: CompileJob) -> dict[str, Any]:
-    """Why a file of the job is not there: somebody deleted the model, or the storage lost what it kept."""
+    """Why a file of the job is missing: the model was deleted, or the storage lost the file."""
     job.model_version.refresh_from_db(fields=["deleted_at"])
     if job.model_version.deleted_at is not None:
         return {"kind": "deleted", "message": "The model file was deleted."}
@@ -89,9 +89,9 @@ def _missing(job: CompileJob) -> dict[str, Any]:
 
 
 def _release(job: CompileJob, epoch: int, outage: Exception, clock: Clock) -> None:
-    """Back to the queue, and no attempt: storage or database were away.
+    """Return the job to the queue without counting an attempt, because storage or database was unavailable.
 
-    Raises the outage when the database stays away; then the job's silence tells the sweep.
+    Raises the outage if the database stays unavailable; then the sweep notices the missing heartbeat.
     """
     log.warning("compile_released", job=str(job.pk), error=str(outage)[:200])
     owned = CompileJob.objects.filter(pk=job.pk, epoch=epoch, state=CompileJob.State.RUNNING)
@@ -103,7 +103,7 @@ def _release(job: CompileJob, epoch: int, outage: Exception, clock: Clock) -> No
 
 @transaction.atomic
 def _claim(job_id: UUID, now: datetime) -> int | None:
-    """The new epoch; None when the job is finished or somebody is at it."""
+    """The new epoch; None if the job is finished or another worker has it."""
     job = CompileJob.objects.select_for_update().filter(pk=job_id).first()
     if job is None or job.is_finished:
         return None
@@ -123,7 +123,7 @@ def _claim(job_id: UUID, now: datetime) -> int | None:
 
 
 def _write(job: CompileJob, epoch: int, **fields: Any) -> None:
-    """Change the row if this run still owns it; raises Fenced otherwise."""
+    """Update the row if this run still owns it; raises Fenced otherwise."""
     rows = CompileJob.objects.filter(pk=job.pk, epoch=epoch, state=CompileJob.State.RUNNING)
     if rows.update(**fields) == 0:
         raise Fenced
@@ -157,7 +157,7 @@ def _bucket_run(job: CompileJob, epoch: int, index: int, data: bytes, clock: Clo
 
 
 def _watch(job: CompileJob, epoch: int, index: int, child: Child, clock: Clock) -> None:
-    """Until the child ends: show its stage and beat."""
+    """Show the child's stage and send heartbeats until it ends."""
     shown = 0.0
     while not child.poll():
         if time.monotonic() - shown >= BEAT_SECONDS:
@@ -173,14 +173,14 @@ def _show(job: CompileJob, epoch: int, index: int, folder: Path, clock: Clock, *
 
 
 def _marks(folder: Path) -> list[tuple[str, float]]:
-    """What the child has written of its progress; a half-written last line is left for the next look."""
+    """The progress that the child has written; an incomplete last line is left for the next read."""
     path = folder / "progress"
     lines = path.read_text().split("\n")[:-1] if path.exists() else []
     return [(name, float(at)) for name, _, at in (line.partition(" ") for line in lines)]
 
 
 def _keep(job: CompileJob, epoch: int, index: int, folder: Path, facts: dict[str, Any], clock: Clock) -> None:
-    """Store the bucket's program, or compare it; then its last stage, the price."""
+    """Store the bucket's program, or compare it; then run the last stage, the price."""
     marks = [*_marks(folder), ("price", time.time())]
     bucket = stages.advance(job.stages[index], marks, time.time())
     job.stages[index] = bucket
@@ -210,10 +210,10 @@ def _finish(
 
 @transaction.atomic
 def jobs_sweep(*, now: datetime, send: Callable[[UUID], object]) -> list[UUID]:
-    """Hand out again what no worker has been heard of for a while, whether its task or its worker was lost.
+    """Requeue jobs without a recent heartbeat, whether their task or their worker was lost.
 
-    The row goes back to the queue, which fences a worker that is merely slow. A queued job waits for its turn while
-    others are compiled; when none is, its message was lost.
+    Requeuing fences a worker that is merely slow. A queued job waits while others compile; if none does, its message
+    was lost.
     """
     state = CompileJob.State
     is_busy = CompileJob.objects.filter(state=state.RUNNING, heartbeat_at__gt=now - SILENT_AFTER).exists()
