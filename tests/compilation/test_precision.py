@@ -122,7 +122,7 @@ def test_the_form_asks_for_each_processor_in_each_precision(cast: Cast, as_user:
     version = sample_of(cast, "digits-small")
     client = as_user(cast.engineer)
     page = client.get(f"/versions/{version.pk}").content.decode()
-    assert "in no pool: compile and compare" in page
+    assert "compile only, not for sale" in page
     answer = client.post(
         f"/versions/{version.pk}",
         {

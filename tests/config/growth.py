@@ -24,7 +24,7 @@ from apps.accounts.access import principal_of_user
 from apps.accounts.models import Membership, Organisation
 from apps.accounts.roles import Role, Scope
 from apps.collection.models import StripeCheck, StripeEvent
-from apps.compilation.models import Program
+from apps.compilation.models import CompileRequest, Program
 from apps.dispatch.fleet import edits, fleet_edit
 from apps.dispatch.models import Job
 from apps.dispatch.services import job_create
@@ -36,6 +36,7 @@ from apps.invoicing.services import cap_change, credit_note_issue, grant_create,
 from apps.ledger.models import OutboxRow
 from apps.notifications.budgets.services import budget_create
 from apps.notifications.models import BudgetAlert, WebhookDelivery, WebhookEndpoint
+from apps.notifications.notices.services import notice_create
 from apps.notifications.webhooks.services import endpoint_create, test_message
 from apps.planner.models import EvaluationRun, Task
 from apps.registry.models import Project
@@ -114,7 +115,13 @@ class Growth:
 
     def _building(self, project: Project) -> None:
         cast, now = self.cast, self.now
-        bare_job(cast)
+        job = bare_job(cast)
+        job.request = CompileRequest.objects.create(
+            organisation=cast.organisation, model_version=job.model_version, created_by=cast.engineer, created_at=now
+        )
+        job.save(update_fields=["request"])
+        for reader in (cast.owner, cast.engineer, cast.billing, cast.viewer):
+            notice_create(organisation=cast.organisation, user=reader, text="Compiled", path="/compiles", now=now)
         version = bare_version(cast)
         version.model.project = project
         version.model.save(update_fields=["project"])

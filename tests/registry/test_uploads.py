@@ -43,7 +43,7 @@ def test_the_page_says_the_same_in_words(cast: Cast, as_user: AsUser, make: Call
     client = as_user(cast.engineer)
     answer = client.post("/models/upload", {"file": file})
     if answer.status_code == 302:
-        assert "number 1 in line" in client.get(answer.url).content.decode()
+        assert "number 1 in the queue" in client.get(answer.url).content.decode()
         check_all()
         answer = client.get(answer.url)
     assert answer.status_code == 422
