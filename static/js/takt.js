@@ -7,6 +7,11 @@
     const live = document.getElementById("live");
     if (live) live.textContent = text;
   };
+  // Emptied first, so that the same words are announced again.
+  const announce = function (text) {
+    say("");
+    window.setTimeout(function () { say(text); }, 50);
+  };
 
   function themeSwitch(part) {
     const show = function () {
@@ -24,15 +29,31 @@
     show();
   }
 
+  // Pages that are not served over TLS have no clipboard of their own: there the old command copies a selection.
+  function copySelected(text) {
+    const field = document.createElement("textarea");
+    field.value = text;
+    field.readOnly = true;
+    field.className = "visually-hidden";
+    document.body.append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    return done;
+  }
+
   async function copy(button) {
-    const said = button.querySelector(".copy-said");
+    let done = true;
     try {
       await navigator.clipboard.writeText(button.dataset.copy);
-      said.textContent = "copied";
     } catch {
-      said.textContent = "press Ctrl-C";
+      done = copySelected(button.dataset.copy);
+      button.focus();
     }
-    window.setTimeout(function () { said.textContent = ""; }, 1600);
+    announce(done ? "Copied" : "Could not copy. Select the text and press Ctrl-C.");
+    if (!done) return;
+    button.classList.add("is-copied");
+    window.setTimeout(function () { button.classList.remove("is-copied"); }, 1600);
   }
 
   function cellValue(row, index) {

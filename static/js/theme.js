@@ -2,6 +2,7 @@
 (function () {
   "use strict";
   const root = document.documentElement;
+  root.dataset.scripted = ""; // the style sheets hide what needs a script
   const system = window.matchMedia("(prefers-color-scheme: dark)");
 
   function chosen() {

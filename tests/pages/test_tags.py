@@ -27,3 +27,26 @@ def test_a_contract_of_an_invoice_is_called_by_what_it_runs() -> None:
     ]
     assert sales.contract_title(lines, "one") == "small + large"
     assert sales.contract_title(lines, "02ac83c8-da7e") == "contract 02ac83c8"
+
+
+def test_a_copy_button_carries_the_whole_value_and_has_a_name() -> None:
+    shown = takt.copying.digest(DIGEST)
+    assert f'data-copy="{DIGEST}"' in shown
+    assert f">{DIGEST[:12]}</code>" in shown
+    assert 'aria-label="Copy the whole digest"' in shown
+
+
+def test_an_identifier_is_cut_to_eight_characters_and_copied_whole() -> None:
+    shown = takt.copying.identifier("02ac83c8-da7e-4602-9fd1-1b83ccccf564")
+    assert ">02ac83c8</code>" in shown
+    assert 'data-copy="02ac83c8-da7e-4602-9fd1-1b83ccccf564"' in shown
+
+
+def test_a_snippet_escapes_its_text_and_lists_stand_line_by_line() -> None:
+    assert "&lt;b&gt;" in takt.copying.snippet("<b>")
+    assert "one\ntwo" in takt.copying.snippet(["one", "two"])
+
+
+def test_nothing_to_copy_has_no_button() -> None:
+    assert "<button" not in takt.copying.digest(None)
+    assert "<button" not in takt.copying.identifier(None)

@@ -28,7 +28,7 @@ from django.utils.text import slugify
 from apps import figures
 from apps.accounts.browsers import browser_name
 from apps.accounts.paging import Page
-from apps.pages import badges, definitions, navigation
+from apps.pages import badges, copying, definitions, navigation
 
 register = template.Library()
 LONG_VALUE, LONGER_VALUE = 13, 18  # characters; longer figures are set smaller rather than broken
@@ -40,6 +40,11 @@ register.filter("short", figures.short_format)
 register.filter("cycles", figures.cycles_format)
 register.filter("duration", figures.duration_format)
 register.filter("energy", figures.energy_format)
+
+register.simple_tag(copying.copy)
+register.simple_tag(copying.digest)
+register.simple_tag(copying.identifier)
+register.simple_tag(copying.snippet)
 
 
 @register.filter
@@ -176,18 +181,6 @@ def short_ids(text: str) -> SafeString:
         return format_html('<code title="{}">{}</code>', whole, whole[: 8 if "-" in whole else 12])
 
     return mark_safe(_IDS.sub(cut, conditional_escape(text)))  # noqa: S308 - escaped before the marks are put in
-
-
-@register.simple_tag
-def copy(value: str, label: str = "Copy") -> SafeString:
-    """{% copy token %}: a button that copies `value` and says so."""
-    return mark_safe(render_to_string("components/copy.html", {"value": value, "label": label}))  # noqa: S308
-
-
-@register.simple_tag
-def digest(value: str | None, length: int = 12) -> SafeString:
-    """{% digest program.digest %}: the first characters, the whole as title, and a copy button."""
-    return mark_safe(render_to_string("components/digest.html", {"value": value, "short": (value or "")[:length]}))  # noqa: S308
 
 
 @register.inclusion_tag("components/empty.html")

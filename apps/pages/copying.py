@@ -1,0 +1,45 @@
+"""Copy buttons: the tags that show a value together with a button that copies it.
+
+    {% copy share_url "Copy the link" %}             the button alone, beside a value that the page shows already
+    {% digest program.digest %}                      the first 12 characters, the whole as title, and the button
+    {% identifier contract.pk %}                     the same for an id, with its first 8 characters
+    {% snippet "takt verify invoice.json" %}         a command, code or secret in a box of its own, with the button
+
+The script of every page (static/js/takt.js) copies, shows a tick and announces "Copied" to screen readers through the
+page's live region. Without JavaScript the buttons are hidden, and the value can be selected as text.
+"""
+
+from __future__ import annotations
+
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
+
+DIGEST_LENGTH, IDENTIFIER_LENGTH = 12, 8  # characters that tell one value from another on a page
+
+
+def copy(value: object, label: str = "Copy") -> SafeString:
+    """{% copy token "Copy the token" %}: a button that copies `value`; `label` is its name for screen readers."""
+    return _component("copy", value=str(value), label=label)
+
+
+def digest(value: str | None, length: int = DIGEST_LENGTH, label: str = "Copy the whole digest") -> SafeString:
+    """{% digest program.digest %}: the first characters, the whole as title, and a copy button; "-" for None."""
+    return _component("digest", value=value, short=(value or "")[:length], label=label)
+
+
+def identifier(value: object, label: str = "Copy the whole ID") -> SafeString:
+    """{% identifier contract.pk %}: the first characters of an id, the whole as title, and a copy button."""
+    return digest("" if value is None else str(value), IDENTIFIER_LENGTH, label)
+
+
+def snippet(text: object, title: str = "Command line", label: str = "") -> SafeString:
+    """{% snippet command "Command line" %}: text in a box with a copy button; `title` names the box for screen readers.
+
+    A list is shown as one item a line.
+    """
+    lines = [str(line) for line in text] if isinstance(text, list | tuple) else [str(text)]
+    return _component("snippet", text="\n".join(lines), title=title, label=label or f"Copy: {title}")
+
+
+def _component(name: str, **values: object) -> SafeString:
+    return mark_safe(render_to_string(f"components/{name}.html", values))  # noqa: S308 - our own templates escape
