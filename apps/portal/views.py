@@ -24,9 +24,10 @@ from apps.invoicing.adjusting import credits_left
 from apps.invoicing.services import cap_change
 from apps.ledger.selectors import day_roots, executions_sum
 from apps.portal import selectors as portal_selectors
+from apps.portal.charts import burn_charts, chart_of
 from apps.portal.customers.selectors import balances_prepaid
 from apps.portal.forms import GROUPS, ScopedCapForm, UsageForm
-from apps.portal.usage import Ask, Report, names_of, narrowed, usage_report
+from apps.portal.usage import Ask, names_of, narrowed, usage_report
 from apps.pricing.amounts import currencies_offered
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import decimal_text
@@ -118,29 +119,6 @@ def _links(request: HttpRequest, name: str, choices: dict[str, str]) -> list[tup
 def newest(months: list[selectors.Month]) -> datetime | None:
     """When usage was last recorded, in any currency."""
     return max((month.updated_at for month in months if month.updated_at), default=None)
-
-
-def chart_of(report: Report) -> dict[str, Any]:
-    """Stacked bars for the chart; the table beside it holds the exact figures."""
-    series = [
-        {"name": name, "values": [float(report.amount(parts, name)) for _, parts, _ in report.days]}
-        for name in report.names
-    ]
-    days = [day.isoformat() for day, _, _ in report.days]
-    return {"unit": report.ask.currency, "categories": days, "stacked": True, "series": series}
-
-
-def burn_chart(steps: list[portal_selectors.BurnStep], currency: str, now: datetime) -> dict[str, Any]:
-    """What is left of all credits over time, until now, for the line chart; its table names every step."""
-    points = [(step.at, float(step.left)) for step in steps]
-    points += [(max(now, points[-1][0]), points[-1][1])] if points else []
-    series = [{"name": "Credits left", "values": [left for _, left in points], "step": True}]
-    return {"unit": currency, "times": [at.isoformat() for at, _ in points], "series": series, "days": True}
-
-
-def burn_charts(organisation: Organisation, now: datetime) -> list[tuple[portal_selectors.Burn, dict[str, Any]]]:
-    """How the credits of each currency are used up, and what its chart draws."""
-    return [(one, burn_chart(one.steps, one.currency, now)) for one in portal_selectors.burns(organisation)]
 
 
 @require_GET

@@ -14,7 +14,7 @@ from apps.compilation.models import Program
 from apps.fleet.models import Pool
 from apps.fleet.selectors import pool_get
 from apps.planner.models import Plan
-from apps.sales.services.quoting import QuoteLine
+from apps.sales.lines import QuoteLine
 
 
 class Planned(NamedTuple):

@@ -12,8 +12,8 @@ from apps.accounts.roles import BUYING, Scope
 from apps.compilation.models import Program
 from apps.pricing.rating import digest_of
 from apps.sales.asks import Ask, asks_of, window_of_document
+from apps.sales.lines import Quota, QuoteLine
 from apps.sales.models import FormName, Quote, StandingRequest
-from apps.sales.services.quoting import Quota, QuoteLine
 from apps.sales.volumes import Form
 
 PERIODIC = {FormName.SPREAD, FormName.INTERVAL}  # the period is part of what is asked

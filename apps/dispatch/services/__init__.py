@@ -4,6 +4,7 @@
 (offer, lease, renew, complete, revoke) behind which Celery stays replaceable.
 """
 
+from apps.dispatch.services.ending import lease_revoke
 from apps.dispatch.services.files import job_files_sweep
 from apps.dispatch.services.jobs import Stored, items_most, job_cancel, job_create, job_fail
 from apps.dispatch.services.labels import job_labels_add
@@ -14,7 +15,6 @@ from apps.dispatch.services.leases import (
     lease_give_back,
     lease_offer,
     lease_renew,
-    lease_revoke,
     lease_take,
     leases_offer_due,
     leases_reoffer_silent,

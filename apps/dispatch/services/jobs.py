@@ -9,8 +9,6 @@ from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
-import structlog
-
 from apps.accounts.files import file_save, file_transaction
 from apps.accounts.idempotency import keep
 from apps.accounts.models import User
@@ -18,17 +16,14 @@ from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import Program
 from apps.dispatch import contracts
-from apps.dispatch.models import LIVE, Job, JobState, Lease, LeaseState
-from apps.dispatch.services.leases import lease_revoke
-from apps.dispatch.services.outputs import outputs_assemble
+from apps.dispatch.models import Job, JobState
+from apps.dispatch.services.ending import job_end
 from apps.dispatch.services.stages import lease_block, stage_create, stage_place, stage_place_or_wait
 from apps.registry.feeds import InputError, arrays_pack, items_check, items_count_check, items_match
 from apps.registry.feeds.check import Array, TensorType
 from apps.sales.models import Contract
-from apps.sales.services import contract_executions_return, contract_executions_take
+from apps.sales.services import contract_executions_take
 from apps.timetable.services import CapacityTaken, refusal_record
-
-log = structlog.get_logger("dispatch")
 
 BLOCKS_MAX = 10_000
 Inputs = dict[str, Array]
@@ -217,19 +212,3 @@ def job_fail(*, job_id: UUID, problem: str, now: datetime) -> Job:
     if not job.is_final:
         job_end(job=job, state=JobState.FAILED, problem=problem, now=now)
     return job
-
-
-def job_end(*, job: Job, state: JobState, problem: str, now: datetime) -> None:
-    """Ends a job early, under its lock: live leases are revoked, undone executions go back to the contract."""
-    for lease in Lease.objects.select_for_update().filter(stage__job=job, state__in=LIVE):
-        lease_revoke(lease=lease, now=now)
-    for stage in job.stages.select_related("program"):
-        done = sum(stage.leases.filter(state=LeaseState.DONE).values_list("count", flat=True))
-        if done < stage.count:
-            contract_executions_return(
-                contract_id=job.contract_id, program_digest=stage.program.digest, count=stage.count - done, now=now
-            )
-    job.state, job.problem, job.finished_at = state, problem, now
-    job.outputs_key = outputs_assemble(job)
-    job.save(update_fields=["state", "problem", "finished_at", "outputs_key"])
-    log.info("job ended", job=str(job.pk), state=state.value, problem=problem)

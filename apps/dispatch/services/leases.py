@@ -23,6 +23,7 @@ from apps.accounts.outages import Unavailable
 from apps.accounts.problems import Problem
 from apps.compilation.selectors import program_resources
 from apps.dispatch.models import LIVE, Job, JobState, Lease, LeaseState
+from apps.dispatch.services.ending import job_end
 from apps.dispatch.services.metering import usage_of
 from apps.fleet.models import HOST_SILENT_AFTER, WorkerHost
 from apps.ledger.services import usage_post
@@ -186,8 +187,6 @@ def lease_fail(*, lease_id: UUID, epoch: int, reason: str, now: datetime, is_our
 
     `is_ours` says that nothing of the customer's was the cause: what was reserved was then missed, and is credited.
     """
-    from apps.dispatch.services.jobs import job_end
-
     job = _job_lock(lease_id)
     lease = Lease.objects.select_for_update().get(pk=lease_id)
     if lease.state not in LIVE or lease.epoch != epoch or job.is_final:
@@ -211,12 +210,6 @@ def lease_give_back(*, lease_id: UUID, epoch: int, reason: str, now: datetime) -
     lease.state, lease.host, lease.taken_at, lease.heartbeat_at = LeaseState.PLANNED, "", None, None
     lease.save(update_fields=["state", "host", "taken_at", "heartbeat_at"])
     log.warning("lease given back", lease=str(lease_id), reason=reason)
-
-
-def lease_revoke(*, lease: Lease, now: datetime) -> None:
-    """Takes the lease back for good; its holder learns of it at its next sign of life. Called under the job's lock."""
-    lease.state, lease.finished_at, lease.epoch = LeaseState.REVOKED, now, lease.epoch + 1
-    lease.save(update_fields=["state", "finished_at", "epoch"])
 
 
 def leases_reoffer_silent(*, now: datetime) -> int:

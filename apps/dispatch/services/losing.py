@@ -11,7 +11,7 @@ from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from apps.accounts.problems import Problem
 from apps.dispatch.models import LIVE, Job, JobState, Lease, LeaseState
-from apps.dispatch.services.jobs import job_end
+from apps.dispatch.services.ending import job_end
 from apps.timetable.models import Window, WindowState
 
 

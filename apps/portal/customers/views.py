@@ -22,10 +22,10 @@ from apps.invoicing.models import BillingProfile, CreditGrant, Invoice
 from apps.invoicing.selectors import invoices_called, invoices_of
 from apps.invoicing.services.crediting import credit_lines
 from apps.invoicing.services.disputing import balance_returned
+from apps.portal.charts import burn_charts
 from apps.portal.customers.forms import CreditEndForm, CreditNoteForm, EndForm, GrantForm, RefundForm, TaxForm
 from apps.portal.customers.selectors import balances_prepaid, currencies_returned, customers_of, organisations_found
 from apps.portal.customers.services import tax_set
-from apps.portal.views import burn_charts
 from apps.pricing.amounts import currencies_offered
 
 PER_PAGE = 25

@@ -1,5 +1,6 @@
 """What changes quotes and contracts."""
 
+from apps.sales.lines import Quota, QuoteLine
 from apps.sales.selectors import contract_allowed
 from apps.sales.services.accepting import quote_accept
 from apps.sales.services.committing import commitment_enter
@@ -14,7 +15,7 @@ from apps.sales.services.contracts import (
 from apps.sales.services.foreseeing import offer_refusals, plan_refusals
 from apps.sales.services.hold_ending import plan_hold_release, plan_holds_end_due
 from apps.sales.services.holding import holds_live, plan_hold
-from apps.sales.services.quoting import MOST_EXECUTIONS, Offer, Quota, QuoteLine, offer_make, quote_create
+from apps.sales.services.quoting import MOST_EXECUTIONS, Offer, offer_make, quote_create
 from apps.sales.services.reviewing import contract_review, contracts_review_due
 from apps.sales.services.serving import standing_serve, standing_serve_all
 from apps.sales.services.sharing import quote_share, quote_unshare, quote_withdraw

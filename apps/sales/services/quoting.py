@@ -26,6 +26,7 @@ from apps.sales.asks import Ask, asks_measured
 from apps.sales.commitments import commitment_at, commitment_covers
 from apps.sales.documents import Priced, alternatives_of, price_asks, quote_document
 from apps.sales.facts import facts_of, quota_facts
+from apps.sales.lines import Quota, QuoteLine
 from apps.sales.models import Commitment, Contract, FormName, Quote
 from apps.sales.promises import promises_of, promises_settle
 from apps.sales.releasing import release_of, takeover_of
@@ -33,23 +34,6 @@ from apps.sales.starts import Start, starts_cheapest, starts_of
 from apps.sales.volumes import MOST_TERA_OPERATIONS, PER_EXECUTION, Form
 
 MOST_EXECUTIONS = 10**12
-
-
-class QuoteLine(NamedTuple):
-    """A program and its volume; `expected` when fewer executions are expected than the worst case (a cascade), `planned`
-    when a plan says so."""
-
-    program: Program
-    executions: int
-    expected: int | None = None
-    planned: bool = False
-
-
-class Quota(NamedTuple):
-    """So many tera-operations of any program in one precision."""
-
-    precision: str
-    tera_operations: int
 
 
 class Pricing(NamedTuple):
