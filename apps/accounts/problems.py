@@ -40,8 +40,8 @@ STANDARD = {
     ),
     500: (
         "internal-error",
-        "Something broke",
-        "This is our defect, not yours; the request id in X-Request-ID finds it in our logs.",
+        "Something went wrong on our side",
+        "This is a fault in Takt, not in your request. Report the request ID in the header X-Request-ID.",
     ),
     503: ("unavailable", "Not available now", "A part of Takt is away. Nothing was changed: try again in a minute."),
 }

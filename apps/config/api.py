@@ -17,6 +17,7 @@ from ninja.openapi.schema import OpenAPISchema
 from apps.accounts.auth import BearerToken, BrowserSession
 from apps.accounts.outages import unavailable_of
 from apps.accounts.problems import PROBLEM_STATUSES, STANDARD, Problem, ProblemBody, problem_response, problem_standard
+from apps.config.failures import defect_problem
 from apps.config.parser import WithoutNul, names_known
 from apps.config.reference import Reference
 from apps.pricing.amounts import AMOUNT, AMOUNT_SENTENCE
@@ -142,4 +143,4 @@ def _defect(request: HttpRequest, error: Exception) -> HttpResponse:
         log.warning("outage", path=request.path, error=f"{type(error).__name__}: {error}"[:200])
         return problem_response(outage)
     log.error("defect", path=request.path, exc_info=error)
-    return problem_response(problem_standard(500))
+    return problem_response(defect_problem(request))

@@ -1,31 +1,104 @@
-"""What is answered when an exception reaches the top: an outage is 503 with Retry-After, a defect of ours 500."""
+"""Answer requests that failed at the top: an outage with 503, a defect of ours with 500, an unreadable request with 400.
+
+The pages stand alone: they need neither database nor session nor context processors, since any of these may be what
+failed. Each names the request id, which is also in the log and in the header X-Request-ID.
+"""
 
 from __future__ import annotations
 
 import sys
 
+import structlog
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
-from django.views.defaults import server_error
+from django.utils.html import escape
 
 from apps.accounts.outages import Unavailable, unavailable_of
-from apps.accounts.problems import problem_response, problem_standard
+from apps.accounts.problems import Problem, problem_response, problem_standard
 
 API_PREFIX = "/api/"
+_TITLE = "Something went wrong on our side"
+_DETAIL = (
+    "This is a fault in Takt, not in what you entered. Try again in a minute. Before you repeat a purchase or a job, "
+    "check whether it is in your list. If the fault stays, report the request ID: it finds the fault in our log."
+)
+
+log = structlog.get_logger("request")
+
+
+def request_id_of(request: HttpRequest) -> str:
+    """Return the id that the request's log lines and its response carry; empty outside of the middleware."""
+    return str(getattr(request, "request_id", ""))
 
 
 def failure(request: HttpRequest) -> HttpResponse:
-    """Django's `handler500`, called while the exception is handled; its answer touches no database, cache or storage."""
+    """Answer an exception that nobody caught. Django's `handler500`, called while the exception is handled."""
     outage = unavailable_of(sys.exc_info()[1])
     if outage is not None:
         return outage_response(request, outage)
-    return problem_response(problem_standard(500)) if request.path.startswith(API_PREFIX) else server_error(request)
+    if request.path.startswith(API_PREFIX):
+        return problem_response(defect_problem(request))
+    return _page(request, 500, _TITLE, _DETAIL)
+
+
+def unreadable(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer a request that Django refused to read. Django's `handler400`; the API's form is made by a middleware."""
+    title = "We can't read this request"
+    detail = (
+        "The address, the form or a file in it is damaged or too large. Go back, check what you sent, and try again."
+    )
+    return _page(request, 400, title, detail)
+
+
+def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Answer a form without a valid token against forgery. Django's CSRF_FAILURE_VIEW."""
+    log.warning("csrf", path=request.path, reason=reason)
+    detail = (
+        "The page was open for too long, you have signed in again since, or your browser blocks cookies. Nothing was "
+        "changed. Open the page again and send the form once more."
+    )
+    return _page(request, 403, "This form has expired", detail)
 
 
 def outage_response(request: HttpRequest, outage: Unavailable) -> HttpResponse:
-    """The outage as the API or a page tells it; the page names nobody, since who is signed in may not be known."""
+    """Answer an outage: as a problem to the API, else as a page. The page names nobody: who is signed in may be unknown."""
     if request.path.startswith(API_PREFIX):
         return problem_response(outage)
-    back = request.get_full_path() if request.method == "GET" else request.META.get("HTTP_REFERER", "/")
-    page = render_to_string("503.html", {"problem": outage, "back": back})
-    return HttpResponse(page, status=503, headers=outage.headers)
+    response = _page(request, 503, outage.title, outage.detail)
+    for name, value in outage.headers.items():
+        response[name] = value
+    return response
+
+
+def defect_problem(request: HttpRequest) -> Problem:
+    """Return the problem of a defect, whose sentence names the request id."""
+    problem = problem_standard(500)
+    problem.detail = f"This is a fault in Takt, not in your request. Report the request ID {request_id_of(request)}."
+    return problem
+
+
+def _page(request: HttpRequest, status: int, title: str, detail: str) -> HttpResponse:
+    may_repeat = request.method == "GET" and status >= 500
+    values = {
+        "status": status,
+        "title": title,
+        "detail": detail,
+        "back": request.get_full_path() if may_repeat else request.META.get("HTTP_REFERER", ""),
+        "back_label": "Try again" if may_repeat else "Back",
+        "request_id": request_id_of(request),
+    }
+    try:
+        page = render_to_string("errors/alone.html", values)
+    except Exception:  # whatever hides the page, the person still learns what to do
+        log.exception("error page")
+        page = _bare(values)
+    return HttpResponse(page, status=status)
+
+
+def _bare(values: dict[str, object]) -> str:
+    """Return the page without templates and static files."""
+    title, detail, request_id = (escape(values[name]) for name in ("title", "detail", "request_id"))
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} - Takt</title></head><body><main>'
+        f'<h1>{title}</h1><p>{detail}</p><p>Request ID {request_id}</p><p><a href="/">Overview</a></p></main></body></html>'
+    )

@@ -16,7 +16,7 @@ from django.shortcuts import render
 from apps.accounts.outages import RETRY_AFTER_SECONDS, unavailable_of
 from apps.accounts.problems import CONTENT_TYPE, Problem, problem_response, problem_standard
 from apps.accounts.rates import Rate, client_key, rate_take
-from apps.config.failures import outage_response
+from apps.config.failures import defect_problem, outage_response
 
 API_PREFIX = "/api/"
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -29,6 +29,7 @@ def request_log(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable
 
     def middleware(request: HttpRequest) -> HttpResponse:
         request_id = uuid.uuid4().hex
+        request.request_id = request_id  # type: ignore[attr-defined]  # error pages name it
         started = time.perf_counter()
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             response = get_response(request)
@@ -82,7 +83,8 @@ class ApiProblems:
             return response
         if response.get("Content-Type", "").startswith(CONTENT_TYPE):
             return response
-        problem = problem_response(problem_standard(response.status_code))
+        status = response.status_code
+        problem = problem_response(defect_problem(request) if status == 500 else problem_standard(status))
         for name in self.KEPT:
             if name in response:
                 problem[name] = response[name]

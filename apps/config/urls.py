@@ -6,6 +6,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from apps.config import health
 from apps.config.api import api
 
+handler400 = "apps.config.failures.unreadable"
 handler500 = "apps.config.failures.failure"
 
 urlpatterns: list[URLPattern | URLResolver] = [

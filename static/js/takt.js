@@ -197,6 +197,21 @@
   document.addEventListener("htmx:afterSwap", function () {
     document.querySelectorAll("details[data-keep-open]").forEach(function (part) { if (opened.has(part.id)) part.open = true; });
   });
+  // A part that cannot be fetched because of a fault of ours: the page says so, with the id that finds it in the log.
+  document.addEventListener("htmx:responseError", function (event) {
+    const answer = event.detail.xhr;
+    if (answer.status < 500) return;
+    let note = document.getElementById("fault");
+    if (!note) {
+      note = document.createElement("div");
+      note.id = "fault";
+      note.className = "note note-danger";
+      note.setAttribute("role", "alert");
+      document.getElementById("main").prepend(note);
+    }
+    note.textContent = "This page could not be updated. Load it again; if the fault stays, report the request ID " +
+      (answer.getResponseHeader("X-Request-ID") || "of your next try") + ".";
+  });
   document.addEventListener("htmx:sendError", function () { say("The server cannot be reached; trying again."); });
   window.takt = { say: say, start: start };
 })();
