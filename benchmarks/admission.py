@@ -165,10 +165,12 @@ def _quotes(
 
 
 def _copy(quote: Quote) -> Quote:
+    from apps.accounts.counters import number_next
     from apps.sales.models import Quote
 
     row = {one.attname: getattr(quote, one.attname) for one in quote._meta.concrete_fields}
-    return Quote(**row | {"id": uuid4()})
+    number = number_next(organisation_id=quote.organisation_id, kind=Quote.number_kind)
+    return Quote(**row | {"id": uuid4(), "number": number})
 
 
 @dataclass

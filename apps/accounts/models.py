@@ -195,3 +195,26 @@ class Mail(models.Model):
 
     def __str__(self) -> str:
         return f"{self.subject} to {self.to}"
+
+
+class NumberKind(models.TextChoices):
+    """The objects that an organisation counts, each kind from 1."""
+
+    QUOTE = "quote", "Quote"
+    CONTRACT = "contract", "Contract"
+    JOB = "job", "Job"
+
+
+class Counter(models.Model):
+    """The last number that an organisation gave to an object of one kind."""
+
+    id = models.BigAutoField(primary_key=True)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")
+    kind = models.CharField(max_length=10, choices=NumberKind)
+    last = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["organisation", "kind"], name="counter_once")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.last}"

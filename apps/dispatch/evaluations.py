@@ -19,7 +19,7 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 
 from apps.accounts.files import file_save, file_transaction
-from apps.accounts.models import Membership
+from apps.accounts.models import Membership, Organisation
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING
 from apps.compilation.models import Program
@@ -87,6 +87,8 @@ def _take_up(batch: UUID, pool_id: UUID, *, now: datetime) -> int:
         runs = [run for run in runs if run.pk in stored]
         if not runs:
             return 0
+        # Numbers come after the lock of the organisation, which acceptance takes.
+        Organisation.objects.select_for_update(no_key=True).get(pk=first.organisation_id)
         quote = quote_create(
             organisation=first.organisation,
             lines=[QuoteLine(run.program, data.items) for run in runs],

@@ -32,7 +32,7 @@ from apps.sales.buying_api import RefusedOut
 from apps.sales.buying_api import router as buying_router
 from apps.sales.commitments_api import router as commitments_router
 from apps.sales.comparing_api import router as comparing_router
-from apps.sales.contracts_api import ContractOut, contract_of
+from apps.sales.contracts_api import ContractOut, NameIn, contract_of
 from apps.sales.contracts_api import router as contracts_router
 from apps.sales.exports import quote_file_response
 from apps.sales.filters import QUOTE_STATES, filters_strict, quotes_filter
@@ -98,10 +98,13 @@ class QuoteIn(RequestBody):
     window: WindowIn = WindowIn()
     amends: UUID | None = None
     measured: bool = False
+    name: str = Field(default="", max_length=800, description="Your own name for the quote: at most 80 characters.")
 
 
 class QuoteOut(Schema):
     id: UUID
+    number: str = Field(description="Unique in the organisation, for example Q-0007.")
+    name: str = Field(description="Your own name for the quote; empty if it has none.")
     state: Literal["open", "accepted", "expired", "withdrawn"]
     klass: str
     form: str
@@ -117,6 +120,10 @@ class QuoteOut(Schema):
     contract: UUID | None
     amends: UUID | None
     document: dict[str, Any]
+
+    @staticmethod
+    def resolve_number(row: Quote) -> str:
+        return row.reference
 
     @staticmethod
     def resolve_state(row: Quote) -> str:
@@ -258,6 +265,7 @@ def quote_create(request: HttpRequest, payload: QuoteIn) -> tuple[int, Quote]:
     return 201, services.quote_create(
         **_asked(request, organisation, payload),
         plan_id=payload.plan,
+        name=payload.name,
         actor=principal_get(request).user,
         now=timezone.now(),
     )
@@ -276,6 +284,12 @@ def quote_list(request: HttpRequest, state: str = "", form: str = "", project: s
 def quote_get(request: HttpRequest, pk: UUID) -> Quote:
     """With every line and every price step."""
     return _quote(request, pk)
+
+
+@router.patch("/quotes/{uuid:pk}", auth=BUILD, response=QuoteOut, operation_id="quote_rename", summary="Name a quote")
+def quote_rename(request: HttpRequest, pk: UUID, payload: NameIn) -> Quote:
+    """Sets the name; what was quoted does not change."""
+    return _change(request, pk, partial(services.quote_rename, name=payload.name))
 
 
 @router.get("/quotes/{uuid:pk}/file", operation_id="quote_file", summary="A quote as PDF, CSV or JSON")

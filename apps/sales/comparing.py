@@ -87,7 +87,10 @@ def compare_json(quotes: Sequence[Quote], *, now: datetime) -> dict[str, Any]:
     """The comparison as a document: ids, and each row with its exact values and changes against the first."""
     return {
         "baseline": str(quotes[0].id),
-        "quotes": [{"id": str(quote.id), "digest": quote.digest} for quote in quotes],
+        "quotes": [
+            {"id": str(quote.id), "number": quote.reference, "name": quote.name, "digest": quote.digest}
+            for quote in quotes
+        ],
         "rows": [
             {
                 "name": row.name,
@@ -138,6 +141,8 @@ def _cell(field: Field, base: Quote, quote: Quote) -> Cell:
 
 def _fields(now: datetime) -> list[Field]:
     return [
+        _words("number", "Number", lambda quote: quote.reference),
+        _words("name", "Name", lambda quote: quote.name),
         _words("state", "State", lambda quote: quote.shown_state(now=now)),
         _money("net", "Maximum net price"),
         _money("expected", "Expected"),

@@ -27,6 +27,8 @@ class ComparisonRowOut(Schema):
 
 class ComparedOut(Schema):
     id: UUID
+    number: str
+    name: str
     digest: str
 
 

@@ -66,8 +66,14 @@ class LateOut(Schema):
     amount: str = Field(description="What all of the contract would cost, released late.")
 
 
+class NameIn(RequestBody):
+    name: str = Field(max_length=800, description="At most 80 characters. An empty text removes the name.")
+
+
 class ContractOut(Schema):
     id: UUID
+    number: str = Field(description="Unique in the organisation, for example C-0003.")
+    name: str = Field(description="Your own name for the contract; empty if it has none.")
     quote: UUID
     plan_id: UUID | None
     state: str
@@ -85,6 +91,10 @@ class ContractOut(Schema):
     late_cancellation: LateOut | None
     late_charged: str = Field(description="Charged for releasing reserved time late, a part of `actual`.")
     lines: list[ContractLineOut]
+
+    @staticmethod
+    def resolve_number(row: Contract) -> str:
+        return row.reference
 
     @staticmethod
     def resolve_quote(row: Contract) -> UUID:
@@ -203,6 +213,26 @@ def contract_list(request: HttpRequest, state: str = "", form: str = "", project
 @router.get("/contracts/{uuid:pk}", response=ContractOut, operation_id="contract_get", summary="One contract")
 def contract_get(request: HttpRequest, pk: UUID) -> Contract:
     """With what is used of it, and quoted against actual."""
+    return contract_of(request, pk)
+
+
+@router.patch(
+    "/contracts/{uuid:pk}",
+    auth=requires(Scope.BUILD, roles=ENGINEERING),
+    response=ContractOut,
+    operation_id="contract_rename",
+    summary="Name a contract",
+)
+def contract_rename(request: HttpRequest, pk: UUID, payload: NameIn) -> Contract:
+    """Sets the name; what was agreed does not change."""
+    contract = contract_of(request, pk, roles=ENGINEERING)
+    services.contract_rename(
+        contract_id=contract.id,
+        organisation=contract.organisation,
+        name=payload.name,
+        actor=principal_get(request).user,
+        now=timezone.now(),
+    )
     return contract_of(request, pk)
 
 

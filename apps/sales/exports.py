@@ -47,7 +47,7 @@ def quote_file_response(quote: Quote, kind: str) -> HttpResponse:
     }
     content_type, write = writers[kind]
     response = HttpResponse(write(), content_type=content_type)
-    response["Content-Disposition"] = f'attachment; filename="quote-{str(quote.id)[:8]}.{kind}"'
+    response["Content-Disposition"] = f'attachment; filename="{quote.reference}.{kind}"'
     return response
 
 
@@ -130,11 +130,12 @@ def quote_pdf(quote: Quote) -> bytes:
     """The quote on paper."""
     document = quote.document
     currency = document["currency"]  # with the places that it is rounded to
-    paper = Paper(title="Quote", footer=f"Quote {quote.id} - digest {quote.digest[:32]}...")
+    paper = Paper(title=f"Quote {quote.reference}", footer=f"Quote {quote.id} - digest {quote.digest[:32]}...")
     paper.facts(
         [
             ("For", document["organisation"]["name"]),
-            ("Number", document["id"]),
+            *([("Name", quote.name)] if quote.name else []),
+            ("Identifier", document["id"]),
             ("Made", instant(document["created_at"])),
             ("Price locked until", instant(document["valid_until"])),
             ("Class", f"{document['class']['title']}: {document['class']['promise']}"),

@@ -12,7 +12,8 @@ from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
 from django.db import models
 from django.utils.functional import cached_property
 
-from apps.accounts.models import Organisation
+from apps.accounts.counters import Numbered
+from apps.accounts.models import NumberKind, Organisation
 from apps.compilation.models import Program
 from apps.fleet.models import Pool
 from apps.pricing.rating import PriceBookDocument
@@ -118,8 +119,10 @@ class QuoteState(models.TextChoices):
     WITHDRAWN = "withdrawn", "Withdrawn"
 
 
-class Quote(models.Model):
+class Quote(Numbered):
     """An offer: the document with every line and step, its digest, and until when its price is locked."""
+
+    number_kind = NumberKind.QUOTE
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="quotes")
@@ -145,6 +148,7 @@ class Quote(models.Model):
     class Meta:
         ordering = ["-created_at"]
         indexes = [models.Index(fields=["organisation", "-created_at"], name="quote_by_time")]
+        constraints = [models.UniqueConstraint(fields=["organisation", "number"], name="quote_number_once")]
 
     def __str__(self) -> str:
         return f"quote {self.id}"
@@ -170,8 +174,10 @@ class ContractState(models.TextChoices):
     ENDED = "ended", "Ended"
 
 
-class Contract(models.Model):
+class Contract(Numbered):
     """An accepted quote: frozen terms with their digest, a reservation and a hold."""
+
+    number_kind = NumberKind.CONTRACT
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="contracts")
@@ -202,6 +208,7 @@ class Contract(models.Model):
         ]
         constraints = [
             models.CheckConstraint(condition=models.Q(ends_at__gt=models.F("starts_at")), name="contract_half_open"),
+            models.UniqueConstraint(fields=["organisation", "number"], name="contract_number_once"),
         ]
 
     def __str__(self) -> str:

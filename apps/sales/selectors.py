@@ -87,7 +87,7 @@ class ContractUsage:
 
 def quotes_of(organisation: Organisation) -> QuerySet[Quote]:
     """The organisation's quotes, newest first."""
-    return Quote.objects.filter(organisation=organisation).select_related("pool", "created_by", "contract")
+    return Quote.objects.filter(organisation=organisation).select_related("pool", "created_by", "contract", "amends")
 
 
 def contracts_of(organisation: Organisation) -> QuerySet[Contract]:
@@ -250,6 +250,6 @@ def version_keep_reason(version: ModelVersion) -> str | None:
     if contract is None:
         return None
     return (
-        f"Contract {str(contract.id)[:8]} runs on it until {contract.ends_at:%Y-%m-%d %H:%M} UTC; end the contract first, "
+        f"Contract {contract.title} runs on it until {contract.ends_at:%Y-%m-%d %H:%M} UTC; end the contract first, "
         "or delete the file afterwards."
     )

@@ -17,6 +17,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("quotes/<uuid:pk>/validity", views.quote_validity, name="quote_validity"),
     path("quotes/<uuid:pk>/accept", views.quote_accept, name="quote_accept"),
     path("quotes/<uuid:pk>/quote.<str:kind>", views.quote_file, name="quote_file"),
+    path("quotes/<uuid:pk>/name", views.quote_rename, name="quote_rename"),
     path("quotes/<uuid:pk>/withdraw", views.quote_withdraw, name="quote_withdraw"),
     path("quotes/<uuid:pk>/share", views.quote_share, name="quote_share"),
     path("quotes/<uuid:pk>/unshare", views.quote_unshare, name="quote_unshare"),
@@ -31,6 +32,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("commitments", views.commitment_list, name="commitment_list"),
     path("contracts", views.contract_list, name="contract_list"),
     path("contracts/<uuid:pk>", views.contract_detail, name="contract_detail"),
+    path("contracts/<uuid:pk>/name", views.contract_rename, name="contract_rename"),
     path("contracts/<uuid:pk>/plan", views.contract_plan, name="contract_plan"),
     path("contracts/<uuid:pk>/end", views.contract_end, name="contract_end"),
 ]

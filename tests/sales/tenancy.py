@@ -130,6 +130,18 @@ ROUTES = [
     page("/quotes/new/preview", roles=ENGINEERING),
     page("/quotes/compare"),
     page("/quotes/<uuid:pk>", make=_quote),
+    page("/quotes/<uuid:pk>/name", "POST", roles=ENGINEERING, make=_quote),
+    operation(
+        "PATCH /quotes/{uuid:pk}", roles=ENGINEERING, scope=Scope.BUILD, make=_quote, body={"name": "Nightly batch"}
+    ),
+    page("/contracts/<uuid:pk>/name", "POST", roles=ENGINEERING, make=_contract),
+    operation(
+        "PATCH /contracts/{uuid:pk}",
+        roles=ENGINEERING,
+        scope=Scope.BUILD,
+        make=_contract,
+        body={"name": "Nightly batch"},
+    ),
     page("/quotes/<uuid:pk>/withdraw", "POST", roles=ENGINEERING, make=_quote),
     page("/quotes/<uuid:pk>/share", "POST", roles=ENGINEERING, make=_quote),
     page("/quotes/<uuid:pk>/unshare", "POST", roles=ENGINEERING, make=_quote),

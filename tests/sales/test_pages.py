@@ -178,6 +178,7 @@ def _copy(quote: Quote, number: int) -> Quote:
     copy.pk, copy.share_token = None, f"token-{number}"
     copy._state.adding = True
     copy.id = type(quote.id)(int=quote.id.int ^ (number + 1))
+    copy.number = quote.number + 1 + number
     return copy
 
 

@@ -151,7 +151,7 @@ def test_a_model_file_stays_while_a_contract_runs_on_it(cast: Cast, market: Mark
     )
     assert version_keep_reason(program.model_version) is None
     contract = quote_accept(quote_id=quote.pk, organisation=cast.organisation, actor=None, now=now)
-    assert str(contract.pk)[:8] in (version_keep_reason(program.model_version) or "")
+    assert contract.reference in (version_keep_reason(program.model_version) or "")
     assert version_keep_reason in KEEPERS
     contract_end(contract_id=contract.pk, organisation=cast.organisation, actor=cast.owner, now=now)
     assert version_keep_reason(program.model_version) is None

@@ -15,6 +15,7 @@ from apps.sales.services.contracts import (
 from apps.sales.services.foreseeing import offer_refusals, plan_refusals
 from apps.sales.services.hold_ending import plan_hold_release, plan_holds_end_due
 from apps.sales.services.holding import holds_live, plan_hold
+from apps.sales.services.naming import contract_rename, quote_rename
 from apps.sales.services.quoting import MOST_EXECUTIONS, Offer, offer_make, quote_create
 from apps.sales.services.reviewing import contract_review, contracts_review_due
 from apps.sales.services.serving import standing_serve, standing_serve_all
@@ -43,6 +44,7 @@ __all__ = [
     "contract_executions_return",
     "contract_executions_take",
     "contract_lease_rate",
+    "contract_rename",
     "contract_review",
     "contracts_close_due",
     "contracts_review_due",
@@ -56,6 +58,7 @@ __all__ = [
     "plan_refusals",
     "quote_accept",
     "quote_create",
+    "quote_rename",
     "quote_share",
     "quote_unshare",
     "quote_withdraw",

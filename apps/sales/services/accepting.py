@@ -14,8 +14,9 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
+from apps.accounts.counters import number_next
 from apps.accounts.idempotency import keep
-from apps.accounts.models import Organisation, User
+from apps.accounts.models import NumberKind, Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.ledger.models import Cap
@@ -351,6 +352,8 @@ def _contract_store(given: Acceptance, contract_id: UUID, reservation_id: UUID) 
     contract = Contract.objects.create(
         id=contract_id,
         organisation_id=quote.organisation_id,
+        number=number_next(organisation_id=quote.organisation_id, kind=NumberKind.CONTRACT),
+        name=quote.name,
         quote=quote,
         plan_id=quote.plan_id,
         pool=quote.pool,

@@ -12,7 +12,8 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
-from apps.accounts.models import Organisation, User
+from apps.accounts.counters import name_clean, number_next
+from apps.accounts.models import NumberKind, Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import Precision, Program
@@ -178,14 +179,16 @@ def quote_create(
     amends: Contract | None = None,
     measured: bool = False,
     candidate: int | None = None,
+    name: str = "",
     actor: User | None,
     now: datetime,
 ) -> Quote:
     """Store an immutable quote: its price is locked until `valid_until`. Raises Problem for what cannot be priced.
 
     A quote of a plan names what the plan required and what its candidate, by its number the chosen one, promises.
+    `name` is the customer's own; it is no part of the document.
     """
-    quote_id = uuid4()
+    quote_id, name = uuid4(), name_clean(name)
     identity = {"id": str(quote_id), "plan": str(plan_id) if plan_id else None}
     identity |= _promises(organisation, plan_id, candidate, lines, pool)
     priced, document, _ = offer_make(
@@ -204,6 +207,8 @@ def quote_create(
     quote = Quote.objects.create(
         id=quote_id,
         organisation=organisation,
+        number=number_next(organisation_id=organisation.pk, kind=NumberKind.QUOTE),
+        name=name,
         plan_id=plan_id,
         pool=pool,
         klass=klass,

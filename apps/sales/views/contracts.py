@@ -47,7 +47,7 @@ def contract_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One contract."""
-    contract = org_object_get(request, Contract.objects.select_related("pool", "quote", "accepted_by"), pk=pk)
+    contract = org_object_get(request, Contract.objects.select_related("pool", "quote__amends", "accepted_by"), pk=pk)
     usage = selectors.contract_usage(contract)
     now = timezone.now()
     is_open = contract.state == ContractState.ACTIVE and now < contract.ends_at
@@ -63,7 +63,7 @@ def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "windows": windows_of(contract.id),
         "rows": usage_of(contract.id).order_by("-occurred_from")[:100],
         "amended_by": Contract.objects.filter(quote__amends=contract).first(),
-        "amends": contract.quote.amends_id,
+        "amends": contract.quote.amends,
         "is_open": is_open,
         "review": ContractReview.objects.filter(contract=contract, proposed__isnull=False).first() if is_open else None,
         "ending": ending,
@@ -85,6 +85,25 @@ def contract_plan(request: HttpRequest, pk: UUID) -> HttpResponse:
         messages.error(request, refusal.detail)
         return redirect("sales:contract_detail", pk=pk)
     return redirect("planner:plan_detail", pk=plan.pk)
+
+
+@require_POST
+def contract_rename(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Set the contract's name."""
+    contract = org_object_get(request, Contract, roles=ENGINEERING, pk=pk)
+    try:
+        services.contract_rename(
+            contract_id=contract.id,
+            organisation=contract.organisation,
+            name=request.POST.get("name", ""),
+            actor=principal_get(request).user,
+            now=timezone.now(),
+        )
+    except Problem as refusal:
+        messages.error(request, refusal.detail)
+    else:
+        messages.success(request, "Name saved.")
+    return redirect("sales:contract_detail", pk=pk)
 
 
 @require_POST

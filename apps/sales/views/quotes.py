@@ -135,6 +135,13 @@ def quote_withdraw(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 @require_POST
+def quote_rename(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Set the quote's name."""
+    service = partial(services.quote_rename, name=request.POST.get("name", ""))
+    return _change(request, pk, service, "Name saved.")
+
+
+@require_POST
 def quote_unshare(request: HttpRequest, pk: UUID) -> HttpResponse:
     """End the share link."""
     return _change(request, pk, services.quote_unshare, "The link no longer works.")

@@ -1,0 +1,115 @@
+"""Numbers that people can read aloud: quote Q-0007, contract C-0003, job J-0012.
+
+Every organisation counts each kind of object from 1. A number that was drawn in a transaction that failed is drawn again.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import ClassVar, NamedTuple
+from uuid import UUID
+
+from django.db import connection, models
+
+from apps.accounts.models import NumberKind
+from apps.accounts.problems import Problem
+
+DIGITS = 4  # at least; more where the number needs them
+NAME_LENGTH = 80
+_PREFIXES = {NumberKind.QUOTE: "Q", NumberKind.CONTRACT: "C", NumberKind.JOB: "J"}
+_WRITTEN = re.compile(r"([A-Za-z])-?([0-9]{1,10})")
+_LARGEST = 2**31 - 1  # the column's
+# Control characters, lone surrogates, line and paragraph separators, and marks that turn the direction of text.
+_REFUSED_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_REFUSED_BIDI = frozenset({"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"})
+_NEXT = """
+INSERT INTO accounts_counter (organisation_id, kind, last) VALUES (%s, %s, 1)
+ON CONFLICT (organisation_id, kind) DO UPDATE SET last = accounts_counter.last + 1
+RETURNING last
+"""
+
+
+class Reference(NamedTuple):
+    """A written number, taken apart."""
+
+    kind: NumberKind
+    number: int
+
+
+def number_next(*, organisation_id: UUID, kind: NumberKind) -> int:
+    """Draw the organisation's next number of this kind: 1, 2, 3 and so on.
+
+    Call it inside the transaction that stores the object, as late as possible: other objects of this kind wait for the end
+    of that transaction. A transaction that also locks the organisation's row must lock that row first.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_NEXT, [organisation_id, kind.value])
+        (number,) = cursor.fetchone()
+        return int(number)
+
+
+def number_text(kind: NumberKind, number: int) -> str:
+    """Write a number, for example `Q-0007`."""
+    return f"{_PREFIXES[kind]}-{number:0{DIGITS}d}"
+
+
+def number_parse(text: str) -> Reference | None:
+    """Read a number as people write it (`Q-0007`, `q-7`, `q7`). None if the text is not such a number."""
+    found = _WRITTEN.fullmatch(text.strip())
+    if found is None:
+        return None
+    kinds = {prefix: kind for kind, prefix in _PREFIXES.items()}
+    kind, number = kinds.get(found[1].upper()), int(found[2])
+    return Reference(kind, number) if kind is not None and 1 <= number <= _LARGEST else None
+
+
+def name_clean(text: str) -> str:
+    """Return a name without the spaces around it; an empty name is allowed.
+
+    Raises Problem(422) if the name has more than 80 characters, or characters that cannot be seen.
+    """
+    name = text.strip()
+    if len(name) > NAME_LENGTH:
+        raise Problem(
+            422,
+            "Name too long",
+            f"A name has at most {NAME_LENGTH} characters; this one has {len(name):,}.",
+            kind="name",
+        )
+    if any(
+        unicodedata.category(one) in _REFUSED_CATEGORIES or unicodedata.bidirectional(one) in _REFUSED_BIDI
+        for one in name
+    ):
+        raise Problem(
+            422,
+            "Name not usable",
+            "A name is one line of text without control characters. Remove line breaks, tabs and similar characters.",
+            kind="name",
+        )
+    return name
+
+
+class Numbered(models.Model):
+    """The base class of objects with a number, and with a name that the customer may give them.
+
+    Subclasses set `number_kind`, and add a unique constraint over `organisation` and `number`.
+    """
+
+    number = models.PositiveIntegerField()
+    name = models.CharField(max_length=NAME_LENGTH, blank=True, default="")
+
+    number_kind: ClassVar[NumberKind]
+
+    class Meta:
+        abstract = True
+
+    @property
+    def reference(self) -> str:
+        """The number in writing, for example `Q-0007`."""
+        return number_text(self.number_kind, self.number)
+
+    @property
+    def title(self) -> str:
+        """The number, with the name where the object has one: `Q-0007 Nightly batch`."""
+        return f"{self.reference} {self.name}".strip()
