@@ -1,7 +1,7 @@
 # Each target only calls the script, so that everything works without make too.
 PYTHON ?= python3
 
-.PHONY: run test screens setup lint lock audit
+.PHONY: help run dev test format lint typecheck rooms screens setup lock audit services
 
-run test screens setup lint lock audit:
+help run dev test format lint typecheck rooms screens setup lock audit services:
 	@$(PYTHON) bin/dev.py $@

@@ -7,7 +7,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,30 +22,36 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit status."""
     command, rest = arguments[0], list(arguments[1:])
     try:
-        if command == "manage":
-            return manage(rest)
-        if command == "services":
-            return services()
-        if command == "lint":
-            return lint()
-        if command == "test":
-            return test(rest)
-        if command == "audit":
-            from bin.audit import audit
-
-            return audit(ROOT)
-        if command in {"backup", "restore"}:
-            return _keeping(command, rest)
-        if command in {"run", "worker"}:
-            from bin import stack
-
-            return stack.run() if command == "run" else stack.worker(rest)
-        return _call([sys.executable, "-m", "tests.screens", *rest])
+        return _command(command)(rest)
     except ServiceError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _command(name: str) -> Callable[[list[str]], int]:
+    """Return the function of a command. Only what it needs is imported, since `worker` runs on machines without tools."""
+    if name in {"run", "dev", "worker"}:
+        from bin import stack
+
+        return {"run": lambda _: stack.run(), "dev": lambda _: stack.run(reload=True), "worker": stack.worker}[name]
+    if name == "audit":
+        from bin.audit import audit
+
+        return lambda _: audit(ROOT)
+    return {
+        "manage": manage,
+        "services": lambda _: services(),
+        "lint": lambda _: lint(),
+        "format": lambda _: format_code(),
+        "typecheck": lambda _: typecheck(),
+        "rooms": lambda _: _call([sys.executable, "-m", "bin.rooms"]),
+        "test": test,
+        "screens": lambda rest: _call([sys.executable, "-m", "tests.screens", *rest]),
+        "backup": lambda rest: _keeping("backup", rest),
+        "restore": lambda rest: _keeping("restore", rest),
+    }[name]
 
 
 def _keeping(command: str, arguments: Sequence[str]) -> int:
@@ -128,14 +134,30 @@ def services() -> int:
 
 def checks() -> list[list[str]]:
     """Every check that needs no server, as commands."""
-    scripts = Path(sys.executable).parent
     return [
-        [str(scripts / "mypy")],
-        [str(scripts / "ruff"), "check", "--quiet", "."],
-        [str(scripts / "ruff"), "format", "--check", "--quiet", "."],
-        [str(scripts / "lint-imports")],
+        [_tool("mypy")],
+        [_tool("ruff"), "check", "--quiet", "."],
+        [_tool("ruff"), "format", "--check", "--quiet", "."],
+        [_tool("lint-imports")],
+        [sys.executable, "-m", "bin.house"],
         [sys.executable, "-W", "ignore", "manage.py", "makemigrations", "--check", "--dry-run"],
     ]
+
+
+def _tool(name: str) -> str:
+    """Return the path of an installed tool, of the version that requirements.lock names."""
+    return str(Path(sys.executable).parent / name)
+
+
+def format_code() -> int:
+    """Sort imports, remove those that nothing uses, and format all Python code."""
+    sorted_imports = _call([_tool("ruff"), "check", "--quiet", "--select", "I,F401", "--fix", "."])
+    return _call([_tool("ruff"), "format", "."]) or sorted_imports
+
+
+def typecheck() -> int:
+    """Check types: the same as a bare `mypy`."""
+    return _call([_tool("mypy")], without_servers())
 
 
 def without_servers() -> dict[str, str]:

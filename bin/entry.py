@@ -8,41 +8,48 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-USAGE = """usage: python3 bin/dev.py COMMAND [ARGUMENT ...]
-
-  setup            create .venv, install the locked packages and the command takt, copy the browser's files
-  run              start PostgreSQL, Valkey, web, workers and the scheduler; Ctrl-C ends all
-  test [ARG ...]   the whole check: lint, types, contracts, migrations, tests (ARG goes to pytest, and only pytest runs)
-  screens          pictures of every page at 1440 and 390 pixels and dark, into var/screens/; `screens readme` takes those of
-                   the README again
-  lint             ruff, mypy, import-linter, migrations up to date
-  audit            known faults of the locked dependencies, where a database of advisories can be reached
-  lock             resolve pyproject.toml again into requirements.lock, and package.json into package-lock.json
-  worker --pool X  one worker for the pool X of servers elsewhere: set DATABASE_URL, REDIS_URL and STORAGE_URL
-  backup FOLDER    back up database and storage, with every moment since the backup before; --every SECONDS goes on
-  restore FOLDER   bring a backup back and check every chain and account; --to TIME for an earlier moment
-  manage ARG ...   manage.py against the servers under var/
-  services         start PostgreSQL and Valkey under var/ and print their addresses; Ctrl-C ends them
-"""
-
-ALONE = ("setup", "run", "lint", "lock", "audit", "services")  # take no argument
-COMMANDS = (*ALONE, "test", "screens", "worker", "backup", "restore", "manage")
+# Every command and one line about it. Those of the first group take no argument; `make COMMAND` runs them too.
+ALONE = {
+    "run": "start PostgreSQL, Valkey, web, workers and the scheduler; Ctrl-C ends all",
+    "dev": "the same, and restart web and workers when their code changes",
+    "test": "run every check: lint, types, contracts, migrations, tests",
+    "format": "sort imports and format all Python code",
+    "lint": "check style, types, complexity, import contracts and migrations",
+    "typecheck": "check types alone (mypy)",
+    "rooms": "draw the picture of the rooms again, into docs/engineering/rooms.svg",
+    "screens": "take pictures of every page at 1440 and 390 pixels and dark, into var/screens/",
+    "setup": "create .venv, install the locked packages and the command takt, copy the browser's files",
+    "lock": "resolve requirements.lock and package-lock.json again",
+    "audit": "list known faults of the locked packages, where a database of advisories can be reached",
+    "services": "start PostgreSQL and Valkey under var/ and print their addresses; Ctrl-C ends them",
+}
+WITH_ARGUMENTS = {
+    "test ARG ...": "run pytest with these arguments, such as tests/sales -k quote",
+    "screens readme": "take the pictures of the README again",
+    "manage ARG ...": "run manage.py against the servers under var/",
+    "backup FOLDER": "back up database and storage; --every SECONDS repeats it",
+    "restore FOLDER": "restore a backup and check every chain and account; --to TIME restores an earlier moment",
+    "worker --pool X": "run one worker for the pool X of servers elsewhere: set DATABASE_URL, REDIS_URL, STORAGE_URL",
+}
+COMMANDS = {*ALONE, *(usage.split()[0] for usage in WITH_ARGUMENTS)}
+TAKES_ARGUMENTS = {usage.split()[0] for usage in WITH_ARGUMENTS}
 HELP = ("help", "-h", "--help")
 
 
-def main(arguments: list[str]) -> int:  # noqa: RET503 - execv does not come back
+def usage() -> str:
+    """Return every command with its line, for `make help` and for mistakes."""
+    lines = ["usage: make COMMAND, or python3 bin/dev.py COMMAND", ""]
+    lines += [f"  {name:<16} {line}" for name, line in ALONE.items()]
+    lines += ["", "with arguments: python3 bin/dev.py COMMAND ARGUMENT ...", ""]
+    lines += [f"  {name:<16} {line}" for name, line in WITH_ARGUMENTS.items()]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: list[str]) -> int:  # noqa: RET503 - execv never returns
     """Set up, then hand over to `bin.commands` inside the virtual environment."""
-    if arguments[:1] and (
-        arguments[0] in HELP or (arguments[0] in (*ALONE, "worker") and set(arguments[1:]) & set(HELP))
-    ):
-        sys.stdout.write(USAGE)
-        return 0
-    if not arguments or arguments[0] not in COMMANDS:
-        sys.stderr.write(USAGE)
-        return 2
-    if arguments[0] in ALONE and arguments[1:]:
-        sys.stderr.write(f"{arguments[0]} takes no argument, not {' '.join(arguments[1:])!r}\n")
-        return 2
+    status = _answered(arguments)
+    if status is not None:
+        return status
 
     from bin import install
 
@@ -61,3 +68,19 @@ def main(arguments: list[str]) -> int:  # noqa: RET503 - execv does not come bac
     os.environ["TAKT_CWD"] = os.getcwd()  # noqa: PTH109 - an argument may name a file from there
     os.chdir(ROOT)
     os.execv(str(install.PYTHON), [str(install.PYTHON), "-m", "bin.commands", *arguments])
+
+
+def _answered(arguments: list[str]) -> int | None:
+    """Answer a request for help or a mistake: return the exit status, or None when there is a command to run."""
+    if not arguments or arguments[0] not in {*COMMANDS, *HELP}:
+        sys.stderr.write(usage())
+        return 2
+    command, rest = arguments[0], arguments[1:]
+    takes_none = command not in TAKES_ARGUMENTS
+    if command in HELP or ((takes_none or command == "worker") and set(rest) & set(HELP)):
+        sys.stdout.write(usage())
+        return 0
+    if takes_none and rest:
+        sys.stderr.write(f"{command} takes no argument, not {' '.join(rest)!r}\n")
+        return 2
+    return None

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psycopg2
 import pytest
@@ -23,7 +23,7 @@ from django.core.management import call_command
 from django.test import Client
 
 from apps.accounts.models import ApiToken, User
-from bin import entry, install, stack
+from bin import commands, entry, install, parts, reloading, stack
 from bin.services import SOCKET_PATH_LIMIT, ServiceError, Services, _is_alive, _pid_of
 
 ROOT = Path(settings.BASE_DIR)
@@ -57,7 +57,7 @@ def test_a_command_that_takes_no_argument_does_nothing_with_one(
     for name in ("lock", "everything"):
         monkeypatch.setattr(install, name, lambda **_: pytest.fail("it began"))
     assert entry.main([command, "--help"]) == 0
-    assert capsys.readouterr().out == entry.USAGE
+    assert capsys.readouterr().out == entry.usage()
     assert entry.main([command, "--quick", "x"]) == 2
     assert capsys.readouterr().err == f"{command} takes no argument, not '--quick x'\n"
 
@@ -86,7 +86,7 @@ def test_a_folder_that_is_in_use_is_not_run_twice(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(stack, "VAR", tmp_path)
     with (
         stack._alone(8123),
-        pytest.raises(ServiceError, match=r"runs from .* already.*8123.*TAKT_VAR"),
+        pytest.raises(ServiceError, match=r"already runs from .*8123.*TAKT_VAR"),
         stack._alone(8124),
     ):
         pass
@@ -241,27 +241,28 @@ def test_a_part_that_dies_is_started_again_and_one_that_always_dies_ever_more_ra
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(stack, "VAR", tmp_path)
-    monkeypatch.setattr(stack, "ENDING", ())
+    monkeypatch.setattr(parts, "ENDING", ())
+    monkeypatch.setattr(parts, "VAR", tmp_path)
     (tmp_path / "log").mkdir()
-    parts = stack.Stack({"PATH": os.environ["PATH"]}, stack.Interrupts())
-    parts.start("sleeper", sys.executable, "-c", "import time; time.sleep(600)")
-    parts.start("dying", sys.executable, "-c", "raise SystemExit(3)")
-    sleeper, dying = parts.parts
+    running = parts.Stack({"PATH": os.environ["PATH"]}, parts.Interrupts())
+    running.start("sleeper", sys.executable, "-c", "import time; time.sleep(600)")
+    running.start("dying", sys.executable, "-c", "raise SystemExit(3)")
+    sleeper, dying = running.parts
     assert sleeper.process
     sleeper.started -= 3600  # it has run for an hour
     sleeper.process.kill()
     sleeper.process.wait()
     deadline = time.monotonic() + 60
     while not dying.is_failing and time.monotonic() < deadline:
-        parts.tend()
+        running.tend()
         time.sleep(0.02)
     assert dying.not_before > time.monotonic()
     dying.not_before -= 3600
-    parts.tend()
+    running.tend()
     assert dying.not_before == 0.0
     assert sleeper.process.poll() is None
-    assert "sleeper has ended (-9) and is started again." in capsys.readouterr().out
-    parts.stop()
+    assert "sleeper ended (-9) and was restarted." in capsys.readouterr().out
+    running.stop()
     assert sleeper.process.poll() is not None
 
 
@@ -269,10 +270,11 @@ def test_an_interrupt_while_a_part_is_started_waits_until_it_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stack, "VAR", tmp_path)
-    monkeypatch.setattr(stack, "ENDING", ())
+    monkeypatch.setattr(parts, "ENDING", ())
+    monkeypatch.setattr(parts, "VAR", tmp_path)
     (tmp_path / "log").mkdir()
-    interrupts = stack.Interrupts()
-    parts = stack.Stack({"PATH": os.environ["PATH"]}, interrupts)
+    interrupts = parts.Interrupts()
+    running = parts.Stack({"PATH": os.environ["PATH"]}, interrupts)
     popen = subprocess.Popen
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
@@ -282,32 +284,33 @@ def test_an_interrupt_while_a_part_is_started_waits_until_it_is_known(
 
     monkeypatch.setattr(subprocess, "Popen", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        parts.start("sleeper", sys.executable, "-c", "import time; time.sleep(600)")
-    (sleeper,) = parts.parts
+        running.start("sleeper", sys.executable, "-c", "import time; time.sleep(600)")
+    (sleeper,) = running.parts
     assert sleeper.process is not None, "nobody would end it"
-    parts.stop()
+    running.stop()
     assert sleeper.process.poll() is not None
 
 
 def test_what_computes_has_its_turn_after_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack, "VAR", tmp_path)
-    monkeypatch.setattr(stack, "ENDING", ())
+    monkeypatch.setattr(parts, "ENDING", ())
+    monkeypatch.setattr(parts, "VAR", tmp_path)
     (tmp_path / "log").mkdir()
-    parts = stack.Stack({"PATH": os.environ["PATH"]}, stack.Interrupts())
-    stack._start_web(parts, 1)
-    stack._start_workers(parts, ["some"])
+    running = parts.Stack({"PATH": os.environ["PATH"]}, parts.Interrupts())
+    stack._start_web(running, 1)
+    stack._start_workers(running, ["some"])
     try:
         here = os.getpriority(os.PRIO_PROCESS, 0)
-        behind = {one.name: os.getpriority(os.PRIO_PROCESS, _pid(one)) - here for one in parts.parts}
+        behind = {one.name: os.getpriority(os.PRIO_PROCESS, _pid(one)) - here for one in running.parts}
         assert {name for name, nice in behind.items() if not nice} == {"web", "worker-dispatch", "scheduler"}
         assert set(behind.values()) == {0, stack.BACKGROUND}
-        weighed = Path(f"/proc/{_pid(parts.parts[-2])}/autogroup")
+        weighed = Path(f"/proc/{_pid(running.parts[-2])}/autogroup")
         assert not weighed.exists() or weighed.read_text().endswith(f"nice {stack.BACKGROUND}\n")
     finally:
-        parts.stop()
+        running.stop()
 
 
-def _pid(part: stack.Part) -> int:
+def _pid(part: parts.Part) -> int:
     assert part.process is not None
     return part.process.pid
 
@@ -315,7 +318,7 @@ def _pid(part: stack.Part) -> int:
 def test_no_part_outlives_a_stack_that_was_killed(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     script = (
-        "import time\nfrom bin.stack import Interrupts, Stack\nstack = Stack({}, Interrupts())\n"
+        "import time\nfrom bin.parts import Interrupts, Stack\nstack = Stack({}, Interrupts())\n"
         "stack.start('sleeper', '/bin/sleep', '600')\nprint(stack.parts[0].process.pid, flush=True)\ntime.sleep(600)\n"
     )
     environment = {**os.environ, "TAKT_VAR": str(tmp_path)}
@@ -353,15 +356,74 @@ def test_the_demo_people_are_made_once_and_their_sign_ins_stay(db: None, tmp_pat
 
 @pytest.mark.parametrize(("asked", "status"), [(["help"], 0), (["--help"], 0), ([], 2)])
 def test_the_command_line_explains_itself(asked: list[str], status: int) -> None:
-    """Where results go when it was asked to, where errors go when it was not told what to do."""
+    """Help goes to standard output when it was asked for, and to standard error when no command was given."""
     outcome = subprocess.run(
         [sys.executable, "bin/dev.py", *asked], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert outcome.returncode == status
     said, nothing = (outcome.stderr, outcome.stdout) if status else (outcome.stdout, outcome.stderr)
-    assert "start PostgreSQL, Valkey, web, workers" in said
-    assert "make run" not in said
+    for name in entry.COMMANDS:
+        assert f"\n  {name} " in said
     assert not nothing
+
+
+def test_make_knows_every_command_that_takes_no_argument_and_lists_them_when_it_gets_none() -> None:
+    text = (ROOT / "Makefile").read_text()
+    (targets,) = [line.removesuffix(":").split() for line in text.splitlines() if line.endswith(":")]
+    assert targets == ["help", *entry.ALONE]
+    assert f".PHONY: {' '.join(targets)}" in text
+
+
+def test_every_command_has_a_function() -> None:
+    assert all(callable(commands._command(name)) for name in entry.COMMANDS - {"setup", "lock"})
+
+
+def test_a_change_of_code_restarts_every_process_and_a_change_of_a_page_the_web(tmp_path: Path) -> None:
+    for name in ("apps/sales/services.py", "templates/base.html", "static/vendor/a.js"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    running, migrated = RestartedStack(), []
+    reloader = reloading.Reloader(cast(parts.Stack, running), reloading.Watch(tmp_path), lambda: migrated.append(1))
+    assert reloader.turn() == []
+    (tmp_path / "static/vendor/a.js").write_text("installed")
+    assert reloader.turn() == []
+    (tmp_path / "templates/base.html").write_text("a longer page")
+    os.utime(tmp_path / "templates/base.html", (1, 1))
+    assert reloader.turn() == ["web", "worker-mail"]
+    (tmp_path / "apps/sales/services.py").unlink()
+    assert reloader.turn() == ["web", "worker-mail", "worker-compile"]
+    assert migrated == []
+    (tmp_path / "apps/sales/migrations").mkdir()
+    (tmp_path / "apps/sales/migrations/0001_initial.py").write_text("")
+    assert reloader.turn() == ["web", "worker-mail", "worker-compile"]
+    assert migrated == [1]
+    assert [len(some) for some in running.restarted] == [2, 3, 3]
+
+
+class RestartedStack:
+    """A stack that records which processes were restarted."""
+
+    def __init__(self) -> None:
+        self.parts = [parts.Part(name, []) for name in ("web", "worker-mail", "worker-compile")]
+        self.restarted: list[list[parts.Part]] = []
+
+    def restart(self, some: list[parts.Part], seconds: float) -> None:
+        self.restarted.append(some)
+
+
+def test_a_restarted_process_is_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "ENDING", ())
+    monkeypatch.setattr(parts, "VAR", tmp_path)
+    (tmp_path / "log").mkdir()
+    running = parts.Stack({"PATH": os.environ["PATH"]}, parts.Interrupts())
+    running.start("sleeper", sys.executable, "-c", "import time; time.sleep(600)")
+    before = _pid(running.parts[0])
+    running.restart(running.parts, 5.0)
+    try:
+        assert _pid(running.parts[0]) != before
+        assert not _is_alive(before)
+    finally:
+        running.stop()
 
 
 def test_the_counters_that_processes_map_lie_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
