@@ -1,6 +1,6 @@
 """Every way to do a task, found by trying: what `apps.planner.solver` is held to.
 
-Written from the rules alone (docs/guides/evaluations.md, ADR 0085), without the solver's code: counts by comparing item by
+Written from the rules alone (docs/how-to/evaluate-a-model.md, ADR 0085), without the solver's code: counts by comparing item by
 item, bounds from whole numbers, every threshold and every pair of levels in a loop.
 """
 

@@ -65,7 +65,7 @@ def media_of(var: Path) -> Path:
     if url.startswith("file:///"):
         return Path(url.removeprefix("file://"))
     if url != "file":
-        raise ServiceError("STORAGE_URL names a store of its own: docs/guides/backup.md says how that is backed up.")
+        raise ServiceError("STORAGE_URL names a store of its own: docs/operators/backup.md says how that is backed up.")
     return Path(os.environ.get("MEDIA_ROOT") or var / "media")
 
 
@@ -78,7 +78,7 @@ def _path(text: str) -> Path:
 def _embedded(var: Path) -> Iterator[Services]:
     if os.environ.get("DATABASE_URL"):
         raise ServiceError(
-            "DATABASE_URL names a server of your own: docs/guides/backup.md says how that is backed up and restored."
+            "DATABASE_URL names a server of your own: docs/operators/backup.md says how that is backed up and restored."
         )
     services = Services(var)
     try:

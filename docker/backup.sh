@@ -1,6 +1,6 @@
 #!/bin/sh
 # In the container of PostgreSQL: a base copy once a day, and the log up to now. Mirror the storage afterwards: what is
-# committed before the moment noted here has its files there. docs/guides/backup.md
+# committed before the moment noted here has its files there. docs/operators/backup.md
 set -eu
 : "${BACKUPS:=/backups}"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # In a container of PostgreSQL whose volume is empty: the data of a backup as they were at a moment, without one at the
-# last moment that was noted. The next start of the server reads the log up to there. docs/guides/backup.md
+# last moment that was noted. The next start of the server reads the log up to there. docs/operators/backup.md
 set -eu
 : "${BACKUPS:=/backups}"
 

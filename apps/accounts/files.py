@@ -54,7 +54,7 @@ def file_transaction() -> Iterator[None]:
     """`transaction.atomic` for rows and for the files that `file_save` stores meanwhile. Can be nested.
 
     If the connection is lost during the commit, it is unknown whether the rows exist. The files are kept then, and a
-    sweep deletes those that no row names (`docs/guides/operating.md`).
+    sweep deletes those that no row names (`docs/operators/operating.md`).
     """
     outer = _pending.get()
     files: list[str] = []

@@ -63,7 +63,7 @@ class ProblemBody(BaseModel):
 class Problem(Exception):
     """An error with its status, a short title, and a sentence that says what to do.
 
-    `kind` is its stable code for programs ("capacity-taken"), documented in docs/guides/problems.md; `errors` lists
+    `kind` is its stable code for programs ("capacity-taken"), documented in docs/reference/problems.md; `errors` lists
     the faults if there are several; `retry_after` is the number of seconds after which the same request may succeed.
     """
 

@@ -1,7 +1,7 @@
 """The named lines and totals of an invoice issued by version 2 of the rules, computed again from what it states.
 
 What other invoices hold of a month is on the document's word, in the basis of each line; everything else follows from its
-own lines and the price books. The rules: docs/guides/amounts.md.
+own lines and the price books. The rules: docs/reference/invoice-amounts.md.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def _with_load(program: Program, resources: dict[str, Any]) -> dict[str, Any]:
 
 
 def program_load(program: Program) -> dict[str, int] | None:
-    """Bytes and cycles for loading the program onto its processor (docs/counting.md); None if not known."""
+    """Bytes and cycles for loading the program onto its processor (docs/reference/counting.md); None if not known."""
     found: dict[str, int] | None = program_resources(program).get("load")
     return found
 

@@ -1,4 +1,4 @@
-"""The words of docs/glossary.md, each a row of its table, behind the `?` beside a figure."""
+"""The words of docs/reference/glossary.md, each a row of its table, behind the `?` beside a figure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 from django.utils.text import slugify
 
-GLOSSARY = Path(__file__).resolve().parents[2] / "docs" / "glossary.md"
+GLOSSARY = Path(__file__).resolve().parents[2] / "docs" / "reference" / "glossary.md"
 _HEAD = {"word", "---"}
 
 
 @dataclass(frozen=True)
 class Definition:
-    """One word: its name, the anchor in the glossary, its meaning in plain text."""
+    """One word: its name, its anchor in the glossary, and its meaning in plain text."""
 
     name: str
     slug: str
@@ -24,7 +24,7 @@ class Definition:
 
 @lru_cache(maxsize=1)
 def _terms() -> dict[str, Definition]:
-    """Every word of the glossary by its slug; read once, since the file ships with the code."""
+    """Return every word of the glossary by its slug; the file ships with the code, so it is read once."""
     found: dict[str, Definition] = {}
     for line in GLOSSARY.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -36,10 +36,10 @@ def _terms() -> dict[str, Definition]:
 
 
 def find(term: str) -> Definition | None:
-    """The definition of `term` (its name or slug), or None."""
+    """Return the definition of `term` (its name or slug), or None."""
     return _terms().get(slugify(term))
 
 
 def all_terms() -> list[Definition]:
-    """Every definition, in the order of the glossary."""
+    """Return every definition, in the order of the glossary."""
     return list(_terms().values())

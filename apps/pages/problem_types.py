@@ -1,4 +1,4 @@
-"""The codes of refusals, read from the guide that explains them: each has a page at /problems/<code>."""
+"""The codes of refusals, read from the document that explains them; each has a page at /problems/<code>."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import lru_cache
 
 from apps.pages.documents import documents
 
-GUIDE = "guides/problems"
+GUIDE = "reference/problems"
 _ROW = re.compile(r"^\| `(?P<code>[a-z0-9-]+)` \| (?P<status>[^|]+) \| (?P<meaning>[^|]+) \| (?P<remedy>[^|]+) \|$")
 
 
 @dataclass(frozen=True)
 class ProblemType:
-    """One code: the statuses it comes with, what it means, what to do."""
+    """One code: the statuses that it comes with, what it means, and what to do."""
 
     code: str
     status: str
@@ -23,13 +23,13 @@ class ProblemType:
 
     @property
     def title(self) -> str:
-        """The code as words."""
+        """Return the code as words."""
         return self.code.replace("-", " ").capitalize()
 
 
 @lru_cache(maxsize=1)
 def problem_types() -> dict[str, ProblemType]:
-    """Every code of the guide, in its order."""
+    """Return every code, in the order of the document."""
     rows = (_ROW.match(line) for line in documents()[GUIDE].text.splitlines())
     found = [ProblemType(**{name: value.strip() for name, value in row.groupdict().items()}) for row in rows if row]
     return {one.code: one for one in found}

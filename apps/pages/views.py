@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from django.contrib.auth.decorators import login_not_required
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from apps.accounts.access import organisation_get, principal_get
@@ -15,7 +16,7 @@ from apps.pages.problem_types import problem_types
 
 @login_not_required
 def home(request: HttpRequest) -> HttpResponse:
-    """The landing page for strangers, the dashboard for members."""
+    """The landing page for visitors, the overview for members."""
     if not request.user.is_authenticated:
         return render(request, "pages/landing.html")
     if principal_get(request).current is None:
@@ -25,26 +26,37 @@ def home(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def documents(request: HttpRequest) -> HttpResponse:
-    """The list of documents, or what the search finds."""
+    """The index of the documents, or what a search finds."""
     query = request.GET.get("q", "").strip()[:200]
     hits = papers.search(query) if query else []
     return render(request, "pages/documents.html", {"query": query, "hits": hits, "sections": papers.sections()})
 
 
 @login_not_required
-def document(request: HttpRequest, name: str) -> HttpResponse:
-    """One document."""
+def document(request: HttpRequest, name: str) -> HttpResponseBase:
+    """One document or one of its pictures; an old address leads to the new one."""
     found = papers.documents().get(name)
     if found is None:
-        raise Http404
+        return _elsewhere(name)
     body, headings = papers.as_html(found)
-    values = {"document": found, "body": body, "headings": headings, "sections": papers.sections()}
+    previous, following = papers.neighbours(found)
+    values = {"document": found, "body": body, "headings": headings, "previous": previous, "following": following}
     return render(request, "pages/document.html", values)
+
+
+def _elsewhere(name: str) -> HttpResponseBase:
+    moved = papers.moved_to(name)
+    if moved is not None:
+        return redirect("doc", moved, permanent=True)
+    picture = papers.picture(name)
+    if picture is None:
+        raise Http404
+    return FileResponse(picture.open("rb"))
 
 
 @login_not_required
 def problem_type(request: HttpRequest, code: str) -> HttpResponse:
-    """What one code of a refusal means and what to do: the page that a problem's `type` names."""
+    """What a problem code means and what to do about it: the page that a problem's `type` names."""
     found = problem_types().get(code)
     if found is None:
         raise Http404

@@ -17,7 +17,7 @@ def page() -> str:
         "This page is made from the files in `compiler/targets/` by `python -m compiler.targets.reference`; a test fails when it",
         "is not current. A processor version is a file, and a new version is a new file. Every figure says where it comes from:",
         "published, derived from published figures, our extension of the published processor, or chosen by us. How to describe",
-        "and check a processor of one's own: [own-processor.md](own-processor.md).\n",
+        "and check a processor of your own: [describe a processor](../how-to/describe-a-processor.md).\n",
     ]
     for name in names():
         target = load(name)

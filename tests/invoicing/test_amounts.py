@@ -1,4 +1,4 @@
-"""Amounts that once depended on chance or on the order of clicks; each is a case of docs/guides/amounts.md."""
+"""Amounts that once depended on chance or on the order of clicks; each is a case of docs/reference/invoice-amounts.md."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from compiler.precision.feeds import SEED, seeded
 
 ABOUT = (
     "Runs the model on made-up inputs with ONNX Runtime on this machine and writes what it took, with the date, the hardware and "
-    "the digest of the model, as a file that Takt imports under Plans, Places. Needs no network. docs/guides/places.md says what "
+    "the digest of the model, as a file that Takt imports under Plans, Places. Needs no network. docs/how-to/compare-places.md says what "
     "stands in it."
 )
 LISTS_MOST, NAMES_MOST = 8, 8
@@ -72,7 +72,7 @@ def measure(options: argparse.Namespace, *, now: Callable[[], datetime] = lambda
 
 
 def measurement(options: argparse.Namespace, file: ModelFile, now: datetime) -> dict[str, Any]:
-    """The document, without a float in it (docs/guides/places.md)."""
+    """The document, without a float in it (docs/how-to/compare-places.md)."""
     concurrencies = _numbers(options.concurrency, "--concurrency")
     names = [_name(name) for name in options.machine][:NAMES_MOST]
     data, load = file.data, _load()

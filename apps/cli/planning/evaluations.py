@@ -25,7 +25,7 @@ from apps.registry.feeds import InputError, Limits
 from apps.registry.labelled import Labelled, labelled_read, split
 
 EVALUATION = "takt-evaluation/1"
-DOCUMENT = f"an evaluation document ({EVALUATION}; docs/guides/evaluations.md)"
+DOCUMENT = f"an evaluation document ({EVALUATION}; docs/how-to/evaluate-a-model.md)"
 DATA_KEYS = ("file", "seed", "choose_percent", "metric", "k", "limit", "output")
 LIMITS = Limits()
 CALIBRATION_ITEMS = 100

@@ -1,7 +1,7 @@
 """Celery over Redis.
 
 A task may be delivered more than once: it is acknowledged late, and one that is not acknowledged within the visibility
-timeout is handed out again. Services therefore claim their row by epoch before they work; see docs/guides/operating.md.
+timeout is handed out again. Services therefore claim their row by epoch before they work; see docs/operators/operating.md.
 Queues: those of bin/queues.py, each for one kind of work, and one `pool-<slug>` for each pool.
 """
 

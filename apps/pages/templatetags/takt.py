@@ -160,11 +160,11 @@ def bar(share: figures.Number | None, label: str = "") -> SafeString:
 
 @register.simple_tag
 def define(term: str, css: str = "") -> SafeString:
-    """{% define "latency" %}: a `?` that opens the definition of a term of docs/glossary.md."""
+    """{% define "latency" %}: a `?` that opens the definition of a term of docs/reference/glossary.md."""
     known = definitions.find(term)
     if known is None:
         return mark_safe("")
-    glossary = reverse("doc", args=["glossary"])
+    glossary = reverse("doc", args=["reference/glossary"])
     values = {"term": known, "css": css, "uid": f"{known.slug}-{next(_numbers)}", "glossary": glossary}
     return mark_safe(render_to_string("components/define.html", values))  # noqa: S308 - our own template
 

@@ -2,7 +2,7 @@
 
 Everything here is a function of usage and its time, of credits, and of what other valid invoices hold. No rule looks
 at an id or at the order of invoices: an invoice asks for everything charged so far minus what the others hold, so the
-sum over any time is the same for every order. docs/guides/amounts.md states the rules in words.
+sum over any time is the same for every order. docs/reference/invoice-amounts.md states the rules in words.
 
 A *section* is a part of a calendar month (UTC) during which the same credits are valid. Its name is its first
 instant; a month without credits has one section.

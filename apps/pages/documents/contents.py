@@ -1,0 +1,115 @@
+"""Which documents there are, and in which order. They ship with the code, so each is read once."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parents[3] / "docs"
+CONTENTS = FOLDER / "contents.toml"
+SUMMARY_LENGTH = 180
+_FENCE = re.compile(r"```.*?```", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Document:
+    """One file: its address under /docs, title, section, text in Markdown and first sentence."""
+
+    name: str
+    title: str
+    section: str
+    text: str
+    summary: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A group of documents for customers, operators or engineers, in reading order."""
+
+    title: str
+    audience: str
+    text: str
+    documents: tuple[Document, ...]
+
+
+@lru_cache(maxsize=1)
+def sections() -> tuple[Section, ...]:
+    """Return every section of docs/contents.toml, in its order."""
+    return tuple(
+        Section(
+            row["title"], row["for"], row["text"], tuple(_read(name, row["title"]) for name in _names(row["pages"]))
+        )
+        for row in _contents()["sections"]
+    )
+
+
+@lru_cache(maxsize=1)
+def documents() -> dict[str, Document]:
+    """Return every document by its address, in reading order."""
+    return {document.name: document for section in sections() for document in section.documents}
+
+
+def moved_to(name: str) -> str | None:
+    """Return the present address of a document that once had the address `name`, or None."""
+    found: str | None = _contents()["moved"].get(name)
+    return found
+
+
+def picture(name: str) -> Path | None:
+    """Return the file of a picture under docs/ by its address, or None."""
+    return next((path for path in _pictures() if path.relative_to(FOLDER).as_posix() == name), None)
+
+
+@lru_cache(maxsize=1)
+def _pictures() -> tuple[Path, ...]:
+    return tuple(path for suffix in ("png", "svg") for path in FOLDER.rglob(f"*.{suffix}"))
+
+
+def neighbours(document: Document) -> tuple[Document | None, Document | None]:
+    """Return the documents before and after one, among those for the same readers."""
+    audience = next(section.audience for section in sections() if section.title == document.section)
+    row = [one for section in sections() if section.audience == audience for one in section.documents]
+    place = row.index(document)
+    return (row[place - 1] if place else None), (row[place + 1] if place + 1 < len(row) else None)
+
+
+def plain(text: str) -> str:
+    """Return Markdown without its marks, on one line."""
+    text = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"^\s*(?:[-*>]|\d+\.) ", "", text, flags=re.MULTILINE)
+    text = re.sub(r"[`*]+|(?<!\w)_+|_+(?!\w)", "", text)
+    return " ".join(re.sub(r"[|#]+|-{3,}", " ", text).split())
+
+
+@lru_cache(maxsize=1)
+def _contents() -> dict[str, Any]:
+    return tomllib.loads(CONTENTS.read_text(encoding="utf-8"))
+
+
+def _names(pages: list[str]) -> list[str]:
+    """Return the addresses of a section: `adr/*` stands for every file of that folder."""
+    found = []
+    for page in pages:
+        paths = sorted(FOLDER.glob(f"{page}.md")) if page.endswith("*") else [FOLDER / f"{page}.md"]
+        found += [path.relative_to(FOLDER).with_suffix("").as_posix() for path in paths]
+    return found
+
+
+def _read(name: str, section: str) -> Document:
+    text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    title = next((line[2:].strip() for line in text.splitlines() if line.startswith("# ")), name)
+    blocks = (block.strip() for block in _FENCE.sub("", text).split("\n\n"))
+    first = next((plain(block.removeprefix("**Question.** ")) for block in blocks if _is_prose(block)), "")
+    summary = first[:SUMMARY_LENGTH].rsplit(" ", 1)[0] + "..." if len(first) > SUMMARY_LENGTH else first
+    return Document(name, title.replace("`", ""), section, text, summary)
+
+
+def _is_prose(block: str) -> bool:
+    """Whether a block is a paragraph (no heading, table, list or date), or the question of a decision record."""
+    return block.startswith("**Question") or (
+        bool(block) and block[0] not in "#|-`>*!" and not block.startswith("Date:")
+    )

@@ -1,0 +1,97 @@
+"""Documents as HTML. The files are ours; raw HTML in them is shown as text."""
+
+from __future__ import annotations
+
+import html
+import posixpath
+import re
+from functools import cache
+
+import markdown
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import slugify
+
+from apps.pages.documents.contents import Document
+
+
+@cache
+def as_html(document: Document) -> tuple[SafeString, list[tuple[str, str]]]:
+    """Return the page and its headings of the second level as (anchor, text)."""
+    converter = markdown.Markdown(extensions=["tables", "fenced_code", "toc", "sane_lists"], output_format="html")
+    converter.preprocessors.deregister("html_block")
+    converter.inlinePatterns.deregister("html")
+    body = converter.convert(document.text.partition("\n")[2] if document.text.startswith("# ") else document.text)
+    tokens: list[dict[str, str]] = getattr(converter, "toc_tokens", [])
+    body = _copyable(
+        _table_anchors(_wrapped_tables(_plain_alignment(_images(_links(body, document.name), document.name))))
+    )
+    return mark_safe(body), [(token["id"], token["name"]) for token in tokens]  # noqa: S308 - our own files
+
+
+def _links(body: str, name: str) -> str:
+    """Turn links between the files into links between the pages; a link to a file of the code stays as its text."""
+
+    def page(match: re.Match[str]) -> str:
+        target, text = match[1], match[2]
+        if re.match(r"[a-z]+:|/|#", target):
+            return match[0]
+        path, _, fragment = target.partition("#")
+        if not path.endswith(".md"):
+            return text
+        return f'<a href="{_address(name, path).removesuffix(".md")}{"#" if fragment else ""}{fragment}">{text}</a>'
+
+    return re.sub(r'<a href="([^"]+)">(.*?)</a>', page, body, flags=re.DOTALL)
+
+
+def _images(body: str, name: str) -> str:
+    """Address pictures where the site serves them."""
+    return re.sub(r'src="(?!/|https?:)([^"]+)"', lambda match: f'src="{_address(name, match[1])}"', body)
+
+
+def _address(name: str, target: str) -> str:
+    """Return the address of a file that the document `name` names relative to itself."""
+    return posixpath.normpath(posixpath.join("/docs", posixpath.dirname(name), target))
+
+
+def _copyable(body: str) -> str:
+    """Put a copy button beside each block of code."""
+
+    def card(match: re.Match[str]) -> str:
+        code = html.unescape(match[2]).rstrip("\n")
+        button = render_to_string("components/copy.html", {"value": code, "label": "Copy the code"})
+        opened = '<div class="code-card"><pre tabindex="0" role="region" aria-label="Code">'
+        return f"{opened}<code{match[1]}>{match[2]}</code></pre>{button}</div>"
+
+    return re.sub(r"<pre><code([^>]*)>(.*?)</code></pre>", card, body, flags=re.DOTALL)
+
+
+def _plain_alignment(body: str) -> str:
+    """Align columns by class, since the content policy forbids style attributes."""
+    return re.sub(r' style="text-align: (\w+);"', r' class="align-\1"', body)
+
+
+def _wrapped_tables(body: str) -> str:
+    """Let a wide table scroll in a box of its own."""
+    opened = '<div class="table-scroll" tabindex="0" role="region" aria-label="Table"><table class="table">'
+    return body.replace("<table>", opened).replace("</table>", "</table></div>")
+
+
+def _table_anchors(body: str) -> str:
+    """Give each row an anchor from its first cell: the `?` beside a figure opens the glossary at its word."""
+
+    def anchor(match: re.Match[str]) -> str:
+        slug = slugify(re.sub(r"<[^>]+>", "", match[1]))
+        return f'<tr id="{slug}">\n<td>{match[1]}</td>' if slug else match[0]
+
+    seen: set[str] = set()
+
+    def once(match: re.Match[str]) -> str:
+        text = anchor(match)
+        slug = slugify(re.sub(r"<[^>]+>", "", match[1]))
+        if slug in seen or f'id="{slug}"' in body:
+            return match[0]
+        seen.add(slug)
+        return text
+
+    return re.sub(r"<tr>\s*<td>(.*?)</td>", once, body)

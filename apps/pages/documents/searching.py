@@ -1,0 +1,155 @@
+"""Search over the documents: a definition comes first, then titles, headings and text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import slugify
+
+from apps.pages.documents.contents import Document, plain, sections
+
+GLOSSARY, PROBLEMS = "reference/glossary", "reference/problems"
+QUERY_LENGTH, WORDS_MAX = 200, 12
+EXCERPT_LENGTH, EXCERPT_BEFORE = 220, 80
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One found passage: its address with anchor, the title and heading, and the text with the words marked."""
+
+    url: str
+    title: str
+    heading: str
+    excerpt: SafeString
+
+
+class Match(IntEnum):
+    """Where the words were found; the first is the best."""
+
+    DEFINITION = 0  # the query is a word of the glossary, or a problem code
+    TITLE = 1
+    HEADING = 2
+    TEXT = 3
+
+
+@dataclass(frozen=True)
+class Passage:
+    """One section of a document, or one row of the glossary or of the problem codes."""
+
+    url: str
+    title: str
+    heading: str
+    text: str
+    place: int  # the section of the contents: documents for customers come first
+    is_first: bool = False  # the beginning of its document
+    is_definition: bool = False
+
+
+def search(query: str, *, limit: int = 30) -> list[Hit]:
+    """Return the passages that hold every word of `query`, the best first.
+
+    The order is: a definition whose word is the query, titles, headings, text; customers' documents before those for
+    operators and engineers; then the passage that says the words most often. Only the first 200 characters of the
+    query count.
+    """
+    words = query[:QUERY_LENGTH].lower().split()[:WORDS_MAX]
+    if not words:
+        return []
+    found = []
+    for number, passage in enumerate(_passages()):
+        match = _match(passage, words)
+        if match is not None:
+            often = sum(passage.text.lower().count(word) for word in words)
+            found.append(((match, passage.place, -often, number), passage))
+    found.sort(key=lambda row: row[0])
+    return [Hit(one.url, one.title, one.heading, _excerpt(one.text, words)) for _, one in found[:limit]]
+
+
+def _match(passage: Passage, words: list[str]) -> Match | None:
+    """Return where `passage` holds all the words, or None."""
+    heading, title = passage.heading.lower(), passage.title.lower()
+    if passage.is_definition and _singular(" ".join(words)) == _singular(heading):
+        return Match.DEFINITION
+    if passage.is_first and all(word in title for word in words):
+        return Match.TITLE
+    if all(word in heading for word in words):
+        return Match.HEADING
+    whole = f"{title} {heading} {passage.text.lower()}"
+    return Match.TEXT if all(word in whole for word in words) else None
+
+
+def _singular(term: str) -> str:
+    """Return a term without the plural's s, so that "quotes" finds "quote"."""
+    return re.sub(r"(?<=[a-z]{3})s$", "", re.sub(r"\s*\(.*\)$", "", term))
+
+
+@lru_cache(maxsize=1)
+def _passages() -> tuple[Passage, ...]:
+    """Return every passage of every document, in reading order."""
+    return tuple(
+        passage
+        for place, section in enumerate(sections())
+        for document in section.documents
+        for passage in _passages_of(document, place)
+    )
+
+
+def _passages_of(document: Document, place: int) -> Iterator[Passage]:
+    url, is_first = f"/docs/{document.name}", True
+    heading, anchor = document.title, ""
+    lines: list[str] = []
+
+    def passage() -> Passage:
+        return Passage(url + anchor, document.title, heading, plain("\n".join(lines)), place, is_first=is_first)
+
+    for line in _without_code_headings(document.text):
+        if line.startswith(("## ", "### ")):
+            if is_first or any(line.strip() for line in lines):
+                yield passage()
+            heading, is_first, lines = plain(line), False, []
+            anchor = f"#{slugify(heading)}"
+        elif line.startswith("| ") and document.name in {GLOSSARY, PROBLEMS}:
+            yield from _definition(document, line, place)
+        elif not line.startswith("# "):
+            lines.append(line)
+    if is_first or any(line.strip() for line in lines):
+        yield passage()
+
+
+def _definition(document: Document, line: str, place: int) -> Iterator[Passage]:
+    """Yield the row of a table of definitions; its first two lines define nothing."""
+    cells = [plain(cell) for cell in line.strip().strip("|").split("|")]
+    if cells[0] in {"word", "code", ""} or len(cells) < 2:
+        return
+    url, text = f"/problems/{cells[0]}", " ".join(cells[2:])
+    if document.name == GLOSSARY:
+        url, text = f"/docs/{GLOSSARY}#{slugify(cells[0])}", cells[1]
+    yield Passage(url, document.title, cells[0], text, place, is_definition=True)
+
+
+def _without_code_headings(text: str) -> Iterator[str]:
+    """Yield the lines of a document; a comment in a block of code is no heading."""
+    is_code = False
+    for line in text.splitlines():
+        if line.startswith("```"):
+            is_code = not is_code
+        yield f" {line}" if is_code else line
+
+
+def _excerpt(text: str, words: list[str]) -> SafeString:
+    """Return about 220 characters around the first word that was found, with every word marked."""
+    first = min((at for at in (text.lower().find(word) for word in words) if at >= 0), default=0)
+    start = text.rfind(" ", 0, max(1, first - EXCERPT_BEFORE)) + 1
+    end = len(text)
+    if start + EXCERPT_LENGTH < end:
+        end = max(first, text.rfind(" ", 0, start + EXCERPT_LENGTH))
+    piece = ("... " if start else "") + text[start:end] + (" ..." if end < len(text) else "")
+    parts = re.split(f"({'|'.join(map(re.escape, words))})", piece, flags=re.IGNORECASE)
+    marked = (f"<mark>{escape(part)}</mark>" if number % 2 else escape(part) for number, part in enumerate(parts))
+    return mark_safe("".join(marked))  # noqa: S308 - escaped
