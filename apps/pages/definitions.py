@@ -26,7 +26,8 @@ class Definition:
 def _terms() -> dict[str, Definition]:
     """Return every word of the glossary by its slug; the file ships with the code, so it is read once."""
     found: dict[str, Definition] = {}
-    for line in GLOSSARY.read_text(encoding="utf-8").splitlines():
+    table = GLOSSARY.read_text(encoding="utf-8").partition("\n## ")[0]
+    for line in table.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if not line.startswith("|") or len(cells) < 2 or cells[0] in _HEAD:
             continue

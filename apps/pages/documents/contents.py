@@ -55,7 +55,12 @@ def documents() -> dict[str, Document]:
 
 def moved_to(name: str) -> str | None:
     """Return the present address of a document that once had the address `name`, or None."""
-    found: str | None = _contents()["moved"].get(name)
+    return moved_addresses().get(name)
+
+
+def moved_addresses() -> dict[str, str]:
+    """Return the new address of every document that has moved, by its old one."""
+    found: dict[str, str] = _contents()["moved"]
     return found
 
 

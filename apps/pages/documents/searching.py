@@ -114,7 +114,7 @@ def _passages_of(document: Document, place: int) -> Iterator[Passage]:
                 yield passage()
             heading, is_first, lines = plain(line), False, []
             anchor = f"#{slugify(heading)}"
-        elif line.startswith("| ") and document.name in {GLOSSARY, PROBLEMS}:
+        elif line.startswith("| ") and (document.name == PROBLEMS or (document.name == GLOSSARY and is_first)):
             yield from _definition(document, line, place)
         elif not line.startswith("# "):
             lines.append(line)
