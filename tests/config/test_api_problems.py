@@ -110,9 +110,9 @@ def test_the_guide_explains_exactly_the_codes_that_are_raised() -> None:
     raised, explained = raised_codes(), set(problem_types())
     assert len(raised) > 120
     assert {code: file for code, file in raised.items() if code not in explained} == {}, (
-        "add them to guides/problems.md"
+        "add them to docs/reference/problems.md"
     )
-    assert explained - set(raised) == set(), "remove them from guides/problems.md"
+    assert explained - set(raised) == set(), "remove them from docs/reference/problems.md"
 
 
 @pytest.mark.django_db

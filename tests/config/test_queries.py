@@ -110,7 +110,7 @@ class Asker:
         """What the address names: the large object of its kind, else one that is made for the stranger and gone again; and
         whether it is of the customer who grows."""
         kind = kind_of(route)
-        known: dict[str, Any] = {"kind": "csv", "version": 1, "name": "glossary" if kind == "docs" else "lpu"}
+        known: dict[str, Any] = {"kind": "csv", "version": 1, "name": "reference/glossary" if kind == "docs" else "lpu"}
         large = self.growth.objects.get(kind)
         values = {name: large.pk if name == "pk" and large else known.get(name) for name in route.parameters}
         if None not in values.values():

@@ -77,7 +77,7 @@ def make_places(opened: Browser, product: Product) -> Places:
         "password-sent": "/password/reset/sent",
         "password-done": "/password/reset/done",
         "documents": "/docs",
-        "glossary": "/docs/glossary",
+        "glossary": "/docs/reference/glossary",
         "search": "/docs?q=latency",
         "reference": "/api/v1/docs",
         "problem": "/problems/capacity-taken",

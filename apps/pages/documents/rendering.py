@@ -8,10 +8,10 @@ import re
 from functools import cache
 
 import markdown
-from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import slugify
 
+from apps.pages.copying import copy
 from apps.pages.documents.contents import Document
 
 
@@ -38,7 +38,8 @@ def _links(body: str, name: str) -> str:
             return match[0]
         path, _, fragment = target.partition("#")
         if not path.endswith(".md"):
-            return text
+            shown = _address(name, path).removeprefix("/docs/").removeprefix("/")
+            return text if shown in text else f"{text} (<code>{shown}</code>)"
         return f'<a href="{_address(name, path).removesuffix(".md")}{"#" if fragment else ""}{fragment}">{text}</a>'
 
     return re.sub(r'<a href="([^"]+)">(.*?)</a>', page, body, flags=re.DOTALL)
@@ -59,9 +60,8 @@ def _copyable(body: str) -> str:
 
     def card(match: re.Match[str]) -> str:
         code = html.unescape(match[2]).rstrip("\n")
-        button = render_to_string("components/copy.html", {"value": code, "label": "Copy the code"})
         opened = '<div class="code-card"><pre tabindex="0" role="region" aria-label="Code">'
-        return f"{opened}<code{match[1]}>{match[2]}</code></pre>{button}</div>"
+        return f"{opened}<code{match[1]}>{match[2]}</code></pre>{copy(code, 'Copy the code')}</div>"
 
     return re.sub(r"<pre><code([^>]*)>(.*?)</code></pre>", card, body, flags=re.DOTALL)
 
