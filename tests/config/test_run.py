@@ -121,7 +121,7 @@ def test_one_command_starts_everything_tends_it_and_ends_it_and_the_data_stay(ru
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
     first.wait_until(lambda: len(compile_workers() - killed) > 0)
-    assert "worker-compile has ended (-9) and is started again." in first.said()
+    assert "worker-compile ended (-9) and was restarted." in first.said()
 
     def ready() -> bool:
         try:
@@ -131,11 +131,11 @@ def test_one_command_starts_everything_tends_it_and_ends_it_and_the_data_stay(ru
 
     for name, pid_file in (("PostgreSQL", "postgres/postmaster.pid"), ("Valkey", "valkey/valkey.pid")):
         os.kill(int((first.folder / pid_file).read_text().split()[0]), signal.SIGKILL)
-        first.wait_until(lambda said=f"{name} has ended and is started again.": said in first.said())
+        first.wait_until(lambda said=f"{name} ended and was restarted.": said in first.said())
     first.wait_until(ready)
     web = next(pid for pid, command in first.processes().items() if "gunicorn" in command and os.getsid(pid) == pid)
     os.kill(web, signal.SIGKILL)
-    first.wait_until(lambda: "web has ended (-9) and is started again." in first.said())
+    first.wait_until(lambda: "web ended (-9) and was restarted." in first.said())
     first.wait_until(ready)
     assert first.get("/api/v1/me")["role"] == "owner"
 

@@ -24,5 +24,5 @@ ROUTES = [
     page("/programs/<uuid:pk>/download/<str:kind>", make=a_file),
     page("/problems/<slug:code>", public=True, make=lambda _: {"code": "capacity-taken"}),
     page("/docs", public=True),
-    page("/docs/<path:name>", public=True, make=lambda _: {"name": "glossary"}),
+    page("/docs/<path:name>", public=True, make=lambda _: {"name": "reference/glossary"}),
 ]
