@@ -24,9 +24,9 @@ from compiler.commands.options import add_sizes, at_least, bounds, sizes
 from compiler.precision.feeds import SEED, seeded
 
 ABOUT = (
-    "Runs the model on made-up inputs with ONNX Runtime on this machine and writes what it took, with the date, the hardware and "
-    "the digest of the model, as a file that Takt imports under Plans, Places. Needs no network. docs/how-to/compare-places.md says what "
-    "stands in it."
+    "Runs a model on generated inputs with ONNX Runtime on this machine. Writes the times with the date, the hardware and the "
+    "digest of the model to a file that Takt imports under Plans, Other places. Needs no network. "
+    "docs/how-to/compare-places.md describes the file."
 )
 LISTS_MOST, NAMES_MOST = 8, 8
 

@@ -1,4 +1,4 @@
-"""Renders the reference in the place where ninja would load a viewer from elsewhere, which the content policy forbids."""
+"""Renders the API reference on our own page; ninja would load a viewer from another site, which the content policy forbids."""
 
 from __future__ import annotations
 
@@ -20,18 +20,26 @@ class Reference(DocsBase):
     """`NinjaAPI(docs=Reference(), docs_url="/docs")`."""
 
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
-        """Every operation with its fields, its answer and its examples."""
-        return render(request, "pages/reference.html", {"groups": _groups(api)})
+        """Return every operation with its fields, its answer and its examples."""
+        groups = _groups(api)
+        administration = {subject: rows for subject, rows in groups.items() if all(_is_admin(row) for row in rows)}
+        customers = {subject: rows for subject, rows in groups.items() if subject not in administration}
+        parts = [("For customers", customers), ("For administrators", administration)]
+        return render(request, "pages/reference.html", {"parts": parts, "site": settings.SITE_URL})
+
+
+def _is_admin(operation: Operation) -> bool:
+    return operation.needs.startswith(f"scope {Scope.ADMIN.value}")
 
 
 @cache
 def _groups(api: NinjaAPI) -> dict[str, list[Operation]]:
-    """The document is the same for as long as the process lives."""
+    """Return the operations by subject; the document does not change while the process lives."""
     return operations(api.get_openapi_schema(), site=settings.SITE_URL, needs=_needs(api))
 
 
 def _needs(api: NinjaAPI) -> dict[str, str]:
-    """What each operation asks of its caller, from the operation's own `auth=`."""
+    """Return the scope and roles that each operation needs, from its own `auth=`."""
     found: dict[str, str] = {}
     for prefix, router in api._routers:
         for path, view in router.path_operations.items():
@@ -41,11 +49,11 @@ def _needs(api: NinjaAPI) -> dict[str, str]:
                     full = full.replace("{" + kind, "{")
                 callers = [one for one in operation.auth_callbacks if isinstance(one, BearerToken)]
                 for method in operation.methods:
-                    found[f"{method} {full}"] = _said(callers[0]) if callers else "no sign-in"
+                    found[f"{method} {full}"] = _needed(callers[0]) if callers else "no sign-in"
     return found
 
 
-def _said(caller: BearerToken) -> str:
+def _needed(caller: BearerToken) -> str:
     if caller.scope is None:
         return "any token"
     if caller.scope is Scope.ADMIN or caller.roles == ANY_ROLE:

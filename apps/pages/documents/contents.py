@@ -11,7 +11,7 @@ from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs"
 CONTENTS = FOLDER / "contents.toml"
-SUMMARY_LENGTH = 180
+SUMMARY_LENGTH = 120
 _FENCE = re.compile(r"```.*?```", re.DOTALL)
 
 

@@ -6,6 +6,7 @@ import html
 import posixpath
 import re
 from functools import cache
+from typing import Any
 
 import markdown
 from django.utils.safestring import SafeString, mark_safe
@@ -14,19 +15,29 @@ from django.utils.text import slugify
 from apps.pages.copying import copy
 from apps.pages.documents.contents import Document
 
+SECTIONS_FEW = 5  # up to here the table of contents has room for two levels
+
 
 @cache
-def as_html(document: Document) -> tuple[SafeString, list[tuple[str, str]]]:
-    """Return the page and its headings of the second level as (anchor, text)."""
+def as_html(document: Document) -> tuple[SafeString, list[tuple[str, str, bool]]]:
+    """Return the page and its headings as (anchor, text, whether it is below another heading).
+
+    A page with few sections lists their parts too.
+    """
     converter = markdown.Markdown(extensions=["tables", "fenced_code", "toc", "sane_lists"], output_format="html")
     converter.preprocessors.deregister("html_block")
     converter.inlinePatterns.deregister("html")
     body = converter.convert(document.text.partition("\n")[2] if document.text.startswith("# ") else document.text)
-    tokens: list[dict[str, str]] = getattr(converter, "toc_tokens", [])
+    tokens: list[dict[str, Any]] = getattr(converter, "toc_tokens", [])
+    headings = []
+    for token in tokens:
+        headings.append((token["id"], html.unescape(token["name"]), False))
+        if len(tokens) <= SECTIONS_FEW:
+            headings += [(part["id"], html.unescape(part["name"]), True) for part in token["children"]]
     body = _copyable(
         _table_anchors(_wrapped_tables(_plain_alignment(_images(_links(body, document.name), document.name))))
     )
-    return mark_safe(body), [(token["id"], token["name"]) for token in tokens]  # noqa: S308 - our own files
+    return mark_safe(body), headings  # noqa: S308 - our own files
 
 
 def _links(body: str, name: str) -> str:

@@ -1,0 +1,47 @@
+"""The tutorial and the guides say what the pages say: every label that a reader is told to choose or press is on a page."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from apps.pages import documents as papers
+from apps.registry.selectors import SAMPLES
+
+ROOT = Path(__file__).resolve().parents[2]
+TOLD = re.compile(r"(?:[Cc]hoose|[Pp]ress|[Oo]pen|[Uu]nder|then|(?:\*\*,)) \*\*([^*]+)\*\*")
+GUIDES = [one for one in papers.documents().values() if one.section in {"Tutorial", "How-to guides"}]
+
+
+@cache
+def words_of_pages() -> str:
+    """Everything that pages can say: templates, scripts, and the texts in the rooms' Python."""
+    paths = [
+        *(ROOT / "templates").rglob("*.html"),
+        *(ROOT / "static" / "js").glob("*.js"),
+        *(ROOT / "apps").rglob("*.py"),
+    ]
+    return "\n".join(path.read_text(encoding="utf-8") for path in paths)
+
+
+@pytest.mark.parametrize("document", GUIDES, ids=lambda one: one.name)
+def test_every_label_that_a_reader_is_told_to_use_is_on_a_page(document: papers.Document) -> None:
+    labels = {label.strip() for label in TOLD.findall(document.text)}
+    pages = words_of_pages()
+    missing = {
+        label for label in labels if not re.search(rf"(?<![\w]){re.escape(label)}(?![\w])", pages) or len(label) < 3
+    }
+    assert missing == set()
+
+
+def test_the_tutorial_uses_a_sample_that_there_is() -> None:
+    assert f'Under "{SAMPLES[0].title}"' in papers.documents()["tutorial/ten-minutes"].text
+
+
+def test_the_tutorial_runs_as_many_executions_as_it_checks_on_the_invoice() -> None:
+    text = papers.documents()["tutorial/ten-minutes"].text
+    assert "Enter 4 under" in text
+    assert "four executions, at the quoted price" in text
