@@ -105,7 +105,12 @@ def _object(route: Route, cast: Cast) -> Iterator[tuple[dict[str, Any], bool]]:
     and gone again; and whether it is the large customer's."""
     from django.db import transaction
 
-    known = {**objects(cast), "kind": "csv", "version": 1, "name": "reference/glossary" if _kind(route) == "docs" else "lpu"}
+    known = {
+        **objects(cast),
+        "kind": "csv",
+        "version": 1,
+        "name": "reference/glossary" if _kind(route) == "docs" else "lpu",
+    }
     values = {name: known.get(_kind(route) if name == "pk" else name) for name in route.parameters}
     if None not in values.values():
         yield values, True
