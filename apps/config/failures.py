@@ -77,6 +77,17 @@ def defect_problem(request: HttpRequest) -> Problem:
     return problem
 
 
+def long_address_page() -> str:
+    """Return the page for an address that the server stops reading: no request exists yet, so no id either."""
+    return _rendered(
+        {
+            "status": 414,
+            "title": "This address is too long",
+            "detail": "A form or a link put more text into the address than we read. Go back and shorten what you entered.",
+        }
+    )
+
+
 def _page(request: HttpRequest, status: int, title: str, detail: str) -> HttpResponse:
     may_repeat = request.method == "GET" and status >= 500
     values = {
@@ -87,17 +98,20 @@ def _page(request: HttpRequest, status: int, title: str, detail: str) -> HttpRes
         "back_label": "Try again" if may_repeat else "Back",
         "request_id": request_id_of(request),
     }
+    return HttpResponse(_rendered(values), status=status)
+
+
+def _rendered(values: dict[str, object]) -> str:
     try:
-        page = render_to_string("errors/alone.html", values)
+        return render_to_string("errors/alone.html", values)
     except Exception:  # whatever hides the page, the person still learns what to do
         log.exception("error page")
-        page = _bare(values)
-    return HttpResponse(page, status=status)
+        return _bare(values)
 
 
 def _bare(values: dict[str, object]) -> str:
     """Return the page without templates and static files."""
-    title, detail, request_id = (escape(values[name]) for name in ("title", "detail", "request_id"))
+    title, detail, request_id = (escape(values.get(name, "")) for name in ("title", "detail", "request_id"))
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} - Takt</title></head><body><main>'
         f'<h1>{title}</h1><p>{detail}</p><p>Request ID {request_id}</p><p><a href="/">Overview</a></p></main></body></html>'

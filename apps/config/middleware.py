@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 
@@ -53,6 +54,20 @@ def api_rates(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[
                 rate_take(Rate("api-address", settings.API_PER_MINUTE_ADDRESS, 60), client_key(request))
             except Problem as refusal:
                 return problem_response(refusal)
+        return get_response(request)
+
+    return middleware
+
+
+def nul_refused(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Refuse an address with a NUL character (400): PostgreSQL stores none, so it names nothing, and a query fails on it.
+
+    The fields of forms refuse it themselves, with a sentence beside the field.
+    """
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        if "\0" in request.path or "%00" in request.META.get("QUERY_STRING", ""):
+            raise BadRequest("The address contains a NUL character.")
         return get_response(request)
 
     return middleware

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Iterable
+from http import HTTPStatus
 from typing import Any
 
 from django.conf import settings
@@ -11,6 +13,7 @@ from gunicorn.asgi.protocol import ASGIProtocol
 from gunicorn.workers import gasgi
 
 from apps.config.buffering import Buffered
+from apps.config.failures import long_address_page
 
 # After each of its queries a request waits until the thread that computes gives the interpreter up. Python's own 5 ms would
 # be a fifth of a second for the forty queries of an acceptance.
@@ -27,6 +30,18 @@ class GuardedProtocol(ASGIProtocol):
         """Begin to wait for the head."""
         super().connection_made(transport)
         self.worker.loop.call_later(settings.HEAD_SECONDS, self._end_without_head)
+
+    def _send_error_response(self, status: int, message: str, extra_headers: Iterable[tuple[str, str]] = ()) -> None:
+        """Answer a request that cannot be read. An address that is too long comes from a browser: the answer is a page."""
+        if status != HTTPStatus.REQUEST_URI_TOO_LONG:
+            super()._send_error_response(status, message, extra_headers)
+            return
+        body = long_address_page().encode()
+        head = (
+            f"HTTP/1.1 {status} URI Too Long\r\nContent-Type: text/html; charset=utf-8\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        self._safe_write(head.encode("ascii") + body)
 
     def _end_without_head(self) -> None:
         if not self._closed and self.req_count <= 1 and not self._request_ready.is_set() and self._awaiting_request:

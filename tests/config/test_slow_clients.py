@@ -160,3 +160,11 @@ def test_every_way_to_start_the_server_uses_the_buffer() -> None:
     root = Path(settings.BASE_DIR)
     for name in ("bin/stack.py", "docker/Dockerfile"):
         assert "apps.config.serving.BufferingWorker" in (root / name).read_text()
+
+
+def test_an_address_that_is_too_long_is_answered_by_a_page(port: int) -> None:
+    status, _, page = ask(port, "GET", "/docs?q=" + "x" * 10_000)
+    assert status == 414
+    assert b"This address is too long" in page
+    assert b"shorten what you entered" in page
+    assert ask(port, "GET", "/docs?q=" + "x" * 1_000)[0] == 201

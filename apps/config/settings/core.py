@@ -62,6 +62,7 @@ MIDDLEWARE = [
     "apps.config.middleware.request_log",
     "apps.config.middleware.api_rates",
     "apps.config.middleware.ApiProblems",
+    "apps.config.middleware.nul_refused",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
