@@ -6,6 +6,7 @@ import gzip
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -43,21 +44,28 @@ def restore(services: Services, folder: Path, *, var: Path, media: Path, to: str
 
 
 def base_for(place: Place, to: str | None) -> tuple[Base, datetime]:
-    """The base backup from which a moment is reached, and the moment. Raises ServiceError: it cannot be reached."""
+    """Return the base backup from which a moment can be restored, and the moment.
+
+    Raises ServiceError if it lies outside the backup, or in a gap of its log.
+    """
     bases, marks = place.bases(), place.marks()
     if not marks:
         raise ServiceError(f"No backup in {place.folder} was ever completed.")
     at = _instant(to) if to else datetime.fromisoformat(marks[-1].at)
-    known = [number for number, one in enumerate(bases) if datetime.fromisoformat(one.at) <= at]
+    earlier = [one for one in bases if datetime.fromisoformat(one.at) <= at]
     mark = next((one for one in marks if datetime.fromisoformat(one.at) >= at), None)
-    if known and mark is not None:
-        between = [one for one in bases[known[-1] + 1 :] if one.at <= mark.at]
-        if all(one.continues for one in between):
-            return bases[known[-1]], at
+    is_within = bool(earlier) and mark is not None
+    if mark is not None and earlier and _is_continuous(bases[len(earlier) :], until=mark.at):
+        return earlier[-1], at
     raise ServiceError(
         f"{at.isoformat()} cannot be restored: the backup reaches from {bases[0].at} to {marks[-1].at}"
-        + (", with a gap there." if known and mark else ".")
+        + (", with a gap there." if is_within else ".")
     )
+
+
+def _is_continuous(later: Sequence[Base], *, until: str) -> bool:
+    """Whether the log has no gap between a base backup and a moment: every later base up to then continues it."""
+    return all(one.continues for one in later if one.at <= until)
 
 
 def _instant(text: str) -> datetime:

@@ -119,15 +119,24 @@ class Services:
         data = self.folder / "postgres"
         programs = _postgres_programs(self.folder if self.account else None, self.account)
         if not (data / "PG_VERSION").exists():
-            shutil.rmtree(data, ignore_errors=True)
-            data.mkdir(mode=0o700)
-            if self.account:
-                os.chown(data, self.account.pw_uid, self.account.pw_gid)
-            options = ["-U", "app", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
-            self._as_account([programs / "initdb", "-D", data, *options], "initdb")
+            self._cluster_create(data, programs)
         # The children of a killed server keep its socket open for a moment: only the process itself tells.
         if _is_alive(_pid_of(data / "postmaster.pid")) and _answers(self.sockets / POSTGRES_SOCKET):
             return
+        self._postgres_launch(data, programs)
+        self._databases_prepare([programs / "psql", "-h", self.sockets, "-U", "app", "-Atq", "-v", "ON_ERROR_STOP=1"])
+
+    def _cluster_create(self, data: Path, programs: Path) -> None:
+        """Create the folder of the data with `initdb`."""
+        shutil.rmtree(data, ignore_errors=True)
+        data.mkdir(mode=0o700)
+        if self.account:
+            os.chown(data, self.account.pw_uid, self.account.pw_gid)
+        options = ["-U", "app", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
+        self._as_account([programs / "initdb", "-D", data, *options], "initdb")
+
+    def _postgres_launch(self, data: Path, programs: Path) -> None:
+        """Start the server, and try again for some seconds while a killed one still holds its memory."""
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self.sockets),
@@ -162,7 +171,6 @@ class Services:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.3)
-        self._databases_prepare([programs / "psql", "-h", self.sockets, "-U", "app", "-Atq", "-v", "ON_ERROR_STOP=1"])
 
     def _databases_prepare(self, psql: list[str | Path]) -> None:
         """The database and the application's role in it; in the template too, for databases of tests."""
@@ -199,8 +207,7 @@ class Services:
             start_new_session=True,
         )
         if outcome.returncode:
-            said = (outcome.stderr or "").strip().splitlines()[-3:]
-            raise ServiceError(f"{what} did not start{f' (its log: {log})' if log else ''}. {' '.join(said)}".strip())
+            raise ServiceError(_start_fault(what, log, outcome.stderr or ""))
         return outcome.stdout or ""
 
     # Valkey
@@ -239,6 +246,12 @@ class Services:
         with contextlib.suppress(OSError, ServiceError):
             os.kill(pid, signal.SIGTERM if self.durable else signal.SIGKILL)
             _wait_until(lambda: not _is_alive(pid), "")
+
+
+def _start_fault(what: str, log: Path | None, errors: str) -> str:
+    """Return the sentence that says that a server did not start, with its log or its last words."""
+    said = " ".join(errors.strip().splitlines()[-3:])
+    return f"{what} did not start{f' (its log: {log})' if log else ''}. {said}".strip()
 
 
 def _memory_settings() -> dict[str, str]:

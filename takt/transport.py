@@ -20,8 +20,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
 
 
 class Transport:
-    """One server and one token. A request is tried again for up to `retry_seconds` where that can do no harm: reading, and
-    whatever carries an idempotency key."""
+    """One server and one token. Requests that are safe to repeat are retried for up to `retry_seconds`: reads, and requests
+    with an idempotency key."""
 
     def __init__(self, url: str, token: str, *, timeout: float, retry_seconds: float) -> None:
         self.url, self.retry_seconds = url.rstrip("/"), retry_seconds
@@ -35,23 +35,32 @@ class Transport:
     def request(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **content: Any
     ) -> httpx.Response:
-        """One operation; `path` is below /api/v1, or a whole address that the server gave. `content` goes to httpx: params,
-        json, data, files, content. Raises Refused, Unreachable."""
+        """Call one operation. `path` is below /api/v1, or a whole address that the server gave. `content` goes to httpx:
+        params, json, data, files, content. Raises Refused and Unreachable."""
         sent = dict(headers or {})
         if method == "POST":
             sent.setdefault("Idempotency-Key", uuid4().hex)
-        is_safe = method in {"GET", "PUT", "DELETE"} or "Idempotency-Key" in sent
-        deadline, pause = time.monotonic() + (self.retry_seconds if is_safe else 0.0), FIRST_PAUSE
+        deadline, pause = time.monotonic() + self._seconds_to_retry(method, sent), FIRST_PAUSE
         while True:
             response, fault = self._once(method, self._address(path), sent, content)
-            if response is not None and response.status_code < 400:
-                return response
             wait = max(pause, _retry_after(response) or 0.0)
             is_final = response is not None and response.status_code not in AGAIN
             if is_final or time.monotonic() + wait > deadline:
-                raise _refused(response) if response is not None else Unreachable(f"No answer from {self.url}: {fault}")
+                return self._checked(response, fault)
             time.sleep(wait)
             pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _seconds_to_retry(self, method: str, headers: Mapping[str, str]) -> float:
+        is_safe = method in {"GET", "PUT", "DELETE"} or "Idempotency-Key" in headers
+        return self.retry_seconds if is_safe else 0.0
+
+    def _checked(self, response: httpx.Response | None, fault: str) -> httpx.Response:
+        """Return a successful response. Raises Refused for any other, and Unreachable if there is none."""
+        if response is None:
+            raise Unreachable(f"No answer from {self.url}: {fault}")
+        if response.status_code >= 400:
+            raise _refused(response)
+        return response
 
     def _address(self, path: str) -> str:
         if path.startswith(("http://", "https://")):

@@ -84,25 +84,26 @@ def _known(task: Table, models: list[Model]) -> Known:
 
 
 def _stated(models: list[Model]) -> Known:
-    known = Known()
-    splits: dict[str, str] = {}
-    ways = {key: [one for one in models if key in one.table] for key in ("evaluation", "stated")}
-    if ways["evaluation"] and ways["stated"]:
+    """Read evaluation documents, or stated counts. Raises Bad if models have both, or documents of different items."""
+    with_document, with_counts = ([one for one in models if key in one.table] for key in ("evaluation", "stated"))
+    if with_document and with_counts:
         said = "other models of the task have evaluation documents; counts of other items cannot be compared with them."
-        raise ways["stated"][0].table.wrong("stated", said)
-    for model in models:
-        if "evaluation" in model.table:
-            known.documents[model.name], splits[model.name] = _document(model)
-        elif "stated" in model.table:
-            known.documents[model.name] = _counts(model)
-    if len(set(splits.values())) > 1:
-        first, other = next((a, b) for a in splits for b in splits if splits[a] != splits[b])
-        said = f"it was made on other items than the one of {first}; evaluate both on the same data."
-        raise next(one for one in models if one.name == other).table.wrong("evaluation", said)
-    known.words = (
-        "evaluation documents" if ways["evaluation"] else "stated counts" if ways["stated"] else "not evaluated"
-    )
+        raise with_counts[0].table.wrong("stated", said)
+    known = Known(documents={model.name: _counts(model) for model in with_counts})
+    splits: dict[str, str] = {}
+    for model in with_document:
+        known.documents[model.name], splits[model.name] = _document(model)
+    _same_items_check(with_document, splits)
+    known.words = "evaluation documents" if with_document else "stated counts" if with_counts else "not evaluated"
     return known
+
+
+def _same_items_check(models: list[Model], splits: dict[str, str]) -> None:
+    """Raise Bad unless every evaluation document is about the same items; `splits` names them for each model."""
+    for model in models:
+        if splits[model.name] != splits[models[0].name]:
+            said = f"it was made on other items than the one of {models[0].name}; evaluate both on the same data."
+            raise model.table.wrong("evaluation", said)
 
 
 def _document(model: Model) -> tuple[Evaluated, str]:
@@ -231,7 +232,7 @@ def calibrate(data: DataSet, model: Model) -> None:
 
 
 def evaluated(data: DataSet, model: Model, facts: Facts) -> Evaluated:
-    """What the program answers, from its own bytes through the simulator. Raises Bad."""
+    """Simulate the program from its bytes on every item, and judge its answers. Raises Bad."""
     if facts.digest in data.answers:
         return data.answers[facts.digest]
     assert facts.binary is not None, "programs of a data set are compiled here"
@@ -245,22 +246,28 @@ def evaluated(data: DataSet, model: Model, facts: Facts) -> Evaluated:
         raise data.table.wrong(
             "output", f"{model.name} has no output {name!r}; it has {', '.join(sorted(results[0]))}."
         )
-    labels: Any = data.labelled.labels
     answers = np.stack([result[name] for result in results])
-    if data.metric.compares_with_float32:
-        labels = None if facts.precision == "float32" else data.float32.get(model.name)
-        if facts.precision != "float32" and labels is None:
-            raise model.table.wrong(
-                "precisions", "the metric compares with float32; put float32 first among the precisions."
-            )
     try:
-        verdict = judge(data.metric, answers, name, labels)
+        verdict = judge(data.metric, answers, name, _expected(data, model, facts))
     except MetricError as error:
         raise Bad(data.path, "", f"{model.name}: {error}") from None
     if facts.precision == "float32":
         data.float32.setdefault(model.name, answers if data.metric.name in NUMERIC else verdict.predicted)
     data.answers[facts.digest] = _parted(data, verdict, name)
     return data.answers[facts.digest]
+
+
+def _expected(data: DataSet, model: Model, facts: Facts) -> Any:
+    """Return what the answers are compared with: labels, the float32 program's answers, or None. Raises Bad."""
+    if not data.metric.compares_with_float32:
+        return data.labelled.labels
+    if facts.precision == "float32":
+        return None
+    if model.name not in data.float32:
+        raise model.table.wrong(
+            "precisions", "the metric compares with float32; put float32 first among the precisions."
+        )
+    return data.float32[model.name]
 
 
 def _parted(data: DataSet, verdict: Verdict, name: str) -> Evaluated:

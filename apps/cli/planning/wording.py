@@ -66,12 +66,7 @@ def check_markdown(check: Check) -> str:
     lines = [f"### takt plan --check: {_cell(task.name)}", "", f"**{_verdict(check)}**", ""]
     changed = list(causes(check))
     lines += [f"- {one}" for one in changed] or ["- nothing changed since the plan was made"]
-    if check.way is not None:
-        lines += ["", "| | Planned | Now |", "| --- | ---: | ---: |"]
-        lines += [
-            f"| {one.name} | {_cell(one.before)} | {_cell(one.after)}{' (changed)' if one.is_changed else ''} |"
-            for one in figures_of(check)
-        ]
+    lines += _planned_and_now(check) if check.way is not None else []
     if check.planned is not None and check.planned.reasons:
         lines += ["", f"The planned way, {check.planned.title} on {check.planned.pool}:", ""]
         lines += [f"- {one}" for one in check.planned.reasons]
@@ -80,6 +75,13 @@ def check_markdown(check: Check) -> str:
         lines += ["", f"Cheaper by now: {best.title} on {best.pool} for {_price(check.answer, best)}."]
     lines += ["", *(f"- {one}" for one in _changes(check.answer))] if not check.fits else []
     return figures.plain("\n".join(lines).rstrip() + "\n")
+
+
+def _planned_and_now(check: Check) -> list[str]:
+    """Return the figures of the planned way then and now, as a Markdown table."""
+    head = ["", "| | Planned | Now |", "| --- | ---: | ---: |"]
+    rows = [(one.name, _cell(one.before), _cell(one.after), one.is_changed) for one in figures_of(check)]
+    return [*head, *(f"| {name} | {old} | {new}{' (changed)' * changed} |" for name, old, new, changed in rows)]
 
 
 def _verdict(check: Check) -> str:

@@ -101,30 +101,33 @@ def _passages() -> tuple[Passage, ...]:
 
 
 def _passages_of(document: Document, place: int) -> Iterator[Passage]:
-    url, is_first = f"/docs/{document.name}", True
-    heading, anchor = document.title, ""
-    lines: list[str] = []
+    """Yield the beginning of a document, each section with its heading, and each definition."""
+    for number, (heading, lines) in enumerate(_parts(document)):
+        is_first = number == 0
+        if document.name == PROBLEMS or (document.name == GLOSSARY and is_first):
+            for line in lines:
+                yield from _definition(document, line, place)
+            lines = [line for line in lines if not line.startswith("|")]
+        text = plain("\n".join(lines))
+        if is_first or text:
+            url = f"/docs/{document.name}" + ("" if is_first else f"#{slugify(heading)}")
+            yield Passage(url, document.title, heading, text, place, is_first=is_first)
 
-    def passage() -> Passage:
-        return Passage(url + anchor, document.title, heading, plain("\n".join(lines)), place, is_first=is_first)
 
+def _parts(document: Document) -> list[tuple[str, list[str]]]:
+    """Return each heading of the second or third level with its lines; the first part has the title of the document."""
+    parts: list[tuple[str, list[str]]] = [(document.title, [])]
     for line in _without_code_headings(document.text):
         if line.startswith(("## ", "### ")):
-            if is_first or any(line.strip() for line in lines):
-                yield passage()
-            heading, is_first, lines = plain(line), False, []
-            anchor = f"#{slugify(heading)}"
-        elif line.startswith("| ") and (document.name == PROBLEMS or (document.name == GLOSSARY and is_first)):
-            yield from _definition(document, line, place)
+            parts.append((plain(line), []))
         elif not line.startswith("# "):
-            lines.append(line)
-    if is_first or any(line.strip() for line in lines):
-        yield passage()
+            parts[-1][1].append(line)
+    return parts
 
 
 def _definition(document: Document, line: str, place: int) -> Iterator[Passage]:
     """Yield the row of a table of definitions; its first two lines define nothing."""
-    cells = [plain(cell) for cell in line.strip().strip("|").split("|")]
+    cells = [plain(cell) for cell in line.strip().strip("|").split("|")] if line.startswith("| ") else [""]
     if cells[0] in {"word", "code", ""} or len(cells) < 2:
         return
     url, text = f"/problems/{cells[0]}", " ".join(cells[2:])
