@@ -1,5 +1,4 @@
-"""The named lines beside usage of an invoice of version 1 of the rules, computed again: from the price book, from the
-invoice's own lines, from what they state."""
+"""Recomputes the named lines of an invoice of version 1 of the rules, from the price book and the invoice's own lines."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from apps.pricing.rating.decimals import subtract
 
 
 def adjustment_verify(document: dict[str, Any], one: dict[str, Any], books: dict[str, PriceBookDocument]) -> str:
-    """What was checked of one named line, in words. Raises Difference or Unreadable."""
+    """Check one named line and return a sentence about it. Raises Difference and Unreadable."""
     place = f"adjustment {one['number']}"
     if one["kind"] == "minimum":
         return _minimum(place, document, one, books)
@@ -71,7 +70,7 @@ def _shortfall(place: str, one: dict[str, Any]) -> str:
 
 
 def _credit(place: str, document: dict[str, Any], one: dict[str, Any], books: dict[str, PriceBookDocument]) -> str:
-    """A credit takes what is left of it, at most what the invoice asks for; one for missed work follows from its rating."""
+    """Check a credit: it pays what is left of it, at most what the invoice asks for."""
     basis = one["basis"]
     if "granted" not in basis:
         raise Unreadable(f"{place} does not state what was granted and what of it was left.")

@@ -1,4 +1,4 @@
-"""Stated against computed: the first place where they differ, and a stated rating computed again."""
+"""Compares stated with computed values, and rates again what a document states."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from apps.pricing.rating.terms import charged_of, measured_of, periods_of
 
 
 class Difference(Exception):
-    """The first place at which the document is not what the computation gives."""
+    """The first value of a document that differs from the computed one."""
 
     def __init__(self, place: str, stated: object, computed: object) -> None:
         super().__init__(f"{place}: the document says {stated}, computed here is {computed}")
@@ -21,15 +21,15 @@ class Unreadable(Exception):
 
 
 def same(place: str, stated: object, computed: object) -> None:
-    """Raises Difference unless both are the same value of the same type."""
+    """Raise Difference unless both are the same value of the same type."""
     if stated != computed or type(stated) is not type(computed):
         raise Difference(place, stated, computed)
 
 
 def books_given(document: dict[str, Any], books: dict[str, PriceBookDocument]) -> None:
-    """Raises Unreadable that names every price book that a document was priced with and that was not given.
+    """Raise Unreadable with every price book that the document needs and that was not given.
 
-    A book that was given in its version, but with another content, is not missing: its line names that as a difference.
+    A book with the right version but other content is not missing: its line reports that as a difference.
     """
     parts = [*document["lines"], *(one["basis"] for one in document.get("adjustments", []))]
     ratings = [part["rating"] for part in parts if "rating" in part]
@@ -42,7 +42,7 @@ def books_given(document: dict[str, Any], books: dict[str, PriceBookDocument]) -
 
 
 def rated(book: PriceBookDocument, stated: dict[str, Any]) -> Rating:
-    """The rating that a document states, computed again. Raises Unreadable for what has no price."""
+    """Rate again what a document states. Raises Unreadable for what has no price."""
     charged = charged_of(stated)
     try:
         if charged is not None:
@@ -63,7 +63,7 @@ def rated(book: PriceBookDocument, stated: dict[str, Any]) -> Rating:
 
 
 def steps_same(place: str, stated: list[dict[str, str]], computed: list[dict[str, str]]) -> None:
-    """Raises Difference at the first step that is not the computed one."""
+    """Raise Difference at the first step that differs from the computed one."""
     for mine, theirs in zip(computed, stated, strict=False):
         for key in ("name", "operation", "input", "factor", "result", "unit", "title", "rule"):
             same(f"{place}, step {mine['name']!r}, {key}", theirs[key], mine[key])

@@ -1,7 +1,7 @@
-"""Checking the ledger's chain of hashes offline: every transaction follows from the one before it (T1).
+"""Checks the ledger's chain of hashes offline: every transaction follows from the one before it (T1).
 
-The file is what the portal hands out: the chain's head, transactions in order, each with the hash of the one before and the
-digests that its usage rows had by their columns when the file was written, and the roots of days.
+The file comes from the portal. It has the chain's head, the transactions in order, each with the hash of the one before,
+digests of the usage rows computed from their columns when the file was written, and the roots of days.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ CHAIN = "takt-chain/2"
 OLD = "takt-chain/1"  # stored digests of rows instead of computed ones, and no head
 FIRST = "0" * 64
 _OLDER = (
-    f"a file of the format {OLD} holds neither what its usage rows' columns say nor the chain's head: whether a row was altered "
-    "beside its digest, and whether the end was cut off, is not known; download the chain again"
+    f"a file of the format {OLD} has neither digests computed from the columns of its usage rows nor the head, so it cannot "
+    "show whether a row was altered together with its digest or the end was cut off; download the chain again"
 )
 _HASHED = ("previous", "sequence", "at", "kind", "key", "subject", "detail", "entries")
 
 
 class Altered(Difference):
-    """What the site found in its own rows while it wrote the file."""
+    """A fault that the site found in its own rows while it wrote the file."""
 
     def __init__(self, place: str, found: dict[str, str]) -> None:
         place = f"{place}, {found['row']}"
@@ -34,8 +34,10 @@ class Altered(Difference):
 
 
 def chain_verify(document: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Sentences on what was checked, and on what could not be. Raises Difference that names the first row that is not as
-    it was, Unreadable."""
+    """Return what was checked, and what could not be checked, as sentences.
+
+    Raises Difference with the first row that was changed, and Unreadable.
+    """
     if document.get("format") not in (CHAIN, OLD):
         raise Unreadable(f"The document's format is {document.get('format')!r}; this command reads {CHAIN} and {OLD}.")
     try:
@@ -43,9 +45,9 @@ def chain_verify(document: dict[str, Any]) -> tuple[list[str], list[str]]:
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         if isinstance(error, Difference | Unreadable):
             raise
-        raise Unreadable(f"The chain lacks something that a {document['format']} has: {error!r}.") from error
+        raise Unreadable(f"The chain lacks a field of {document['format']}: {error!r}.") from error
     except ArithmeticError as error:  # no number, or one that no amount of money is
-        raise Unreadable("The chain holds an amount that is not a number.") from error
+        raise Unreadable("The chain contains an amount that is not a number.") from error
     if document["format"] == OLD:
         return checked, [_OLDER]
     return checked, []
@@ -72,13 +74,13 @@ def _verify(document: dict[str, Any]) -> list[str]:
 
 
 def _unaltered(place: str, part: dict[str, Any]) -> None:
-    """The site checks its rows while it writes the file, and names what it found beside the transaction."""
+    """Raise Altered if the site has reported a changed row here."""
     if "altered" in part:
         raise Altered(place, part["altered"])
 
 
 def _named(document: dict[str, Any], hashes: dict[int, str]) -> None:
-    """The head is the last transaction, and roots name transactions that are there: nothing was cut off at the end."""
+    """Check that the head is the last transaction and that roots name existing ones: nothing was cut off at the end."""
     if document["format"] == CHAIN:
         head = document["head"]
         named = head["sequence"], head["hash"]
@@ -106,7 +108,7 @@ def _entries(place: str, entries: dict[str, str]) -> None:
 
 
 def _usages(place: str, item: dict[str, Any]) -> int:
-    """A transaction of usage commits to its rows: one by its digest, many by the digest over all."""
+    """Check the digest over a transaction's usage rows (one row: its digest); return the number of rows."""
     rows = [(str(key), str(digest)) for key, digest in item.get("usages") or []]
     if not rows and item["kind"] != "usage":
         return 0
@@ -121,13 +123,12 @@ def _usages(place: str, item: dict[str, Any]) -> int:
 
 
 def _over(rows: list[tuple[str, str]]) -> str:
-    """SHA-256 over the lines "<key> <digest>" in the order of keys."""
+    """Return SHA-256 over the lines "<key> <digest>" in the order of keys."""
     return hashlib.sha256("".join(f"{key} {digest}\n" for key, digest in sorted(rows)).encode()).hexdigest()
 
 
 def _culprit(place: str, detail: dict[str, Any], rows: list[tuple[str, str]]) -> Difference:
-    """The first row that is not as it was: a batch keeps a leaf for each (the digest over its one line), so the one that
-    was altered is told from the others."""
+    """Return the first changed row. A batch keeps a digest for each row, which tells a changed one from the others."""
     if "leaves" not in detail:
         named = f" {rows[0][0]}" if len(rows) == 1 else "s"
         return Difference(f"{place}, digest of usage row{named}", detail["rows"], _over(rows))

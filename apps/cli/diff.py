@@ -1,4 +1,4 @@
-"""`takt diff`: what a change of a model does to its cost and, with a price book, to its price."""
+"""`takt diff`: shows what a change of a model does to its cost and, with a price book, to its price."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from compiler.sources import version_name
 def price_figures(
     book: PriceBookDocument, executions: int
 ) -> Callable[[compiler.Program, compiler.Program], list[Figure]]:
-    """What makes of two programs the price of so many executions, in every class that the book offers."""
+    """Return a function that prices a number of executions of a program in every class of the book."""
 
     def figures(old: compiler.Program, new: compiler.Program) -> list[Figure]:
         before, after = (_prices(program, book, executions) for program in (old, new))
@@ -34,7 +34,7 @@ def price_figures(
 def _prices(
     program: compiler.Program, book: PriceBookDocument, executions: int
 ) -> dict[str, tuple[str, Decimal | None]]:
-    """Title and amount by class."""
+    """Return title and amount by class."""
     head = program.report()["headline"]
     facts = Recompiled(
         program.digest,

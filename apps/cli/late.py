@@ -1,4 +1,4 @@
-"""What a quote says of late cancellation, computed again: the term, the most that it costs, until when releasing is free."""
+"""Recomputes the late cancellation term of a quote: the term, its maximum cost, and until when a release is free."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from apps.pricing.rating import (
 
 
 def late_verify(document: dict[str, Any], books: dict[str, PriceBookDocument]) -> list[str]:
-    """What was checked, in words. Raises Difference."""
+    """Return what was checked, as sentences. Raises Difference."""
     book = books[document["book"]["digest"]]
     price_class, stated = book.price_class(document["class"]["name"]), document.get("late")
     if price_class.late is None or stated is None:
@@ -40,7 +40,7 @@ def late_verify(document: dict[str, Any], books: dict[str, PriceBookDocument]) -
 
 
 def _counted(document: dict[str, Any]) -> list[tuple[dict[str, Any], int]]:
-    """Each line with the executions that count (of a quota: operations): of a plan those that are expected."""
+    """Return each line with its executions (of a quota: operations); of a plan the expected ones."""
     key = "expected_executions" if document.get("plan") is not None else "executions"
     return [(line, _volume(line) if line["program"] is None else line[key]) for line in document["lines"]]
 
@@ -58,7 +58,7 @@ def _amount(book: PriceBookDocument, line: dict[str, Any], counted: int) -> Deci
 
 
 def _free_until(document: dict[str, Any], notice_minutes: int) -> datetime | None:
-    """From the windows that the quote found, and the device time of one execution."""
+    """Compute it from the windows of the quote and the device time of one execution."""
     if document["reservation"] is None:
         return None
     is_host = document["pool"]["kind"] == "host"

@@ -1,4 +1,4 @@
-"""`takt`: what a model costs, and whether an invoice is right, on the customer's own machine and offline."""
+"""The command `takt`: reports costs and verifies invoices, offline, on the customer's own machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from compiler.commands.options import add_course, add_place, add_sizes, at_least
 
 RIGHT, WRONG, UNUSABLE, PARTLY = 0, 1, 2, 3
 JSON_BYTES = 2**30  # the longest document that is read: a chain of millions of rows
-DOWNLOAD = "name the invoice or quote first, and download it again, with the button JSON of its page, if it is one"
+DOWNLOAD = "name the invoice or quote first; if it is one, download it again with the button JSON of its page"
 LEDGER = "download the chain again, under Portal, Ledger"
 DOCUMENT = "an invoice or a quote, as JSON: the button JSON of its page gives it"
 CHAIN = "the ledger's chain, as JSON: Portal, Ledger gives it"
@@ -36,12 +36,15 @@ PRICES = "download the price book under Prices, or from /api/v1/price-books/curr
 
 
 class Refused(Exception):
-    """The command cannot do what was asked; the message says what to do."""
+    """The command cannot run; the message says what to do."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. Returns 0: right; 1: the first difference was printed; 2: cannot be checked; 3: right as far as
-    it was checked, but a model was not given or the chain's file is an old one."""
+    """Run the command and return its exit status.
+
+    0: right. 1: the first difference was printed. 2: cannot be checked. 3: right as far as it could be checked, because a
+    model was not given or the chain's file is an old one.
+    """
     expected = (Refused, Unreadable, RatingError, Bad)
     return guarded(lambda: parser().parse_args(arguments), _run, prefix="takt", failed=UNUSABLE, expected=expected)
 
@@ -51,25 +54,25 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Build the parser of the command line."""
     whole = Parser(prog="takt", description="What was compiled is what runs is what is billed.")
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
     _add_verify(commands)
     _add_report(commands)
 
-    both = commands.add_parser("diff", help="what a change of a model does to its cost", description=diff.ABOUT)
+    both = commands.add_parser("diff", help="show what a model change does to its cost", description=diff.ABOUT)
     diff.add_options(both)
     _add_prices(both)
     both.set_defaults(run=_diff)
 
     measure = commands.add_parser(
-        "measure", help="how long a model takes on this machine, as a dated file", description=measuring.ABOUT
+        "measure", help="measure a model on this machine and write a dated file", description=measuring.ABOUT
     )
     measuring.add_options(measure)
     measure.set_defaults(run=measuring.measure)
 
     plan = commands.add_parser(
-        "plan", help="the cheapest way to do a task, and whether a change still fits", description=planning.ABOUT
+        "plan", help="find the cheapest way to do a task; check whether a change still fits", description=planning.ABOUT
     )
     planning.add_options(plan)
     plan.set_defaults(run=planning.plan)
@@ -87,9 +90,9 @@ def _add_verify(commands: Any) -> None:
     check = commands.add_parser(
         "verify",
         help="recompute an invoice or a quote from the model and the price book",
-        description="Compiles the model again and computes every step and amount again. Prints what was checked, or the "
-        "first difference. Needs no network. Exit status: 0 right, 1 different, 2 cannot be checked (a price book that a line "
-        "names was not given, for one), 3 right but for what was not given (a model) or is not in an old chain's file.",
+        description="Compiles the model again and recomputes every step and amount. Prints what was checked, or the first "
+        "difference. Needs no network. Exit status: 0 right, 1 different, 2 cannot be checked (for example, a price book is "
+        "missing), 3 right as far as it could be checked (a model is missing, or the chain's file is an old one).",
     )
     check.add_argument("document", type=Path, nargs="?", help="the invoice or quote, as JSON")
     check.add_argument(
@@ -107,7 +110,7 @@ def _add_verify(commands: Any) -> None:
 
 
 def _add_report(commands: Any) -> None:
-    show = commands.add_parser("report", help="what a model needs and costs")
+    show = commands.add_parser("report", help="show what a model needs and costs")
     show.add_argument("model", type=Path, help="an ONNX file, or a file in the text form")
     _add_prices(show)
     add_place(show)
@@ -120,9 +123,9 @@ def _add_report(commands: Any) -> None:
 
 
 def _add_prices(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--book", type=Path, help="a price book, as JSON; without it nothing is priced")
+    command.add_argument("--book", type=Path, help="a price book, as JSON; without it no price is shown")
     command.add_argument(
-        "--executions", type=at_least(1), default=1000, help="how many are priced to the digit (default: 1000)"
+        "--executions", type=at_least(1), default=1000, help="number of executions to price exactly (default: 1000)"
     )
 
 
@@ -143,7 +146,7 @@ def _verify(options: argparse.Namespace) -> int:
             checked, partial = [*checked, *done.checked], [*partial, *done.partial]
             names.append(str(document.get("number") or document.get("id", "")))
     except RecursionError as error:
-        raise Refused(f"A document is nested deeper than any of ours; {DOWNLOAD}.") from error
+        raise Refused(f"A document is nested too deeply; {DOWNLOAD}.") from error
     except Difference as error:
         result = {"verified": False, "place": error.place, "stated": str(error.stated), "computed": str(error.computed)}
         _print(options.json, result, f"DIFFERENT. {error}.\n")
@@ -172,7 +175,7 @@ def _print(as_json: bool, document: dict[str, Any] | list[dict[str, Any]], words
 
 
 def _sorted(paths: Sequence[Path]) -> tuple[list[ModelFile], list[PriceBookDocument], list[compiler.Calibration]]:
-    """Models, price books and ranges, told apart by what they are and not by their names."""
+    """Sort files into models, price books and ranges by their content, not by their names."""
     models, books, ranges = [], [], []
     for path in paths:
         data = _read(path, "a model, a price book, or the ranges.json of a report")
@@ -188,10 +191,10 @@ def _sorted(paths: Sequence[Path]) -> tuple[list[ModelFile], list[PriceBookDocum
 
 
 def _read(path: Path, what: str, option: str = "", most: int | None = None) -> bytes:
-    """A file, which an option (or an argument) takes as what is said."""
+    """Read a file. `what` and `option` describe it in the message when that fails."""
     try:
         if most is not None and path.stat().st_size > most:
-            raise Refused(f"{path} has more than {most:,} bytes; no document of ours is so long.")
+            raise Refused(f"{path} has more than {most:,} bytes; documents of Takt are shorter.")
         return path.read_bytes()
     except (OSError, ValueError) as error:
         raise Refused(f"{files.unreadable(path, error, option, what)}.") from error
@@ -203,7 +206,7 @@ def _json(path: Path, what: str, option: str = "", remedy: str = DOWNLOAD) -> di
     except (ValueError, RecursionError) as error:
         raise Refused(f"{path} is not JSON, or it is cut off; {remedy}.") from error
     if not isinstance(document, dict):
-        raise Refused(f"{path} is none of our documents; {remedy}.")
+        raise Refused(f"{path} is not a document of Takt; {remedy}.")
     return document
 
 
@@ -212,7 +215,7 @@ def _book(path: Path, option: str = "") -> PriceBookDocument:
     inner = document.get("document")
     kind = (inner if isinstance(inner, dict) else document).get("format")
     if kind != FORMAT:
-        raise Refused(f"{path} is no price book: its format is {kind!r}, not {FORMAT!r}; {PRICES}.")
+        raise Refused(f"{path} is not a price book: its format is {kind!r}, not {FORMAT!r}; {PRICES}.")
     try:
         return book_from_text(json.dumps(inner if isinstance(inner, dict) else document))
     except BookError as error:

@@ -1,7 +1,7 @@
-"""The named lines and totals of an invoice issued by version 2 of the rules, computed again from what it states.
+"""Recomputes the named lines and totals of an invoice issued by version 2 of the rules.
 
-What other invoices hold of a month is on the document's word, in the basis of each line; everything else follows from its
-own lines and the price books. The rules: docs/reference/invoice-amounts.md.
+What other invoices hold of a month is taken from the basis of each line; everything else follows from the invoice's own
+lines and the price books. The rules: docs/reference/invoice-amounts.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NOTHING = Decimal(0)
 
 
 class MonthsCheck:
-    """Checks one document; what was checked is said line by line. Raises Difference or Unreadable."""
+    """Checks one document and returns a sentence for each thing checked. Raises Difference and Unreadable."""
 
     def __init__(self, document: dict[str, Any], books: dict[str, PriceBookDocument]) -> None:
         self.document, self.books = document, books
@@ -51,7 +51,7 @@ class MonthsCheck:
             section.use(Decimal(line["amount"]), eligible_of(books[rating.book_digest], rating))
 
     def run(self) -> Iterator[str]:
-        """Every named line, then what the document says of its sections."""
+        """Check every named line, then the sections that the document states."""
         kinds = {"free-tier": self._free, "shortfall": self._shortfall, "minimum": self._minimum}
         rows = self.document.get("adjustments", [])
         for one in rows:
@@ -71,7 +71,7 @@ class MonthsCheck:
                 same(f"section {told['start']}, {key}", digest_of(told[key]), digest_of(computed[key]))
 
     def totals(self) -> Iterator[tuple[str, Decimal]]:
-        """The named totals as they follow from the lines."""
+        """Return the totals with their names, computed from the lines."""
         document, exponent = self.document, self.document["currency"]["exponent"]
         lines = [*document["lines"], *document.get("adjustments", [])]
         carried_in, amounts = Decimal(document["carried_in"]), [Decimal(line["amount"]) for line in lines]
@@ -99,7 +99,7 @@ class MonthsCheck:
         return self.own[_instant(start)]
 
     def _last(self, place: str, instant: datetime) -> Held:
-        """The section of an instant: the last of its month that does not begin after it."""
+        """Return the section of an instant: the last of its month that does not begin after it."""
         fitting = [start for start in self.own if month_start(instant) <= start <= instant]
         if not fitting:
             raise Difference(place, str(instant), "in none of the document's sections")
@@ -147,7 +147,7 @@ class MonthsCheck:
         return said + (f" and {basis['shortfall']} of commitments" if short else "")
 
     def _uses(self) -> Uses:
-        """What credits pay of the sections, as the rules allot them."""
+        """Return what credits pay for each section, by the rules."""
         stated = self.document.get("credits")
         if not stated:
             return {}
@@ -170,7 +170,7 @@ class MonthsCheck:
         )
 
     def _credit(self, place: str, one: dict[str, Any], uses: Uses) -> str:
-        """What a credit pays by the rules; one for missed work follows from its rating. Takes its uses off the list."""
+        """Check a credit line; a credit for missed work follows from its rating. Removes its payments from `uses`."""
         basis = one["basis"]
         granted, left = Decimal(basis["granted"]), Decimal(basis["left"])
         if not 0 < left <= granted:

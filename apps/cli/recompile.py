@@ -1,4 +1,4 @@
-"""Compiling a model again, exactly as a line of an invoice says that it was compiled."""
+"""Compiles a model again, exactly as the line of an invoice describes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compiler.sources import version_name
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A model on disk, read once."""
+    """A model file and its content."""
 
     name: str
     data: bytes
@@ -23,7 +23,7 @@ class ModelFile:
 
 @dataclass(frozen=True)
 class Recompiled:
-    """What the compiler says about it here and now. Counts are those of one execution."""
+    """The facts of a program compiled here. Counts are those of one execution."""
 
     digest: str
     target_digest: str
@@ -41,10 +41,10 @@ def model_of(path: Path, data: bytes) -> ModelFile:
 
 
 def recompile(model: ModelFile, program: dict[str, Any], ranges: Sequence[compiler.Calibration] = ()) -> Recompiled:
-    """Compile for the target, precision and dimensions that `program` (a line's program) names.
+    """Compile for the target, precision and dimensions of `program` (of an invoice line).
 
-    `ranges`: what calibrations found; those that give the program that is named are taken, made-up inputs where none does.
-    Raises compiler.ModelError, as for any model.
+    `ranges`: calibrations to try; without one that gives the named program, generated inputs are used.
+    Raises compiler.ModelError.
     """
     graph = compiler.load(model.data, dims=program["dims"], constants=constants_of(model.data, program["constants"]))
     if program.get("calibration"):
@@ -58,7 +58,7 @@ def recompile(model: ModelFile, program: dict[str, Any], ranges: Sequence[compil
 
 
 def _made(graph: Any, program: dict[str, Any], ranges: compiler.Calibration | None) -> Recompiled | None:
-    """The facts of one compile; None where the ranges are of another model."""
+    """Return the facts of one compile; None if the ranges belong to another model."""
     try:
         made = compiler.compile(graph, program["target"], program["precision"], ranges)
     except compiler.ModelError:
@@ -71,7 +71,7 @@ def _made(graph: Any, program: dict[str, Any], ranges: compiler.Calibration | No
 
 
 def facts_of(program: compiler.Program) -> Recompiled:
-    """The counts of a compiled program."""
+    """Return the counts of a compiled program."""
     resources = program.resources
     return Recompiled(
         digest=program.digest,
@@ -86,7 +86,7 @@ def facts_of(program: compiler.Program) -> Recompiled:
 
 
 def constants_of(data: bytes, stated: dict[str, Any]) -> dict[str, Any]:
-    """Stated constants as arrays of the inputs' own element types."""
+    """Return stated constants as arrays of the inputs' element types."""
     if not stated:
         return {}
     import numpy as np

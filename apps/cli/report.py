@@ -1,4 +1,4 @@
-"""What a model costs, without a server: resources, and prices when a price book is given."""
+"""Reports what a model costs, without a server: resources, and prices if a price book is given."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from compiler.commands.options import compiled
 
 
 def reports(path: Path, options: argparse.Namespace, book: PriceBookDocument | None) -> list[dict[str, Any]]:
-    """Counts of one execution and the price of `options.executions` of them in every class that the book offers: one report
-    for each size of the open dimensions.
+    """Return one report for each size of the variable dimensions.
 
+    A report has the counts of one execution, and the price of `options.executions` executions in every class of the book.
     `options`: those of `compiler.commands.options`. Raises compiler.ModelError.
     """
     file = model_of(path, files.read(path, "", "a model"))
@@ -53,7 +53,7 @@ def _report(made: compiler.Program, options: argparse.Namespace, book: PriceBook
 def prices(
     facts: Recompiled, processor_class: str, precision: str, executions: int, book: PriceBookDocument
 ) -> list[dict[str, Any]]:
-    """The price in each class on offer; a class that needs an off-peak instant is priced at the next one in words only."""
+    """Return the price in each class on offer; a class that is only off-peak is priced at the next off-peak instant."""
     found: list[dict[str, Any]] = []
     for name, price_class in book.classes.items():
         if not price_class.offered:
@@ -124,13 +124,12 @@ def _loading(load: dict[str, int], clock_hz: int) -> str:
 
 
 def of_one(amount: str | Decimal | None, executions: int) -> Decimal | None:
-    """The price of one execution, exactly: a rating is a product with their number."""
+    """Return the exact price of one execution."""
     return None if amount is None else CONTEXT.divide(Decimal(amount), Decimal(executions))
 
 
 def unit_prices(each: Sequence[Decimal | None], currency: Currency) -> tuple[str, list[str]]:
-    """Prices of one execution that stand beside each other: for how many they are told, and how much: "per million
-    executions", "EUR 4.20"."""
+    """Return comparable unit prices in words: for how many executions ("per million executions"), and the amounts."""
     scale = unit_price_scale(each)
     _, per = unit_price_format(0, currency, scale=scale)
     return per, [plain(unit_price_format(one, currency, scale=scale)[0]) for one in each]

@@ -1,4 +1,4 @@
-"""Recomputing an invoice or a quote from the model, the price book and nothing else (T1)."""
+"""Recomputes an invoice or a quote from nothing but the model and the price book (T1)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INVOICE, QUOTE = "takt-invoice/1", "takt-quote/1"
 
 @dataclass
 class Verification:
-    """What was checked. `partial` lists lines whose model was not given, so that their counts were taken on trust."""
+    """What was checked. `partial` lists lines whose model was not given, so their counts were not recomputed."""
 
     checked: list[str] = field(default_factory=list)
     partial: list[str] = field(default_factory=list)
@@ -46,8 +46,8 @@ def verify(
 ) -> Verification:
     """Recompute a document. Raises Difference at the first deviation, Unreadable for what cannot be checked.
 
-    A document that was altered no longer has its digest, which does not say where: so everything is computed first, and
-    the digest is what differs only when nothing else does, or when the rest cannot be read any more.
+    A changed document no longer has its digest, which does not say where it was changed. So everything else is computed
+    first, and the digest is reported only if nothing else differs or the rest cannot be read.
     """
     if document.get("format") not in (INVOICE, QUOTE):
         raise Unreadable(
@@ -66,12 +66,12 @@ def verify(
 
 
 def _digest_checked(document: dict[str, Any]) -> list[str] | Difference:
-    """What was checked of the document's own digest, if it has one; or that it is of another document."""
+    """Return what was checked of the document's own digest, if it has one, or a Difference if it does not match."""
     stated = document.get("digest")
     try:
         computed = digest_of({key: value for key, value in document.items() if key != "digest"})
     except UnicodeError as error:
-        raise Unreadable("The document cannot be read: it holds half a character.") from error
+        raise Unreadable("The document cannot be read: it contains half a character.") from error
     except TypeError as error:
         raise Unreadable(f"The document cannot be read: {error}.") from error
     if stated is None:
@@ -87,7 +87,7 @@ def _computed(
     books: dict[str, PriceBookDocument],
     ranges: Sequence[Calibration],
 ) -> Verification:
-    """Every line, adjustment and total. Raises Difference and Unreadable."""
+    """Recompute every line, adjustment and total. Raises Difference and Unreadable."""
     done = Verification()
     try:
         books_given(document, books)
@@ -98,16 +98,16 @@ def _computed(
         _totals(document, months, done)
         _comparisons(document, done)
     except KeyError as error:
-        raise Unreadable(f"The document lacks something that a {document['format']} has: {error}.") from error
+        raise Unreadable(f"The document lacks a field of {document['format']}: {error}.") from error
     except (TypeError, AttributeError, IndexError, ValueError) as error:
-        raise Unreadable(f"A part of the document is not what a {document['format']} has there.") from error
+        raise Unreadable(f"A field of the document has the wrong type for {document['format']}.") from error
     except ArithmeticError as error:  # no number, or one that no amount of money is
-        raise Unreadable("The document holds an amount that is not a number.") from error
+        raise Unreadable("The document contains an amount that is not a number.") from error
     return done
 
 
 def _months(document: dict[str, Any], books: dict[str, PriceBookDocument], done: Verification) -> MonthsCheck | None:
-    """Every named line, by the rules that the invoice was issued by; their check, where its totals follow from it too."""
+    """Check every named line by the invoice's own version of the rules; return the check if its totals follow from it."""
     rules = document.get("rules", 1)
     if rules not in (1, RULES):
         raise Unreadable(f"The invoice was issued by version {rules} of the rules; this command knows 1 and {RULES}.")
@@ -135,17 +135,15 @@ def _lines(
         _line_price(line, document["currency"], books, done)
     for line in _minimum(document):
         lacking = exact_sum(Decimal(one["amount"]) for one in document["lines"])
-        same("contract minimum, what the lines come to", line["rating"]["charged"], decimal_text(lacking))
+        same("contract minimum, sum of the lines", line["rating"]["charged"], decimal_text(lacking))
         _line_price(line, document["currency"], books, done)
     named = {line["program"]["model_sha256"] for line in document["lines"] if line["program"] is not None}
     strange = [model for model in models if model.sha256 not in named]
-    done.checked += [
-        f"{model.name} is the model of no line: its SHA-256 is {model.sha256[:16]}..." for model in strange
-    ]
+    done.checked += [f"{model.name} belongs to no line; its SHA-256 is {model.sha256[:16]}..." for model in strange]
 
 
 def _minimum(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The contract's minimum of a quote as a line of it; none on an invoice, where it stands among the lines."""
+    """Return the contract minimum of a quote as a line; on an invoice it is among the lines already."""
     if document["format"] != QUOTE or "minimum" not in document:
         return []
     return [{**document["minimum"], "number": len(document["lines"]) + 1, "executions": 1}]
@@ -158,7 +156,7 @@ def _line_program(
     compiled: dict[str, Recompiled],
     done: Verification,
 ) -> None:
-    """The line's counts, from the model itself."""
+    """Recompute a line's counts from the model itself."""
     program, place = line["program"], f"line {line['number']}"
     counts = line["rating"]["counts"]
     if "charged" in line["rating"]:
@@ -175,7 +173,7 @@ def _line_program(
     if model is None:
         done.partial.append(
             f"{place}: no file with SHA-256 {program['model_sha256'][:16]}... ({program['model']}) was given; its counts were "
-            "not computed again"
+            "not recomputed"
         )
         return
     if program["digest"] not in compiled:
@@ -187,12 +185,12 @@ def _line_program(
     if again.digest != program["digest"] and again.compiler_version != program["compiler_version"]:
         raise Unreadable(
             f"The program of {place} was made by compiler {program['compiler_version']}; this is {again.compiler_version}, which "
-            "makes another one. Use the version that the document names."
+            "makes a different program. Use the version that the document names."
         )
     if program.get("calibration") and again.digest != program["digest"]:
         done.partial.append(
-            f"{place}: {program['model']} in {program['precision']} rests on examples of its own; give the ranges.json of its "
-            "report to compute its counts again"
+            f"{place}: {program['model']} in {program['precision']} was calibrated on your own examples; give the ranges.json of "
+            "its report to recompute its counts"
         )
         return
     _program_same(place, program, again)
@@ -203,7 +201,7 @@ def _line_program(
 
 
 def _program_same(place: str, program: dict[str, Any], again: Recompiled) -> None:
-    """Every fact of a program as it is stated, and its digest."""
+    """Compare every stated fact of a program, and its digest, with the recompiled one."""
     same(f"{place}, description of {program['target']}", program["target_digest"], again.target_digest)
     same(f"{place}, operations of one execution", program["operations"], again.operations)
     same(f"{place}, cycles between two executions", program["cycles"], again.interval)
@@ -221,7 +219,7 @@ def _program_same(place: str, program: dict[str, Any], again: Recompiled) -> Non
 def _line_price(
     line: dict[str, Any], currency: dict[str, Any], books: dict[str, PriceBookDocument], done: Verification
 ) -> None:
-    """Every step and the amount, from the price book; then every usage row."""
+    """Recompute every step and the amount from the price book, then every usage row."""
     place, stated = f"line {line['number']}", line["rating"]
     book = books.get(stated["book_digest"])
     if book is None:
@@ -283,7 +281,7 @@ def _totals(document: dict[str, Any], months: MonthsCheck | None, done: Verifica
 
 
 def _comparisons(document: dict[str, Any], done: Verification) -> None:
-    """Quoted against actual: each difference is the two amounts' own, and what is named of it comes to all of it."""
+    """Check "quoted against actual": each difference is that of its two amounts, and its named parts sum to it."""
     rows = document.get("quoted_against_actual", [])
     for line in document["lines"]:
         if "charged" in line["rating"]:
@@ -293,16 +291,16 @@ def _comparisons(document: dict[str, Any], done: Verification) -> None:
         difference = subtract(Decimal(row["actual"]), Decimal(row["quoted"]))
         same(f"{place}, difference", row["difference"], decimal_text(difference))
         named = exact_sum(Decimal(one["amount"]) for one in row["named"])
-        same(f"{place}, what is named of the difference", decimal_text(named), decimal_text(difference))
+        same(f"{place}, named parts of the difference", decimal_text(named), decimal_text(difference))
     if rows:
         done.checked.append(f"quoted against actual: {len(rows)} contracts, every difference named")
 
 
 def _whole_contract(line: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
-    """A contract's minimum is what it was charged in all, less what its use came to."""
+    """Check a contract minimum: the whole charge of the contract less the amount of its use."""
     whole = next(row["actual"] for row in rows if row["contract"] == line["contract"])
     all_else = decimal_text(subtract(Decimal(whole), Decimal(line["amount"])))
-    same(f"line {line['number']}, what the contract's use came to", line["rating"]["charged"], all_else)
+    same(f"line {line['number']}, amount of the contract's use", line["rating"]["charged"], all_else)
 
 
 def _quote_totals(net: Decimal, exponent: int) -> Iterator[tuple[str, Decimal]]:
@@ -312,7 +310,7 @@ def _quote_totals(net: Decimal, exponent: int) -> Iterator[tuple[str, Decimal]]:
 
 
 def _invoice_totals(document: dict[str, Any], amounts: list[Decimal], exponent: int) -> Iterator[tuple[str, Decimal]]:
-    """By version 1 of the rules."""
+    """Compute the totals by version 1 of the rules."""
     carried_in = Decimal(document["carried_in"])
     total = exact_sum([*amounts, carried_in])
     yield "total", total

@@ -47,8 +47,8 @@ def test_batches_are_those_of_the_open_leading_dimension(tmp_path: Path, capsys:
         (3, {"batch": 3}, 3),
     ]
     fixed = str(network_write(tmp_path / "fixed.onnx", width=4))
-    assert "no common open leading dimension" in said(capsys, fixed, "--batch", "2")[1]
-    assert "--dim batch=2 says it already" in said(capsys, str(path), "--dim", "batch=2", "--batch", "2")[1]
+    assert "no common variable first dimension" in said(capsys, fixed, "--batch", "2")[1]
+    assert "--dim batch=2 states it already" in said(capsys, str(path), "--dim", "batch=2", "--batch", "2")[1]
     for wrong in ("0", "1,x", "1,,2", "-1", "1.5", ""):
         status, error = said(capsys, str(path), f"--concurrency={wrong}")
         assert (status, "--concurrency takes whole numbers" in error) == (2, True)

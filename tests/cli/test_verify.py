@@ -111,7 +111,7 @@ def test_a_quote_is_reproduced_too(papers: Papers) -> None:
 
 def test_a_model_that_is_not_given_is_said_to_be_unchecked(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:
     assert papers.run(papers.invoice, papers.models[1], SHIPPED) == PARTLY
-    assert "its counts were not computed again" in capsys.readouterr().out
+    assert "its counts were not recomputed" in capsys.readouterr().out
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -262,10 +262,10 @@ def test_another_price_book_is_told_apart(papers: Papers, tmp_path: Path, capsys
     ("content", "said"),
     [
         ("", "is not JSON"),
-        ("[]", "none of our documents"),
+        ("[]", "not a document of Takt"),
         ("{}", "format is None"),
-        ('{"format": "takt-invoice/1"}', "lacks something"),
-        ('{"format": "takt-invoice/1", "lines": [{}]}', "lacks something"),
+        ('{"format": "takt-invoice/1"}', "lacks a field"),
+        ('{"format": "takt-invoice/1", "lines": [{}]}', "lacks a field"),
         ("[" * 50_000, "is not JSON"),
         ('{"format": "takt-invoice/1", "lines": 3}', "not what a takt-invoice/1 has"),
         ('{"format": "takt-invoice/1", "lines": [], "net": 0.5}', "0.5 is a float"),
@@ -310,10 +310,10 @@ def test_what_is_no_price_book_and_what_belongs_to_no_line_is_said(
     other, paper = tmp_path / "paper.pdf", tmp_path / "invoice.json"
     other.write_bytes(b"%PDF-1.7")
     assert papers.run(papers.invoice, *papers.models, SHIPPED, other) == RIGHT
-    assert "paper.pdf is the model of no line" in capsys.readouterr().out
+    assert "paper.pdf belongs to no line" in capsys.readouterr().out
     paper.write_text(json.dumps(papers.invoice))
     assert main(["report", str(papers.models[0]), "--book", str(paper)]) == UNUSABLE
-    assert "is no price book: its format is 'takt-invoice/1'" in capsys.readouterr().err
+    assert "is not a price book: its format is 'takt-invoice/1'" in capsys.readouterr().err
 
 
 def test_missing_files_and_a_missing_book_are_named(papers: Papers, capsys: pytest.CaptureFixture[str]) -> None:

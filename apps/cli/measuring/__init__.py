@@ -1,1 +1,1 @@
-"""`takt measure`: how long a model takes on the machine at hand, as a dated file."""
+"""`takt measure`: measures a model on this machine and writes a dated file."""

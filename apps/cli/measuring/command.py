@@ -1,4 +1,4 @@
-"""`takt measure`: options, and the document that comes out."""
+"""`takt measure`: its options, and the document that it writes."""
 
 from __future__ import annotations
 
@@ -32,12 +32,16 @@ LISTS_MOST, NAMES_MOST = 8, 8
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """What `takt measure` takes."""
+    """Add the options of `takt measure`."""
     command.add_argument("model", type=Path, help="an ONNX file")
-    command.add_argument("-o", "--output", help="write the measurement here; without it, it is not kept")
+    command.add_argument("-o", "--output", help="write the measurement to this file; without it, it is only printed")
     add_sizes(command)
     command.add_argument(
-        "--bound", action="append", default=[], metavar="LOOP=TRIPS", help="most trips of a loop that the data ends"
+        "--bound",
+        action="append",
+        default=[],
+        metavar="LOOP=TRIPS",
+        help="maximum number of trips of a loop that depends on the data",
     )
     command.add_argument(
         "--provider", default="CPUExecutionProvider", help="of ONNX Runtime (default: CPUExecutionProvider)"
@@ -45,7 +49,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--threads", type=at_least(0), default=0, help="of one execution (default: 0, as many as ONNX Runtime chooses)"
     )
-    command.add_argument("--batch", help="sizes of the open leading dimension, such as 1,8 (default: 1)")
+    command.add_argument("--batch", help="sizes of the variable first dimension, such as 1,8 (default: 1)")
     command.add_argument("--concurrency", default="1", help="executions at the same time, such as 1,2 (default: 1)")
     command.add_argument("--seconds", type=at_least(1), default=2, help="of each row (default: 2)")
     command.add_argument(
@@ -59,7 +63,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def measure(options: argparse.Namespace, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> int:
-    """Measure and write. Raises ModelError, and WrongOption for sizes that the model does not have."""
+    """Measure and write the document. Raises ModelError, and WrongOption for sizes that the model does not have."""
     if options.output:
         files.keep(options.output, "-o", str(options.model))
     runtime()
@@ -72,7 +76,7 @@ def measure(options: argparse.Namespace, *, now: Callable[[], datetime] = lambda
 
 
 def measurement(options: argparse.Namespace, file: ModelFile, now: datetime) -> dict[str, Any]:
-    """The document, without a float in it (docs/how-to/compare-places.md)."""
+    """Return the document; it has no floating-point number (docs/how-to/compare-places.md)."""
     concurrencies = _numbers(options.concurrency, "--concurrency")
     names = [_name(name) for name in options.machine][:NAMES_MOST]
     data, load = file.data, _load()
@@ -114,20 +118,20 @@ def measurement(options: argparse.Namespace, file: ModelFile, now: datetime) -> 
 
 
 def leading_dimension(data: bytes) -> str | None:
-    """The name of the open dimension with which every input begins; None where there is none, or they differ."""
+    """Return the variable dimension with which every input begins; None if there is none or they differ."""
     found = compiler.inspect(data)
     first = {f"{one['name']}[0]" for one in found["inputs"] if one["shape"]}
     return next((name for name, places in found["open_dims"].items() if first and first <= set(places)), None)
 
 
 def made_up(model: Path, dims: dict[str, int], trips: dict[str, int]) -> Feed:
-    """One feed as the compiler makes it up for such a model: noise, places below a limit, masks."""
+    """Return one set of generated inputs as the compiler makes them: noise, indices below a limit, masks."""
     graph = compiler.load(model, dims=dims, bounds=trips)
     return seeded(graph, 1)[0]
 
 
 def _load() -> str | None:
-    """How many processes wanted a processor in the last minute, before this one measured."""
+    """Return the number of processes that wanted a processor in the last minute, before the measurement."""
     try:
         return f"{os.getloadavg()[0]:.2f}"
     except (AttributeError, OSError):
@@ -138,14 +142,14 @@ def _batches(text: str | None, stated: dict[str, int], leading: str | None) -> l
     if text is None:
         return [stated.get(leading, 1) if leading else 1]
     if leading is None:
-        raise WrongOption("--batch: the inputs have no common open leading dimension; leave it out")
+        raise WrongOption("--batch: the inputs have no common variable first dimension; leave it out")
     if leading in stated:
-        raise WrongOption(f"--batch: --dim {leading}={stated[leading]} says it already; give one of the two")
+        raise WrongOption(f"--batch: --dim {leading}={stated[leading]} states it already; give one of the two")
     return _numbers(text, "--batch")
 
 
 def _numbers(text: str, option: str) -> list[int]:
-    """Whole numbers of at least one, each once, in their order."""
+    """Return distinct whole numbers of at least one, in their order."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) <= 6 and int(part) > 0 for part in parts):
         raise WrongOption(
@@ -164,25 +168,27 @@ def _name(name: str) -> str:
 
 
 def text(document: dict[str, Any], output: str | None) -> str:
-    """The measurement for people."""
+    """Return the measurement as text."""
     machine, used = document["hardware"], document["runtime"]
     gpus = "".join(f", {one['name']} (driver {one['driver']})" for one in machine["gpus"])
     lines = [
         f"{document['model']['name']} on {machine['cpu']}, {machine['cores']} cores{gpus}",
-        f"  {document['measured_at']}, ONNX Runtime {used['version']}, {used['provider']}, made-up inputs",
+        f"  {document['measured_at']}, ONNX Runtime {used['version']}, {used['provider']}, generated inputs",
         f"  {'batch':>5} {'at once':>7} {'runs':>7} {'items/s':>12} {'p50':>10} {'p95':>10} {'p99':>10}  power",
     ]
     lines += [_line(row) for row in document["rows"]]
     reasons = list(dict.fromkeys(row["power_reason"] for row in document["rows"] if row["power_reason"]))
     lines += [f"  power is not known: {reason}" for reason in reasons]
     lines.append(
-        f"  written to {output}" if output else "  not written: name a file with -o, and import it under Plans, Places"
+        f"  written to {output}"
+        if output
+        else "  not written: name a file with -o and import it under Plans, Other places"
     )
     return "\n".join(lines) + "\n"
 
 
 def _line(row: dict[str, Any]) -> str:
-    """One row of the table, in ASCII."""
+    """Return one row of the table, in ASCII."""
     times = [plain(duration_format(Fraction(row[name], NANOSECONDS))) for name in ("p50_ns", "p95_ns", "p99_ns")]
     columns = " ".join(f"{one.replace('µ', 'u'):>10}" for one in times)
     rate = fixed(Fraction(row["items_per_second"]), 1)

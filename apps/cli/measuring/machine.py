@@ -1,4 +1,4 @@
-"""What this machine is, and what it draws, as far as it can be read."""
+"""Describes this machine and measures its power, as far as it can be read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def hardware() -> dict[str, Any]:
 
 
 def system() -> str:
-    """Operating system, its release and the machine's architecture."""
+    """Return operating system, release and architecture."""
     return f"{platform.system()} {platform.release()} {platform.machine()}"
 
 
@@ -53,7 +53,7 @@ def _gpus() -> list[dict[str, Any]]:
 
 
 def _smi(*options: str) -> str | None:
-    """What nvidia-smi answers; None where there is none or it fails."""
+    """Return the output of nvidia-smi; None if it is missing or fails."""
     try:
         done = subprocess.run(["nvidia-smi", *options], capture_output=True, text=True, timeout=PATIENCE)
     except (OSError, subprocess.TimeoutExpired):
@@ -63,9 +63,9 @@ def _smi(*options: str) -> str | None:
 
 @dataclass
 class Meter:
-    """Power over a stretch of time: `begin`, then `end` with its nanoseconds.
+    """Measures power between `begin` and `end`.
 
-    A GPU's own draw where a GPU computes, else the processor packages' by RAPL. Neither is what the wall socket gives.
+    It is the GPU's own power if a GPU computes, else that of the processor packages by RAPL; neither is that of the wall socket.
     """
 
     provider: str
@@ -97,7 +97,7 @@ class Meter:
             self._before, self._reason = {}, f"RAPL cannot be read: {getattr(error, 'strerror', None) or error}"
 
     def end(self, wall_ns: int) -> tuple[dict[str, Any] | None, str]:
-        """({"source", "milliwatts"}, ""), or (None, why it is not known)."""
+        """Return ({"source", "milliwatts"}, ""), or (None, the reason why it is unknown)."""
         if self._watching is not None:
             return self._of_gpu(self._watching)
         if not self._before:
@@ -109,13 +109,13 @@ class Meter:
         return {"source": "rapl", "milliwatts": used * 10**6 // wall_ns}, ""  # uJ / ns = kW
 
     def _packages(self) -> list[Path]:
-        """Whole packages alone: their parts are zones of their own, and counted in them."""
+        """Return whole packages only: their parts are zones of their own and included in them."""
         zones = sorted(self.folder.glob("intel-rapl:*"))
         return [zone for zone in zones if zone.name.count(":") == 1]
 
     @staticmethod
     def _used(zone: Path, before: int) -> int:
-        """Microjoules since then; the counter begins anew at its largest value."""
+        """Return microjoules since `begin`; the counter wraps at its largest value."""
         now = _number(zone / "energy_uj")
         return now - before if now >= before else now + _number(zone / "max_energy_range_uj") - before
 

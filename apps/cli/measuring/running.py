@@ -1,4 +1,4 @@
-"""Running a model with ONNX Runtime, again and again, by the clock."""
+"""Runs a model with ONNX Runtime repeatedly and measures the time."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ TYPES: Final = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor
 
 
 class Unmeasurable(ModelError):
-    """The machine cannot measure what was asked; the message says why."""
+    """This machine cannot measure what was asked; the message says why."""
 
 
 def runtime() -> Any:
-    """ONNX Runtime. Raises Unmeasurable where it is not installed."""
+    """Import ONNX Runtime. Raises Unmeasurable if it is not installed."""
     try:
         import onnxruntime
     except ImportError:
@@ -43,7 +43,7 @@ def runtime() -> Any:
 
 
 def provider_check(provider: str) -> None:
-    """Raises Unmeasurable for a provider that this ONNX Runtime does not have."""
+    """Raise Unmeasurable for a provider that this ONNX Runtime does not have."""
     available = runtime().get_available_providers()
     if provider not in available:
         raise Unmeasurable(
@@ -53,7 +53,7 @@ def provider_check(provider: str) -> None:
 
 
 def session_open(data: bytes, *, provider: str, threads: int, profile: Path | None = None) -> InferenceSession:
-    """The model, loaded on that provider and on no other first. Raises Unmeasurable where ONNX Runtime falls back."""
+    """Load the model on that provider. Raises Unmeasurable if ONNX Runtime falls back to another one."""
     library = runtime()
     options = library.SessionOptions()
     options.log_severity_level = QUIET
@@ -74,7 +74,7 @@ def session_open(data: bytes, *, provider: str, threads: int, profile: Path | No
 
 
 def nodes_by_provider(data: bytes, feed: Feed, *, provider: str, threads: int) -> dict[str, int]:
-    """How many nodes of the model each provider ran in one execution. Raises Unmeasurable when the chosen one ran none."""
+    """Return the number of nodes that each provider ran in one execution. Raises Unmeasurable if the chosen one ran none."""
     with tempfile.TemporaryDirectory() as folder:
         session = session_open(data, provider=provider, threads=threads, profile=Path(folder) / "run")
         _run(session, feed)
@@ -93,7 +93,7 @@ def nodes_by_provider(data: bytes, feed: Feed, *, provider: str, threads: int) -
 
 
 def fitted(session: InferenceSession, feed: Feed) -> Feed:
-    """The feed in the model's own element types."""
+    """Return the inputs in the model's own element types."""
     kinds = {one.name: one.type for one in session.get_inputs()}
     return {
         name: np.asarray(value, TYPES.get(kinds[name], value.dtype)) for name, value in feed.items() if name in kinds
@@ -110,9 +110,9 @@ def measured(
     meter: Any,
     clock: Callable[[], int] = time.perf_counter_ns,
 ) -> dict[str, Any]:
-    """One row: percentiles of single executions in nanoseconds, the items in how much time, the power.
+    """Measure one row: percentiles of single executions in nanoseconds, items and time, power.
 
-    `concurrency` threads call one session, each again as soon as it is answered; `items`: of one execution.
+    `concurrency` threads call one session, each again as soon as it is answered. `items`: of one execution.
     """
     for _ in range(WARM_UP):
         _run(session, feed)

@@ -1,4 +1,4 @@
-"""The answer of `takt plan` as data: every candidate, the choice and why, what is infeasible and why, the cheapest change."""
+"""The answer of `takt plan` as data: every candidate, the choice and its reason, reasons of the others, cheapest change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RESULT = "takt-plan-result/1"
 
 @dataclass(frozen=True)
 class Answer:
-    """A task, what was found, and of what facts."""
+    """A task, the solution, and the facts that it rests on."""
 
     task: Stated
     solution: Solution
@@ -40,21 +40,21 @@ class Answer:
 
     @property
     def measure(self) -> Measure:
-        """What the accuracies measure."""
+        """Return what the accuracies measure."""
         return measure_of(self.metric)
 
     @property
     def chosen(self) -> Candidate | None:
-        """The cheapest feasible candidate."""
+        """Return the cheapest feasible candidate."""
         return None if self.solution.chosen is None else self.solution.candidates[self.solution.chosen]
 
     def found(self, title: str, pool: str) -> Candidate | None:
-        """The candidate of that title on that pool."""
+        """Return the candidate of that title on that pool."""
         return next((one for one in self.solution.candidates if (one.title, one.pool) == (title, pool)), None)
 
 
 def answer_of(path: Path, *, now: datetime) -> Answer:
-    """Reads a task's file and all that it names, compiles, evaluates and solves. Raises Bad."""
+    """Read a task's file and all files that it names; compile, evaluate and solve. Raises Bad."""
     task = task_read(path, now=now)
     models = models_read(task.table)
     known = evaluations.known_read(task.table, models)
@@ -74,7 +74,7 @@ def answer_of(path: Path, *, now: datetime) -> Answer:
 
 
 def why(answer: Answer) -> str:
-    """Why the choice is the choice, in one sentence."""
+    """Return the reason for the choice, in one sentence."""
     best, tried = answer.chosen, answer.solution.examined
     if best is None:
         return f"None of {tried:,} candidates meets the requirements."
@@ -94,7 +94,7 @@ def _below(one: Candidate, best: Candidate) -> bool:
 
 
 def answer_json(answer: Answer) -> dict[str, Any]:
-    """Exact numbers as texts: fractions as "3/4", amounts in full."""
+    """Return exact numbers as texts: fractions as "3/4", amounts in full."""
     task, solution, best = answer.task, answer.solution, answer.chosen
     return {
         "format": RESULT,
@@ -122,7 +122,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
 
 
 def candidate_json(answer: Answer, one: Candidate) -> dict[str, Any]:
-    """One candidate; `price` is what a quote would say, the minimum of a contract included."""
+    """Return one candidate as JSON; `price` is that of a quote, with the contract minimum."""
     done = None if one.completion is None else instant_after(answer.task.at, one.completion).isoformat()
     programs = [answer.made[use.key].program for use in one.uses]
     return {
@@ -155,7 +155,7 @@ def candidate_json(answer: Answer, one: Candidate) -> dict[str, Any]:
 
 
 def change_json(answer: Answer, change: Change) -> dict[str, Any]:
-    """What could be relaxed, and what does it then."""
+    """Return which requirement to relax, and which candidate is then feasible."""
     candidate = answer.solution.candidates[change.candidate]
     return {
         "values": {name: str(value) for name, value in change.values},

@@ -1,4 +1,4 @@
-"""The devices of a fleet file as a timetable on which nothing is sold yet, and how busy a volume keeps them."""
+"""The devices of a fleet file as an empty timetable, and how busy a volume keeps them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PIECES = 64  # windows into which work may be cut, as the timetable cuts it
 
 
 class Fleet:
-    """Says of a demand when its pool would be done, as a plan of the platform does for a pool with nothing sold.
+    """Says when a pool with nothing sold would finish a demand, as a plan of the platform does.
 
-    Where the volume has a peak, a pool whose devices cannot keep up with it does not fit.
+    If the volume has a peak, a pool whose devices cannot keep up with it does not fit.
     """
 
     def __init__(self, task: Stated) -> None:
@@ -29,24 +29,24 @@ class Fleet:
         self.known: dict[Demand, Placed] = {}
 
     def devices(self, pool: str) -> list[str]:
-        """The names of a pool's active devices."""
+        """Return the names of a pool's active devices."""
         return [name for name, state in self.task.fleet.pools[pool].devices.items() if state == ACTIVE]
 
     def busy(self, duration: Fraction) -> Fraction:
-        """How many devices work of so many seconds keeps busy: at the peak of the volume, else over the whole window."""
+        """Return how many devices this work keeps busy: at the peak of the volume, else over the whole window."""
         if self.task.volume.peak is not None:
             return duration / self.task.volume.items * self.task.volume.peak
         return duration / seconds_between(self.task.window.start, self.task.window.end)
 
     def headroom(self, candidate: Candidate) -> Fraction | None:
-        """The share of the pool's devices that is free then; below 0 where they are too few, None where its time is not known."""
+        """Return the free share of the pool's devices; below 0 if they are too few, None if the time is unknown."""
         count = len(self.devices(candidate.pool))
         if candidate.duration is None or not count:
             return None
         return 1 - self.busy(candidate.duration) / count
 
     def needed(self, candidate: Candidate) -> int | None:
-        """How many devices it needs at least; None where its time is not known."""
+        """Return the number of devices that it needs; None if the time is unknown."""
         return None if candidate.duration is None else max(1, ceil(self.busy(candidate.duration)))
 
     def __call__(self, demand: Demand) -> Placed:

@@ -1,4 +1,4 @@
-"""`takt plan`: options and exit status."""
+"""`takt plan`: its options and exit status."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from compiler.commands.guard import WrongOption
 
 FITS, DOES_NOT, UNUSABLE = 0, 1, 2
 ABOUT = (
-    "Finds the cheapest way to do a task, from files alone: models, what is known of their answers, requirements, a fleet file "
-    "and a price book. --check says in CI whether a change of a model or of the demand still fits. Needs no network. "
+    "Finds the cheapest way to do a task from files: models, evaluations, requirements, a fleet file and a price book. --check "
+    "tells CI whether a change of a model or of the demand still fits. Needs no network. "
     "docs/how-to/plan-from-files.md describes the files. Exit status: 0 it fits, 1 it does not, 2 a file cannot be used."
 )
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """What `takt plan` takes."""
+    """Add the options of `takt plan`."""
     command.add_argument("task", type=Path, nargs="?", help="the task, as TOML")
     command.add_argument("--check", type=Path, metavar="PLAN", help="a plan that -o wrote: does its task still fit?")
     command.add_argument("-o", "--output", help="write the plan here, for --check")

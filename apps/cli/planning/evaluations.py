@@ -107,7 +107,7 @@ def _same_items_check(models: list[Model], splits: dict[str, str]) -> None:
 
 
 def _document(model: Model) -> tuple[Evaluated, str]:
-    """The answers of a document, and what names its items."""
+    """Return the answers of a document, and a text that identifies its items."""
     place = model.table.at("evaluation")
     path = model.table.path_of("evaluation")
     document = json_read(path, DOCUMENT, named_by=place)
@@ -225,7 +225,7 @@ def feeds_of(data: DataSet, model: Model, items: Array) -> list[dict[str, Array]
 
 
 def calibrate(data: DataSet, model: Model) -> None:
-    """Ranges for the narrow precisions from items that choose, as the platform does."""
+    """Calibrate float16 and int8 on items of the choosing part, as the platform does."""
     if model.ranges is None and any(one != "float32" for one in model.precisions):
         chosen = split(data.labelled.items, seed=data.seed, choose=data.choose).choose[:CALIBRATION_ITEMS]
         model.ranges = compiler.calibrate(model.graph, feeds_of(data, model, chosen))
@@ -271,7 +271,7 @@ def _expected(data: DataSet, model: Model, facts: Facts) -> Any:
 
 
 def _parted(data: DataSet, verdict: Verdict, name: str) -> Evaluated:
-    """The verdict by the parts that choose and that promise, with the metric's own bound where it has one."""
+    """Split the verdict into the choosing and the promising part, with the metric's own bound if it has one."""
     parts = split(data.labelled.items, seed=data.seed, choose=data.choose)
     choose, promise = (_answers(verdict, part) for part in parts)
     columns: dict[str, list[Any]] = {
@@ -287,17 +287,17 @@ def _parted(data: DataSet, verdict: Verdict, name: str) -> Evaluated:
 
 
 def _answers(verdict: Verdict, items: Array) -> Answers:
-    """The verdict's answers on some of the items."""
+    """Return the verdict's answers on some of the items."""
     labels, predicted = ([column[int(one)] for one in items] for column in (verdict.labels, verdict.predicted))
     return Answers.of(labels, predicted, [verdict.confidence[int(one)] for one in items])
 
 
 def _output(result: Mapping[str, Array]) -> str:
-    """The first output with one score for each class, else the first."""
+    """Return the first output with one score for each class, else the first output."""
     scored = [name for name, array in result.items() if sum(size != 1 for size in array.shape) == 1]
     return [*scored, *result][0]
 
 
 def file_digest(data: DataSet | None) -> str:
-    """The data set's digest, as a saved plan keeps it; empty where none is named."""
+    """Return the data set's digest, as a saved plan keeps it; empty if there is none."""
     return "" if data is None else digest_of(data.labelled.to_bytes())

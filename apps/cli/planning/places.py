@@ -1,7 +1,7 @@
-"""Machines elsewhere, from files: measurements of `takt measure`, price lists, and machines of one's own.
+"""Machines elsewhere, from files: measurements of `takt measure`, price lists, and your own machines.
 
-The same rules as on the page that compares places: a file is used for 90 days, a price belongs to a measurement when its machine
-has one of the measurement's names, and nothing is converted between currencies.
+The rules are those of the page that compares places: a file is used for 90 days, a price belongs to a measurement if its
+machine has one of the measurement's names, and nothing is converted between currencies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OWN_KEYS = ("name", "currency", "capital", "months", "watts", "energy_price", "p
 
 @dataclass(frozen=True)
 class Measured:
-    """A measurement, the names of its machine, and the pool of the fleet that it is of, if any."""
+    """A measurement, the names of its machine, and its pool of the fleet, if any."""
 
     file: str
     of: Measurement
@@ -51,7 +51,7 @@ class Listed:
 
     @property
     def expires_at(self) -> datetime:
-        """From then on its prices are not used."""
+        """Return the instant from which its prices are no longer used."""
         return datetime.combine(self.as_of, time(), UTC) + USED_FOR
 
 
@@ -66,7 +66,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """What a task names of other places."""
+    """The other places that a task names."""
 
     measured: list[Measured] = field(default_factory=list)
     listed: list[Listed] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Elsewhere:
         return any(not one.pool for one in self.measured)
 
     def seconds_of(self, pool: str, sha256: str) -> Fraction | None:
-        """How long an item of the model takes on a pool of the fleet: p95 of one item at a time, by the newest measurement."""
+        """Return how long one item takes on a pool: p95 of single items, by the newest measurement."""
         fitting = [one.of for one in self.measured if one.pool == pool and one.of.model_sha256 == sha256]
         for one in sorted(fitting, key=lambda read: read.measured_at, reverse=True):
             for row in one.rows:
@@ -86,7 +86,7 @@ class Elsewhere:
 
 
 def places_read(task: Stated) -> Elsewhere:
-    """The section [places] of a task. Raises Bad."""
+    """Read the section [places] of a task. Raises Bad."""
     table = task.table.table("places")
     if table is None:
         return Elsewhere()
@@ -143,7 +143,7 @@ def _machine(table: Table) -> Machine:
 def compared(
     elsewhere: Elsewhere, task: Stated, solution: Solution, models: Sequence[Model]
 ) -> tuple[list[Group], list[str]]:
-    """The plan's pools beside the other places, by currency; and what was named and is not compared, with the reason."""
+    """Return pools and other places by currency, and what was named but not compared, with the reason."""
     places, unused = [*_pools(task, solution)], []
     used: list[tuple[Measured, Place]] = []
     for one in sorted((m for m in elsewhere.measured if not m.pool), key=lambda m: m.of.measured_at, reverse=True):
@@ -168,7 +168,7 @@ def compared(
 
 
 def _pools(task: Stated, solution: Solution) -> Iterator[Place]:
-    """The cheapest feasible candidates; the price of an item is that of the plan, with the minimum of a contract."""
+    """Return the cheapest feasible candidates; the price of an item includes the contract minimum."""
     for one in [c for c in solution.candidates if c.feasible and c.price is not None][:POOLS_SHOWN]:
         each = Fraction(one.price or 0) / task.volume.items
         yield Place(
@@ -186,17 +186,17 @@ def _pools(task: Stated, solution: Solution) -> Iterator[Place]:
 
 
 def _place(one: Measured, task: Stated, solution: Solution, models: Sequence[Model]) -> Place | str:
-    """The measured machine, or why it is not used."""
+    """Return the measured machine, or the reason why it is not used."""
     model = next((m for m in models if m.sha256 == one.of.model_sha256), None)
     if model is None:
-        return "it is of no model of this task; measure one of them with takt measure."
+        return "it is not of a model of this task; measure one of them with takt measure."
     expires = one.of.measured_at + USED_FOR
     if expires <= task.at:
         return f"it expired on {expires:%Y-%m-%d}; measure again."
     stated = task.requirements
     taken = row_chosen(one.of.rows, leading=one.of.batch_dimension, item=model.dims, latency=stated.latency)
     if taken is None:
-        return "it was measured with other dimensions than one item of this task has."
+        return "it was measured with dimensions other than those of this task."
     row, rate = taken
     return Place(
         key=one.file,
@@ -227,7 +227,7 @@ def _reasons(latency: Fraction, model: str, task: Stated, solution: Solution) ->
 
 
 def _offers(lists: Sequence[Listed], keys: frozenset[str]) -> list[Offer]:
-    """The prices of a machine with one of these names."""
+    """Return the prices of a machine with one of these names."""
     return [_offer(listed, price) for listed in lists for price in listed.prices.prices if _is_offered(price, keys)]
 
 
@@ -271,7 +271,7 @@ def _owned(one: Measured, place: Place, own: Sequence[Machine]) -> Iterator[Plac
 
 
 def group_json(group: Group, items: int) -> dict[str, Any]:
-    """Places of one currency with their costs of the task's items a month, and from which volume on one is cheaper."""
+    """Return places of one currency with their monthly costs, and the volume from which each is cheaper."""
     return {
         "currency": group.currency,
         "reference": None if group.reference is None else group.reference.key,

@@ -1,4 +1,4 @@
-"""Programs of a task's models: compiled here from the model files, or read from reports and binaries."""
+"""Programs of a task's models: compiled here from model files, or read from reports and binaries."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ REPORT = "a program, or its report: takt report --json writes it"
 
 @dataclass(frozen=True)
 class Facts:
-    """Counts of one execution of a program, as a plan takes them; `binary` where the program itself is at hand. `load`: cycles
-    until it is on a device, 0 where a report does not count them."""
+    """Counts of one execution of a program.
+
+    `binary` is the program itself, if it is at hand. `load`: cycles to put it on a device, 0 if a report does not count them.
+    """
 
     target: str
     precision: str
@@ -39,8 +41,11 @@ class Facts:
 
 @dataclass
 class Model:
-    """A model of the task. `sha256`: of its file, empty where only programs were given. `made`: by target and precision, the
-    program, or why there is none."""
+    """A model of the task.
+
+    `sha256`: digest of its file, empty if only programs were given. `made`: by target and precision, the program or the
+    reason why there is none.
+    """
 
     name: str
     table: Table
@@ -53,7 +58,7 @@ class Model:
 
 
 def models_read(task: Table) -> list[Model]:
-    """The task's models in the order of the file. Raises Bad."""
+    """Return the task's models in the order of the file. Raises Bad."""
     found = [_model(name, table) for name, table in task.tables("models")]
     if not found:
         raise task.wrong("models", 'name at least one model: [models.NAME] with file = "model.onnx".')
@@ -93,11 +98,11 @@ def _ranges(table: Table) -> compiler.Calibration | None:
     try:
         return compiler.Calibration.from_json(data.decode("utf-8", "replace"))
     except (compiler.ModelError, ValueError, KeyError, TypeError, AttributeError):
-        raise Bad(path, "", "these are no ranges; give the ranges.json of a compile, or remove the key.") from None
+        raise Bad(path, "", "these are not ranges; give the ranges.json of a compile, or remove the key.") from None
 
 
 def _programs(model: Model) -> None:
-    """Reads reports and binaries; the precisions are those that they have."""
+    """Read reports and binaries; the precisions are theirs."""
     folder = model.table.path.parent
     for name in model.table.texts("programs"):
         path = folder / name
@@ -124,7 +129,7 @@ def _report(path: Path, model: Model) -> Facts:
             load=int((counts.get("load") or {}).get("cycles_in", 0)),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Bad(path, "", f"this is no report of one program; give {REPORT}.") from None
+        raise Bad(path, "", f"this is not a report of one program; give {REPORT}.") from None
     if model.sha256 not in ("", sha256):
         said = f"it is of another model file than the other reports of {model.name}; make them again from one file."
         raise Bad(path, "sha256", said)
@@ -140,7 +145,7 @@ def _binary(path: Path, data: bytes) -> Facts:
 
 
 def facts_of(program: compiler.Program, data: bytes | None = None) -> Facts:
-    """The facts of a compiled program."""
+    """Return the facts of a compiled program."""
     head, counts = program.report()["headline"], program.resources
     return Facts(
         program.target.name,
@@ -157,14 +162,14 @@ def facts_of(program: compiler.Program, data: bytes | None = None) -> Facts:
 
 
 def processors_of(fleet: Document) -> dict[str, Target]:
-    """The processors of the fleet's pools by name: those of the file, and those that ship."""
+    """Return the processors of the fleet's pools by name: those of the file and the shipped ones."""
     names = {pool.processor for pool in fleet.pools.values() if not pool.is_host}
     own = {name: targets.register(targets.parse(text)) for name, text in fleet.processors.items()}
     return {name: own[name] if name in own else targets.load(name) for name in sorted(names)}
 
 
 def compiled(model: Model, machine: Target, precision: str) -> Facts | str:
-    """The model's program for a processor, made once; or the reason why there is none."""
+    """Return the model's program for a processor, compiled once, or the reason why there is none."""
     key = (machine.name, precision)
     if key not in model.made:
         model.made[key] = _compiled(model, machine, precision)
@@ -184,7 +189,7 @@ def _compiled(model: Model, machine: Target, precision: str) -> Facts | str:
 
 
 def digests_of(models: list[Model]) -> Mapping[str, str]:
-    """By name, what identifies each model in a saved plan: the digest of its file, or without a file those of its programs."""
+    """Return by name what identifies each model in a saved plan: its file's digest, else those of its programs."""
     return {one.name: one.sha256 or ",".join(sorted(_digests(one))) for one in models}
 
 

@@ -1,4 +1,4 @@
-"""Reading TOML files by their keys: whatever is wrong is one sentence with the file, the place and the remedy."""
+"""Reads TOML files by key; each fault is one sentence with the file, the place and the remedy."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FINITE = Decimal(10) ** 15
 
 
 class Bad(Exception):
-    """A file that cannot be used; the text names it, the place and what to do."""
+    """A file that cannot be used; the message names it, the place and the remedy."""
 
     def __init__(self, path: Path, place: str, said: str) -> None:
         super().__init__(f"{path}{f', {place}' if place else ''}: {said}")
 
 
 def file_read(path: Path, what: str, *, named_by: str = "") -> bytes:
-    """The bytes of a file, which is to be `what`; `named_by`: the place that names it. Raises Bad."""
+    """Return the bytes of a file. `what` it should be and what it is `named_by` go into the message. Raises Bad."""
     tail = f" ({named_by} names it)" if named_by else ""
     try:
         size = path.stat().st_size
@@ -37,7 +37,7 @@ def file_read(path: Path, what: str, *, named_by: str = "") -> bytes:
 
 
 def toml_read(path: Path, what: str, form: str) -> Table:
-    """A TOML file whose `format` is `form`, decimals exact. Raises Bad."""
+    """Read a TOML file with the format `form`; decimals stay exact. Raises Bad."""
     data = file_read(path, what)
     try:
         text = data.decode("utf-8-sig")
@@ -59,7 +59,7 @@ def digest_of(data: bytes) -> str:
 
 
 class Table:
-    """A table of a TOML file. Every method takes a key of it and raises Bad where it holds something else."""
+    """A table of a TOML file. Each method reads one key and raises Bad if its value is of another kind."""
 
     def __init__(self, path: Path, place: str, values: object) -> None:
         self.path, self.place = path, place
@@ -71,7 +71,7 @@ class Table:
         return key in self.values
 
     def at(self, key: str) -> str:
-        """The place of a key in the file."""
+        """Return the place of a key in the file."""
         return f"{self.place}.{key}" if self.place else key
 
     def wrong(self, key: str, said: str) -> Bad:
@@ -79,7 +79,7 @@ class Table:
         return Bad(self.path, self.at(key), said)
 
     def only(self, known: Collection[str]) -> Table:
-        """Itself, when every key is known."""
+        """Return itself if every key is known."""
         for key in self.values:
             if key not in known:
                 close = get_close_matches(key, known, 1)
@@ -88,20 +88,20 @@ class Table:
         return self
 
     def text(self, key: str, default: str | None = None) -> str:
-        """A text; without a default it must be there."""
+        """Return a text; without a default it is required."""
         value = self.values.get(key, default)
         if not isinstance(value, str) or (not value and default is None) or not value.isprintable():
             raise self.wrong(key, f"write a text in quotes, not {_shown(value)}.")
         return value
 
     def path_of(self, key: str) -> Path:
-        """A file's path, which is relative to the file that names it."""
+        """Return a file's path, relative to the file that names it."""
         return self.path.parent / self.text(key)
 
     def number(
         self, key: str, *, least: Decimal = Decimal(0), most: Decimal = FINITE, above: bool = False
     ) -> Decimal | None:
-        """An exact decimal between the two; None where nothing stands. `above`: larger than `least`."""
+        """Return an exact decimal between both limits, or None if the key is missing. `above`: larger than `least`."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -114,14 +114,14 @@ class Table:
         return found
 
     def whole(self, key: str, *, least: int = 1, most: int = 10**12) -> int | None:
-        """A whole number; None where nothing stands."""
+        """Return a whole number, or None if the key is missing."""
         found = self.number(key, least=Decimal(least), most=Decimal(most))
         if found is not None and found != int(found):
             raise self.wrong(key, f"write a whole number from {least:,} to {most:,}, not {found}.")
         return None if found is None else int(found)
 
     def instant(self, key: str) -> datetime | None:
-        """An instant with its zone; None where nothing stands."""
+        """Return an instant with its zone, or None if the key is missing."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -144,22 +144,22 @@ class Table:
         return list(dict.fromkeys(value))
 
     def counts(self, key: str) -> dict[str, int]:
-        """A table of whole numbers, such as the sizes of variable dimensions."""
+        """Return a table of whole numbers, such as sizes of variable dimensions."""
         inner = self.table(key)
         return {name: inner.whole(name) or 1 for name in inner.values} if inner else {}
 
     def table(self, key: str) -> Table | None:
-        """A table; None where nothing stands."""
+        """Return a table, or None if the key is missing."""
         return Table(self.path, self.at(key), self.values[key]) if key in self.values else None
 
     def tables(self, key: str) -> Iterator[tuple[str, Table]]:
-        """The named tables of a section."""
+        """Return the named tables of a section."""
         section = self.table(key)
         for name in section.values if section else ():
             yield name, Table(self.path, f"{self.at(key)}.{name}", section.values[name])  # type: ignore[union-attr]
 
     def rows(self, key: str) -> Iterator[Table]:
-        """The tables of an array, numbered from 1."""
+        """Return the tables of an array, numbered from 1."""
         value = self.values.get(key, [])
         if not isinstance(value, list):
             raise self.wrong(key, f"write [[{self.at(key)}]] for each.")

@@ -1,4 +1,4 @@
-"""A plan as a file, and what changed against it."""
+"""A plan as a file, and what has changed since."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAY = {"fleet": "fleet", "book": "price book", "volume": "volume", "requirements
 
 @dataclass(frozen=True)
 class Saved:
-    """A plan that was written down. `figures`: what was planned, by name, None where it was not known."""
+    """A saved plan. `figures`: the planned values by name, None if they were unknown."""
 
     path: Path
     task: Path
@@ -39,7 +39,7 @@ class Saved:
 
 
 def plan_write(answer: Answer, chosen: Candidate, to: Path) -> str:
-    """The plan's file, which names the task relative to its own place `to`."""
+    """Return the text of the plan's file; it names the task relative to its own path `to`."""
     row = candidate_json(answer, chosen)
     values = {key: row[key] for key in SINGLE if key != "programs"}
     if len(chosen.uses) > 1:
@@ -71,7 +71,7 @@ def _text(value: object) -> str:
 
 
 def plan_read(path: Path) -> Saved:
-    """A plan's file. Raises Bad."""
+    """Read a plan's file. Raises Bad."""
     table = toml_read(path, WHAT, FORMAT).only(KEYS)
     chosen, facts = table.table("chosen"), table.table("facts")
     if chosen is None or facts is None:
@@ -97,23 +97,23 @@ def _number(table: Table, key: str) -> Fraction | None:
     try:
         return Fraction(value)
     except (ValueError, TypeError, ZeroDivisionError, InvalidOperation, OverflowError):
-        raise table.wrong(key, f"it is no exact number; give {WHAT}.") from None
+        raise table.wrong(key, f"it is not an exact number; give {WHAT}.") from None
 
 
 def _levels(chosen: Table) -> list[str]:
-    """The thresholds of a cascade: decimals as texts, two of which may be equal."""
+    """Return the thresholds of a cascade: decimals as texts, two of which may be equal."""
     found = chosen.values.get("thresholds", [])
     try:
         if all(isinstance(one, str) and 0 <= Decimal(one) <= 1 for one in found):
             return list(found)
     except (TypeError, InvalidOperation):
         pass
-    raise chosen.wrong("thresholds", f"these are no thresholds; give {WHAT}.")
+    raise chosen.wrong("thresholds", f"these are not thresholds; give {WHAT}.")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of the plan and of now; `text` of each as people read it."""
+    """One figure of the plan and of now; `text` of each for people."""
 
     name: str
     before: str
@@ -123,8 +123,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Check:
-    """Whether the request still fits. `planned`: the way that was planned, as it is now; `way`: the one that is compared
-    (the planned one where it still fits, else the cheapest that does, else the planned one)."""
+    """Whether the request still fits.
+
+    `planned`: the planned way as it is now. `way`: the one to compare, which is the planned one if it still fits, else the
+    cheapest that does, else the planned one.
+    """
 
     saved: Saved
     answer: Answer
@@ -138,19 +141,19 @@ class Check:
 
     @property
     def keeps(self) -> bool:
-        """The way that was planned is still feasible."""
+        """Return whether the planned way is still feasible."""
         return self.planned is not None and self.planned.feasible
 
 
 def check_of(saved: Saved, answer: Answer) -> Check:
-    """The plan against what is now."""
+    """Compare the plan with the present state."""
     planned = answer.found(saved.title, saved.pool)
     way = planned if planned is not None and planned.feasible else answer.chosen or planned
     return Check(saved, answer, planned, way)
 
 
 def causes(check: Check) -> Iterator[str]:
-    """Which of the facts are others than the plan's, in words."""
+    """Return the facts that differ from the plan's, in words."""
     before, after = check.saved.facts, check.answer.facts
     old, new = before.get("models", {}), after["models"]
     old = old if isinstance(old, dict) else {}
@@ -165,7 +168,7 @@ def causes(check: Check) -> Iterator[str]:
 
 
 def figures_of(check: Check) -> list[Figure]:
-    """Cost, latency, accuracy, devices and headroom: planned and now."""
+    """Return cost, latency, accuracy, devices and headroom, planned and now."""
     row = candidate_json(check.answer, check.way) if check.way is not None else {}
     found = []
     for name, key in (

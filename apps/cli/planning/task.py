@@ -1,4 +1,4 @@
-"""A task's file: what is to be done, with which models, on which fleet, at which prices."""
+"""A task's file: what to do, with which models, on which fleet, at which prices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PRECISIONS = ("float32", "float16", "int8")
 
 @dataclass(frozen=True)
 class Stated:
-    """A task as its file has it. `at` is the instant at which the plan is made."""
+    """A task as its file states it. `at` is the instant at which the plan is made."""
 
     path: Path
     table: Table
@@ -43,7 +43,7 @@ class Stated:
 
 
 def task_read(path: Path, *, now: datetime) -> Stated:
-    """The task, its fleet and its price book. Raises Bad."""
+    """Read the task, its fleet and its price book. Raises Bad."""
     table = toml_read(path, WHAT, FORMAT).only(KEYS)
     book, fleet = _book(table), _fleet(table)
     klass = table.text("class", "standard")
@@ -109,7 +109,7 @@ def _book(task: Table) -> PriceBookDocument:
 
 
 def json_read(path: Path, what: str, *, named_by: str) -> dict[str, Any]:
-    """A JSON object. Raises Bad."""
+    """Read a JSON object. Raises Bad."""
     data = file_read(path, what, named_by=named_by)
     try:
         document = json.loads(data)
@@ -125,7 +125,7 @@ def json_read(path: Path, what: str, *, named_by: str) -> dict[str, Any]:
 
 
 def facts_of(task: Stated, models: dict[str, str]) -> dict[str, Any]:
-    """What a plan was made of, by digest: models, fleet, price book, volume and requirements."""
+    """Return digests of everything a plan depends on: models, fleet, price book, volume and requirements."""
     stated = [
         one if one is None else str(one)
         for one in (

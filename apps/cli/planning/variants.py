@@ -1,4 +1,4 @@
-"""The variants of a task: every model in every precision on every pool of the fleet, with its price and its time."""
+"""The variants of a task: every model in every precision on every pool, with price and time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIRST = "lpu"  # whose counts a host's price is made of where the fleet has no p
 
 
 class Made(NamedTuple):
-    """A variant, the model and the program behind it; `program` is None where there is none."""
+    """A variant with its model and program; `program` is None if there is none."""
 
     variant: Variant
     model: Model
@@ -35,7 +35,7 @@ Measured = Callable[
 
 
 def variants_of(task: Stated, models: list[Model], known: Known, measured: Measured) -> dict[str, Made]:
-    """Every variant by its key, pools in the order of their names. Raises Bad."""
+    """Return every variant by its key, pools in the order of their names. Raises Bad."""
     machines = processors_of(task.fleet)
     if known.data is not None:
         for model in models:
@@ -100,7 +100,7 @@ def _made(
 
 
 def _counted(model: Model, machines: dict[str, Target]) -> Facts | str:
-    """The float32 program whose counts a host is priced by: that of the first processor by name that has one."""
+    """Return the float32 program by whose counts a host pool is priced: that of the first processor by name."""
     from compiler import targets
 
     tried = [compiled(model, machine, FLOAT32) for machine in (machines or {FIRST: targets.load(FIRST)}).values()]
@@ -108,7 +108,7 @@ def _counted(model: Model, machines: dict[str, Target]) -> Facts | str:
 
 
 def _evaluated(model: Model, program: Facts, known: Known, precision: str) -> Evaluated | None:
-    """A data set judges each program; a document and stated counts are of the model as it came, in float32."""
+    """A data set judges each program; documents and stated counts are about the float32 model."""
     if known.data is not None:
         return evaluations.evaluated(known.data, model, program)
     return known.documents.get(model.name) if precision == FLOAT32 else None

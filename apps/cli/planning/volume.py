@@ -1,4 +1,4 @@
-"""How many items a task has, and how many come at its busiest: a total, a rate, or a trace of requests."""
+"""The number of items of a task and its peak: a total, a rate, or a trace of requests."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ BUCKET = 60  # seconds over which the peak of a trace is taken
 
 @dataclass(frozen=True)
 class Volume:
-    """`items` in all; `peak`: items a second at the busiest, None where only a total is stated; `period`: how long they
-    keep coming, None for a total. `words`: how it was stated."""
+    """A number of items over a time.
+
+    `items` in total. `peak`: items a second at the busiest time, None for a total. `period`: how long items keep coming, None
+    for a total. `words`: how it was stated.
+    """
 
     items: int
     peak: Fraction | None
@@ -31,7 +34,7 @@ class Volume:
 
 
 def volume_read(task: Table) -> Volume:
-    """The volume that a task states in one of the three ways. Raises Bad."""
+    """Read the volume, which a task states in one of three ways. Raises Bad."""
     table = task.table("volume")
     if table is None:
         raise task.wrong("volume", "state how much is to be done: [volume] with items, rate and hours, or trace.")

@@ -19,11 +19,11 @@ _CONTEXT = Context(prec=60, rounding=ROUND_HALF_EVEN)
 
 
 def text(answer: Answer) -> str:
-    """For a terminal."""
+    """Return the answer as text for a terminal."""
     lines = [_title(answer), *_stated(answer), "", *_choice(answer), ""]
     lines += [*_table(f"On the frontier (price, latency, {answer.measure.name}):", answer, _frontier(answer))]
     others = [one for one in answer.solution.candidates if one.feasible and not one.on_frontier]
-    worse = f"Feasible, but dearer, slower or of a worse {answer.measure.name} than one above:"
+    worse = f"Feasible, but more expensive, slower or with a worse {answer.measure.name} than one above:"
     lines += [*_table(worse, answer, others[:SHOWN])]
     refused = [one for one in answer.solution.candidates if not one.feasible]
     if refused:
@@ -42,7 +42,7 @@ def text(answer: Answer) -> str:
 
 
 def markdown(answer: Answer) -> str:
-    """A comment for a pull request."""
+    """Return the answer as a comment for a pull request."""
     lines = [f"### takt plan: {_title(answer)}", "", *(f"- {one.strip()}" for one in _stated(answer)), ""]
     lines += [f"**{_choice(answer)[0]}**", "", *(f"- {one.strip()}" for one in _choice(answer)[1:]), ""]
     front = _frontier(answer)
@@ -61,7 +61,7 @@ def markdown(answer: Answer) -> str:
 
 
 def check_markdown(check: Check) -> str:
-    """What `takt plan --check` says: a comment that reads as text too."""
+    """Return the result of `takt plan --check`: a comment that also reads as text."""
     task = check.answer.task
     lines = [f"### takt plan --check: {_cell(task.name)}", "", f"**{_verdict(check)}**", ""]
     changed = list(causes(check))
