@@ -1,4 +1,4 @@
-"""Archives that we have written ourselves."""
+"""Archives written by ourselves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def unpack(archive: Path, to: Path) -> None:
-    """Unpack a tar file. Names that lead elsewhere are refused where this Python can tell them (from 3.11.4 on)."""
+    """Unpack a tar file. Names that lead outside are refused where this Python supports it (from 3.11.4 on)."""
     with tarfile.open(archive) as opened:
         if hasattr(tarfile, "data_filter"):
             opened.extractall(to, filter="data")

@@ -1,4 +1,4 @@
-"""`make audit`: known faults of the locked dependencies, where a database of advisories can be reached."""
+"""`make audit`: known faults of the locked packages, where a database of advisories can be reached."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Audited:
-    """What was found in one lock file; `reason` says why nothing could be looked up."""
+    """The faults of one lock file; `reason` says why nothing could be looked up."""
 
     lock: str
     packages: int = 0
@@ -27,11 +27,11 @@ class Audited:
 
 
 def audit(root: Path) -> int:
-    """Print what is known of each lock file. Returns 0: no fault is known; 1: there are some; 3: not all could be checked."""
+    """Print the known faults of each lock file. Returns 0: none. 1: some. 3: not all could be checked."""
     found = [*(_python(root, lock) for lock in LOCKS), _browser(root)]
     for one in found:
         if one.reason:
-            print(f"{one.lock}: NOT CHECKED, no database of advisories could be reached ({one.reason})")
+            print(f"{one.lock}: NOT CHECKED: no database of advisories could be reached ({one.reason})")
         else:
             print(f"{one.lock}: {one.packages} packages, {len(one.faults) or 'no'} known faults")
         for fault in one.faults:
@@ -42,7 +42,7 @@ def audit(root: Path) -> int:
 
 
 def _python(root: Path, lock: str) -> Audited:
-    """By the lock alone: nothing is installed or resolved again."""
+    """Look up the locked packages; nothing is installed or resolved."""
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "found.json"
         command = [
@@ -67,11 +67,11 @@ def _python(root: Path, lock: str) -> Audited:
 
 
 def python_read(lock: str, document: dict[str, Any]) -> Audited:
-    """pip-audit's own document."""
+    """Read pip-audit's document."""
     packages = document["dependencies"]
     skipped = [one["name"] for one in packages if "skip_reason" in one]
     faults = tuple(
-        f"{one['name']} {one['version']}: {fault['id']}, mended in {', '.join(fault['fix_versions']) or 'no version yet'}"
+        f"{one['name']} {one['version']}: {fault['id']}, fixed in {', '.join(fault['fix_versions']) or 'no version yet'}"
         for one in packages
         for fault in one.get("vulns", ())
     )
@@ -91,7 +91,7 @@ def _browser(root: Path) -> Audited:
 
 
 def browser_read(lock: str, document: dict[str, Any]) -> Audited:
-    """npm's own document. Raises KeyError for one that only says what went wrong."""
+    """Read npm's document. Raises KeyError for one that only reports an error."""
     faults = tuple(f"{name}: {one['severity']}" for name, one in sorted(document["vulnerabilities"].items()))
     return Audited(lock, document["metadata"]["dependencies"]["total"], faults)
 

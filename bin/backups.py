@@ -36,7 +36,7 @@ KEPT_FILES = ("secret_key", "demo.json")  # what `var/` holds beside the data; b
 
 @dataclass(frozen=True)
 class Base:
-    """A base backup. `continues`: the log reaches back to the base backup before it, without a gap."""
+    """A base backup. `continues`: the log reaches back to the previous base backup without a gap."""
 
     name: str
     at: str  # when it was complete: the first moment that can be restored from it
@@ -45,13 +45,13 @@ class Base:
 
 @dataclass(frozen=True)
 class Mark:
-    """A moment up to which log and storage are complete."""
+    """A moment up to which the log and the storage are complete."""
 
     at: str
 
 
 class Place:
-    """The folder of a backup: `base/`, `wal/`, `storage/`, `kept/`, and two lists, one line of JSON for each entry."""
+    """The folder of a backup: `base/`, `wal/`, `storage/`, `kept/`, and two lists with one line of JSON for each entry."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
@@ -61,7 +61,7 @@ class Place:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """One run at a time; the folder is its owner's alone, since it holds everything."""
+        """Allow one run at a time. Only the owner may enter the folder, since it contains everything in clear."""
         try:
             for path in (self.folder, self.base, self.wal, self.storage, self.kept):
                 path.mkdir(parents=True, exist_ok=True)
@@ -72,26 +72,26 @@ class Place:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise ServiceError(f"Another backup or restore works in {self.folder}; wait for it.") from None
+                raise ServiceError(f"Another backup or restore is running in {self.folder}; wait for it.") from None
             yield
 
     def bases(self) -> list[Base]:
-        """Every base backup, oldest first."""
+        """Return every base backup, oldest first."""
         return [Base(**one) for one in self._lines("bases.jsonl")]
 
     def marks(self) -> list[Mark]:
-        """Every moment that was noted, oldest first."""
+        """Return every noted moment, oldest first."""
         return [Mark(**one) for one in self._lines("marks.jsonl")]
 
     def add(self, entry: Base | Mark) -> None:
-        """Add to its list, for good."""
+        """Add an entry to its list durably."""
         with self._list_of(entry).open("a") as file:
             file.write(json.dumps(asdict(entry)) + "\n")
             file.flush()
             os.fsync(file.fileno())
 
     def forget(self, bases: list[Base]) -> None:
-        """Take base backups off the list, and then away."""
+        """Remove base backups from the list, then from the disk."""
         left = [one for one in self.bases() if one not in bases]
         _replace(self.folder / "bases.jsonl", "".join(json.dumps(asdict(one)) + "\n" for one in left))
         for one in bases:
@@ -107,7 +107,7 @@ class Place:
 
 
 class Source:
-    """The running server that is backed up."""
+    """The running server to back up."""
 
     def __init__(self, services: Services) -> None:
         self.programs = postgres_programs(services)
@@ -118,7 +118,7 @@ class Source:
         return self.run("psql", *self.where, "-d", "postgres", "-Atqc", statement).strip()
 
     def run(self, program: str, *arguments: str) -> str:
-        """A program of PostgreSQL. Raises ServiceError with its last words."""
+        """Run a program of PostgreSQL. Raises ServiceError with its last lines."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         outcome = subprocess.run(
             [str(self.programs / program), *arguments], env=clean, cwd="/", capture_output=True, text=True
@@ -129,10 +129,10 @@ class Source:
 
 
 def backup(services: Services, folder: Path, *, var: Path, media: Path, force_base: bool = False) -> str:
-    """Bring the backup in `folder` up to now; returns a sentence about it. Raises ServiceError."""
+    """Bring the backup in `folder` up to date; return a sentence about it. Raises ServiceError."""
     place = Place(folder)
     if place.folder.is_relative_to(media.absolute()) or place.folder.is_relative_to(services.folder / "postgres"):
-        raise ServiceError(f"{folder} lies within what is backed up; choose another folder, best on another disk.")
+        raise ServiceError(f"{folder} is inside the data to back up; choose another folder, best on another disk.")
     source, now = Source(services), datetime.now(UTC)
     with place.alone():
         is_held = _slot_hold(source)
@@ -156,7 +156,7 @@ def _clock(source: Source) -> str:
 
 
 def _slot_hold(source: Source) -> bool:
-    """Whether the server has held its log back since the run before; from now on it does."""
+    """Return whether the server has kept its log since the previous run; from now on it does."""
     status = source.ask(f"SELECT wal_status FROM pg_replication_slots WHERE slot_name = '{SLOT}'")  # noqa: S608
     if status in {"reserved", "extended", "unreserved"}:
         return True
@@ -167,7 +167,7 @@ def _slot_hold(source: Source) -> bool:
 
 
 def _base_take(source: Source, place: Place, *, continues: bool) -> Base:
-    """A compressed copy of the data folder, with the log that makes it whole."""
+    """Take a compressed copy of the data folder, with the log that completes it."""
     name = datetime.now(UTC).strftime(STAMP)
     draft = place.base / f"{name}.draft"
     source.run(
@@ -178,8 +178,11 @@ def _base_take(source: Source, place: Place, *, continues: bool) -> Base:
 
 
 def _log_fetch(source: Source, place: Place) -> None:
-    """Everything that is committed by now. Two commits: the first is later than the mark, which recovery needs to see, and
-    the second lets the receiver know that it has passed the first."""
+    """Note a moment that includes everything committed so far.
+
+    Two commits: recovery needs to see one that is later than the mark, and the second lets the receiver know that it has
+    passed the first.
+    """
     nudge = "SET synchronous_commit = on; SELECT pg_logical_emit_message(true, 'takt', 'backup')"
     source.ask(nudge)
     end = source.ask("SELECT pg_current_wal_flush_lsn()")
@@ -207,7 +210,7 @@ def _log_fetch(source: Source, place: Place) -> None:
 
 
 def storage_copy(source: Path, to: Path) -> int:
-    """Copy the files that `to` lacks; what is gone from the source stays there. Returns how many were copied."""
+    """Copy the files that `to` lacks; files deleted from the source stay there. Returns the number of copies."""
     copied = 0
     for folder, _, names in os.walk(source):
         for name in names:
@@ -238,7 +241,7 @@ def _kept_copy(var: Path, to: Path) -> None:
 
 
 def _prune(place: Place, now: datetime) -> None:
-    """Base backups that no moment of the last KEEP_DAYS needs, and the log before the oldest that is left."""
+    """Remove base backups that no moment of the last KEEP_DAYS needs, and the log before the oldest that is left."""
     bases = place.bases()
     limit = now - timedelta(days=KEEP_DAYS)
     needed = max((n for n, one in enumerate(bases) if datetime.fromisoformat(one.at) <= limit), default=0)
@@ -253,7 +256,7 @@ def _prune(place: Place, now: datetime) -> None:
 
 
 def _first_segment(base: Path) -> str:
-    """The log file with which a base backup begins: the only place that says so is its label."""
+    """Return the first log file of a base backup, which only its label names."""
     import tarfile
 
     with tarfile.open(base / "base.tar.gz") as archive:

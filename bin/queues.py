@@ -1,8 +1,8 @@
-"""The Celery queues beside those of the pools, and the worker that serves each: `make run` and the browser tests start
-these, and a test holds docker/compose.yaml to them.
+"""The Celery queues beside those of the pools, and the worker of each.
 
-One queue for each kind of work that may wait on somebody else, so that a receiver, a mail server or a model that takes
-its time holds up only its own kind. A worker of threads is one process; work that computes has processes of its own.
+`make run` and the browser tests start these; a test compares docker/compose.yaml with them. Each kind of work that may
+wait for an outside party has its own queue, so that a slow receiver, mail server or model delays only its own kind. A
+worker with threads is one process; work that computes has processes of its own.
 """
 
 from __future__ import annotations

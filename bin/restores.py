@@ -1,4 +1,4 @@
-"""`bin/dev.py restore FOLDER`: the data of a backup (bin/backups.py) as they were at a moment, on a machine that has none."""
+"""`bin/dev.py restore FOLDER`: restores a backup (bin/backups.py) to a moment, on a machine without data."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ SETTINGS = ("restore_command", "recovery_target_time", "recovery_target_action",
 
 
 def restore(services: Services, folder: Path, *, var: Path, media: Path, to: str | None, replace: bool) -> str:
-    """Bring the data back as they were at `to` (ISO 8601; the last moment of the backup without it) and leave the servers
-    running; returns a sentence. Raises ServiceError: there are data already, or the moment is not in the backup."""
+    """Restore the data as they were at `to` (ISO 8601; by default the last moment of the backup); return a sentence.
+
+    The servers keep running. Raises ServiceError if there are data already, or the moment is not in the backup.
+    """
     place = Place(folder)
     if not place.bases():
         raise ServiceError(f"There is no backup in {folder}.")
@@ -77,14 +79,14 @@ def _instant(text: str) -> datetime:
 
 
 def _put_aside(services: Services, media: Path, *, replace: bool) -> None:
-    """What is there is never deleted: with `replace` it is renamed."""
+    """Rename existing data with `replace`; nothing is ever deleted."""
     there = [path for path in (services.folder / "postgres", services.folder / "valkey", media) if _is_filled(path)]
     if there and not replace:
         names = ", ".join(map(str, there))
-        raise ServiceError(f"There are data already: {names}. Stop Takt and add --replace; they are then renamed.")
+        raise ServiceError(f"There are data already: {names}. Stop Takt and add --replace to rename them.")
     if services.is_running():
         raise ServiceError(
-            "PostgreSQL is running on these data: end `make run` and everything else that uses it first."
+            "PostgreSQL is running on these data: stop `make run` and everything else that uses it first."
         )
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     for path in there:
@@ -102,7 +104,7 @@ def _data_unpack(base: Path, data: Path) -> None:
 
 
 def _log_unpack(place: Place, log: Path) -> None:
-    """Every segment, the last one too, which was still being written."""
+    """Unpack every segment, also the last one, which was still being written."""
     shutil.rmtree(log, ignore_errors=True)
     log.mkdir(parents=True)
     for path in sorted(place.wal.iterdir()):
@@ -122,7 +124,7 @@ def _recovery_ask(data: Path, log: Path, at: datetime) -> None:
 
 
 def _own(services: Services, *folders: Path) -> None:
-    """As root the server runs as another account, whose the files must be."""
+    """Give the files to the account that runs the server, which is another one when root starts it."""
     if services.account is None:
         return
     for folder in folders:
@@ -137,7 +139,7 @@ def _kept_restore(place: Place, var: Path) -> None:
 
 
 def recovered(source: Source) -> None:
-    """Wait until the server has read its log and takes writes. Raises ServiceError."""
+    """Wait until the server has read its log and accepts writes. Raises ServiceError."""
     deadline = time.monotonic() + RECOVERY_SECONDS
     while source.ask("SELECT pg_is_in_recovery()") != "f":
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""`TAKT_STRIPE=sandbox make run`: the tests' double plays Stripe, so that the way of a payment is seen without a key."""
+"""`TAKT_STRIPE=sandbox make run`: the tests' double plays Stripe, so that payments can be tried without a key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHOICE = "TAKT_STRIPE"
 
 @dataclass(frozen=True)
 class Sandbox:
-    """Where it listens, and the secret with which it signs."""
+    """The port of the sandbox, and the secret with which it signs."""
 
     port: int
     secret: str
@@ -26,7 +26,7 @@ class Sandbox:
         return f"http://127.0.0.1:{self.port}"
 
     def settings(self) -> dict[str, str]:
-        """What our processes are told of it."""
+        """Return the settings that our processes need."""
         return {
             "STRIPE_API_KEY": "sk_test_sandbox",
             "STRIPE_API_BASE": self.url,
@@ -34,7 +34,7 @@ class Sandbox:
         }
 
     def command(self, site: str) -> list[str]:
-        """How it is started; its events go to the web process itself, whatever address people use."""
+        """Return its command; its events go to the web process directly, whatever address people use."""
         return [
             sys.executable,
             "-m",
@@ -51,9 +51,9 @@ class Sandbox:
 
 
 def sandbox_wanted(env: dict[str, str], *, port: int) -> Sandbox | None:
-    """The sandbox that the environment asks for, on the port after the web's; None when it asks for none.
+    """Return the sandbox that the environment asks for, on the port after the web's, or None.
 
-    Raises ServiceError for a word that is not known, or a key beside the sandbox.
+    Raises ServiceError for an unknown value, or if a Stripe key is set too.
     """
     wanted = env.get(CHOICE, "")
     if not wanted:

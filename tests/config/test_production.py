@@ -164,7 +164,7 @@ def test_an_audit_says_what_it_found_and_what_it_could_not_look_up(
     fault = {"id": "PYSEC-1", "fix_versions": ["2.0"]}
     rows = [{"name": "a", "version": "1.0", "vulns": [fault]}, {"name": "b", "version": "1.0", "vulns": []}]
     found = audit.python_read("requirements.lock", {"dependencies": rows})
-    assert (found.packages, found.faults) == (2, ("a 1.0: PYSEC-1, mended in 2.0",))
+    assert (found.packages, found.faults) == (2, ("a 1.0: PYSEC-1, fixed in 2.0",))
     npm = {"vulnerabilities": {"c": {"severity": "high"}}, "metadata": {"dependencies": {"total": 7}}}
     assert audit.browser_read("package-lock.json", npm).faults == ("c: high",)
     with pytest.raises(KeyError):
@@ -186,4 +186,4 @@ def test_an_audit_says_what_it_found_and_what_it_could_not_look_up(
     monkeypatch.setattr(audit, "LOCKS", audit.LOCKS[:1])
     assert audit.audit(tmp_path) == audit.UNCHECKED
     said = capsys.readouterr().out
-    assert said.count("NOT CHECKED, no database of advisories could be reached") == 2, said
+    assert said.count("NOT CHECKED: no database of advisories could be reached") == 2, said
