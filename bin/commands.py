@@ -49,18 +49,18 @@ def _command(name: str) -> Callable[[list[str]], int]:
         "rooms": lambda _: _call([sys.executable, "-m", "bin.rooms"]),
         "test": test,
         "screens": lambda rest: _call([sys.executable, "-m", "tests.screens", *rest]),
-        "backup": lambda rest: _keeping("backup", rest),
-        "restore": lambda rest: _keeping("restore", rest),
+        "backup": lambda rest: _backup_or_restore("backup", rest),
+        "restore": lambda rest: _backup_or_restore("restore", rest),
     }[name]
 
 
-def _keeping(command: str, arguments: Sequence[str]) -> int:
-    from bin import keeping
+def _backup_or_restore(command: str, arguments: Sequence[str]) -> int:
+    from bin import backup_commands
 
     if command == "backup":
-        return keeping.backup_command(arguments, var=VAR)
+        return backup_commands.backup_command(arguments, var=VAR)
     nowhere = Addresses("", "", "")  # they are known once the data are back
-    return keeping.restore_command(arguments, root=ROOT, var=VAR, environment=lambda: environment(nowhere))
+    return backup_commands.restore_command(arguments, root=ROOT, var=VAR, environment=lambda: environment(nowhere))
 
 
 @contextmanager
@@ -139,7 +139,7 @@ def checks() -> list[list[str]]:
         [_tool("ruff"), "check", "--quiet", "."],
         [_tool("ruff"), "format", "--check", "--quiet", "."],
         [_tool("lint-imports")],
-        [sys.executable, "-m", "bin.house"],
+        [sys.executable, "-m", "bin.code_rules"],
         [sys.executable, "-W", "ignore", "manage.py", "makemigrations", "--check", "--dry-run"],
     ]
 

@@ -134,12 +134,12 @@ class Stack:
         """Return the log file of a process."""
         return VAR / "log" / f"{part.name}.log"
 
-    def tend(self) -> None:
+    def restart_ended(self) -> None:
         """Restart what has ended: the servers first, because the other processes need them.
 
         A process that keeps ending right after its start waits longer before each new start.
         """
-        self._servers_tend()
+        self._restart_servers()
         for part in self.parts:
             if part.process is None or part.process.poll() is None:
                 continue
@@ -165,13 +165,13 @@ class Stack:
         elif not part.is_failing:
             say(f"{part.name} ended ({part.process.returncode}) and was restarted.")
 
-    def _servers_tend(self) -> None:
+    def _restart_servers(self) -> None:
         """Restart PostgreSQL and Valkey; while one cannot start, report the reason once and try again every second."""
         if self.servers is None:
             return
         try:
             with self.interrupts.held():
-                started = self.servers.tend()
+                started = self.servers.restart_ended()
         except (ServiceError, OSError) as error:
             if str(error) != self.server_trouble:
                 say(f"A server ended and does not start: {error} Takt keeps trying.")

@@ -75,7 +75,7 @@ class Services:
         redis = f"redis+socket://{self.sockets}/valkey.sock"
         return Addresses(f"postgres://app@{host}/takt", redis, f"postgres://{APPLICATION_ROLE}@{host}/takt")
 
-    def tend(self) -> list[str]:
+    def restart_ended(self) -> list[str]:
         """Restart servers that have ended while they are held; return their names. Raises ServiceError if one does not start."""
         valkey = _pid_of(self.folder / "valkey" / "valkey.pid")
         pids = {"PostgreSQL": _pid_of(self.folder / "postgres" / "postmaster.pid"), "Valkey": valkey}

@@ -63,7 +63,7 @@ def run(*, reload: bool = False) -> int:
                 time.sleep(1.0)
                 if reloader is not None:
                     reloader.turn()
-                stack.tend()
+                stack.restart_ended()
                 logs_rotate(_logs())
     except KeyboardInterrupt:
         say("stopped")
@@ -196,7 +196,7 @@ def _start_workers(stack: Stack, pools: list[str]) -> None:
 def _wait_until_ready(stack: Stack, url: str) -> None:
     deadline = time.monotonic() + READY_SECONDS
     while not _answers(f"{url}/readyz"):
-        stack.tend()
+        stack.restart_ended()
         if time.monotonic() > deadline or stack.parts[0].is_failing:
             raise ServiceError(f"The web process does not become ready; see {stack.log(stack.parts[0])}.")
         time.sleep(0.1)

@@ -15,7 +15,7 @@ from apps.cli.chain import chain_verify
 from apps.cli.diff import price_figures
 from apps.cli.measuring import command as measuring
 from apps.cli.planning import command as planning
-from apps.cli.planning.reading import Bad
+from apps.cli.planning.reading import FileFault
 from apps.cli.recompile import ModelFile, model_of
 from apps.cli.report import reports, text
 from apps.cli.verify import verify
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: right. 1: the first difference was printed. 2: cannot be checked. 3: right as far as it could be checked, because a
     model was not given or the chain's file is an old one.
     """
-    expected = (Refused, Unreadable, RatingError, Bad)
+    expected = (Refused, Unreadable, RatingError, FileFault)
     return guarded(lambda: parser().parse_args(arguments), _run, prefix="takt", failed=UNUSABLE, expected=expected)
 
 

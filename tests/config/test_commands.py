@@ -1,4 +1,4 @@
-"""The commands of bin/: one clear sentence when something is missing, servers that survive, parts that are tended."""
+"""The commands of bin/: one clear sentence when something is missing, servers that survive, parts that are restarted."""
 
 from __future__ import annotations
 
@@ -225,14 +225,14 @@ def test_servers_that_die_while_they_are_held_are_started_again(short_folder: Pa
     services = Services(short_folder)
     services.acquire()
     rows(services.sockets)
-    assert services.tend() == []
+    assert services.restart_ended() == []
     for name in ("postgres/postmaster.pid", "valkey/valkey.pid"):
         pid = _pid_of(services.folder / name)
         os.kill(pid, signal.SIGKILL)
         while _is_alive(pid):
             time.sleep(0.01)
-    assert services.tend() == ["PostgreSQL", "Valkey"]
-    assert services.tend() == []
+    assert services.restart_ended() == ["PostgreSQL", "Valkey"]
+    assert services.restart_ended() == []
     assert len(rows(services.sockets)) == 2
     services.destroy()
 
@@ -254,11 +254,11 @@ def test_a_part_that_dies_is_started_again_and_one_that_always_dies_ever_more_ra
     sleeper.process.wait()
     deadline = time.monotonic() + 60
     while not dying.is_failing and time.monotonic() < deadline:
-        running.tend()
+        running.restart_ended()
         time.sleep(0.02)
     assert dying.not_before > time.monotonic()
     dying.not_before -= 3600
-    running.tend()
+    running.restart_ended()
     assert dying.not_before == 0.0
     assert sleeper.process.poll() is None
     assert "sleeper ended (-9) and was restarted." in capsys.readouterr().out

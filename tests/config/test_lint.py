@@ -9,7 +9,7 @@ import pytest
 import yaml
 from radon.complexity import cc_visit
 
-from bin import house
+from bin import code_rules
 from bin.commands import ROOT, checks, without_servers
 
 
@@ -22,25 +22,25 @@ def test_the_code_passes(check: list[str]) -> None:
 def test_a_function_above_the_limit_of_complexity_is_named_with_its_figure() -> None:
     source = "def judge(a):\n    return " + " or ".join(f"a == {number}" for number in range(14)) + "\n"
     said = "apps/sales/rules.py:1: apps.sales.rules.judge has a complexity of 14; the limit is 12"
-    assert list(house.faults_of(Path("apps/sales/rules.py"), source)) == [said]
-    assert list(house.faults_of(Path("compiler/rules.py"), source)) == []
+    assert list(code_rules.faults_of(Path("apps/sales/rules.py"), source)) == [said]
+    assert list(code_rules.faults_of(Path("compiler/rules.py"), source)) == []
 
 
 @pytest.mark.parametrize(("reason", "faults"), [("", 1), ("  # ", 1), ("  # aligned as in the paper", 0)])
 def test_the_formatter_is_switched_off_only_with_a_reason(reason: str, faults: int) -> None:
     source = "x = [1,2]  # fmt" + f": skip{reason}\n"
-    assert len(list(house.faults_of(Path("compiler/table.py"), source))) == faults
+    assert len(list(code_rules.faults_of(Path("compiler/table.py"), source))) == faults
 
 
 def test_only_functions_that_are_still_above_the_limit_are_excepted() -> None:
     found = {
         f"{'.'.join(path.relative_to(ROOT).with_suffix('').parts)}.{block.fullname}"
-        for path in house.source_files()
-        if path.relative_to(ROOT).parts[0] in house.CHECKED_FOLDERS
+        for path in code_rules.source_files()
+        if path.relative_to(ROOT).parts[0] in code_rules.CHECKED_FOLDERS
         for block in cc_visit(path.read_text())
-        if block.complexity > house.COMPLEXITY_MAX
+        if block.complexity > code_rules.COMPLEXITY_MAX
     }
-    assert house.STILL_ABOVE - found == set()
+    assert code_rules.STILL_ABOVE - found == set()
 
 
 def test_the_hooks_before_a_commit_call_installed_tools() -> None:

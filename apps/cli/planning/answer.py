@@ -54,7 +54,7 @@ class Answer:
 
 
 def answer_of(path: Path, *, now: datetime) -> Answer:
-    """Read a task's file and all files that it names; compile, evaluate and solve. Raises Bad."""
+    """Read a task's file and all files that it names; compile, evaluate and solve. Raises FileFault."""
     task = task_read(path, now=now)
     models = models_read(task.table)
     known = evaluations.known_read(task.table, models)

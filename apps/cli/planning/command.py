@@ -37,7 +37,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def plan(options: argparse.Namespace, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> int:
-    """Plan, or check a plan. Raises Bad and ModelError."""
+    """Plan, or check a plan. Raises FileFault and ModelError."""
     if (options.task is None) == (options.check is None):
         raise WrongOption("name a task's file, or a plan with --check: one of the two")
     if options.check is not None:

@@ -16,7 +16,7 @@ import numpy as np
 
 import compiler
 from apps.cli.planning.programs import Facts, Model
-from apps.cli.planning.reading import Bad, Table, digest_of, file_read
+from apps.cli.planning.reading import FileFault, Table, digest_of, file_read
 from apps.cli.planning.task import json_read
 from apps.planner.metrics import K_MAX, LIMIT_MAX, METRICS, NUMERIC, VOTING, Metric, MetricError, Verdict, judge
 from apps.planner.scores import bound_of
@@ -64,7 +64,7 @@ class DataSet:
 
 
 def known_read(task: Table, models: list[Model]) -> Known:
-    """What the task names. Raises Bad."""
+    """What the task names. Raises FileFault."""
     known = _known(task, models)
     known.is_signed = all(model.graph is not None for model in models)
     return known
@@ -84,7 +84,7 @@ def _known(task: Table, models: list[Model]) -> Known:
 
 
 def _stated(models: list[Model]) -> Known:
-    """Read evaluation documents, or stated counts. Raises Bad if models have both, or documents of different items."""
+    """Read evaluation documents, or stated counts. Raises FileFault if models have both, or documents of different items."""
     with_document, with_counts = ([one for one in models if key in one.table] for key in ("evaluation", "stated"))
     if with_document and with_counts:
         said = "other models of the task have evaluation documents; counts of other items cannot be compared with them."
@@ -99,7 +99,7 @@ def _stated(models: list[Model]) -> Known:
 
 
 def _same_items_check(models: list[Model], splits: dict[str, str]) -> None:
-    """Raise Bad unless every evaluation document is about the same items; `splits` names them for each model."""
+    """Raise FileFault unless every evaluation document is about the same items; `splits` names them for each model."""
     for model in models:
         if splits[model.name] != splits[models[0].name]:
             said = f"it was made on other items than the one of {models[0].name}; evaluate both on the same data."
@@ -112,20 +112,20 @@ def _document(model: Model) -> tuple[Evaluated, str]:
     path = model.table.path_of("evaluation")
     document = json_read(path, DOCUMENT, named_by=place)
     if document.get("format") != EVALUATION:
-        raise Bad(path, "format", f"it is {document.get('format')!r}; give {DOCUMENT}.")
+        raise FileFault(path, "format", f"it is {document.get('format')!r}; give {DOCUMENT}.")
     told = str(document.get("model_sha256"))
     if model.sha256 and told != model.sha256:
         said = (
             f"it is of another model file ({told[:12]}..., and {model.name} is {model.sha256[:12]}...): evaluate the changed "
             f"model, or remove {place}."
         )
-        raise Bad(path, "model_sha256", said)
+        raise FileFault(path, "model_sha256", said)
     try:
         splits = document["splits"]
         parts = {name: _part(path, name, splits[name]) for name in ("choose", "evaluate")}
         digests = " ".join(str(splits[name]["dataset_digest"]) for name in parts)
     except (KeyError, TypeError, AttributeError):
-        raise Bad(
+        raise FileFault(
             path, "splits", f"choose and evaluate with their labels and answers belong here; give {DOCUMENT}."
         ) from None
     return Evaluated(parts["choose"], parts["evaluate"], str(document.get("confidence_output", ""))), digests
@@ -134,15 +134,17 @@ def _document(model: Model) -> tuple[Evaluated, str]:
 def _part(path: Path, name: str, part: Mapping[str, Any]) -> Answers:
     labels, predicted, confidence = part["labels"], part["predicted"], part["confidence"]
     if not len(labels) == len(predicted) == len(confidence) > 0:
-        raise Bad(
+        raise FileFault(
             path, f"splits.{name}", "labels, predicted and confidence need one entry for each item, and at least one."
         )
     try:
         answers = Answers.of(labels, predicted, [str(one) for one in confidence])
     except InvalidOperation:
-        raise Bad(path, f"splits.{name}.confidence", 'write decimals from 0 to 1 as texts, such as "0.97".') from None
+        raise FileFault(
+            path, f"splits.{name}.confidence", 'write decimals from 0 to 1 as texts, such as "0.97".'
+        ) from None
     if not all(Decimal(0) <= one <= 1 for one in answers.confidence):
-        raise Bad(path, f"splits.{name}.confidence", 'write decimals from 0 to 1 as texts, such as "0.97".')
+        raise FileFault(path, f"splits.{name}.confidence", 'write decimals from 0 to 1 as texts, such as "0.97".')
     return answers
 
 
@@ -169,7 +171,7 @@ def _data_set(table: Table, models: list[Model]) -> DataSet:
     try:
         labelled = labelled_read(io.BytesIO(data), LIMITS)
     except InputError as error:
-        raise Bad(path, "", " ".join(error.problems)) from None
+        raise FileFault(path, "", " ".join(error.problems)) from None
     limit = table.number("limit", above=True, most=LIMIT_MAX)
     metric = Metric(table.text("metric", "accuracy"), table.whole("k", most=K_MAX) or 1, limit)
     if metric.name not in METRICS:
@@ -179,7 +181,7 @@ def _data_set(table: Table, models: list[Model]) -> DataSet:
             "limit", f"the metric {metric.name} needs one: the largest error or difference, or dB; write it here."
         )
     if metric.needs_labels and labelled.labels is None:
-        raise Bad(path, "labels", f"the metric {metric.title} needs labels; add them, or choose agreement.")
+        raise FileFault(path, "labels", f"the metric {metric.title} needs labels; add them, or choose agreement.")
     for model in models:
         if model.graph is None:
             raise model.table.wrong(
@@ -203,13 +205,13 @@ def together(known: Known, model: Model, answers: Evaluated) -> dict[str, Any]:
 
 
 def feeds_of(data: DataSet, model: Model, items: Array) -> list[dict[str, Array]]:
-    """One feed for each of these items, in the types and shapes of the model's inputs. Raises Bad."""
+    """One feed for each of these items, in the types and shapes of the model's inputs. Raises FileFault."""
     inputs = {name: model.graph.types[name] for name in model.graph.inputs}
     arrays = data.labelled.inputs
     if len(inputs) == len(arrays) == 1:
         arrays = {next(iter(inputs)): next(iter(arrays.values()))}
     if set(inputs) != set(arrays):
-        raise Bad(
+        raise FileFault(
             data.path, "", f"it has arrays {', '.join(sorted(arrays))}; {model.name} takes {', '.join(sorted(inputs))}."
         )
     shaped = {}
@@ -217,7 +219,7 @@ def feeds_of(data: DataSet, model: Model, items: Array) -> list[dict[str, Array]
         array = arrays[name]
         if int(np.prod(array.shape[1:])) != int(np.prod(kind.shape)):
             given, wanted = (" x ".join(map(str, sizes)) for sizes in (array.shape[1:], kind.shape))
-            raise Bad(
+            raise FileFault(
                 data.path, name, f"one item is {given}, and {model.name} takes {wanted}; send items of that size."
             )
         shaped[name] = array[items].reshape(len(items), *kind.shape).astype(kind.dtype.numpy)
@@ -232,7 +234,7 @@ def calibrate(data: DataSet, model: Model) -> None:
 
 
 def evaluated(data: DataSet, model: Model, facts: Facts) -> Evaluated:
-    """Simulate the program from its bytes on every item, and judge its answers. Raises Bad."""
+    """Simulate the program from its bytes on every item, and judge its answers. Raises FileFault."""
     if facts.digest in data.answers:
         return data.answers[facts.digest]
     assert facts.binary is not None, "programs of a data set are compiled here"
@@ -250,7 +252,7 @@ def evaluated(data: DataSet, model: Model, facts: Facts) -> Evaluated:
     try:
         verdict = judge(data.metric, answers, name, _expected(data, model, facts))
     except MetricError as error:
-        raise Bad(data.path, "", f"{model.name}: {error}") from None
+        raise FileFault(data.path, "", f"{model.name}: {error}") from None
     if facts.precision == "float32":
         data.float32.setdefault(model.name, answers if data.metric.name in NUMERIC else verdict.predicted)
     data.answers[facts.digest] = _parted(data, verdict, name)
@@ -258,7 +260,7 @@ def evaluated(data: DataSet, model: Model, facts: Facts) -> Evaluated:
 
 
 def _expected(data: DataSet, model: Model, facts: Facts) -> Any:
-    """Return what the answers are compared with: labels, the float32 program's answers, or None. Raises Bad."""
+    """Return what the answers are compared with: labels, the float32 program's answers, or None. Raises FileFault."""
     if not data.metric.compares_with_float32:
         return data.labelled.labels
     if facts.precision == "float32":

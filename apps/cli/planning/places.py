@@ -15,7 +15,7 @@ from typing import Any
 
 from apps import figures
 from apps.cli.planning.programs import Model
-from apps.cli.planning.reading import Bad, Table, file_read
+from apps.cli.planning.reading import FileFault, Table, file_read
 from apps.cli.planning.task import Stated
 from apps.planner.places.cells import Format, Price
 from apps.planner.places.comparison import POOL, UNPRICED, Group, Place, groups_of, row_chosen
@@ -86,7 +86,7 @@ class Elsewhere:
 
 
 def places_read(task: Stated) -> Elsewhere:
-    """Read the section [places] of a task. Raises Bad."""
+    """Read the section [places] of a task. Raises FileFault."""
     table = task.table.table("places")
     if table is None:
         return Elsewhere()
@@ -108,7 +108,7 @@ def _measured(table: Table, task: Stated) -> Measured:
     try:
         found = measurement_read(data, now=max(task.at, datetime.now(UTC)))
     except Unreadable as error:
-        raise Bad(path, "", str(error)) from None
+        raise FileFault(path, "", str(error)) from None
     names = [*found.machines, *gpu_names(found.document)]
     return Measured(path.name, found, frozenset(key for key in map(name_key, names) if key), pool)
 
@@ -123,7 +123,7 @@ def _listed(table: Table) -> Listed:
     try:
         found = pricelist_read(data, Format(kind))
     except Unreadable as error:
-        raise Bad(path, "", str(error)) from None
+        raise FileFault(path, "", str(error)) from None
     return Listed(path.name, table.text("source", path.stem), table.day("as_of"), found)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import compiler
-from apps.cli.planning.reading import Bad, Table, digest_of, file_read
+from apps.cli.planning.reading import FileFault, Table, digest_of, file_read
 from apps.cli.planning.task import PRECISIONS, json_read
 from apps.fleet.document import Document
 from compiler import targets
@@ -58,7 +58,7 @@ class Model:
 
 
 def models_read(task: Table) -> list[Model]:
-    """Return the task's models in the order of the file. Raises Bad."""
+    """Return the task's models in the order of the file. Raises FileFault."""
     found = [_model(name, table) for name, table in task.tables("models")]
     if not found:
         raise task.wrong("models", 'name at least one model: [models.NAME] with file = "model.onnx".')
@@ -83,7 +83,7 @@ def _model(name: str, table: Table) -> Model:
     try:
         model.graph = compiler.load(data, dims=model.dims)
     except compiler.ModelError as error:
-        raise Bad(
+        raise FileFault(
             path, "", f"{error.told(spoken)} ({table.at('file')} names it; sizes go to {table.at('dims')})."
         ) from None
     model.ranges = _ranges(table)
@@ -98,7 +98,9 @@ def _ranges(table: Table) -> compiler.Calibration | None:
     try:
         return compiler.Calibration.from_json(data.decode("utf-8", "replace"))
     except (compiler.ModelError, ValueError, KeyError, TypeError, AttributeError):
-        raise Bad(path, "", "these are not ranges; give the ranges.json of a compile, or remove the key.") from None
+        raise FileFault(
+            path, "", "these are not ranges; give the ranges.json of a compile, or remove the key."
+        ) from None
 
 
 def _programs(model: Model) -> None:
@@ -129,10 +131,10 @@ def _report(path: Path, model: Model) -> Facts:
             load=int((counts.get("load") or {}).get("cycles_in", 0)),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Bad(path, "", f"this is not a report of one program; give {REPORT}.") from None
+        raise FileFault(path, "", f"this is not a report of one program; give {REPORT}.") from None
     if model.sha256 not in ("", sha256):
         said = f"it is of another model file than the other reports of {model.name}; make them again from one file."
-        raise Bad(path, "sha256", said)
+        raise FileFault(path, "sha256", said)
     model.sha256 = sha256
     return facts
 
@@ -141,7 +143,7 @@ def _binary(path: Path, data: bytes) -> Facts:
     try:
         return facts_of(compiler.Program.from_bytes(data), data)
     except compiler.ModelError as error:
-        raise Bad(path, "", f"{error.told(spoken)}; give {REPORT}.") from None
+        raise FileFault(path, "", f"{error.told(spoken)}; give {REPORT}.") from None
 
 
 def facts_of(program: compiler.Program, data: bytes | None = None) -> Facts:

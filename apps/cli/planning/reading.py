@@ -17,7 +17,7 @@ LARGEST = 64 * 2**20  # bytes of a file that is read whole
 FINITE = Decimal(10) ** 15
 
 
-class Bad(Exception):
+class FileFault(Exception):
     """A file that cannot be used; the message names it, the place and the remedy."""
 
     def __init__(self, path: Path, place: str, said: str) -> None:
@@ -25,31 +25,33 @@ class Bad(Exception):
 
 
 def file_read(path: Path, what: str, *, named_by: str = "") -> bytes:
-    """Return the bytes of a file. `what` it should be and what it is `named_by` go into the message. Raises Bad."""
+    """Return the bytes of a file. `what` it should be and what it is `named_by` go into the message. Raises FileFault."""
     tail = f" ({named_by} names it)" if named_by else ""
     try:
         size = path.stat().st_size
         if size > LARGEST:
-            raise Bad(path, "", f"it has {size:,} bytes, and at most {LARGEST:,} are read; give {what}{tail}.")
+            raise FileFault(path, "", f"it has {size:,} bytes, and at most {LARGEST:,} are read; give {what}{tail}.")
         return path.read_bytes()
     except (OSError, ValueError) as error:
-        raise Bad(path, "", f"{unreadable(path, error, '', what).removeprefix(f'{path}: ')}{tail}.") from None
+        raise FileFault(path, "", f"{unreadable(path, error, '', what).removeprefix(f'{path}: ')}{tail}.") from None
 
 
 def toml_read(path: Path, what: str, form: str) -> Table:
-    """Read a TOML file with the format `form`; decimals stay exact. Raises Bad."""
+    """Read a TOML file with the format `form`; decimals stay exact. Raises FileFault."""
     data = file_read(path, what)
     try:
         text = data.decode("utf-8-sig")
         document = tomllib.loads(text, parse_float=Decimal)
     except UnicodeDecodeError as error:
-        raise Bad(path, f"byte {error.start + 1}", "it is not UTF-8 text; save it as UTF-8.") from None
+        raise FileFault(path, f"byte {error.start + 1}", "it is not UTF-8 text; save it as UTF-8.") from None
     except (ValueError, RecursionError, InvalidOperation, OverflowError) as error:
         why = "its tables are nested too deeply" if isinstance(error, RecursionError) else str(error).rstrip(".")
-        raise Bad(path, "", f"it is not TOML: {why}; mend it there.") from None
+        raise FileFault(path, "", f"it is not TOML: {why}; mend it there.") from None
     table = Table(path, "", document)
     if document.get("format") != form:
-        raise Bad(path, "format", f'it must be "{form}", not {document.get("format")!r}; write format = "{form}".')
+        raise FileFault(
+            path, "format", f'it must be "{form}", not {document.get("format")!r}; write format = "{form}".'
+        )
     return table
 
 
@@ -59,12 +61,12 @@ def digest_of(data: bytes) -> str:
 
 
 class Table:
-    """A table of a TOML file. Each method reads one key and raises Bad if its value is of another kind."""
+    """A table of a TOML file. Each method reads one key and raises FileFault if its value is of another kind."""
 
     def __init__(self, path: Path, place: str, values: object) -> None:
         self.path, self.place = path, place
         if not isinstance(values, dict):
-            raise Bad(path, place, f"a table is expected here; write [{place}] and its keys below.")
+            raise FileFault(path, place, f"a table is expected here; write [{place}] and its keys below.")
         self.values: dict[str, Any] = values
 
     def __contains__(self, key: str) -> bool:
@@ -74,9 +76,9 @@ class Table:
         """Return the place of a key in the file."""
         return f"{self.place}.{key}" if self.place else key
 
-    def wrong(self, key: str, said: str) -> Bad:
+    def wrong(self, key: str, said: str) -> FileFault:
         """The error for a key."""
-        return Bad(self.path, self.at(key), said)
+        return FileFault(self.path, self.at(key), said)
 
     def only(self, known: Collection[str]) -> Table:
         """Return itself if every key is known."""

@@ -71,7 +71,7 @@ def _text(value: object) -> str:
 
 
 def plan_read(path: Path) -> Saved:
-    """Read a plan's file. Raises Bad."""
+    """Read a plan's file. Raises FileFault."""
     table = toml_read(path, WHAT, FORMAT).only(KEYS)
     chosen, facts = table.table("chosen"), table.table("facts")
     if chosen is None or facts is None:

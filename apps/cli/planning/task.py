@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from apps.cli.planning.reading import Bad, Table, digest_of, file_read, toml_read
+from apps.cli.planning.reading import FileFault, Table, digest_of, file_read, toml_read
 from apps.cli.planning.volume import Volume, volume_read
 from apps.fleet.document import Document, DocumentError
 from apps.fleet.document import parse as fleet_parse
@@ -43,7 +43,7 @@ class Stated:
 
 
 def task_read(path: Path, *, now: datetime) -> Stated:
-    """Read the task, its fleet and its price book. Raises Bad."""
+    """Read the task, its fleet and its price book. Raises FileFault."""
     table = toml_read(path, WHAT, FORMAT).only(KEYS)
     book, fleet = _book(table), _fleet(table)
     klass = table.text("class", "standard")
@@ -92,9 +92,9 @@ def _fleet(task: Table) -> Document:
     try:
         fleet = fleet_parse(data, known=known)
     except DocumentError as error:
-        raise Bad(path, "", str(error)) from None
+        raise FileFault(path, "", str(error)) from None
     if not fleet.pools:
-        raise Bad(path, "pools", "the fleet has no pool; add one, such as [pools.lpu-a].")
+        raise FileFault(path, "pools", "the fleet has no pool; add one, such as [pools.lpu-a].")
     return fleet
 
 
@@ -105,22 +105,22 @@ def _book(task: Table) -> PriceBookDocument:
     try:
         return book_from_text(json.dumps(inner if isinstance(inner, dict) else document))
     except BookError as error:
-        raise Bad(path, "", f"{error}; download the price book under Prices.") from None
+        raise FileFault(path, "", f"{error}; download the price book under Prices.") from None
 
 
 def json_read(path: Path, what: str, *, named_by: str) -> dict[str, Any]:
-    """Read a JSON object. Raises Bad."""
+    """Read a JSON object. Raises FileFault."""
     data = file_read(path, what, named_by=named_by)
     try:
         document = json.loads(data)
     except json.JSONDecodeError as error:
-        raise Bad(
+        raise FileFault(
             path, f"line {error.lineno}", f"it is not JSON, or it is cut off ({error.msg}); give {what}."
         ) from None
     except (ValueError, RecursionError):
-        raise Bad(path, "", f"it is not JSON; give {what}.") from None
+        raise FileFault(path, "", f"it is not JSON; give {what}.") from None
     if not isinstance(document, dict):
-        raise Bad(path, "", f"it holds no JSON object; give {what}.")
+        raise FileFault(path, "", f"it holds no JSON object; give {what}.")
     return document
 
 

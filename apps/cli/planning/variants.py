@@ -35,7 +35,7 @@ Measured = Callable[
 
 
 def variants_of(task: Stated, models: list[Model], known: Known, measured: Measured) -> dict[str, Made]:
-    """Return every variant by its key, pools in the order of their names. Raises Bad."""
+    """Return every variant by its key, pools in the order of their names. Raises FileFault."""
     machines = processors_of(task.fleet)
     if known.data is not None:
         for model in models:

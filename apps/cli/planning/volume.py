@@ -10,7 +10,7 @@ from math import ceil
 
 import numpy as np
 
-from apps.cli.planning.reading import Bad, Table, file_read
+from apps.cli.planning.reading import FileFault, Table, file_read
 
 KEYS = ("items", "rate", "hours", "trace")
 HOURS_MAX = 62 * 24  # as far as a quote reaches
@@ -34,7 +34,7 @@ class Volume:
 
 
 def volume_read(task: Table) -> Volume:
-    """Read the volume, which a task states in one of three ways. Raises Bad."""
+    """Read the volume, which a task states in one of three ways. Raises FileFault."""
     table = task.table("volume")
     if table is None:
         raise task.wrong("volume", "state how much is to be done: [volume] with items, rate and hours, or trace.")
@@ -75,12 +75,12 @@ def _trace(table: Table) -> Volume:
     try:
         trace = trace_read(lines.splitlines(keepends=True))
     except TraceError as error:
-        raise Bad(path, "", str(error)) from None
+        raise FileFault(path, "", str(error)) from None
     start = int(trace.micros.min()) // MICROS
     minutes = np.bincount((trace.micros // MICROS - start) // BUCKET, weights=trace.counts)
     period = timedelta(seconds=BUCKET * len(minutes))
     if period > HOUR * HOURS_MAX:
-        raise Bad(
+        raise FileFault(
             path,
             "",
             f"the trace is longer than {HOURS_MAX // 24} days, as far as a quote reaches; give a shorter part.",

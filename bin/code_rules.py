@@ -1,4 +1,4 @@
-"""Rules of this codebase that no other tool checks: `python -m bin.house`, part of `make lint`.
+"""Rules of this codebase that no other tool checks: `python -m bin.code_rules`, part of `make lint`.
 
 - No function of `apps/`, `bin/` or `takt/` has a cyclomatic complexity above 12, as radon counts it.
 - A comment that switches the formatter off gives a reason: `# fmt: skip  # aligned with the table of the paper`.
