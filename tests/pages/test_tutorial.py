@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import cache
 from pathlib import Path
 
 import pytest
+from django.urls import resolve
 
 from apps.pages import documents as papers
 from apps.registry.selectors import SAMPLES
+from takt import Client
 
 ROOT = Path(__file__).resolve().parents[2]
 TOLD = re.compile(r"(?:[Cc]hoose|[Pp]ress|[Oo]pen|[Uu]nder|then|(?:\*\*,)) \*\*([^*]+)\*\*")
+CUSTOMERS = [one for section in papers.sections() if section.audience == "customers" for one in section.documents]
 GUIDES = [one for one in papers.documents().values() if one.section in {"Tutorial", "How-to guides"}]
 
 
@@ -45,3 +49,24 @@ def test_the_tutorial_runs_as_many_executions_as_it_checks_on_the_invoice() -> N
     text = papers.documents()["tutorial/ten-minutes"].text
     assert "Enter 4 under" in text
     assert "four executions, at the quoted price" in text
+
+
+def code_of(document: papers.Document, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", document.text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("document", CUSTOMERS, ids=lambda one: one.name)
+def test_code_for_python_can_be_read_and_calls_methods_that_the_client_has(document: papers.Document) -> None:
+    for code in code_of(document, "python"):
+        for node in ast.walk(ast.parse(code)):
+            is_call = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "client"
+            if is_call and isinstance(node, ast.Attribute):
+                assert hasattr(Client, node.attr), node.attr
+
+
+@pytest.mark.parametrize("document", CUSTOMERS, ids=lambda one: one.name)
+def test_every_address_of_the_api_that_a_document_names_exists(document: papers.Document) -> None:
+    for address in re.findall(r"(/api/v1/[\w/<>{}.-]+)", document.text):
+        path = re.sub(r"[<{]id[>}]", "0b6f9a52-6f0e-4a7b-9d0c-3f0f6a1c2d3e", address.rstrip("."))
+        path = re.sub(r"[<{]version[>}]", "1", path)
+        assert resolve(path), address
