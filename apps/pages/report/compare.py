@@ -1,4 +1,4 @@
-"""Up to four programs side by side: models, processors and precisions, each figure against that of a baseline."""
+"""Up to four programs side by side: models, processors and precisions, each figure compared with a baseline."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from apps.pricing.previews import EXECUTIONS as OF
 COLUMNS_MAX = 4
 KIND_OF = dict(PRECISIONS)
 LESS_IS_BETTER, MORE_IS_BETTER = "less", "more"
+EXTERNAL = "From external memory"
 
 Measure = Callable[[Program], Fraction | int | None]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure, how far it is from the baseline's in words, and whether that is better ("ok"), worse ("bad") or neither."""
+    """A figure, its change from the baseline in words, and whether that is better ("ok"), worse ("bad") or neither."""
 
     text: str
     change: str = ""
@@ -34,7 +35,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One figure of every column; `differs` when not all of them are equal."""
+    """One figure of every program; `differs` if they are not all equal."""
 
     title: str
     cells: list[Cell]
@@ -42,12 +43,12 @@ class Row:
 
 
 def table(programs: Sequence[Program], *, now: datetime) -> list[Row]:
-    """The rows; the first program is the baseline."""
+    """Return the rows; the first program is the baseline."""
     return [*_described(programs), *_measured(programs), _priced(programs, now), _limits(programs)]
 
 
 def _described(programs: Sequence[Program]) -> Iterator[Row]:
-    """What is compared, in words."""
+    """Yield what is compared, in words."""
     words: list[tuple[str, Callable[[Program], str]]] = [
         ("Processor", lambda one: one.target),
         ("Precision", lambda one: one.precision),
@@ -60,42 +61,22 @@ def _described(programs: Sequence[Program]) -> Iterator[Row]:
 
 
 def _measured(programs: Sequence[Program]) -> Iterator[Row]:
-    """Figures of which less, or more, is better."""
-    rows: list[tuple[str, Measure, Callable[[Any], str], str]] = [
-        ("Latency", lambda one: Fraction(one.latency_cycles, one.clock_hz), figures.duration_format, LESS_IS_BETTER),
-        ("Latency, cycles", lambda one: one.latency_cycles, figures.count_format, LESS_IS_BETTER),
-        (
-            "Inferences per second",
-            lambda one: Fraction(one.clock_hz, one.interval_cycles),
-            figures.short_format,
-            MORE_IS_BETTER,
-        ),
-        (
-            "Latency above its proven bound",
-            lambda one: above_bound(one, "latency"),
-            figures.percent_format,
-            LESS_IS_BETTER,
-        ),
-        (
-            "Interval above its proven bound",
-            lambda one: above_bound(one, "interval"),
-            figures.percent_format,
-            LESS_IS_BETTER,
-        ),
-        ("Share of peak", share_of_peak, figures.percent_format, MORE_IS_BETTER),
-        ("Operations", lambda one: one.operations, figures.short_format, ""),
-        ("Memory", lambda one: one.resources["storage"]["total"], figures.bytes_format, LESS_IS_BETTER),
-        ("Over the link", _link, figures.bytes_format, LESS_IS_BETTER),
-        ("Loading", load_bytes, figures.bytes_format, LESS_IS_BETTER),
-        ("Loading time", load_time, figures.duration_format, LESS_IS_BETTER),
-        ("From external memory", lambda one: one.resources["io"]["external_in"], figures.bytes_format, LESS_IS_BETTER),
-        ("Energy", lambda one: one.resources["energy_fj"], figures.energy_format, LESS_IS_BETTER),
-    ]
-    for title, measure, write, better in rows:
+    """Yield the figures that some program has, each beside the baseline's."""
+    for title, measure, write, better in FIGURES:
         values = [measure(one) for one in programs]
-        if any(value is not None for value in values) and (title != "From external memory" or any(values)):
+        if _is_shown(title, values):
             cells = [_cell(value, values[0], "" if value is None else write(value), better) for value in values]
             yield Row(title, cells, len(set(values)) > 1)
+    yield from _noise(programs)
+
+
+def _is_shown(title: str, values: Sequence[Any]) -> bool:
+    """Whether a row is worth its place: a figure is known, and for external memory some program uses it."""
+    return any(values) if title == EXTERNAL else any(value is not None for value in values)
+
+
+def _noise(programs: Sequence[Program]) -> Iterator[Row]:
+    """Yield the signal-to-noise ratio, if a program is not in float32."""
     worst = [signal_to_noise(one) for one in programs]
     if any(value is not None for value in worst):
         texts = ["the model's own" if value is None else decibels_text(value) for value in worst]
@@ -103,7 +84,7 @@ def _measured(programs: Sequence[Program]) -> Iterator[Row]:
 
 
 def _cell(value: Any, base: Any, text: str, better: str) -> Cell:
-    """A figure beside the baseline's; the baseline itself equals it and so says nothing of a change."""
+    """Return a figure with its change from the baseline; the baseline's own figure has none."""
     if value is None:
         return Cell("-")
     if not base or value == base or not better:
@@ -121,32 +102,32 @@ def _link(program: Program) -> int:
 
 
 def load_bytes(program: Program) -> int | None:
-    """Bytes over the link before the first item."""
+    """Return the bytes that cross the link before the first item."""
     load = program_load(program)
     return None if load is None else load["bytes_in"]
 
 
 def load_time(program: Program) -> Fraction | None:
-    """Seconds until they are there."""
+    """Return the seconds that loading takes."""
     load = program_load(program)
     return None if load is None else Fraction(load["cycles_in"], program.clock_hz)
 
 
 def above_bound(program: Program, name: str) -> Fraction | None:
-    """How much more than the proven least a program takes: 0.15 for 15 % more."""
+    """Return how far a program is above its proven minimum: 0.15 for 15 % more."""
     known = program.bounds.get(name) or {}
     return Fraction(known["ours"], known["bound"]) - 1 if known.get("bound") else None
 
 
 def share_of_peak(program: Program) -> Fraction | None:
-    """Operations per interval over the most that the planes could do in the program's precision in that time."""
+    """Return the operations divided by the maximum of the matrix units in the same time and precision."""
     target = target_of(program)
     rate = peak(target, KIND_OF.get(program.precision, "f32")) if target else None
     return Fraction(program.operations * program.clock_hz, program.interval_cycles * rate) if rate else None
 
 
 def signal_to_noise(program: Program) -> float | None:
-    """Decibels of the worst output over the calibration examples; None for a program in the model's own precision."""
+    """Return the decibels of the worst output over the calibration examples; None for a program in float32."""
     known = [values.get("snr_db") for values in program.accuracy.get("outputs", {}).values()]
     return min((float(value) for value in known if value is not None), default=None)
 
@@ -167,3 +148,36 @@ def _priced(programs: Sequence[Program], now: datetime) -> Row:
 def _limits(programs: Sequence[Program]) -> Row:
     texts = [limit_text((one.bounds.get("interval") or {}).get("limit", "")) for one in programs]
     return Row("What limits it", [Cell(text or "-") for text in texts], len(set(texts)) > 1)
+
+
+# (title, measure, how it is written, which direction is better); a figure that is None is unknown.
+FIGURES: tuple[tuple[str, Measure, Callable[[Any], str], str], ...] = (
+    ("Latency", lambda one: Fraction(one.latency_cycles, one.clock_hz), figures.duration_format, LESS_IS_BETTER),
+    ("Latency, cycles", lambda one: one.latency_cycles, figures.count_format, LESS_IS_BETTER),
+    (
+        "Inferences per second",
+        lambda one: Fraction(one.clock_hz, one.interval_cycles),
+        figures.short_format,
+        MORE_IS_BETTER,
+    ),
+    (
+        "Latency above its proven bound",
+        lambda one: above_bound(one, "latency"),
+        figures.percent_format,
+        LESS_IS_BETTER,
+    ),
+    (
+        "Interval above its proven bound",
+        lambda one: above_bound(one, "interval"),
+        figures.percent_format,
+        LESS_IS_BETTER,
+    ),
+    ("Share of peak", share_of_peak, figures.percent_format, MORE_IS_BETTER),
+    ("Operations", lambda one: one.operations, figures.short_format, ""),
+    ("Memory", lambda one: one.resources["storage"]["total"], figures.bytes_format, LESS_IS_BETTER),
+    ("Over the link", _link, figures.bytes_format, LESS_IS_BETTER),
+    ("Loading", load_bytes, figures.bytes_format, LESS_IS_BETTER),
+    ("Loading time", load_time, figures.duration_format, LESS_IS_BETTER),
+    (EXTERNAL, lambda one: one.resources["io"]["external_in"], figures.bytes_format, LESS_IS_BETTER),
+    ("Energy", lambda one: one.resources["energy_fj"], figures.energy_format, LESS_IS_BETTER),
+)

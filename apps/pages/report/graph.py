@@ -1,4 +1,4 @@
-"""The dataflow graph for drawing: blocks folded until it can be read, nodes with their share of the cycles."""
+"""The dataflow graph for drawing: blocks folded until it is readable, nodes with their share of the cycles."""
 
 from __future__ import annotations
 
@@ -14,41 +14,47 @@ _BLOCK = re.compile(r"^/?(.*?[A-Za-z_][\w.-]*)[/:.]")
 
 
 def graph(report: Mapping[str, Any], *, fold: bool = True) -> dict[str, Any]:
-    """Nodes and edges; with `fold`, or above DRAW_AT_MOST operations, neighbours of one block become one node.
+    """Return nodes and edges; with `fold`, or above DRAW_AT_MOST operations, neighbours of one block become one node.
 
-    Operations stand in the order of the schedule, which respects every edge; a block is a run of neighbours in that order,
-    so that the folded graph has no cycle either.
+    Operations are in the order of the schedule, which respects every edge. A block is a run of neighbours in that order, so
+    the folded graph has no cycle either.
     """
     operations = [row for row in report["per_operation"] if row["start"] is not None]
-    must = len(operations) > DRAW_AT_MOST
-    folds = must or (fold and len(operations) > FOLD_ABOVE)
+    must_fold = len(operations) > DRAW_AT_MOST
+    folds = must_fold or (fold and len(operations) > FOLD_ABOVE)
     runs = _runs(operations) if folds else [[place] for place in range(len(operations))]
-    node_of = {operations[place]["index"]: node for node, run in enumerate(runs) for place in run}
     latency = report["resources"]["cycles"] or 1
-    nodes = [_node(number, run, operations, latency) for number, run in enumerate(runs)]
+    return {
+        "nodes": [_node(number, run, operations, latency) for number, run in enumerate(runs)],
+        "edges": _edges(report, runs, operations),
+        "folded": len(runs) < len(operations),
+        "operations": len(operations),
+        "can_unfold": not must_fold,
+    }
+
+
+def _edges(
+    report: Mapping[str, Any], runs: Sequence[Sequence[int]], operations: Sequence[Mapping[str, Any]]
+) -> list[list[int]]:
+    """Return [source, target, number of tensors] for each pair of different nodes with an edge between them."""
+    node_of = {operations[place]["index"]: node for node, run in enumerate(runs) for place in run}
     edges: Counter[tuple[int, int]] = Counter()
     for source, target in _through(report["graph"]["edges"], set(node_of)):
         ends = (node_of[source], node_of[target])
         if ends[0] != ends[1]:
             edges[ends] += 1
-    return {
-        "nodes": nodes,
-        "edges": [[source, target, count] for (source, target), count in sorted(edges.items())],
-        "folded": len(runs) < len(operations),
-        "operations": len(operations),
-        "can_unfold": not must,
-    }
+    return [[source, target, count] for (source, target), count in sorted(edges.items())]
 
 
 def _through(edges: Sequence[Sequence[int]], drawn: set[int]) -> list[tuple[int, int]]:
-    """The edges between drawn rows; a row that costs nothing and is not drawn (a reshape) hands on what it reads."""
+    """Return the edges between drawn rows; a row without cost that is not drawn (a reshape) passes on its sources."""
     sources: dict[int, list[int]] = {}
     for source, target in edges:
         sources.setdefault(target, []).append(source)
     known: dict[int, list[int]] = {}
 
     def made_by(row: int) -> list[int]:
-        """The drawn rows that a row's value comes from: itself, or those behind it."""
+        """Return the drawn rows from which a row's value comes."""
         if row in drawn:
             return [row]
         if row not in known:
@@ -71,7 +77,7 @@ def _node(number: int, run: Sequence[int], operations: Sequence[Mapping[str, Any
 
 
 def _counted(kind: str, count: int) -> str:
-    """2 contractions, 1 map."""
+    """Return a count with its kind, such as "2 contractions"."""
     return f"{count} {kind}" if count == 1 else f"{count} {kind}s"
 
 
