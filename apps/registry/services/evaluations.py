@@ -65,7 +65,7 @@ class Splits(BaseModel):
 
 
 class Document(BaseModel):
-    """The evaluation file, as docs/guides describes it; each sample has one."""
+    """The evaluation file (docs/how-to/evaluate-a-model.md); each sample has one."""
 
     model_config = ConfigDict(extra="forbid")
 
