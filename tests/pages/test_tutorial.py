@@ -15,7 +15,7 @@ from apps.registry.selectors import SAMPLES
 from takt import Client
 
 ROOT = Path(__file__).resolve().parents[2]
-TOLD = re.compile(r"(?:[Cc]hoose|[Pp]ress|[Oo]pen|[Uu]nder|then|(?:\*\*,)) \*\*([^*]+)\*\*")
+TOLD = re.compile(r"""(?:[Cc]hoose|[Pp]ress|[Oo]pen|[Uu]nder|then|\*\*,) (?:\*\*([^*]+)\*\*|"([^"]+)")""")
 CUSTOMERS = [one for section in papers.sections() if section.audience == "customers" for one in section.documents]
 GUIDES = [one for one in papers.documents().values() if one.section in {"Tutorial", "How-to guides"}]
 
@@ -33,7 +33,7 @@ def words_of_pages() -> str:
 
 @pytest.mark.parametrize("document", GUIDES, ids=lambda one: one.name)
 def test_every_label_that_a_reader_is_told_to_use_is_on_a_page(document: papers.Document) -> None:
-    labels = {label.strip() for label in TOLD.findall(document.text)}
+    labels = {(bold or quoted).strip() for bold, quoted in TOLD.findall(document.text)}
     pages = words_of_pages()
     missing = {
         label for label in labels if not re.search(rf"(?<![\w]){re.escape(label)}(?![\w])", pages) or len(label) < 3
