@@ -52,15 +52,15 @@ class Client:
     # Any operation
 
     def get(self, path: str, **params: Any) -> Any:
-        """The JSON that an address below /api/v1 answers."""
+        """Return the JSON answer of an address below /api/v1."""
         return self.request("GET", path, params=params or None).json()
 
     def post(self, path: str, document: Mapping[str, Any] | None = None) -> Any:
-        """Create something, at most once."""
+        """Create something; a retry creates nothing twice."""
         return self.request("POST", path, json=dict(document or {})).json()
 
     def rows(self, path: str, **params: Any) -> Iterator[dict[str, Any]]:
-        """Every row of a list, page after page."""
+        """Yield every row of a list, page by page."""
         page = self.get(path, **params)
         while True:
             yield from page["results"]
@@ -71,19 +71,19 @@ class Client:
     # Models and programs
 
     def me(self) -> Me:
-        """Whom the token stands for."""
+        """Return the person, role and organisation of the token."""
         return Me.read(self.get("/me"))
 
     def pools(self) -> list[Pool]:
-        """The pools that can be bought from."""
+        """Return the pools on which you can buy time."""
         return [Pool.read(one) for one in self.get("/pools")]
 
     def targets(self) -> list[str]:
-        """The processors that models can be compiled for."""
+        """Return the processors for which models can be compiled."""
         return [one["name"] for one in self.get("/targets")]
 
     def versions(self) -> Iterator[Version]:
-        """Every model version, newest first."""
+        """Yield every model version, newest first."""
         return (Version.read(one) for one in self.rows("/versions"))
 
     def version(self, pk: str) -> Version:
@@ -127,7 +127,7 @@ class Client:
         )
 
     def _checked(self, response: Any, timeout: float) -> Version:
-        """The version of an upload, once its check has ended."""
+        """Return the version of an upload, once its check has ended."""
         document = response.json()
         if response.status_code != 202:
             return Version.read(document)
@@ -179,7 +179,7 @@ class Client:
         return job if job.state in FINAL else None
 
     def programs(self, version: Version | str | None = None) -> Iterator[Program]:
-        """Every program, newest first; of one version where it is given."""
+        """Yield every program, newest first; of one version if it is given."""
         params = {"version_id": _id(version)} if version else {}
         return (Program.read(one) for one in self.rows("/programs", **params))
 
@@ -188,7 +188,7 @@ class Client:
         return Program.read(self.get(f"/programs/{pk}"))
 
     def report(self, program: Program | str) -> dict[str, Any]:
-        """What one inference takes, operation by operation."""
+        """Return what one inference needs, operation by operation."""
         found: dict[str, Any] = self.get(f"/programs/{_id(program)}/report")
         return found
 
@@ -204,8 +204,10 @@ class Client:
         start: datetime | None = None,
         end: datetime | None = None,
     ) -> Quote:
-        """A quote for executions of one program; its price is locked until `valid_until`. `start` and `end` bound the
-        window, in any time zone. Without `pool` it is the first one of the program's processor."""
+        """Return a quote for executions of one program; its price is fixed until `valid_until`.
+
+        `start` and `end` limit the window, in any time zone. Without `pool` it is the first one of the program's processor.
+        """
         pool = pool or self._pool_of(program)
         window = {name: at.isoformat() for name, at in (("start", start), ("end", end)) if at is not None}
         lines = [{"program": _id(program), "executions": executions}]
@@ -219,29 +221,33 @@ class Client:
         return found
 
     def quotes(self, **filters: str) -> Iterator[Quote]:
-        """Every quote, newest first."""
+        """Yield every quote, newest first."""
         return (Quote.read(one) for one in self.rows("/quotes", **filters))
 
     def accept(self, quote: Quote | str) -> Contract:
-        """Buy: takes the capacity and sets the money aside. Raises Refused with `code` capacity-taken and the alternatives
-        in `errors`, or spend-cap."""
+        """Accept a quote: reserve the capacity and set the money aside.
+
+        Raises Refused with `code` capacity-taken and the alternatives in `errors`, or spend-cap.
+        """
         return Contract.read(self.post(f"/quotes/{_id(quote)}/accept"))
 
     def contracts(self, **filters: str) -> Iterator[Contract]:
-        """Every contract, newest first."""
+        """Yield every contract, newest first."""
         return (Contract.read(one) for one in self.rows("/contracts", **filters))
 
     def contract(self, pk: str) -> Contract:
-        """One contract with what is used of it."""
+        """Return one contract with its use."""
         return Contract.read(self.get(f"/contracts/{pk}"))
 
     def ending(self, contract: Contract | str) -> Ending:
-        """What ending a contract would cost now."""
+        """Return the cost of ending a contract now."""
         return Ending.read(self.get(f"/contracts/{_id(contract)}/end"))
 
     def end(self, contract: Contract | str, *, at_most: Decimal | None = None) -> Contract:
-        """End a contract early: capacity and the rest of the hold are released. Raises Refused with `code` ending-costs-more
-        where that costs more than `at_most`; without it, ending costs what it costs."""
+        """End a contract early; its capacity and the rest of its hold are released.
+
+        With `at_most`, raises Refused with `code` ending-costs-more if ending costs more than that.
+        """
         document = {} if at_most is None else {"at_most": f"{at_most:f}"}
         return Contract.read(self.post(f"/contracts/{_id(contract)}/end", document))
 
@@ -250,7 +256,7 @@ class Client:
     def submit(
         self, contract: Contract | str, inputs: Mapping[str, Array], *, program: Program | str | None = None
     ) -> Job:
-        """Start a job: one array for each input, the items along the leading axis."""
+        """Start a job: one array for each input, items along the first axis."""
         data = {"contract": _id(contract), **({"program": _id(program)} if program else {})}
         files = {"inputs": ("inputs.npz", _npz(inputs), "application/zip")}
         return Job.read(self.request("POST", "/jobs/npz", data=data, files=files).json())
@@ -260,7 +266,7 @@ class Client:
         return Job.read(self.get(f"/jobs/{pk}"))
 
     def wait(self, job: Job | str, *, timeout: float = 3600.0) -> Job:
-        """The job once it is done. Raises Failed when it failed or was cancelled, TimeoutError after `timeout` seconds."""
+        """Return the job once it is done. Raises Failed if it failed or was cancelled, TimeoutError after `timeout` seconds."""
         pk = _id(job)
         done = self._until(lambda: self._job_ended(pk), timeout, f"job {pk} has not ended")
         if done.state != "done":
@@ -272,33 +278,33 @@ class Client:
         return job if job.is_final else None
 
     def outputs(self, job: Job | str) -> dict[str, Array]:
-        """A finished job's outputs: one array for each, the items along the leading axis."""
+        """Return a finished job's outputs: one array for each, items along the first axis."""
         content = self.request("GET", f"/jobs/{_id(job)}/outputs").content
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
 
     def cancel(self, job: Job | str) -> Job:
-        """Stop a job; what was done is kept and billed."""
+        """Stop a job; finished work is kept and billed."""
         return Job.read(self.post(f"/jobs/{_id(job)}/cancel"))
 
     # Money
 
     def invoices(self) -> Iterator[Invoice]:
-        """Every invoice, newest first."""
+        """Yield every invoice, newest first."""
         return (Invoice.read(one) for one in self.rows("/invoices"))
 
     def draft(self) -> dict[str, Any] | None:
-        """What would be invoiced now; None when there is nothing."""
+        """Return a preview of the next invoice, or None if there is nothing to invoice."""
         found: dict[str, Any] | None = self.get("/invoices/draft")["document"]
         return found
 
     def spend_caps(self) -> list[SpendCap]:
-        """Every spend cap with what is used and held of it this month."""
+        """Return every spend cap with its used and held amounts of this month."""
         return [SpendCap.read(one) for one in self.get("/spend-caps")]
 
     @staticmethod
     def _until(found: Callable[[], A | None], timeout: float, late: str) -> A:
-        """What `found` answers as soon as it answers something. Raises TimeoutError."""
+        """Call `found` until it returns something, and return that. Raises TimeoutError."""
         deadline, pause = time.monotonic() + timeout, 0.2
         while True:
             answer = found()

@@ -1,4 +1,4 @@
-"""What a call can end in besides its answer."""
+"""How a call can fail."""
 
 from __future__ import annotations
 
@@ -29,4 +29,4 @@ class Unreachable(Exception):
 
 
 class Failed(Exception):
-    """Work that was accepted ended without a result: a compile job, a check of an upload, or a job. The message says why."""
+    """Accepted work ended without a result: a compile job, a check of an upload, or a job. The message has the reason."""
