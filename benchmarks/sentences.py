@@ -29,6 +29,7 @@ _TAG = re.compile(r"{%.*?%}|{#.*?#}", re.DOTALL)
 _VALUE = re.compile(r"{{.*?}}", re.DOTALL)
 _SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z])")
 _WORD = re.compile(r"\b[A-Za-z]?[a-z'-]+\b")  # capitals alone are names of the code or of SQL
+_SQL = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|DROP|ALTER|LOCK|SET|FROM|NOTIFY|LISTEN) ")
 Piece = tuple[str, str]  # where it stands, and the text
 
 
@@ -88,7 +89,7 @@ def docstrings(path: Path, tree: ast.Module) -> Iterator[Piece]:
 
 def _sentences(path: Path, text: str) -> Iterator[Piece]:
     for one in _SENTENCE.split(" ".join(text.split())):
-        if len(_WORD.findall(one)) >= WORDS and one[0].isupper():
+        if len(_WORD.findall(one)) >= WORDS and one[0].isupper() and not _SQL.match(one):
             yield str(path.relative_to(ROOT)), one
 
 
