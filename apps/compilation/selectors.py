@@ -139,7 +139,7 @@ def _stored(key: str) -> bytes:
 
 
 def price_preview(program: Program, *, now: datetime) -> dict[str, Any] | None:
-    """The price of a thousand executions in class standard; None if there is no price."""
+    """The price of a thousand executions in the default class; None if there is no price."""
     for pricer in PRICERS:
         found = pricer(program, now)
         if found is not None:

@@ -58,7 +58,11 @@ class PlanIn(RequestBody):
         default="cost",
         description="Of what the chosen candidate has least: price, latency of an item, or device time of all.",
     )
-    klass: str = Field(default="standard", max_length=40)
+    klass: str = Field(
+        default="",
+        max_length=40,
+        description="A class of the price book. Empty: `standard`, or the first class it offers.",
+    )
     dims: dict[str, Whole] | None = None
 
 

@@ -26,7 +26,7 @@ from apps.planner.gathering import pricer_of
 from apps.planner.metrics import K_MAX, LIMIT_MAX, METRICS, Metric
 from apps.planner.models import EvaluationRun, EvaluationState, Task
 from apps.pricing.limits import tariff_instant, window_of
-from apps.pricing.rating import exact_sum
+from apps.pricing.rating import class_default, exact_sum
 from apps.pricing.selectors import book_in_force, document_of
 from apps.registry.feeds import arrays_pack
 from apps.registry.labelled import split
@@ -36,7 +36,6 @@ from apps.registry.services import dataset_add, sample_add
 
 CALIBRATION_ITEMS = 100
 SAMPLE_DATA = SAMPLES_FOLDER / "digits.npz"
-KLASS = "standard"
 TAKE_UP = "apps.dispatch.tasks.evaluations_take_up"
 
 
@@ -204,6 +203,7 @@ class Asked(NamedTuple):
     rows: list[Row]
     prices: dict[Pool, Decimal]
     currency: str
+    klass: str
 
     @property
     def total(self) -> Decimal:
@@ -216,7 +216,8 @@ def evaluations_priced(task: Task, *, rows: Sequence[Row], now: datetime) -> Ask
     A pool that cannot be priced now (not offered, not measured) is left out. Raises Problem while no book is in force.
     """
     book = document_of(book_in_force(at=now))
-    instant = tariff_instant(book=book, price_class=book.price_class(KLASS), window=window_of(None, None, now=now))
+    klass = class_default(book)
+    instant = tariff_instant(book=book, price_class=book.price_class(klass), window=window_of(None, None, now=now))
     found: dict[Pool, list[Row]] = defaultdict(list)
     for row in _once(task, rows):
         found[row.place.pool].append(row)
@@ -226,13 +227,13 @@ def evaluations_priced(task: Task, *, rows: Sequence[Row], now: datetime) -> Ask
         for row in some:
             assert row.program is not None
             try:
-                amounts.append(pricer_of(row.program, pool, KLASS, book, instant)(task.data_set.items))
+                amounts.append(pricer_of(row.program, pool, klass, book, instant)(task.data_set.items))
             except ValueError:
                 continue
             priced.append(row)
         if amounts:
             prices[pool] = max(exact_sum(amounts), book.contract_minimum)
-    return Asked(priced, prices, book.currency.code)
+    return Asked(priced, prices, book.currency.code, klass)
 
 
 def _once(task: Task, rows: Sequence[Row]) -> list[Row]:
@@ -282,7 +283,7 @@ def evaluations_request(*, task: Task, actor: User, now: datetime, token_id: UUI
             task=task,
             program=row.program,
             pool=row.place.pool,
-            klass=KLASS,
+            klass=asked.klass,
             batch=batch,
             most=asked.prices[row.place.pool],
             created_by=actor,

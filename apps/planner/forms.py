@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -17,11 +18,11 @@ from apps.planner.metrics import K_MAX, LIMIT_MAX, METRICS, Metric
 from apps.planner.models import Task
 from apps.planner.solver import Requirements
 from apps.pricing.limits import DEFAULT_WINDOW
+from apps.pricing.rating import PriceClass
 from apps.pricing.rating.tariff import zone_of
 from apps.registry.models import ModelVersion
 
 TIME_UNITS = (("1/1000000", "microseconds"), ("1/1000", "milliseconds"), ("1", "seconds"))
-CLASSES = (("standard", "Standard"), ("priority", "Priority"), ("batch", "Batch, within 24 hours"))
 
 OBJECTIVE_CHOICES = (
     ("cost", "Least cost"),
@@ -50,6 +51,19 @@ def _accuracy_field(measure: Measure) -> forms.DecimalField:
         required=False,
         label=f"{measure.title} of at most",
         help_text=f"In the labels' units, below the limit {measure.text('0')}. {proven}",
+    )
+
+
+def _class_field(classes: Sequence[PriceClass]) -> forms.ChoiceField:
+    """Return the choice among the price book's classes, with what each promises below it."""
+    return forms.ChoiceField(
+        choices=[(one.name, one.title) for one in classes],
+        label="Class of service",
+        help_text=" ".join(f"{one.title}: {one.promise}" for one in classes),
+        error_messages={
+            "required": "Choose a class of service.",
+            "invalid_choice": "Choose one of the listed classes.",
+        },
     )
 
 
@@ -91,12 +105,13 @@ class PlanForm(forms.Form):
         label="Budget for all items",
         help_text="In the currency of the price book.",
     )
-    klass = forms.ChoiceField(choices=CLASSES, label="Class of service")
+    klass = forms.ChoiceField(label="Class of service")  # choices: the price book's classes
     objective = forms.ChoiceField(choices=OBJECTIVE_CHOICES, label="Choose the one with", required=False)
     dims = forms.ChoiceField(label="One item is", required=False)
 
-    def __init__(self, subject: ModelVersion | Task, data: Any = None, initial: dict[str, Any] | None = None) -> None:
-        super().__init__(data, initial=initial)
+    def __init__(self, subject: ModelVersion | Task, classes: Sequence[PriceClass], data: Any = None) -> None:
+        super().__init__(data)
+        self.fields["klass"] = _class_field(classes)
         self.zone = zone_of(subject.organisation.time_zone)
         self.measure = measure_of(metric_title(subject) if isinstance(subject, Task) else DEFAULT)
         self.fields["accuracy"] = _accuracy_field(self.measure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +14,8 @@ from apps.compilation.models import Program
 from apps.fleet.models import Pool
 from apps.fleet.selectors import pool_get
 from apps.planner.models import Plan
+from apps.pricing.rating import PriceClass, class_default, classes_plannable
+from apps.pricing.selectors import book_in_force, document_of
 
 
 def plans_list(*, organisation: Organisation) -> QuerySet[Plan]:
@@ -43,6 +46,13 @@ def plan_pool(plan: Plan) -> Pool:
 def plan_volume(plan: Plan) -> int:
     """The items that the plan was made for."""
     return int(plan.requirements["items"])
+
+
+def plan_classes(*, now: datetime) -> list[PriceClass]:
+    """The classes in which a plan can be made now: those of the price book, the default first. Raises Problem without a book."""
+    book = document_of(book_in_force(at=now))
+    default = class_default(book)
+    return sorted(classes_plannable(book), key=lambda one: one.name != default)
 
 
 def _chosen(plan: Plan) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from apps.planner.measures import DEFAULT, measure_of
 from apps.planner.models import Plan, Task
 from apps.planner.solver import OBJECTIVES, Candidate, Change, Requirements, Solution, Use, solve
 from apps.pricing.limits import Window, tariff_instant, window_of
-from apps.pricing.rating import PriceBookDocument, decimal_text
+from apps.pricing.rating import PriceBookDocument, class_default, classes_plannable, decimal_text
 from apps.pricing.selectors import book_in_force, document_of
 from apps.registry.models import ModelVersion
 from apps.timetable.instants import instant_after, seconds_between
@@ -39,7 +39,7 @@ def plan_create(
     requirements: Requirements,
     actor: User,
     now: datetime,
-    klass: str = "standard",
+    klass: str = "",
     dims: dict[str, int] | None = None,
     until: datetime | None = None,
     revises: str = "",
@@ -60,6 +60,8 @@ def plan_create(
     if version is not None and dims is not None:
         dims_checked(version, dims)
     book = document_of(book_in_force(at=now))
+    klass = klass or class_default(book)
+    _class_check(klass, book)
     gathered = _gathered(subject, dims, klass, book, window)
     without = UUID(revises) if revises else None
     capacity = Timetables(book=book, klass=klass, window=window, now=now, without=without)
@@ -75,7 +77,7 @@ def plan_create(
         chosen=None if solution.chosen is None else candidates[solution.chosen],
         changes=[_change_json(change, solution) for change in solution.changes],
         basis={
-            **_solution_json(solution, book),
+            **_solution_json(solution, book, klass),
             "dims": dims or {},
             "pools": _pools_json(gathered),
             **({} if task is None else _data_json(task)),
@@ -94,7 +96,6 @@ def _gathered(
     subject: ModelVersion | Task, dims: dict[str, int] | None, klass: str, book: PriceBookDocument, window: Window
 ) -> Gathered:
     """The variants at the prices of the class within the window. Raises Problem."""
-    _class_check(klass, {name: c.offered and not c.off_peak_only for name, c in book.classes.items()})
     instant = tariff_instant(book=book, price_class=book.price_class(klass), window=window)
     choice = choice_of_task(subject) if isinstance(subject, Task) else choice_of(subject, dims)
     gathered = gather(choice=choice, klass=klass, book=book, instant=instant)
@@ -104,12 +105,13 @@ def _gathered(
     return gathered
 
 
-def _solution_json(solution: Solution, book: PriceBookDocument) -> dict[str, Any]:
+def _solution_json(solution: Solution, book: PriceBookDocument, klass: str) -> dict[str, Any]:
     """By which prices and how thoroughly candidates were judged."""
     return {
         "book": book.version,
         "book_digest": book.digest,
         "currency": book.currency.code,
+        "class_title": book.price_class(klass).title,
         "examined": solution.examined,
         "judged": len(solution.candidates),
         "narrowed": [asdict(one) for one in solution.narrowed],
@@ -160,12 +162,16 @@ def _check(requirements: Requirements, *, until: datetime | None, now: datetime)
         raise Problem(422, "Requirements that nothing can meet", detail, kind="requirements-impossible", errors=errors)
 
 
-def _class_check(klass: str, offered: dict[str, bool]) -> None:
-    if not offered.get(klass):
-        known = ", ".join(sorted(name for name, is_offered in offered.items() if is_offered))
-        raise Problem(
-            422, "No such class here", f"A plan is made in one of the classes: {known}.", kind="class-not-offered"
-        )
+def _class_check(klass: str, book: PriceBookDocument) -> None:
+    """Raise Problem(422) unless the price book offers the class at any hour."""
+    names = sorted(one.name for one in classes_plannable(book))
+    if klass in names:
+        return
+    if not names:
+        detail = "The price book offers no class that runs at any hour, so nothing can be planned. Ask the administrator for one."
+    else:
+        detail = f"Plans can't use class {klass[:40]!r}. Choose one of {', '.join(names)}."
+    raise Problem(422, "Class not offered", detail, kind="class-not-offered")
 
 
 def _requirements_json(

@@ -16,10 +16,11 @@ from apps.accounts.models import Organisation
 from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING
-from apps.planner import candidates, evaluating, services
-from apps.planner.forms import PlanForm, TaskForm
+from apps.planner import candidates, evaluating
+from apps.planner.forms import TaskForm
 from apps.planner.measures import measure_of
 from apps.planner.models import Task
+from apps.planner.views import plan_entry
 from apps.registry import selectors as registry
 from apps.registry import services as registry_services
 from apps.registry.api import data_set_response
@@ -186,30 +187,17 @@ def task_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
 def task_plan(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Requirements for the task's candidates."""
     task = _task(request, pk, engineering=True)
-    form = PlanForm(task, request.POST if request.method == "POST" else None)
-    refusal: Problem | None = None
-    if request.method == "POST" and form.is_valid():
-        try:
-            plan = services.plan_create(
-                subject=task,
-                requirements=form.requirements(),
-                klass=form.cleaned_data["klass"],
-                until=form.chosen_until(),
-                actor=principal_get(request).user,
-                now=timezone.now(),
-            )
-            return redirect("planner:plan_detail", pk=plan.pk)
-        except Problem as problem:
-            refusal = problem
+    entry = plan_entry(request, task)
+    if entry.plan is not None:
+        return redirect("planner:plan_detail", pk=entry.plan.pk)
     context = {
         "task": task,
-        "form": form,
-        "refusal": refusal,
+        "form": entry.form,
+        "refusal": entry.refusal,
         "rows": candidates.rows_of(task),
         "measure": measure_of(candidates.metric_title(task)),
     }
-    refused = refusal is not None or bool(form.is_bound and form.errors)
-    return render(request, "planner/task_plan.html", context, status=422 if refused else 200)
+    return render(request, "planner/task_plan.html", context, status=entry.status)
 
 
 @require_GET

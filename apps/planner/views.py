@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.contrib import messages
@@ -19,7 +19,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING
 from apps.planner import gathering, selectors, services
 from apps.planner.forms import PlanForm
-from apps.planner.models import Plan
+from apps.planner.models import Plan, Task
 from apps.planner.wording import change_rows, chosen_text, measure_of_plan, requirement_rows, rows_of
 from apps.registry import selectors as registry
 from apps.registry.models import ModelVersion
@@ -45,6 +45,43 @@ def _version(request: HttpRequest) -> ModelVersion:
     return org_object_get(request, registry.versions_present(), roles=ENGINEERING, pk=pk)
 
 
+class PlanEntry(NamedTuple):
+    """The form of requirements after a request: with the plan that it made, or with why it made none."""
+
+    form: PlanForm
+    plan: Plan | None = None
+    refusal: Problem | None = None
+
+    @property
+    def status(self) -> int:
+        """The status of the page that shows the form again."""
+        return 422 if self.form.is_bound and (self.refusal is not None or self.form.errors) else 200
+
+
+def plan_entry(request: HttpRequest, subject: ModelVersion | Task) -> PlanEntry:
+    """Read the form of requirements for a model version or a task; a valid POST makes the plan."""
+    now, sent = timezone.now(), request.POST if request.method == "POST" else None
+    try:
+        form = PlanForm(subject, selectors.plan_classes(now=now), sent)
+    except Problem as refusal:  # no price book is in force
+        return PlanEntry(PlanForm(subject, (), sent), refusal=refusal)
+    if not form.is_valid():
+        return PlanEntry(form)
+    try:
+        plan = services.plan_create(
+            subject=subject,
+            requirements=form.requirements(),
+            klass=form.cleaned_data["klass"],
+            dims=form.chosen_dims(),
+            until=form.chosen_until(),
+            actor=principal_get(request).user,
+            now=now,
+        )
+    except Problem as refusal:
+        return PlanEntry(form, refusal=refusal)
+    return PlanEntry(form, plan)
+
+
 @require_http_methods(["GET", "POST"])
 def plan_create(request: HttpRequest) -> HttpResponse:
     """`?version=` names the model; its alternatives are found by the data on which they were evaluated."""
@@ -52,33 +89,19 @@ def plan_create(request: HttpRequest) -> HttpResponse:
     if not (request.GET.get("version") or request.POST.get("version")):
         return redirect("planner:plan_list")
     version = _version(request)
-    form = PlanForm(version, request.POST if request.method == "POST" else None)
-    refusal: Problem | None = None
-    if request.method == "POST" and form.is_valid():
-        try:
-            plan = services.plan_create(
-                subject=version,
-                requirements=form.requirements(),
-                klass=form.cleaned_data["klass"],
-                dims=form.chosen_dims(),
-                until=form.chosen_until(),
-                actor=principal_get(request).user,
-                now=timezone.now(),
-            )
-            return redirect("planner:plan_detail", pk=plan.pk)
-        except Problem as problem:
-            refusal = problem
+    entry = plan_entry(request, version)
+    if entry.plan is not None:
+        return redirect("planner:plan_detail", pk=entry.plan.pk)
     versions, evaluations = gathering.alternatives(version)
     context = {
         "version": version,
-        "form": form,
-        "refusal": refusal,
+        "form": entry.form,
+        "refusal": entry.refusal,
         "alternatives": [(one, evaluations.get(one.pk)) for one in versions],
         "missing": [(one, target) for one, target, _ in gathering.missing_programs(version=version, dims=None)],
         "api_body": {"version_id": str(version.pk), "items": 1_000_000, "accuracy": "0.97"},
     }
-    refused = refusal is not None or bool(form.is_bound and form.errors)
-    return render(request, "planner/plan_create.html", context, status=422 if refused else 200)
+    return render(request, "planner/plan_create.html", context, status=entry.status)
 
 
 @require_POST

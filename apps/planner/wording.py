@@ -33,7 +33,7 @@ def requirement_rows(plan: Plan, currency: str) -> list[tuple[str, str]]:
         ("All items within", _stated("duration", requirements["duration"], currency)),
         ("All items done by", _until(plan)),
         ("Budget", _stated("budget", requirements["budget"], currency)),
-        ("Class of service", requirements["klass"].replace("_", " ")),
+        ("Class of service", plan.basis.get("class_title") or requirements["klass"].replace("_", " ")),
         ("Chosen by", OBJECTIVE[requirements.get("objective", COST)].lower()),
     ]
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from datetime import datetime
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from apps.accounts.problems import Problem
 from apps.pricing.models import PriceBook
-from apps.pricing.rating import BookError, PriceBookDocument, PriceClass, book_from_text, multiply
+from apps.pricing.rating import BookError, PriceBookDocument, book_from_text
 
 
 class Difference(NamedTuple):
@@ -108,13 +107,3 @@ def _flat(value: Any, place: str = "") -> dict[str, str]:
     for path, item in items:
         found.update(_flat(item, path))
     return found
-
-
-def classes_ordered(document: PriceBookDocument) -> list[PriceClass]:
-    """Classes in the order of pages: offered ones first, the standard one at the top, then from expensive to cheap."""
-
-    def place(item: PriceClass) -> tuple[bool, bool, Decimal]:
-        factor = multiply(item.surcharge, item.discount)
-        return not item.offered, factor != 1, factor.copy_negate()
-
-    return sorted(document.classes.values(), key=place)

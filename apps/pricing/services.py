@@ -16,6 +16,8 @@ from apps.currencies import PLACES
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import BookError, PriceBookDocument, book_from_json
 
+CLASS_NAME_MAX = 20  # as quotes, contracts and usage store it; books published before may hold longer names
+
 
 @transaction.atomic
 def pricebook_publish(
@@ -59,7 +61,11 @@ def pricebook_preview(*, document: Any, effective_from: datetime, now: datetime)
 def book_checked(document: Any) -> PriceBookDocument:
     """The parsed document, with its currency as in ISO 4217. Raises Problem, whose `errors` name every fault with its place."""
     try:
-        return book_from_json(document, currencies=PLACES)
+        book = book_from_json(document, currencies=PLACES)
+        long = [name for name in book.classes if len(name) > CLASS_NAME_MAX]
+        if long:
+            raise BookError([f"classes has {name}, a name longer than {CLASS_NAME_MAX} characters" for name in long])
+        return book
     except BookError as error:
         faults = [{"message": problem} for problem in error.problems]
         raise Problem(422, "Not a price book", str(error), kind="price-book-faulty", errors=faults) from error

@@ -16,10 +16,10 @@ from apps.accounts.access import principal_get
 from apps.accounts.models import Organisation
 from apps.pricing.grid import tariff_grid
 from apps.pricing.models import PriceBook
-from apps.pricing.rating import PriceBookDocument, book_from_json
+from apps.pricing.rating import PriceBookDocument, book_from_json, classes_ordered
 from apps.pricing.seed import derivation as derived
 from apps.pricing.seed import host_measured
-from apps.pricing.selectors import book_differences, book_in_force, book_next, classes_ordered, document_of
+from apps.pricing.selectors import book_differences, book_in_force, book_next, document_of
 
 
 @require_GET

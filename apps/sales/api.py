@@ -26,7 +26,8 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import BUYING, ENGINEERING, Scope
 from apps.compilation.models import Program
 from apps.fleet.selectors import pool_get
-from apps.pricing.rating import decimal_text
+from apps.pricing.rating import class_default, decimal_text
+from apps.pricing.selectors import book_in_force, document_of
 from apps.sales import selectors, services
 from apps.sales.buying_api import RefusedOut
 from apps.sales.buying_api import router as buying_router
@@ -93,7 +94,11 @@ class QuoteIn(RequestBody):
     items: Whole | None = Field(default=None, ge=1, le=BIG)
     quota: QuotaIn | None = None
     form: FormIn = FormIn(name="execution")
-    klass: str = Field(default="standard", max_length=20)
+    klass: str = Field(
+        default="",
+        max_length=20,
+        description="A class of the price book. Empty: `standard`, or the first class it offers.",
+    )
     pool: str = Field(default="", pattern=r"^[a-zA-Z0-9_-]{0,40}$")
     window: WindowIn = WindowIn()
     amends: UUID | None = None
@@ -229,7 +234,7 @@ def _asked(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -
     return {
         "organisation": organisation,
         "lines": lines,
-        "klass": payload.klass,
+        "klass": payload.klass or class_default(document_of(book_in_force(at=timezone.now()))),
         "pool": pool,
         "window": window,
         "form": VolumeForm(payload.form.name, every),

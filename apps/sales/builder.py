@@ -221,8 +221,13 @@ def volume_name(program: Program) -> str:
     return f"volume-{program.pk}"
 
 
-def controls_read(data: Mapping[str, Any], *, organisation: Organisation, subject: Subject, now: datetime) -> Controls:
-    """Read the controls. Raises Problem for a value that means nothing, with what to enter instead."""
+def controls_read(
+    data: Mapping[str, Any], *, organisation: Organisation, subject: Subject, klass: str, now: datetime
+) -> Controls:
+    """Read the controls; `klass` applies where no class is chosen.
+
+    Raises Problem for a value that means nothing, with what to enter instead.
+    """
     zone = organisation.time_zone
     pick, _, picked_class = str(data.get("pick") or "").partition("|")
     picked = _instant(pick, zone)
@@ -241,7 +246,7 @@ def controls_read(data: Mapping[str, Any], *, organisation: Organisation, subjec
     return Controls(
         subject=subject,
         volume=_volume(data.get("volume"), subject),
-        klass=picked_class or str(data.get("klass") or "standard"),
+        klass=picked_class or str(data.get("klass") or klass),
         pool=pool,
         start=None if start is not None and start <= now and not picked else start,
         end=end,

@@ -18,6 +18,7 @@ from apps.planner.forms import PlanForm
 from apps.planner.measures import measure_of
 from apps.planner.metrics import Metric
 from apps.planner.models import Task
+from apps.planner.selectors import plan_classes
 from apps.planner.services import plan_create
 from apps.planner.solver import Answers, Evaluated, Requirements, Variant, solve
 from tests.cast import Cast
@@ -93,7 +94,7 @@ def test_the_form_and_the_page_say_error_at_most_and_keep_the_share(
     market, now = open_market(), timezone.now()
     task = Task(organisation=cast.organisation, metric="mean_error", limit=Decimal(5), output="y")
     stated = {"items": 10, "accuracy": "0.5", "latency_unit": "1", "klass": "standard"}
-    form = PlanForm(task, stated)
+    form = PlanForm(task, plan_classes(now=now), stated)
     assert form.is_valid(), form.errors
     assert (form.fields["accuracy"].label, form.requirements().accuracy) == (
         "Mean error of y of at most",

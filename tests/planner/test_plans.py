@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from apps.accounts.models import User
@@ -22,7 +23,8 @@ from apps.fleet.seed import fleet_seed
 from apps.planner import gathering, selectors, services
 from apps.planner.models import Plan
 from apps.planner.solver import Requirements, solve
-from apps.pricing.rating import Counts, Terms, rate
+from apps.pricing.models import PriceBook
+from apps.pricing.rating import Counts, Terms, book_from_json, class_default, classes_plannable, rate
 from apps.pricing.seed import seed as pricing_seed
 from apps.pricing.selectors import book_in_force, document_of
 from apps.registry.models import ModelVersion
@@ -343,3 +345,57 @@ def test_the_api_gives_exact_figures(cast: Cast, as_user: AsUser, market: dict[s
     assert client.get(f"/api/v1/plans/{made['id']}").json()["chosen"] == made["chosen"]
     wrong = client.post("/api/v1/plans", {**body, "accuracy": "97"}, content_type="application/json")
     assert (wrong.status_code, wrong["Content-Type"]) == (422, "application/problem+json")
+
+
+def other_classes(document: dict[str, Any]) -> None:
+    """The shipped book with two classes of other names in place of `standard`, `priority` and `batch`."""
+    standard = document["classes"]["standard"]
+    document["classes"] = {
+        "overnight": {**standard, "title": "Overnight", "promise": "Done by morning.", "discount": "0.4"},
+        "walk_in": {**standard, "title": "Walk-in", "promise": "Runs when it is its turn."},
+        "nights": {**standard, "title": "Nights", "promise": "Runs at night.", "off_peak_only": True},
+    }
+
+
+def test_the_classes_of_service_are_those_of_the_price_book(
+    cast: Cast, as_user: AsUser, market: dict[str, ModelVersion]
+) -> None:
+    book = PriceBook.objects.get()
+    document = book.document
+    other_classes(document)
+    parsed = book_from_json(document)
+    assert [one.name for one in classes_plannable(parsed)] == ["walk_in", "overnight"]
+    assert class_default(parsed) == "walk_in"
+    with connection.cursor() as cursor:  # the guard keeps books that were sold from; here the one book is another
+        cursor.execute("ALTER TABLE pricing_pricebook DISABLE TRIGGER USER")
+        PriceBook.objects.filter(pk=book.pk).update(document=document, digest=parsed.digest)
+        cursor.execute("ALTER TABLE pricing_pricebook ENABLE TRIGGER USER")
+    client, version = as_user(cast.engineer), market["digits-small"]
+    page = client.get(f"/plans/new?version={version.pk}").content.decode()
+    assert re.findall(r'<option value="(\w+)"', page.partition('name="klass"')[2].partition("</select>")[0]) == [
+        "walk_in",
+        "overnight",
+    ]
+    assert "Overnight: Done by morning." in page
+    body = {"version": str(version.pk), "items": "1000", "latency_unit": "1"}
+    made = client.post("/plans/new", {**body, "klass": "overnight"})
+    assert made.status_code == 302
+    assert "<dt>Class of service</dt><dd>Overnight</dd>" in client.get(made["Location"]).content.decode()
+    refused = client.post("/plans/new", {**body, "klass": "standard"})
+    assert (refused.status_code, "Choose one of the listed classes." in refused.content.decode()) == (422, True)
+    asked = {"version_id": str(version.pk), "items": 1000}
+    answer = client.post("/api/v1/plans", asked, content_type="application/json")
+    assert answer.json()["requirements"]["klass"] == "walk_in"
+    wrong = client.post("/api/v1/plans", {**asked, "klass": "standard"}, content_type="application/json")
+    assert (wrong.status_code, "Choose one of overnight, walk_in." in wrong.json()["detail"]) == (422, True)
+    program = Program.objects.filter(model_version=version).first()
+    assert program is not None
+    quoted = client.get(f"/quotes/new?program={program.pk}").content.decode()
+    assert 'id="id_klass_walk_in" type="radio" name="klass" form="quote-form" value="walk_in" checked' in quoted
+    assert client.get(f"/programs/{program.pk}").status_code == 200
+
+
+def test_without_a_price_book_the_form_says_so(cast: Cast, as_user: AsUser) -> None:
+    version = sample_of(cast, "digits-small")
+    page = as_user(cast.engineer).get(f"/plans/new?version={version.pk}")
+    assert (page.status_code, "No price book is in force" in page.content.decode()) == (200, True)

@@ -214,7 +214,7 @@ def test_reports_of_programs_stand_for_their_models(folder: Path, capsys: pytest
     [
         ([("format =", "formt =")], 'task.toml, format: it must be "takt-task/1"'),
         ([('class = "standard"', "class = standard")], "it is not TOML: Invalid value (at line 6, column 9)"),
-        ([('class = "standard"', 'class = "best"')], "task.toml, class: 'best' is no class in which a plan is made"),
+        ([('class = "standard"', 'class = "best"')], "task.toml, class: a plan can't use class 'best'"),
         ([("hours = 24", "")], "task.toml, volume.hours: state for how many hours the rate holds"),
         ([("accuracy = 0.95", "acuracy = 0.95")], "requirements.acuracy: there is no such key; did you mean accuracy?"),
         ([("accuracy = 0.95", "accuracy = 95")], "requirements.accuracy: 95 is out of range"),

@@ -15,7 +15,7 @@ from apps.cli.planning.volume import Volume, volume_read
 from apps.fleet.document import Document, DocumentError
 from apps.fleet.document import parse as fleet_parse
 from apps.planner.solver import Requirements
-from apps.pricing.rating import BookError, PriceBookDocument, book_from_text
+from apps.pricing.rating import BookError, PriceBookDocument, book_from_text, class_default, classes_plannable
 from apps.pricing.windows import DEFAULT_WINDOW, LONGEST_WINDOW, Window
 from compiler import targets
 
@@ -46,12 +46,12 @@ def task_read(path: Path, *, now: datetime) -> Stated:
     """Read the task, its fleet and its price book. Raises FileFault."""
     table = toml_read(path, WHAT, FORMAT).only(KEYS)
     book, fleet = _book(table), _fleet(table)
-    klass = table.text("class", "standard")
-    offered = sorted(name for name, one in book.classes.items() if one.offered and not one.off_peak_only)
+    klass = table.text("class", class_default(book))
+    offered = sorted(one.name for one in classes_plannable(book))
+    if not offered:
+        raise table.wrong("book", "it offers no class that runs at any hour; give a price book with such a class.")
     if klass not in offered:
-        raise table.wrong(
-            "class", f"{klass!r} is no class in which a plan is made; choose one of {', '.join(offered)}."
-        )
+        raise table.wrong("class", f"a plan can't use class {klass!r}; choose one of {', '.join(offered)}.")
     at, volume = table.instant("at") or now, volume_read(table)
     requirements, window = _requirements(table, volume, at)
     name = table.text("name", path.stem)

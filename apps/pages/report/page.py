@@ -15,7 +15,7 @@ from apps.compilation.models import CompileJob, Program
 from apps.compilation.selectors import program_load, program_report
 from apps.fleet.models import Pool
 from apps.pages.report import compare, graph, memory, rows, timeline
-from apps.pricing.rating import Counts, Rating, RatingError, Terms, rate
+from apps.pricing.rating import Counts, Rating, RatingError, Terms, class_default, rate
 from apps.pricing.selectors import book_in_force, document_of
 
 EXECUTIONS = 1000
@@ -104,15 +104,19 @@ def load_of(program: Program) -> dict[str, Any] | None:
 
 
 def price_of(program: Program, report: Report, *, now: datetime) -> dict[str, Any]:
-    """What EXECUTIONS cost in the standard class today; an unknown price is said to be unknown, with the reason."""
+    """What EXECUTIONS cost in the price book's default class today; an unknown price is said to be unknown, with the reason."""
     try:
         book = book_in_force(at=now)
+        document = document_of(book)
         rating: Rating = rate(
-            book=document_of(book),
+            book=document,
             counts=Counts(operations=program.operations, cycles=program.interval_cycles),
             executions=EXECUTIONS,
             terms=Terms(
-                processor_class=report["headline"]["price_class"], precision=program.precision, klass="standard"
+                processor_class=report["headline"]["price_class"],
+                precision=program.precision,
+                klass=class_default(document),
+                instant=now,
             ),
         )
     except (Problem, RatingError) as reason:

@@ -5,6 +5,7 @@ amount.
 """
 
 from apps.pricing.rating.book import Currency, LateCancellation, PriceBookDocument, PriceClass
+from apps.pricing.rating.classes import class_default, classes_offered, classes_ordered, classes_plannable
 from apps.pricing.rating.decimals import (
     CONTEXT,
     amount_text,
@@ -124,6 +125,10 @@ __all__ = [
     "book_from_text",
     "both_ends",
     "canonical_json",
+    "class_default",
+    "classes_offered",
+    "classes_ordered",
+    "classes_plannable",
     "commitment_factor",
     "commitment_for",
     "credits_allot",

@@ -24,9 +24,9 @@ from apps.accounts.roles import ENGINEERING
 from apps.compilation.models import Precision, Program
 from apps.planner.models import Plan
 from apps.pricing.grid import tariff_grid
-from apps.pricing.rating import PriceBookDocument
+from apps.pricing.rating import PriceBookDocument, class_default, classes_ordered
 from apps.pricing.rating.decimals import AMOUNT_PLACES, decimal_of
-from apps.pricing.selectors import book_in_force, classes_ordered, document_of
+from apps.pricing.selectors import book_in_force, document_of
 from apps.sales import services
 from apps.sales.amending_controls import amending_controls, amending_subject
 from apps.sales.builder import (
@@ -145,7 +145,7 @@ def _context(
     try:
         book = document_of(book_in_force(at=now))
         context |= {"classes": classes_ordered(book), "forms": forms_offered(book)}
-        controls, refusal = _controls(data, organisation, subject, now)
+        controls, refusal = _controls(data, organisation, subject, class_default(book), now)
         context |= {"controls": controls, "typed": _typed(data, controls)}
         if refusal is not None:
             raise refusal
@@ -163,16 +163,16 @@ def _context(
 
 
 def _controls(
-    data: Mapping[str, Any], organisation: Organisation, subject: Subject, now: datetime
+    data: Mapping[str, Any], organisation: Organisation, subject: Subject, klass: str, now: datetime
 ) -> tuple[Controls, Problem | None]:
     """The controls; where a volume means nothing the others as they are, and why. Raises Problem for any other value."""
     try:
-        return controls_read(data, organisation=organisation, subject=subject, now=now), None
+        return controls_read(data, organisation=organisation, subject=subject, klass=klass, now=now), None
     except Problem as refusal:
         if refusal.kind != "volume":
             raise
         others = {name: data.get(name) for name in data if not name.startswith("volume")}
-        return controls_read(others, organisation=organisation, subject=subject, now=now), refusal
+        return controls_read(others, organisation=organisation, subject=subject, klass=klass, now=now), refusal
 
 
 def _typed(data: Mapping[str, Any], controls: Controls) -> dict[str, Any]:

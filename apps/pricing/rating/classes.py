@@ -1,0 +1,40 @@
+"""The classes of service of a price book, in the order of pages, and the one that applies when none is named."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from apps.pricing.rating.book import PriceBookDocument, PriceClass
+from apps.pricing.rating.decimals import multiply
+
+STANDARD = "standard"
+
+
+def classes_ordered(book: PriceBookDocument) -> list[PriceClass]:
+    """Return all classes: offered ones first, those at the list price at the top, then from expensive to cheap."""
+
+    def place(item: PriceClass) -> tuple[bool, bool, Decimal, str]:
+        factor = multiply(item.surcharge, item.discount)
+        return not item.offered, factor != 1, factor.copy_negate(), item.name
+
+    return sorted(book.classes.values(), key=place)
+
+
+def classes_offered(book: PriceBookDocument) -> list[PriceClass]:
+    """Return the classes that can be bought, in the order of pages. A checked book has at least one."""
+    return [one for one in classes_ordered(book) if one.offered]
+
+
+def classes_plannable(book: PriceBookDocument) -> list[PriceClass]:
+    """Return the offered classes that run at any hour, in the order of pages. A plan is made in one of these."""
+    return [one for one in classes_offered(book) if not one.off_peak_only]
+
+
+def class_default(book: PriceBookDocument) -> str:
+    """Return the name of the class that applies when none is named.
+
+    That is `standard` if the book offers it, otherwise the first offered class that runs at any hour, otherwise the first
+    offered class.
+    """
+    offered = classes_plannable(book) or classes_offered(book)
+    return next((one.name for one in offered if one.name == STANDARD), offered[0].name)
