@@ -68,7 +68,7 @@ def _evaluated(items: int, seed: int) -> tuple[Task, list[EvaluationRun], Array]
     from django.utils import timezone
 
     from apps.compilation.services import job_run
-    from apps.planner import evaluating
+    from apps.planner import task_services
     from apps.planner.metrics import Metric
     from apps.registry.services import dataset_add
     from bin.models import fetch
@@ -100,10 +100,10 @@ def _evaluated(items: int, seed: int) -> tuple[Task, list[EvaluationRun], Array]
         actor=actor,
         now=now,
     )
-    task = evaluating.task_create(
+    task = task_services.task_create(
         organisation=organisation, name="direction", data_set=data_set, metric=Metric("agreement"), actor=actor, now=now
     )
-    for job in evaluating.programs_compile(task=task, actor=actor, now=now):
+    for job in task_services.programs_compile(task=task, actor=actor, now=now):
         job_run(job_id=job.pk, clock=lambda: now)
     return task, _run(scene, task), turned
 
@@ -113,10 +113,10 @@ def _run(scene: Scene, task: Task) -> list[EvaluationRun]:
 
     from apps.dispatch import evaluations
     from apps.dispatch.models import Job
-    from apps.planner import evaluating
+    from apps.planner import task_services
     from tests.dispatch.test_execution import execute
 
-    evaluating.evaluations_request(task=task, actor=scene.cast.engineer, now=scene.now)
+    task_services.evaluations_request(task=task, actor=scene.cast.engineer, now=scene.now)
     evaluations.evaluations_take_up(now=scene.now)
     for _ in range(ROUNDS):
         for run in task.runs.filter(state="running"):

@@ -75,8 +75,8 @@ def _measured(seed: int) -> tuple[Scene, Task, list[Variant], dict[str, Answered
     """The scene and its task, every variant of it as a plan gathers it, and what the platform measured of each, by its key."""
     from django.utils import timezone
 
-    from apps.planner.candidates import choice_of_task, evaluations_of
-    from apps.planner.gathering import gather
+    from apps.planner.candidates import candidate_models_of_task, evaluations_of
+    from apps.planner.variants import variants_collect
     from apps.pricing.selectors import book_in_force, document_of
     from tests.cast import assemble
     from tests.dispatch.real import processors_align
@@ -87,15 +87,15 @@ def _measured(seed: int) -> tuple[Scene, Task, list[Variant], dict[str, Answered
     processors_align(scene)
     task = _evaluated(scene, seed)
     book = document_of(book_in_force(at=scene.now))
-    gathered = gather(choice=choice_of_task(task), klass="standard", book=book, instant=scene.now)
+    found = variants_collect(choice=candidate_models_of_task(task), klass="standard", book=book, instant=scene.now)
     known = evaluations_of(task)
     answered = {}
-    for variant in gathered.variants:
-        place = gathered.places[variant.key]
+    for variant in found.variants:
+        place = found.places[variant.key]
         if place.program is not None and (place.program.digest, place.pool.is_host) in known:
             evaluation = known[place.program.digest, place.pool.is_host]
             answered[variant.key] = _answered(task, evaluation.items, evaluation.confidence_output)
-    return scene, task, [variant for variant in gathered.variants if variant.key in answered], answered
+    return scene, task, [variant for variant in found.variants if variant.key in answered], answered
 
 
 def _evaluated(scene: Scene, seed: int) -> Task:
@@ -105,7 +105,7 @@ def _evaluated(scene: Scene, seed: int) -> Task:
     from apps.compilation.services import job_run
     from apps.dispatch import evaluations, measurement
     from apps.dispatch.models import Job
-    from apps.planner import candidates, evaluating
+    from apps.planner import candidates, task_services
     from apps.planner.metrics import Metric
     from apps.registry.services import dataset_add
     from tests.dispatch.real import ROOT
@@ -129,15 +129,15 @@ def _evaluated(scene: Scene, seed: int) -> Task:
         actor=actor,
         now=now,
     )
-    task = evaluating.task_create(
+    task = task_services.task_create(
         organisation=organisation, name="digits", data_set=data_set, metric=Metric("accuracy"), actor=actor, now=now
     )
-    for compile_job in evaluating.programs_compile(task=task, actor=actor, now=now):
+    for compile_job in task_services.programs_compile(task=task, actor=actor, now=now):
         job_run(job_id=compile_job.pk, clock=lambda: now)
     for row in candidates.rows_of(task):
-        if row.place.pool.is_host and row.program is not None:
-            measurement.host_measure(program_id=row.program.pk, pool_slug=row.place.pool.slug, now=now)
-    runs = evaluating.evaluations_request(task=task, actor=actor, now=now)
+        if row.deployment.pool.is_host and row.program is not None:
+            measurement.host_measure(program_id=row.program.pk, pool_slug=row.deployment.pool.slug, now=now)
+    runs = task_services.evaluations_request(task=task, actor=actor, now=now)
     evaluations.evaluations_take_up(now=now)
     for _ in range(ROUNDS):  # a host's leases wait for their wall clock
         for run in task.runs.filter(state="running"):

@@ -27,11 +27,11 @@ from apps.dispatch.contracts import inputs_of
 from apps.dispatch.models import FINAL, Job, JobState
 from apps.dispatch.services import Stored, items_most, job_create
 from apps.planner.candidates import evaluations_of, metric_of, metric_title, output_of
-from apps.planner.evaluating import data_set_check
 from apps.planner.metrics import NO_ANSWER, NUMERIC, MetricError, Verdict, judge
 from apps.planner.models import EvaluationRun, EvaluationState
 from apps.planner.scores import bound_of
 from apps.planner.solver.answers import ERROR
+from apps.planner.task_services import data_set_check
 from apps.registry.feeds import InputError, arrays_pack, arrays_unpack, items_check
 from apps.registry.feeds.check import Array
 from apps.registry.labelled import Labelled, split

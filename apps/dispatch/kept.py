@@ -17,7 +17,7 @@ from django.db.models import Sum
 
 from apps.dispatch.models import Job, JobLabels, JobStage, JobState, Lease, LeaseState
 from apps.figures import duration_format, instant_format, money_exact_format, percent_format
-from apps.planner.measures import DEFAULT, measure_of
+from apps.planner.score_format import DEFAULT, score_format_of
 from apps.registry.confidence import upper_bound
 from apps.sales.models import Contract
 from apps.sales.selectors import contract_usage
@@ -77,7 +77,7 @@ def _promises(contract: Contract, jobs: Sequence[Job], *, now: datetime, is_whol
 
 def _accuracy(promises: dict[str, Any], jobs: Sequence[Job]) -> Promise:
     least, data = Fraction(promises["candidate"]["accuracy"]), promises["data"]
-    measure = measure_of(data["metric"] if data else DEFAULT)
+    measure = score_format_of(data["metric"] if data else DEFAULT)
     on = f" ({data['metric']} on {data['name']}, {data['digest'][:12]})" if data else ""
     said = f"{measure.side} {measure.text(least)}{on}"
     if not measure.counts_items:

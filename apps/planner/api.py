@@ -23,8 +23,8 @@ from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.planner import selectors, services
+from apps.planner.hosting_api import router as places_router
 from apps.planner.models import Plan, Task
-from apps.planner.place_api import router as places_router
 from apps.planner.solver import Requirements
 from apps.planner.task_api import router as tasks_router
 from apps.registry.models import ModelVersion

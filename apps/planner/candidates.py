@@ -15,10 +15,10 @@ from apps.accounts.models import Organisation
 from apps.compilation.models import CompileJob, CompileState, Precision, Program
 from apps.compilation.selectors import programs_of_versions
 from apps.fleet.selectors import pools
-from apps.planner.gathering import Choice, Place, place_of, precisions_of
-from apps.planner.measures import measure_of
 from apps.planner.metrics import NUMERIC, Metric, MetricError, classes_check, scores_of
 from apps.planner.models import EvaluationRun, Task
+from apps.planner.score_format import score_format_of
+from apps.planner.variants import CandidateModels, Deployment, deployment_of, precisions_of
 from apps.registry.labelled import split_digest
 from apps.registry.models import DataSet, Evaluation, ModelVersion
 from apps.registry.selectors import versions_present
@@ -30,7 +30,7 @@ Values = Sequence[dict[str, Any]]  # [{"name", "dtype", "shape"}]
 class Row:
     """A model in a precision on a pool. `program` is None until it is compiled; `run` is the newest request."""
 
-    place: Place
+    deployment: Deployment
     precision: str
     evaluation: Evaluation | None
     run: EvaluationRun | None
@@ -38,13 +38,13 @@ class Row:
 
     @property
     def program(self) -> Program | None:
-        return self.place.program
+        return self.deployment.program
 
     @property
     def bound_text(self) -> str:
         """What is proven of it as people read it; empty where it was not evaluated."""
         one = self.evaluation
-        return "" if one is None else measure_of(one.metric).text(Fraction(one.lower_bound))
+        return "" if one is None else score_format_of(one.metric).text(Fraction(one.lower_bound))
 
     @property
     def is_open(self) -> bool:
@@ -140,14 +140,14 @@ def fits(program: Program, data_set: DataSet) -> bool:
     return lengths_fitting(program.inputs, data_set.inputs) is not None
 
 
-def choice_of_task(task: Task) -> Choice:
+def candidate_models_of_task(task: Task) -> CandidateModels:
     """The task's candidates for a plan: nothing is promised of a program that the platform has not evaluated."""
     known = evaluations_of(task)
 
-    def evaluation(place: Place, _precision: str) -> Evaluation | None:
-        return known.get((place.program.digest, place.pool.is_host)) if place.program else None
+    def evaluation(deployment: Deployment, _precision: str) -> Evaluation | None:
+        return known.get((deployment.program.digest, deployment.pool.is_host)) if deployment.program else None
 
-    return Choice(versions_of(task), lambda program: fits(program, task.data_set), evaluation)
+    return CandidateModels(versions_of(task), lambda program: fits(program, task.data_set), evaluation)
 
 
 def rows_of(task: Task) -> list[Row]:
@@ -160,7 +160,7 @@ def rows_of(task: Task) -> list[Row]:
         runs[(run.program_id, run.pool_id)] = run
     offered = list(pools())
     return [
-        _row(task, place_of(version, pool, programs, precision), precision, known, runs)
+        _row(task, deployment_of(version, pool, programs, precision), precision, known, runs)
         for version in versions
         for pool in offered
         for precision in precisions_of(version, pool, programs)
@@ -169,16 +169,16 @@ def rows_of(task: Task) -> list[Row]:
 
 def _row(
     task: Task,
-    place: Place,
+    deployment: Deployment,
     precision: str,
     known: dict[tuple[str, bool], Evaluation],
     runs: dict[tuple[UUID, UUID], EvaluationRun],
 ) -> Row:
-    program = place.program
+    program = deployment.program
     if program is None:
-        return Row(place, precision, None, None)
-    evaluation, run = known.get((program.digest, place.pool.is_host)), runs.get((program.pk, place.pool.pk))
-    return Row(place, precision, evaluation, run, unjudgeable(task, program))
+        return Row(deployment, precision, None, None)
+    evaluation, run = known.get((program.digest, deployment.pool.is_host)), runs.get((program.pk, deployment.pool.pk))
+    return Row(deployment, precision, evaluation, run, unjudgeable(task, program))
 
 
 def unjudgeable(task: Task, program: Program) -> str:
@@ -228,7 +228,7 @@ def missing_of(task: Task) -> list[Missing]:
             for precision in (Precision.FLOAT32, Precision.INT8):
                 if pool.processor is None or lengths is None:
                     continue
-                if place_of(version, pool, programs, precision).program is not None:
+                if deployment_of(version, pool, programs, precision).program is not None:
                     continue
                 key = (version.pk, pool.processor.name, str(precision))
                 job = newest.get(key)

@@ -13,9 +13,9 @@ from django import forms
 
 from apps.compilation.selectors import programs_of_version
 from apps.planner.candidates import metric_title
-from apps.planner.measures import DEFAULT, Measure, measure_of
 from apps.planner.metrics import K_MAX, LIMIT_MAX, METRICS, Metric
 from apps.planner.models import Task
+from apps.planner.score_format import DEFAULT, ScoreFormat, score_format_of
 from apps.planner.solver import Requirements
 from apps.pricing.limits import DEFAULT_WINDOW
 from apps.pricing.rating import PriceClass
@@ -31,7 +31,7 @@ OBJECTIVE_CHOICES = (
 )
 
 
-def _accuracy_field(measure: Measure) -> forms.DecimalField:
+def _accuracy_field(measure: ScoreFormat) -> forms.DecimalField:
     """What must be proven, by the metric's own name and in its unit."""
     proven = "Proven with 95 % confidence on items that were used for nothing else."
     if measure.limit is None:
@@ -113,7 +113,7 @@ class PlanForm(forms.Form):
         super().__init__(data)
         self.fields["klass"] = _class_field(classes)
         self.zone = zone_of(subject.organisation.time_zone)
-        self.measure = measure_of(metric_title(subject) if isinstance(subject, Task) else DEFAULT)
+        self.measure = score_format_of(metric_title(subject) if isinstance(subject, Task) else DEFAULT)
         self.fields["accuracy"] = _accuracy_field(self.measure)
         days = DEFAULT_WINDOW.days
         self.fields[

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import models
 
 from apps.accounts.models import Organisation
-from apps.planner.place_models import OwnMachine, PlaceMeasurement, PriceListFile, RentedPrice
+from apps.planner.hosting_models import OwnMachine, PlaceMeasurement, PriceListFile, RentedPrice
 from apps.planner.task_models import EvaluationRun, EvaluationState, Task
 from apps.registry.models import ModelVersion
 

@@ -16,12 +16,12 @@ from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import CompileJob
 from apps.compilation.services import dims_checked, job_create
-from apps.planner.candidates import choice_of_task, metric_title
+from apps.planner.candidates import candidate_models_of_task, metric_title
 from apps.planner.capacity import Timetables
-from apps.planner.gathering import Gathered, choice_of, gather, missing_programs
-from apps.planner.measures import DEFAULT, measure_of
 from apps.planner.models import Plan, Task
+from apps.planner.score_format import DEFAULT, score_format_of
 from apps.planner.solver import OBJECTIVES, Candidate, Change, Requirements, Solution, Use, solve
+from apps.planner.variants import VariantSet, candidate_models_of_version, missing_programs, variants_collect
 from apps.pricing.limits import Window, tariff_instant, window_of
 from apps.pricing.rating import PriceBookDocument, class_default, classes_plannable, decimal_text
 from apps.pricing.selectors import book_in_force, document_of
@@ -62,11 +62,11 @@ def plan_create(
     book = document_of(book_in_force(at=now))
     klass = klass or class_default(book)
     _class_check(klass, book)
-    gathered = _gathered(subject, dims, klass, book, window)
+    found = _gathered(subject, dims, klass, book, window)
     without = UUID(revises) if revises else None
     capacity = Timetables(book=book, klass=klass, window=window, now=now, without=without)
-    solution = solve(gathered.variants, requirements, capacity)
-    candidates = [_candidate_json(c, gathered, requirements, now) for c in solution.candidates]
+    solution = solve(found.variants, requirements, capacity)
+    candidates = [_candidate_json(c, found, requirements, now) for c in solution.candidates]
     plan = Plan.objects.create(
         organisation=subject.organisation,
         model_version=version,
@@ -79,7 +79,7 @@ def plan_create(
         basis={
             **_solution_json(solution, book, klass),
             "dims": dims or {},
-            "pools": _pools_json(gathered),
+            "pools": _pools_json(found),
             **({} if task is None else _data_json(task)),
             **({"revises": revises} if revises else {}),
         },
@@ -94,15 +94,17 @@ def plan_create(
 
 def _gathered(
     subject: ModelVersion | Task, dims: dict[str, int] | None, klass: str, book: PriceBookDocument, window: Window
-) -> Gathered:
+) -> VariantSet:
     """The variants at the prices of the class within the window. Raises Problem."""
     instant = tariff_instant(book=book, price_class=book.price_class(klass), window=window)
-    choice = choice_of_task(subject) if isinstance(subject, Task) else choice_of(subject, dims)
-    gathered = gather(choice=choice, klass=klass, book=book, instant=instant)
-    if not gathered.variants:
+    choice = (
+        candidate_models_of_task(subject) if isinstance(subject, Task) else candidate_models_of_version(subject, dims)
+    )
+    found = variants_collect(choice=choice, klass=klass, book=book, instant=instant)
+    if not found.variants:
         detail = "None of the task's models is there any more; upload one, or make a new task."
         raise Problem(409, "No model", detail, kind="model-missing")
-    return gathered
+    return found
 
 
 def _solution_json(solution: Solution, book: PriceBookDocument, klass: str) -> dict[str, Any]:
@@ -120,15 +122,15 @@ def _solution_json(solution: Solution, book: PriceBookDocument, klass: str) -> d
     }
 
 
-def _pools_json(gathered: Gathered) -> dict[str, Any]:
+def _pools_json(found: VariantSet) -> dict[str, Any]:
     """How each pool ran when the plan was made, so that a later refusal can say what has changed."""
     return {
-        place.pool.slug: {
-            "power_percent": place.pool.power_percent,
-            "processor": place.pool.processor.digest if place.pool.processor else "",
-            "devices": sorted(device.name for device in place.pool.devices.all() if device.is_active),
+        deployment.pool.slug: {
+            "power_percent": deployment.pool.power_percent,
+            "processor": deployment.pool.processor.digest if deployment.pool.processor else "",
+            "devices": sorted(device.name for device in deployment.pool.devices.all() if device.is_active),
         }
-        for place in gathered.places.values()
+        for deployment in found.deployments.values()
     }
 
 
@@ -150,7 +152,7 @@ def _check(requirements: Requirements, *, until: datetime | None, now: datetime)
     if not 1 <= requirements.items <= ITEMS_MAX:
         errors.append({"field": "items", "message": f"State a number of items from 1 to {ITEMS_MAX:,}."})
     if requirements.accuracy is not None and not 0 < requirements.accuracy < 1:
-        errors.append({"field": "accuracy", "message": measure_of(requirements.metric).range_said})
+        errors.append({"field": "accuracy", "message": score_format_of(requirements.metric).range_said})
     if requirements.objective not in OBJECTIVES:
         errors.append({"field": "objective", "message": f"Choose one of {', '.join(OBJECTIVES)}."})
     for name in ("latency", "duration", "budget"):
@@ -186,18 +188,18 @@ def _requirements_json(
 
 
 def _candidate_json(
-    candidate: Candidate, gathered: Gathered, requirements: Requirements, now: datetime
+    candidate: Candidate, found: VariantSet, requirements: Requirements, now: datetime
 ) -> dict[str, Any]:
     """Exact numbers as strings: fractions as "3/4", amounts in full."""
-    places = [gathered.places[use.key] for use in candidate.uses]
-    pool = places[0].pool
-    programs = [str(place.program.pk) if place.program else None for place in places]
+    deployments = [found.deployments[use.key] for use in candidate.uses]
+    pool = deployments[0].pool
+    programs = [str(deployment.program.pk) if deployment.program else None for deployment in deployments]
     return {
         "kind": candidate.kind,
         "title": candidate.title,
         "pool": candidate.pool,
         "pool_name": pool.name,
-        "models": [{"version": str(place.version.pk), "name": place.title} for place in places],
+        "models": [{"version": str(deployment.version.pk), "name": deployment.title} for deployment in deployments],
         "programs": programs,
         "lines": [_line_json(use, program) for use, program in zip(candidate.uses, programs, strict=True) if program],
         "accuracy": _text(candidate.accuracy),

@@ -20,7 +20,7 @@ from apps.accounts.idempotency import idempotent
 from apps.accounts.numbers import Whole
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.roles import ENGINEERING, Scope
-from apps.planner import candidates, evaluating
+from apps.planner import candidates, task_services
 from apps.planner.metrics import K_MAX, LIMIT_MAX, Metric
 from apps.planner.models import EvaluationRun, EvaluationState, Task
 from apps.registry.models import DataSet
@@ -104,10 +104,10 @@ def _candidate(row: candidates.Row) -> TaskCandidateOut:
         "evaluated" if evaluation else "not compiled" if row.program is None else run.state if run else "not evaluated"
     )
     return TaskCandidateOut(
-        version_id=row.place.version.pk,
-        model=str(row.place.version),
+        version_id=row.deployment.version.pk,
+        model=str(row.deployment.version),
         precision=row.precision,
-        pool=row.place.pool.slug,
+        pool=row.deployment.pool.slug,
         program_id=row.program.pk if row.program else None,
         state=state,
         note=(run.problem or run.note) if run else "",
@@ -125,7 +125,7 @@ def task_create(request: HttpRequest, payload: TaskIn) -> tuple[int, Task]:
     data_set = org_object_get(
         request, DataSet.objects.filter(deleted_at=None), roles=ENGINEERING, pk=payload.data_set_id
     )
-    task = evaluating.task_create(
+    task = task_services.task_create(
         organisation=organisation_get(request, roles=ENGINEERING),
         name=payload.name,
         data_set=data_set,
@@ -154,7 +154,7 @@ def task_get(request: HttpRequest, pk: UUID) -> TaskOut:
 @router.delete("/tasks/{uuid:pk}", auth=BUILD, response={204: None}, summary="Delete a task; its plans stay")
 def task_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
     task = _task(request, pk, roles=ENGINEERING)
-    evaluating.task_delete(task=task, actor=principal_get(request).user, now=timezone.now())
+    task_services.task_delete(task=task, actor=principal_get(request).user, now=timezone.now())
     return 204, None
 
 
@@ -165,7 +165,7 @@ def task_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
 def task_evaluate(request: HttpRequest, pk: UUID) -> tuple[int, list[EvaluationRun]]:
     """Runs every compiled program that was not evaluated on the data yet, as jobs under one contract for each pool."""
     principal = principal_get(request)
-    runs = evaluating.evaluations_request(
+    runs = task_services.evaluations_request(
         task=_task(request, pk, roles=ENGINEERING),
         actor=principal.user,
         now=timezone.now(),

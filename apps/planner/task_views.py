@@ -16,10 +16,10 @@ from apps.accounts.models import Organisation
 from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING
-from apps.planner import candidates, evaluating
+from apps.planner import candidates, task_services
 from apps.planner.forms import TaskForm
-from apps.planner.measures import measure_of
 from apps.planner.models import Task
+from apps.planner.score_format import score_format_of
 from apps.planner.views import plan_entry
 from apps.registry import selectors as registry
 from apps.registry import services as registry_services
@@ -98,7 +98,7 @@ def _create(request: HttpRequest, organisation: Organisation, form: TaskForm) ->
         data_set = org_object_get(
             request, DataSet.objects.filter(deleted_at=None), roles=ENGINEERING, pk=stated["data_set"]
         )
-    return evaluating.task_create(
+    return task_services.task_create(
         organisation=organisation,
         name=stated["name"],
         data_set=data_set,
@@ -114,7 +114,7 @@ def _create(request: HttpRequest, organisation: Organisation, form: TaskForm) ->
 def task_sample(request: HttpRequest) -> HttpResponse:
     """The sample task: handwritten digits with labels, and the sample models that read them."""
     organisation = organisation_get(request, roles=ENGINEERING)
-    task = evaluating.task_sample(organisation=organisation, actor=principal_get(request).user, now=timezone.now())
+    task = task_services.task_sample(organisation=organisation, actor=principal_get(request).user, now=timezone.now())
     return redirect("planner:task_detail", pk=task.pk)
 
 
@@ -124,7 +124,7 @@ def task_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     task, now = _task(request, pk), timezone.now()
     rows = candidates.rows_of(task)
     try:
-        asked = evaluating.evaluations_priced(task, rows=rows, now=now)
+        asked = task_services.evaluations_priced(task, rows=rows, now=now)
     except Problem:  # no price book is in force
         asked = None
     context = {
@@ -135,7 +135,7 @@ def task_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "now": now,
         "compiling": candidates.compiles_open(task),
         "metric": candidates.metric_title(task),
-        "measure": measure_of(candidates.metric_title(task)),
+        "measure": score_format_of(candidates.metric_title(task)),
         "is_open": any(row.is_open for row in rows),
         "plans": task.plans.order_by("-created_at")[:5],
         "evaluated": sum(row.evaluation is not None for row in rows),
@@ -148,7 +148,7 @@ def task_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 def task_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
     task = _task(request, pk, engineering=True)
     try:
-        jobs = evaluating.programs_compile(task=task, actor=principal_get(request).user, now=timezone.now())
+        jobs = task_services.programs_compile(task=task, actor=principal_get(request).user, now=timezone.now())
         left = sum(one.failed is None for one in candidates.missing_of(task))
         later = f" Not queued yet: {left}; start them when these are done." if left else ""
         messages.success(request, f"Compiles started: {len(jobs)}.{later}")
@@ -161,7 +161,7 @@ def task_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
 def task_evaluate(request: HttpRequest, pk: UUID) -> HttpResponse:
     task = _task(request, pk, engineering=True)
     try:
-        runs = evaluating.evaluations_request(task=task, actor=principal_get(request).user, now=timezone.now())
+        runs = task_services.evaluations_request(task=task, actor=principal_get(request).user, now=timezone.now())
         messages.success(request, f"Evaluations queued: {len(runs)}.")
     except Problem as refused:
         messages.error(request, refused.detail)
@@ -170,7 +170,7 @@ def task_evaluate(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def task_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
-    cancelled = evaluating.evaluations_cancel(task=_task(request, pk, engineering=True), now=timezone.now())
+    cancelled = task_services.evaluations_cancel(task=_task(request, pk, engineering=True), now=timezone.now())
     messages.success(request, f"Evaluations cancelled: {cancelled}. What runs already is cancelled on its job's page.")
     return redirect("planner:task_detail", pk=pk)
 
@@ -178,7 +178,7 @@ def task_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_POST
 def task_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
     task = _task(request, pk, engineering=True)
-    evaluating.task_delete(task=task, actor=principal_get(request).user, now=timezone.now())
+    task_services.task_delete(task=task, actor=principal_get(request).user, now=timezone.now())
     messages.success(request, f"Task {task.name} was deleted. Its plans and evaluations stay.")
     return redirect("planner:task_list")
 
@@ -195,7 +195,7 @@ def task_plan(request: HttpRequest, pk: UUID) -> HttpResponse:
         "form": entry.form,
         "refusal": entry.refusal,
         "rows": candidates.rows_of(task),
-        "measure": measure_of(candidates.metric_title(task)),
+        "measure": score_format_of(candidates.metric_title(task)),
     }
     return render(request, "planner/task_plan.html", context, status=entry.status)
 

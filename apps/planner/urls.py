@@ -1,6 +1,6 @@
 from django.urls import URLPattern, URLResolver, path
 
-from apps.planner import place_views, task_views, views
+from apps.planner import hosting_views, task_views, views
 from apps.planner.models import OwnMachine, PlaceMeasurement, PriceListFile
 
 app_name = "planner"
@@ -22,26 +22,26 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("tasks/<uuid:pk>/plan", task_views.task_plan, name="task_plan"),
     path("data-sets/<uuid:pk>/file", task_views.data_set_file, name="data_set_file"),
     path("data-sets/<uuid:pk>/delete", task_views.data_set_delete, name="data_set_delete"),
-    path("plans/<uuid:pk>/places", place_views.plan_places, name="plan_places"),
-    path("plans/<uuid:pk>/places.<str:kind>", place_views.plan_places_file, name="plan_places_file"),
-    path("places", place_views.places, name="places"),
-    path("places/sample.csv", place_views.sample_csv, name="places_sample"),
-    path("places/measurements", place_views.measurement_import, name="measurement_import"),
-    path("places/measurements/<uuid:pk>", place_views.measurement_detail, name="measurement_detail"),
+    path("plans/<uuid:pk>/places", hosting_views.plan_places, name="plan_places"),
+    path("plans/<uuid:pk>/places.<str:kind>", hosting_views.plan_places_file, name="plan_places_file"),
+    path("places", hosting_views.places, name="places"),
+    path("places/sample.csv", hosting_views.sample_csv, name="places_sample"),
+    path("places/measurements", hosting_views.measurement_import, name="measurement_import"),
+    path("places/measurements/<uuid:pk>", hosting_views.measurement_detail, name="measurement_detail"),
     path(
         "places/measurements/<uuid:pk>/remove",
-        place_views.place_remove,
+        hosting_views.place_remove,
         {"kind": PlaceMeasurement},
         name="measurement_remove",
     ),
-    path("places/price-lists", place_views.pricelist_import, name="pricelist_import"),
-    path("places/price-lists/<uuid:pk>", place_views.pricelist_detail, name="pricelist_detail"),
+    path("places/price-lists", hosting_views.pricelist_import, name="pricelist_import"),
+    path("places/price-lists/<uuid:pk>", hosting_views.pricelist_detail, name="pricelist_detail"),
     path(
         "places/price-lists/<uuid:pk>/remove",
-        place_views.place_remove,
+        hosting_views.place_remove,
         {"kind": PriceListFile},
         name="pricelist_remove",
     ),
-    path("places/machines", place_views.machine_add, name="machine_add"),
-    path("places/machines/<uuid:pk>/remove", place_views.place_remove, {"kind": OwnMachine}, name="machine_remove"),
+    path("places/machines", hosting_views.machine_add, name="machine_add"),
+    path("places/machines/<uuid:pk>/remove", hosting_views.place_remove, {"kind": OwnMachine}, name="machine_remove"),
 ]

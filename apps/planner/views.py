@@ -17,10 +17,10 @@ from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING
-from apps.planner import gathering, selectors, services
+from apps.planner import selectors, services, variants
 from apps.planner.forms import PlanForm
 from apps.planner.models import Plan, Task
-from apps.planner.wording import change_rows, chosen_text, measure_of_plan, requirement_rows, rows_of
+from apps.planner.wording import change_rows, chosen_text, requirement_rows, rows_of, score_format_of_plan
 from apps.registry import selectors as registry
 from apps.registry.models import ModelVersion
 
@@ -92,13 +92,13 @@ def plan_create(request: HttpRequest) -> HttpResponse:
     entry = plan_entry(request, version)
     if entry.plan is not None:
         return redirect("planner:plan_detail", pk=entry.plan.pk)
-    versions, evaluations = gathering.alternatives(version)
+    versions, evaluations = variants.alternatives(version)
     context = {
         "version": version,
         "form": entry.form,
         "refusal": entry.refusal,
         "alternatives": [(one, evaluations.get(one.pk)) for one in versions],
-        "missing": [(one, target) for one, target, _ in gathering.missing_programs(version=version, dims=None)],
+        "missing": [(one, target) for one, target, _ in variants.missing_programs(version=version, dims=None)],
         "api_body": {"version_id": str(version.pk), "items": 1_000_000, "accuracy": "0.97"},
     }
     return render(request, "planner/plan_create.html", context, status=entry.status)
@@ -124,7 +124,7 @@ def plan_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "best": rows.shown[0] if plan.chosen else None,
         "rows": rows,
         "drawn": rows.drawn,
-        "measure": measure_of_plan(plan),
+        "measure": score_format_of_plan(plan),
         "why": chosen_text(plan),
         "wanted": requirement_rows(plan, currency),
         "changes": change_rows(plan, currency),

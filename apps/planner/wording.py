@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from apps import figures
-from apps.planner.measures import DEFAULT, Measure, measure_of
+from apps.planner.combination_text import combination_sentences, narrowed_sentence
 from apps.planner.models import Plan
+from apps.planner.score_format import DEFAULT, ScoreFormat, score_format_of
 from apps.planner.solver.types import COST, Narrowed
-from apps.planner.together import narrowed_said, together_said
 from apps.timetable.instants import MICROSECOND, instant_after
 
 MINUTE = timedelta(minutes=1)
@@ -24,7 +24,7 @@ CERTAINTY = {"exact": "exact", "bound": "bound", "measured": "measured"}
 
 def requirement_rows(plan: Plan, currency: str) -> list[tuple[str, str]]:
     """(requirement, what was stated) in the order of the form."""
-    requirements, measure = plan.requirements, measure_of_plan(plan)
+    requirements, measure = plan.requirements, score_format_of_plan(plan)
     wanted = requirements["accuracy"]
     return [
         ("Items", figures.count_format(requirements["items"])),
@@ -38,9 +38,9 @@ def requirement_rows(plan: Plan, currency: str) -> list[tuple[str, str]]:
     ]
 
 
-def measure_of_plan(plan: Plan) -> Measure:
+def score_format_of_plan(plan: Plan) -> ScoreFormat:
     """What a plan's accuracies measure; plans without a task are of evaluations that their owners state."""
-    return measure_of(plan.basis.get("metric", DEFAULT))
+    return score_format_of(plan.basis.get("metric", DEFAULT))
 
 
 def _stated(name: str, value: str | None, currency: str) -> str:
@@ -70,7 +70,7 @@ def value_text(name: str, value: str, currency: str) -> str:
 
 def change_rows(plan: Plan, currency: str) -> list[dict[str, Any]]:
     """Each change as one sentence, the cheapest first."""
-    measure = measure_of_plan(plan)
+    measure = score_format_of_plan(plan)
     words = {
         "accuracy": f"{measure.named} of {measure.side}",
         "latency": "one item within",
@@ -91,7 +91,7 @@ def _changed(name: str, value: str, plan: Plan, currency: str) -> str:
     """A value that a requirement would need to have; of the completion, which is in seconds after the plan was made, the
     minute that begins next."""
     if name == "accuracy":
-        return measure_of_plan(plan).text(_rounded(name, value))
+        return score_format_of_plan(plan).text(_rounded(name, value))
     if name != "completion":
         return value_text(name, _rounded(name, value), currency)
     done = instant_after(plan.created_at, Fraction(value)) + MINUTE - MICROSECOND
@@ -117,7 +117,7 @@ def _grid(number: Fraction) -> Fraction:
 
 def candidate_rows(plan: Plan) -> list[dict[str, Any]]:
     """The table of candidates: the chosen one first, the infeasible ones with their reasons last."""
-    rows, measure = [], measure_of_plan(plan)
+    rows, measure = [], score_format_of_plan(plan)
     for index, row in enumerate(plan.candidates):
         is_chosen = plan.chosen is not None and index == 0
         done = datetime.fromisoformat(row["completion"]) if row.get("completion") else None
@@ -186,7 +186,7 @@ def together_text(row: dict[str, Any]) -> list[str]:
     names = [model["name"] for model in row["models"]]
     # Plans that were made when a cascade had two programs at most hold one threshold and one share.
     levels, shares = row.get("thresholds") or [row["threshold"]], row.get("shares") or [row["share"]]
-    return together_said(row["kind"], names, levels, shares)
+    return combination_sentences(row["kind"], names, levels, shares)
 
 
 def chosen_text(plan: Plan) -> list[str]:
@@ -208,7 +208,7 @@ def chosen_text(plan: Plan) -> list[str]:
             f"{combined:,} combinations were compared on the items that choose; the most promising were judged on the items that "
             "promise. Judging more would lower every bound."
         )
-    narrowed = [narrowed_said(Narrowed(**one)) for one in basis["narrowed"]]
+    narrowed = [narrowed_sentence(Narrowed(**one)) for one in basis["narrowed"]]
     return [*said, *narrowed]
 
 

@@ -16,7 +16,7 @@ from apps.planner.models import Plan
 from apps.planner.services import plan_create
 from apps.planner.solver import Requirements
 from apps.planner.solver.types import COST
-from apps.planner.wording import measure_of_plan
+from apps.planner.wording import score_format_of_plan
 from apps.pricing.rating import decimal_text
 from apps.sales.amendments import amendment_check, rest_of
 from apps.sales.models import Contract
@@ -121,7 +121,7 @@ def _changes(contract: Contract, old: dict[str, Any], plan: Plan) -> Iterator[Ch
         yield _change("charge", "Charge for ending the contract", "0", decimal_text(rest.charge), money)
     yield _change("choice", "Programs", str(old.get("title", "")), str(new["title"]), str)
     yield _change("pool", "Pool", contract.pool.slug, new["pool"], str)
-    measure = measure_of_plan(plan)
+    measure = score_format_of_plan(plan)
     yield _change("accuracy", measure.heading, old.get("accuracy"), new["accuracy"], measure.text)
     yield _change("latency", "Latency of one item", old.get("latency"), new["latency"], duration_format)
     windows = [one for one in windows_of(contract.pk) if one.end > plan.created_at]

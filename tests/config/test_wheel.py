@@ -18,12 +18,12 @@ SERVER = ("django", "celery", "redis", "psycopg2", "ninja", "structlog", "onnxru
 # What `takt plan` takes of the rooms: modules that know no Django (ADR 0089).
 PURE = (
     "apps/fleet/document/",
-    "apps/planner/measures.py",
+    "apps/planner/combination_text.py",
+    "apps/planner/hosting/",
     "apps/planner/metrics.py",
-    "apps/planner/places/",
+    "apps/planner/score_format.py",
     "apps/planner/scores.py",
     "apps/planner/solver/",
-    "apps/planner/together.py",
     "apps/pricing/windows.py",
     "apps/registry/binomial.py",
     "apps/registry/confidence.py",

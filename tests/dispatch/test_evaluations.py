@@ -25,7 +25,7 @@ from apps.dispatch.models import Job, JobState
 from apps.dispatch.services import job_cancel
 from apps.fleet.models import Pool
 from apps.ledger.models import UsageRow
-from apps.planner import candidates, evaluating
+from apps.planner import candidates, task_services
 from apps.planner.metrics import Metric
 from apps.planner.models import EvaluationRun, Task
 from apps.planner.scores import f1_bound
@@ -77,7 +77,7 @@ def data_set(scene: Scene, arrays: dict[str, np.ndarray]) -> DataSet:
 
 
 def task_of(scene: Scene, data: DataSet, metric: Metric | None = None, **stated: Any) -> Task:
-    return evaluating.task_create(
+    return task_services.task_create(
         organisation=scene.cast.organisation,
         name="read digits",
         data_set=data,
@@ -90,16 +90,16 @@ def task_of(scene: Scene, data: DataSet, metric: Metric | None = None, **stated:
 
 def compile_all(scene: Scene, task: Task) -> None:
     """What the page's first button does, and the compile worker then."""
-    for job in evaluating.programs_compile(task=task, actor=scene.cast.engineer, now=scene.now):
+    for job in task_services.programs_compile(task=task, actor=scene.cast.engineer, now=scene.now):
         compile_job_run(job_id=job.pk, clock=lambda: scene.now)
     for row in candidates.rows_of(task):
-        if row.place.pool.is_host and row.program is not None:
-            measurement.host_measure(program_id=row.program.pk, pool_slug=row.place.pool.slug, now=scene.now)
+        if row.deployment.pool.is_host and row.program is not None:
+            measurement.host_measure(program_id=row.program.pk, pool_slug=row.deployment.pool.slug, now=scene.now)
 
 
 def evaluate(scene: Scene, task: Task) -> list[EvaluationRun]:
     """What the second button does, and dispatch and its workers then."""
-    runs = evaluating.evaluations_request(task=task, actor=scene.cast.engineer, now=scene.now)
+    runs = task_services.evaluations_request(task=task, actor=scene.cast.engineer, now=scene.now)
     assert evaluations.evaluations_take_up(now=scene.now) == len(runs)
     for run in runs:
         run.refresh_from_db()
@@ -130,9 +130,9 @@ def test_a_task_is_compiled_evaluated_and_planned_by_what_its_programs_answered(
     version_of(present.cast, (ROOT / "samples" / "digits-small.onnx").read_bytes(), "digits-small")
     task = task_of(present, data_set(present, arrays))
     compile_all(present, task)
-    programs = [row.program for row in candidates.rows_of(task) if row.program and not row.place.pool.is_host]
+    programs = [row.program for row in candidates.rows_of(task) if row.program and not row.deployment.pool.is_host]
     assert {program.precision for program in programs} == {"float32", "int8"}
-    asked = evaluating.evaluations_priced(task, rows=candidates.rows_of(task), now=present.now)
+    asked = task_services.evaluations_priced(task, rows=candidates.rows_of(task), now=present.now)
 
     runs = evaluate(present, task)
 
@@ -153,9 +153,9 @@ def test_a_task_is_compiled_evaluated_and_planned_by_what_its_programs_answered(
     assert UsageRow.objects.count() >= len(runs)
 
     with pytest.raises(Problem, match="has been evaluated"):  # the same program on the same data runs once
-        evaluating.evaluations_request(task=task, actor=present.cast.engineer, now=present.now)
+        task_services.evaluations_request(task=task, actor=present.cast.engineer, now=present.now)
     other = task_of(present, task.data_set)
-    assert not evaluating.evaluations_priced(other, rows=candidates.rows_of(other), now=present.now).rows
+    assert not task_services.evaluations_priced(other, rows=candidates.rows_of(other), now=present.now).rows
 
     least = min(run.evaluation.lower_bound for run in runs if run.evaluation)
     plan = plan_create(
@@ -193,9 +193,9 @@ def test_int8_is_compared_with_float32_without_labels(present: Scene) -> None:
 
 
 def test_macro_f1_is_promised_by_its_own_bound(present: Scene, waiting: Task) -> None:
-    evaluating.evaluations_cancel(task=waiting, now=present.now)
+    task_services.evaluations_cancel(task=waiting, now=present.now)
     task = task_of(present, waiting.data_set, Metric("f1"))
-    evaluating.evaluations_request(task=task, actor=present.cast.engineer, now=present.now)
+    task_services.evaluations_request(task=task, actor=present.cast.engineer, now=present.now)
     evaluations.evaluations_take_up(now=present.now)
     present.run(
         Job.objects.get(pk=str(task.runs.get().job_id)), outputs=np.eye(2, dtype="float32")[np.arange(8) % 2][:, None]
@@ -220,7 +220,7 @@ def waiting(present: Scene) -> Task:
     version.inputs, version.outputs = program.inputs, program.outputs
     version.save(update_fields=["inputs", "outputs"])
     task = task_of(present, data_set(present, {"x": np.ones((8, 1, 4), "float32"), "labels": np.arange(8) % 2}))
-    evaluating.evaluations_request(task=task, actor=present.cast.engineer, now=present.now)
+    task_services.evaluations_request(task=task, actor=present.cast.engineer, now=present.now)
     return task
 
 
@@ -260,7 +260,7 @@ def test_a_job_that_is_cancelled_or_answers_nonsense_ends_its_evaluation(present
     run.refresh_from_db()
     assert (run.state, run.problem) == ("cancelled", "Its job was cancelled.")
 
-    evaluating.evaluations_request(task=waiting, actor=present.cast.engineer, now=present.now)
+    task_services.evaluations_request(task=waiting, actor=present.cast.engineer, now=present.now)
     evaluations.evaluations_take_up(now=present.now)
     again = waiting.runs.order_by("created_at", "state").exclude(pk=run.pk).get()
     job = Job.objects.get(pk=again.job_id)
@@ -281,7 +281,7 @@ def test_without_its_data_an_evaluation_fails_and_takes_nothing(present: Scene, 
 
 
 def test_what_was_not_taken_up_can_be_cancelled(present: Scene, waiting: Task) -> None:
-    assert evaluating.evaluations_cancel(task=waiting, now=present.now) == 1
+    assert task_services.evaluations_cancel(task=waiting, now=present.now) == 1
     assert evaluations.evaluations_take_up(now=present.now) == 0
     assert waiting.runs.get().state == "cancelled"
 
@@ -292,17 +292,17 @@ def test_the_page_of_a_plan_says_on_what_it_was_measured(present: Scene, waiting
     page = client.get(f"/plans/{plan.pk}").content.decode()
     assert f"accuracy on {waiting.data_set.name}" in page
     assert f"/tasks/{waiting.pk}/plan" in page
-    evaluating.task_delete(task=waiting, actor=present.cast.engineer, now=present.now)
+    task_services.task_delete(task=waiting, actor=present.cast.engineer, now=present.now)
     page = client.get(f"/plans/{plan.pk}").content.decode()
     assert f"/tasks/{waiting.pk}" not in page
 
 
 def test_a_program_is_asked_for_once_whatever_pools_and_tasks_want_it(present: Scene, waiting: Task) -> None:
     other = task_of(present, waiting.data_set)
-    assert not evaluating.evaluations_priced(
+    assert not task_services.evaluations_priced(
         other, rows=candidates.rows_of(other), now=present.now
     ).rows  # it runs already
-    evaluating.evaluations_cancel(task=waiting, now=present.now)
+    task_services.evaluations_cancel(task=waiting, now=present.now)
     lpu = present.market.lpu
     twin = Pool.objects.create(
         slug="twin",
@@ -314,19 +314,19 @@ def test_a_program_is_asked_for_once_whatever_pools_and_tasks_want_it(present: S
         created_at=present.now,
     )
     rows = candidates.rows_of(other)
-    assert {row.place.pool for row in rows if row.can_be_evaluated} == {lpu, twin}
-    assert len(evaluating.evaluations_request(task=other, actor=present.cast.engineer, now=present.now)) == 1
+    assert {row.deployment.pool for row in rows if row.can_be_evaluated} == {lpu, twin}
+    assert len(task_services.evaluations_request(task=other, actor=present.cast.engineer, now=present.now)) == 1
 
 
 def test_what_could_not_be_judged_is_not_run(present: Scene, waiting: Task) -> None:
-    evaluating.evaluations_cancel(task=waiting, now=present.now)
+    task_services.evaluations_cancel(task=waiting, now=present.now)
     for stated, said in (({"output": "prob"}, "no output 'prob'"), ({}, "2 classes: 0 to 1")):
         arrays = {"x": np.ones((8, 1, 4), "float32"), "labels": np.arange(8) % (2 if stated else 3)}
         task = task_of(present, data_set(present, arrays), **stated)
         (row,) = [row for row in candidates.rows_of(task) if row.program]
         assert said in row.problem
         with pytest.raises(Problem, match=re.escape(said)):
-            evaluating.evaluations_request(task=task, actor=present.cast.engineer, now=present.now)
+            task_services.evaluations_request(task=task, actor=present.cast.engineer, now=present.now)
 
 
 def test_it_never_costs_more_than_was_shown(present: Scene, waiting: Task) -> None:
@@ -344,7 +344,7 @@ def test_data_that_are_deleted_meanwhile_end_the_evaluation(present: Scene, wait
     assert evaluations.evaluations_settle(now=present.now) == 1
     assert waiting.runs.get().state == "failed"
     with pytest.raises(Problem, match="was deleted"):
-        evaluating.programs_compile(task=waiting, actor=present.cast.engineer, now=present.now)
+        task_services.programs_compile(task=waiting, actor=present.cast.engineer, now=present.now)
 
 
 def test_a_program_whose_jobs_take_fewer_items_fails_alone(
@@ -402,10 +402,10 @@ def test_compiles_beyond_the_queue_are_left_for_later(present: Scene, monkeypatc
     actor, now = present.cast.engineer, present.now
     wanted = len(candidates.missing_of(task))
     assert wanted > 2
-    jobs = evaluating.programs_compile(task=task, actor=actor, now=now)
+    jobs = task_services.programs_compile(task=task, actor=actor, now=now)
     assert (len(jobs), len(candidates.missing_of(task))) == (2, wanted - 2)
     with pytest.raises(Problem, match="2 compiles are waiting"):
-        evaluating.programs_compile(task=task, actor=actor, now=now)
+        task_services.programs_compile(task=task, actor=actor, now=now)
     CompileJob.objects.update(state="cancelled", finished_at=now)
     compile_job_create(version=batch, target="lpu", actor=actor, now=now, dims={"batch": 8})
     assert len(candidates.missing_of(task)) == wanted, "a compile for another batch is none of these"

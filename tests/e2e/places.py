@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, expect
 
-from apps.planner.places.formats import SAMPLE as FILL_IN
+from apps.planner.hosting.formats import SAMPLE as FILL_IN
 from bin.models import fetch
 from tests.e2e import visit as visiting
 from tests.e2e import walk

@@ -10,8 +10,8 @@ from uuid import uuid4
 from django.utils import timezone
 
 from apps.accounts.roles import ENGINEERING, Scope
+from apps.planner.hosting_services import MachineFacts, machine_add, measurement_import, pricelist_import
 from apps.planner.models import Plan, Task
-from apps.planner.place_services import MachineFacts, machine_add, measurement_import, pricelist_import
 from tests.cast import Cast
 from tests.planner.places import file_of, written_by_hand
 from tests.registry.tenancy import bare_data_set, bare_version

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from apps.accounts.models import User
 from apps.figures import plain
 from apps.planner.forms import PlanForm
-from apps.planner.measures import measure_of
 from apps.planner.metrics import Metric
 from apps.planner.models import Task
+from apps.planner.score_format import score_format_of
 from apps.planner.selectors import plan_classes
 from apps.planner.services import plan_create
 from apps.planner.solver import Answers, Evaluated, Requirements, Variant, solve
@@ -67,7 +67,7 @@ def test_a_reason_names_the_metric_and_holds_what_was_stated(
     metric: Metric, heading: str, stated: str, said: str
 ) -> None:
     """The bound is 4/5 in each case; stated is 90 per cent, or an error of 0.5 that stands for 1 - 0.5 / 5."""
-    measure = measure_of(metric.title)
+    measure = score_format_of(metric.title)
     answers = Answers.of([1], [1], ["1"])
     program = Variant(
         "a",
@@ -117,7 +117,7 @@ def test_the_form_and_the_page_say_error_at_most_and_keep_the_share(
 def test_an_error_falls_as_the_share_grows_and_is_never_told_too_small(low: int, high: int, thousandths: int) -> None:
     assume(low < high)
     a, b, limit = Fraction(low, 10**6), Fraction(high, 10**6), Decimal(thousandths) / 1000
-    measure = measure_of(Metric("mean_error", limit=limit).title)
+    measure = score_format_of(Metric("mean_error", limit=limit).title)
     errors = [Fraction(measure.text(share).replace(",", "")) for share in (a, b)]
     assert errors[0] >= errors[1]
     for share, error in zip((a, b), errors, strict=True):

@@ -22,10 +22,10 @@ from apps.accounts.models import AuditEntry, User
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.fleet.seed import fleet_seed
-from apps.planner import place_services as services
+from apps.planner import hosting_services as services
+from apps.planner.hosting.comparison import Group, Place
+from apps.planner.hosting_comparison import Comparison, comparison_of
 from apps.planner.models import OwnMachine, PlaceMeasurement, Plan, PriceListFile, RentedPrice
-from apps.planner.place_comparison import Comparison, comparison_of
-from apps.planner.places.comparison import Group, Place
 from apps.planner.services import plan_create
 from apps.planner.solver import Requirements
 from apps.pricing.seed import seed as pricing_seed

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from apps.planner.places.cells import Format
-from apps.planner.places.comparison import item_rate, row_chosen
-from apps.planner.places.costs import Cost, Owned, ranges_cheaper, rented_hourly, rented_monthly, searched
-from apps.planner.places.faults import Unreadable
-from apps.planner.places.formats import SAMPLE
-from apps.planner.places.measurement import measurement_of, measurement_read
-from apps.planner.places.names import name_key
-from apps.planner.places.pricelist import ROWS_MAX, PriceList, pricelist_read
+from apps.planner.hosting.cells import Format
+from apps.planner.hosting.comparison import item_rate, row_chosen
+from apps.planner.hosting.costs import Cost, Owned, ranges_cheaper, rented_hourly, rented_monthly, searched
+from apps.planner.hosting.faults import Unreadable
+from apps.planner.hosting.formats import SAMPLE
+from apps.planner.hosting.measurement import measurement_of, measurement_read
+from apps.planner.hosting.names import name_key
+from apps.planner.hosting.pricelist import ROWS_MAX, PriceList, pricelist_read
 from tests.planner.places import file_of, measured_here, sealed, written_by_hand
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)

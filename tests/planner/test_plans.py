@@ -20,7 +20,7 @@ from apps.compilation.models import CompileJob, Program
 from apps.figures import percent_format
 from apps.fleet.models import HostMeasurement, Pool
 from apps.fleet.seed import fleet_seed
-from apps.planner import gathering, selectors, services
+from apps.planner import selectors, services, variants
 from apps.planner.models import Plan
 from apps.planner.solver import Requirements, solve
 from apps.pricing.models import PriceBook
@@ -152,12 +152,12 @@ def test_models_whose_inputs_have_other_names_do_not_work_together(cast: Cast, m
     for program in Program.objects.filter(model_version=market["digits-small"]):
         program.inputs = [{**program.inputs[0], "name": "picture"}]
         program.save(update_fields=["inputs"])
-    choice = gathering.choice_of(market["digits-large"], None)
+    choice = variants.candidate_models_of_version(market["digits-large"], None)
     choice = replace(
         choice, fits=lambda _program: True
     )  # as a task's data set, which names the one input of each model itself
     book = document_of(book_in_force(at=NOW))
-    gathered = gathering.gather(choice=choice, klass="standard", book=book, instant=NOW)
+    gathered = variants.variants_collect(choice=choice, klass="standard", book=book, instant=NOW)
     assert {c.kind for c in solve(gathered.variants, Requirements(items=5)).candidates} == {"single"}
 
 

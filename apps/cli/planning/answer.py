@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from apps import figures
-from apps.cli.planning import evaluations, places
+from apps.cli.planning import evaluations, hosting
 from apps.cli.planning.capacity import Fleet
 from apps.cli.planning.programs import digests_of, models_read
 from apps.cli.planning.task import Stated, facts_of, task_read
 from apps.cli.planning.variants import Made, variants_of
-from apps.planner.measures import DEFAULT, Measure, measure_of
-from apps.planner.places.comparison import Group
+from apps.planner.hosting.comparison import Group
+from apps.planner.score_format import DEFAULT, ScoreFormat, score_format_of
 from apps.planner.solver import Candidate, Change, Solution, solve
 from apps.pricing.rating import decimal_text
 from apps.timetable.instants import instant_after
@@ -39,9 +39,9 @@ class Answer:
     unused: Sequence[str] = ()
 
     @property
-    def measure(self) -> Measure:
-        """Return what the accuracies measure."""
-        return measure_of(self.metric)
+    def measure(self) -> ScoreFormat:
+        """Return how the accuracies are written."""
+        return score_format_of(self.metric)
 
     @property
     def chosen(self) -> Candidate | None:
@@ -58,7 +58,7 @@ def answer_of(path: Path, *, now: datetime) -> Answer:
     task = task_read(path, now=now)
     models = models_read(task.table)
     known = evaluations.known_read(task.table, models)
-    elsewhere = places.places_read(task)
+    elsewhere = hosting.places_read(task)
     made = variants_of(task, models, known, elsewhere.seconds_of)
     fleet = Fleet(task)
     wanted = replace(task.requirements, metric=known.metric)
@@ -69,7 +69,7 @@ def answer_of(path: Path, *, now: datetime) -> Answer:
     answer = Answer(task, solution, fleet, made, facts, known.words, known.metric)
     if not elsewhere:
         return answer
-    groups, unused = places.compared(elsewhere, task, solution, models)
+    groups, unused = hosting.compared(elsewhere, task, solution, models)
     return replace(answer, groups=groups, unused=unused)
 
 
@@ -116,7 +116,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "judged": len(solution.candidates),
         "narrowed": [asdict(one) for one in solution.narrowed],
         "error": str(solution.error),
-        "places": [places.group_json(group, task.volume.items) for group in answer.groups],
+        "places": [hosting.group_json(group, task.volume.items) for group in answer.groups],
         "places_unused": list(answer.unused),
     }
 

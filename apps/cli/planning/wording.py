@@ -9,9 +9,9 @@ from fractions import Fraction
 from apps import figures
 from apps.cli.planning.answer import Answer, change_said, why
 from apps.cli.planning.saved import Check, causes, figures_of
-from apps.planner.places.comparison import Group
+from apps.planner.combination_text import combination_sentences, narrowed_sentence
+from apps.planner.hosting.comparison import Group
 from apps.planner.solver import Candidate
-from apps.planner.together import narrowed_said, together_said
 
 SHOWN = 8  # candidates of each kind that a text names
 CHANGES = 3
@@ -120,8 +120,8 @@ def _choice(answer: Answer) -> list[str]:
     if best is None:
         return [why(answer), *(f"  {one}" for one in _changes(answer))]
     parts = [answer.made[use.key].variant.model for use in best.uses]
-    how = together_said(best.kind, parts, best.thresholds, best.shares)
-    said = [*how, why(answer), *(narrowed_said(one) for one in answer.solution.narrowed)]
+    how = combination_sentences(best.kind, parts, best.thresholds, best.shares)
+    said = [*how, why(answer), *(narrowed_sentence(one) for one in answer.solution.narrowed)]
     return [f"Choice: {best.title} on {best.pool} for {_price(answer, best)}.", *(f"  {one}" for one in said)]
 
 

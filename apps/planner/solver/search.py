@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any
 
 from apps import figures
-from apps.planner.measures import measure_of
+from apps.planner.score_format import score_format_of
 from apps.planner.solver.answers import ERROR, Judged, count_cascade, count_ensemble, judge, judge_single
 from apps.planner.solver.columns import CASCADE, SINGLE, Chooser, Column, Way, ways_of, weights_of
 from apps.planner.solver.comparing import frontier, rank_of, relaxations
@@ -238,14 +238,14 @@ _UNMET = {
 
 def _unknown(name: str, metric: str) -> str:
     if name == "accuracy":
-        return f"It was not evaluated, so no {measure_of(metric).name} can be promised."
+        return f"It was not evaluated, so no {score_format_of(metric).name} can be promised."
     return _UNKNOWN[name]
 
 
 def _shortfall(name: str, found: Fraction, wanted: Fraction, metric: str) -> str:
     """The sentence with both values, with as many decimals as tell them apart."""
     if name == "accuracy":
-        return measure_of(metric).unmet_said(found, wanted)
+        return score_format_of(metric).unmet_said(found, wanted)
     nanoseconds = [f"{figures.fixed(value * 10**9, 3)}{figures.NARROW_SPACE}ns" for value in (found, wanted)]
     pairs = [(figures.duration_format(found), figures.duration_format(wanted)), (nanoseconds[0], nanoseconds[1])]
     apart = next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])

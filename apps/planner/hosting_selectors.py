@@ -8,7 +8,7 @@ from typing import TypeVar
 from django.db.models import QuerySet
 
 from apps.accounts.models import Organisation
-from apps.planner.place_models import ImportedFile, OwnMachine, PlaceMeasurement, PriceListFile
+from apps.planner.hosting_models import ImportedFile, OwnMachine, PlaceMeasurement, PriceListFile
 
 F = TypeVar("F", bound=ImportedFile)
 

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
-from apps.planner.places.comparison import HOURLY, MONTHLY, OWN, SPOT, Place
-from apps.planner.places.costs import Owned, rented_hourly, rented_monthly
+from apps.planner.hosting.comparison import HOURLY, MONTHLY, OWN, SPOT, Place
+from apps.planner.hosting.costs import Owned, rented_hourly, rented_monthly
 
 USED_FOR = timedelta(days=90)  # what was measured or listed is compared for so long
 POOLS_SHOWN, OFFERS_SHOWN, PLACES_MAX = 4, 3, 24

@@ -11,9 +11,9 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from apps.planner.places.cells import Cells, Format, Layout, Price, Refused
-from apps.planner.places.faults import Fault, Unreadable, shown
-from apps.planner.places.formats import LAYOUTS
+from apps.planner.hosting.cells import Cells, Format, Layout, Price, Refused
+from apps.planner.hosting.faults import Fault, Unreadable, shown
+from apps.planner.hosting.formats import LAYOUTS
 
 BYTES_MAX, ROWS_MAX, CELL_MAX = 4 * 2**20, 20_000, 4000
 FEWER = "keep the rows of the machines that you consider"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 
-from apps.planner.places.costs import Cost, Range, ranges_cheaper, searched, volumes
-from apps.planner.places.measurement import Row
+from apps.planner.hosting.costs import Cost, Range, ranges_cheaper, searched, volumes
+from apps.planner.hosting.measurement import Row
 
 POOL, HOURLY, MONTHLY, SPOT, OWN, UNPRICED = "pool", "hourly", "monthly", "spot", "own", "unpriced"
 MOST = 10**15  # items a month beyond which nothing is looked for

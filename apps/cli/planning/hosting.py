@@ -17,14 +17,14 @@ from apps import figures
 from apps.cli.planning.programs import Model
 from apps.cli.planning.reading import FileFault, Table, file_read
 from apps.cli.planning.task import Stated
-from apps.planner.places.cells import Format, Price
-from apps.planner.places.comparison import POOL, UNPRICED, Group, Place, groups_of, row_chosen
-from apps.planner.places.costs import Cost, Owned
-from apps.planner.places.faults import Unreadable
-from apps.planner.places.measurement import Measurement, gpu_names, measurement_read
-from apps.planner.places.names import name_key
-from apps.planner.places.offers import PLACES_MAX, POOLS_SHOWN, USED_FOR, Offer, is_offered, owned, rented
-from apps.planner.places.pricelist import PriceList, pricelist_read
+from apps.planner.hosting.cells import Format, Price
+from apps.planner.hosting.comparison import POOL, UNPRICED, Group, Place, groups_of, row_chosen
+from apps.planner.hosting.costs import Cost, Owned
+from apps.planner.hosting.faults import Unreadable
+from apps.planner.hosting.measurement import Measurement, gpu_names, measurement_read
+from apps.planner.hosting.names import name_key
+from apps.planner.hosting.offers import PLACES_MAX, POOLS_SHOWN, USED_FOR, Offer, is_offered, owned, rented
+from apps.planner.hosting.pricelist import PriceList, pricelist_read
 from apps.planner.solver import Solution
 
 OWN_KEYS = ("name", "currency", "capital", "months", "watts", "energy_price", "pue", "utilisation")

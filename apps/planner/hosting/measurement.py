@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from apps.measurements import FORMAT, NANOSECONDS, document_digest, rate_text
-from apps.planner.places.faults import Fault, Unreadable, shown
+from apps.planner.hosting.faults import Fault, Unreadable, shown
 
 BYTES_MAX = 256 * 1024
 ROWS_MAX, NAMES_MAX, GPUS_MAX, DIMS_MAX = 64, 8, 64, 32

@@ -27,7 +27,7 @@ SIX_PLACES = Decimal(1).scaleb(-6)
 
 
 @dataclass(frozen=True)
-class Place:
+class Deployment:
     """A model version on a pool: the program that would run there, and what is said of its time."""
 
     version: ModelVersion
@@ -43,23 +43,23 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class VariantSet:
     """The variants for the solver, and what each key stands for."""
 
     variants: list[Variant]
-    places: dict[str, Place]
+    deployments: dict[str, Deployment]
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Which models are candidates: `fits` says whether a program takes the items, `evaluation` what is known of a place."""
+class CandidateModels:
+    """Which models are candidates: `fits` says whether a program takes the items, `evaluation` what is known of a deployment."""
 
     versions: list[ModelVersion]
     fits: Callable[[Program], bool]
-    evaluation: Callable[[Place, str], Evaluation | None]
+    evaluation: Callable[[Deployment, str], Evaluation | None]
 
 
-def choice_of(version: ModelVersion, dims: dict[str, int] | None) -> Choice:
+def candidate_models_of_version(version: ModelVersion, dims: dict[str, int] | None) -> CandidateModels:
     """The alternatives of a version: what was evaluated on the same data, and takes and gives the same values.
 
     `dims` chooses among the lengths that the version was compiled for.
@@ -67,14 +67,14 @@ def choice_of(version: ModelVersion, dims: dict[str, int] | None) -> Choice:
     versions, evaluations = alternatives(version)
     wanted = signature_of(programs_of_versions([one.pk for one in versions]), version, dims)
 
-    def evaluation(place: Place, precision: str) -> Evaluation | None:
+    def evaluation(deployment: Deployment, precision: str) -> Evaluation | None:
         # What its owner states are the answers of the model as it came: nothing is promised of fewer bits.
-        return evaluations.get(place.version.pk) if precision == Precision.FLOAT32 else None
+        return evaluations.get(deployment.version.pk) if precision == Precision.FLOAT32 else None
 
-    return Choice(versions, lambda program: wanted is None or signature(program) == wanted, evaluation)
+    return CandidateModels(versions, lambda program: wanted is None or signature(program) == wanted, evaluation)
 
 
-def gather(*, choice: Choice, klass: str, book: PriceBookDocument, instant: datetime) -> Gathered:
+def variants_collect(*, choice: CandidateModels, klass: str, book: PriceBookDocument, instant: datetime) -> VariantSet:
     """Every candidate on every active pool in every precision that it has, priced by the tariff of an `instant`."""
     programs: dict[UUID, list[Program]] = defaultdict(list)
     for program in programs_of_versions([one.pk for one in choice.versions]):
@@ -82,26 +82,28 @@ def gather(*, choice: Choice, klass: str, book: PriceBookDocument, instant: date
             programs[program.model_version_id].append(program)
     answers: dict[UUID, Evaluated] = {}
     variants: list[Variant] = []
-    places: dict[str, Place] = {}
+    deployments: dict[str, Deployment] = {}
     for pool in pools():
         for one in choice.versions:
             for precision in precisions_of(one, pool, programs[one.pk]):
-                place = place_of(one, pool, programs[one.pk], precision)
-                evaluation = choice.evaluation(place, precision)
+                deployment = deployment_of(one, pool, programs[one.pk], precision)
+                evaluation = choice.evaluation(deployment, precision)
                 if evaluation is not None and evaluation.pk not in answers:
                     answers[evaluation.pk] = evaluated_of(evaluation)
                 key = f"{one.pk}@{pool.slug}" + ("" if precision == Precision.FLOAT32 else f":{precision}")
-                places[key] = place
+                deployments[key] = deployment
                 evaluated = answers[evaluation.pk] if evaluation else None
-                variant = _variant(key, place, evaluated, klass, book, instant, precision)
-                variants.append(variant if evaluation is None else replace(variant, **_together(place, evaluation)))
-    return Gathered(variants, places)
+                variant = _variant(key, deployment, evaluated, klass, book, instant, precision)
+                variants.append(
+                    variant if evaluation is None else replace(variant, **_combination_facts(deployment, evaluation))
+                )
+    return VariantSet(variants, deployments)
 
 
-def _together(place: Place, evaluation: Evaluation) -> dict[str, Any]:
+def _combination_facts(deployment: Deployment, evaluation: Evaluation) -> dict[str, Any]:
     """What a program needs to share with another one to work on the same items: what it takes, the items on which it was
     evaluated, and for a vote its classes."""
-    program = place.program
+    program = deployment.program
     if program is None:
         return {}
     chosen_on = evaluation.items["choose"].get("dataset_digest", "")  # where the platform evaluated, the family says it
@@ -167,7 +169,7 @@ def missing_programs(
         lengths = lengths_for(one, wanted)
         for pool in pools():
             fitting = [program for program in programs if wanted is None or signature(program) == wanted]
-            if pool.processor and lengths is not None and place_of(one, pool, fitting).program is None:
+            if pool.processor and lengths is not None and deployment_of(one, pool, fitting).program is None:
                 yield one, pool.processor.name, lengths
 
 
@@ -185,31 +187,33 @@ def lengths_for(version: ModelVersion, wanted: Signature | None) -> dict[str, in
     return lengths if len(shapes) == len(version.inputs) else None
 
 
-def place_of(version: ModelVersion, pool: Pool, programs: list[Program], precision: str = Precision.FLOAT32) -> Place:
+def deployment_of(
+    version: ModelVersion, pool: Pool, programs: list[Program], precision: str = Precision.FLOAT32
+) -> Deployment:
     """The newest of these programs that is the version's in that precision and fits the pool."""
     fitting = [p for p in programs if p.model_version_id == version.pk and p.precision == precision]
     if pool.kind == PoolKind.HOST:
         # The model file itself runs there; its counts are those of the first target by name, always the same one.
         fitting.sort(key=lambda program: program.target)
-        return Place(version, pool, fitting[0] if fitting else None)
+        return Deployment(version, pool, fitting[0] if fitting else None)
     processor = pool.processor
     exact = [p for p in fitting if processor and (p.target, p.target_digest) == (processor.name, processor.digest)]
-    return Place(version, pool, exact[0] if exact else None)
+    return Deployment(version, pool, exact[0] if exact else None)
 
 
 def _variant(
     key: str,
-    place: Place,
+    deployment: Deployment,
     evaluated: Evaluated | None,
     klass: str,
     book: PriceBookDocument,
     instant: datetime,
     precision: str,
 ) -> Variant:
-    program, pool = place.program, place.pool
+    program, pool = deployment.program, deployment.pool
     common: dict[str, Any] = {
         "key": key,
-        "model": place.version.model.name + ("" if precision == Precision.FLOAT32 else f" in {precision}"),
+        "model": deployment.version.model.name + ("" if precision == Precision.FLOAT32 else f" in {precision}"),
         "pool": pool.slug,
         "evaluated": evaluated,
         "least": book.contract_minimum,
@@ -217,15 +221,13 @@ def _variant(
     if program is None:
         target = pool.processor.name if pool.processor else "any processor"
         kind = "this kind of item" + ("" if precision == Precision.FLOAT32 else f" in {precision}")
-        reason = f"{place.version} is not compiled for {target} and {kind} yet."
+        reason = f"{deployment.version} is not compiled for {target} and {kind} yet."
         return Variant(**common, price=_unpriced, missing=(reason,))
     price = pricer_of(program, pool, klass, book, instant)
     if pool.kind == PoolKind.HOST:
         measured = host_measurement_latest(pool=pool, program_digest=program.digest)
         if measured is None:
-            reason = (
-                f"{place.version} has not been measured on {pool.slug} yet; that happens by itself within a minute."
-            )
+            reason = f"{deployment.version} has not been measured on {pool.slug} yet; that happens by itself within a minute."
             return Variant(**common, price=price, certainty="measured", missing=(reason,))
         seconds = Fraction(measured.p95_ns, NANOSECONDS)
         return Variant(**common, price=price, latency=seconds, interval=seconds, certainty="measured")
@@ -253,7 +255,7 @@ def pricer_of(
 
 
 def evaluated_of(evaluation: Evaluation) -> Evaluated:
-    """The answers of both parts, as the solver takes them; confidences with the six places that dispatch compares."""
+    """The answers of both parts, as the solver takes them; confidences with the six deployments that dispatch compares."""
     parts = {
         name: Answers.of(part["labels"], part["predicted"], [_six(one) for one in part["confidence"]])
         for name, part in evaluation.items.items()
@@ -265,5 +267,5 @@ def evaluated_of(evaluation: Evaluation) -> Evaluated:
 
 
 def _six(confidence: str) -> str:
-    """Six places at most; only owners state more."""
+    """Six deployments at most; only owners state more."""
     return confidence if len(confidence) <= len("0.123456") else str(Decimal(confidence).quantize(SIX_PLACES))

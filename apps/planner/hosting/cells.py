@@ -9,8 +9,8 @@ from decimal import Decimal
 from enum import StrEnum
 
 from apps.currencies import PLACES
-from apps.planner.places.faults import shown
-from apps.planner.places.names import name_key
+from apps.planner.hosting.faults import shown
+from apps.planner.hosting.names import name_key
 
 TEXT_MAX, DIGITS, PLACES_MAX = 160, 9, 20
 HOURS = {"hour", "hours", "h", "hr", "hrs"}

@@ -11,7 +11,7 @@ from apps.planner.solver.columns import CASCADE, ENSEMBLE
 from apps.planner.solver.types import Narrowed
 
 
-def together_said(
+def combination_sentences(
     kind: str, names: Sequence[str], levels: Sequence[str | Decimal], shares: Sequence[str | Fraction]
 ) -> list[str]:
     """A sentence for each part of a cascade but the last, with its threshold and the bound of what goes on; one for a vote; none
@@ -32,6 +32,6 @@ def together_said(
     return sentences
 
 
-def narrowed_said(one: Narrowed) -> str:
+def narrowed_sentence(one: Narrowed) -> str:
     """That not every program of a pool was combined."""
     return f"On {one.pool}, {one.used} of {one.known} programs were combined with each other."

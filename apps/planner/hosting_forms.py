@@ -9,8 +9,8 @@ from typing import Any
 from django import forms
 
 from apps.currencies import PLACES
-from apps.planner.place_services import MONTHS_MAX, MachineFacts
-from apps.planner.places.cells import Format
+from apps.planner.hosting.cells import Format
+from apps.planner.hosting_services import MONTHS_MAX, MachineFacts
 
 KINDS = (
     (Format.OWN.value, "A list of your own (CSV)"),

@@ -11,11 +11,11 @@ from typing import Any
 
 from apps import figures
 from apps.measurements import NANOSECONDS
+from apps.planner.hosting.comparison import HOURLY, MONTHLY, OWN, POOL, SPOT, BreakEven, Group, Place
+from apps.planner.hosting.costs import HOURS, Cost
+from apps.planner.hosting.measurement import Row
+from apps.planner.hosting_comparison import Comparison
 from apps.planner.models import Plan
-from apps.planner.place_comparison import Comparison
-from apps.planner.places.comparison import HOURLY, MONTHLY, OWN, POOL, SPOT, BreakEven, Group, Place
-from apps.planner.places.costs import HOURS, Cost
-from apps.planner.places.measurement import Row
 
 PLACES = 12  # of an amount in the CSV
 PER_THOUSAND = 1000

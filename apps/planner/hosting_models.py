@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import models
 
 from apps.accounts.models import Organisation
-from apps.planner.places.cells import DIGITS, PLACES_MAX, Format
+from apps.planner.hosting.cells import DIGITS, PLACES_MAX, Format
 
 PRICE_DIGITS = DIGITS + PLACES_MAX
 NAME_LENGTH = 80

@@ -14,14 +14,14 @@ from django.db.models import Q
 
 from apps import figures
 from apps.compilation.models import Program
-from apps.planner.measures import Measure
+from apps.planner.hosting.comparison import POOL, UNPRICED, Group, Place, groups_of, row_chosen
+from apps.planner.hosting.costs import Cost, Owned
+from apps.planner.hosting.measurement import Row, measurement_of
+from apps.planner.hosting.offers import PLACES_MAX, POOLS_SHOWN, Offer, is_offered, owned, rented
+from apps.planner.hosting_models import OwnMachine, PlaceMeasurement, PriceListFile, RentedPrice
 from apps.planner.models import Plan
-from apps.planner.place_models import OwnMachine, PlaceMeasurement, PriceListFile, RentedPrice
-from apps.planner.places.comparison import POOL, UNPRICED, Group, Place, groups_of, row_chosen
-from apps.planner.places.costs import Cost, Owned
-from apps.planner.places.measurement import Row, measurement_of
-from apps.planner.places.offers import PLACES_MAX, POOLS_SHOWN, Offer, is_offered, owned, rented
-from apps.planner.wording import measure_of_plan
+from apps.planner.score_format import ScoreFormat
+from apps.planner.wording import score_format_of_plan
 from apps.pricing.selectors import book_of_digest
 from apps.registry.models import ModelVersion
 
@@ -56,7 +56,7 @@ class Task:
     accuracies: Mapping[str, Fraction | None]
     latency: Fraction | None
     accuracy: Fraction | None
-    measure: Measure
+    measure: ScoreFormat
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _task(plan: Plan) -> Task:
         accuracies=accuracies,
         latency=None if stated["latency"] is None else Fraction(stated["latency"]),
         accuracy=None if stated["accuracy"] is None else Fraction(stated["accuracy"]),
-        measure=measure_of_plan(plan),
+        measure=score_format_of_plan(plan),
     )
 
 

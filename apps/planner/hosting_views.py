@@ -19,14 +19,14 @@ from apps.accounts.models import Organisation
 from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING
-from apps.planner import place_selectors as selectors
-from apps.planner import place_services as services
+from apps.planner import hosting_selectors as selectors
+from apps.planner import hosting_services as services
+from apps.planner.hosting import measurement, pricelist
+from apps.planner.hosting.formats import SAMPLE
+from apps.planner.hosting_comparison import comparison_of
+from apps.planner.hosting_forms import ChangeForm, MachineForm, MeasurementForm, PriceListForm, midnight, names_of
+from apps.planner.hosting_wording import as_csv, document, group_rows, measured_row
 from apps.planner.models import OwnMachine, PlaceMeasurement, Plan, PriceListFile
-from apps.planner.place_comparison import comparison_of
-from apps.planner.place_forms import ChangeForm, MachineForm, MeasurementForm, PriceListForm, midnight, names_of
-from apps.planner.place_wording import as_csv, document, group_rows, measured_row
-from apps.planner.places import measurement, pricelist
-from apps.planner.places.formats import SAMPLE
 
 ROWS = 50
 FORMS: dict[str, type[Form]] = {

@@ -8,8 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from apps.planner.places.cells import Cells, Format, Layout, Price, Refused, currency_of, hour_of
-from apps.planner.places.faults import shown
+from apps.planner.hosting.cells import Cells, Format, Layout, Price, Refused, currency_of, hour_of
+from apps.planner.hosting.faults import shown
 
 NONE = Decimal(0)
 

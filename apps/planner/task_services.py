@@ -22,9 +22,9 @@ from apps.compilation.services import compiles_room, job_create
 from apps.fleet.models import Pool
 from apps.planner import candidates
 from apps.planner.candidates import Missing, Row
-from apps.planner.gathering import pricer_of
 from apps.planner.metrics import K_MAX, LIMIT_MAX, METRICS, Metric
 from apps.planner.models import EvaluationRun, EvaluationState, Task
+from apps.planner.variants import pricer_of
 from apps.pricing.limits import tariff_instant, window_of
 from apps.pricing.rating import class_default, exact_sum
 from apps.pricing.selectors import book_in_force, document_of
@@ -220,7 +220,7 @@ def evaluations_priced(task: Task, *, rows: Sequence[Row], now: datetime) -> Ask
     instant = tariff_instant(book=book, price_class=book.price_class(klass), window=window_of(None, None, now=now))
     found: dict[Pool, list[Row]] = defaultdict(list)
     for row in _once(task, rows):
-        found[row.place.pool].append(row)
+        found[row.deployment.pool].append(row)
     prices, priced = {}, []
     for pool, some in found.items():
         amounts = []
@@ -251,7 +251,7 @@ def _once(task: Task, rows: Sequence[Row]) -> list[Row]:
     chosen = []
     for row in rows:
         if row.program is not None and row.can_be_evaluated:
-            key = (row.program.digest, row.place.pool.is_host)
+            key = (row.program.digest, row.deployment.pool.is_host)
             if key not in taken:
                 taken.add(key)
                 chosen.append(row)
@@ -282,10 +282,10 @@ def evaluations_request(*, task: Task, actor: User, now: datetime, token_id: UUI
             organisation_id=task.organisation_id,
             task=task,
             program=row.program,
-            pool=row.place.pool,
+            pool=row.deployment.pool,
             klass=asked.klass,
             batch=batch,
-            most=asked.prices[row.place.pool],
+            most=asked.prices[row.deployment.pool],
             created_by=actor,
             token_id=token_id,
             created_at=now,

@@ -22,7 +22,7 @@ _SHARES = (("within ", "share of items within "), ("at least ", "share of items 
 
 
 @dataclass(frozen=True)
-class Measure:
+class ScoreFormat:
     """`name` as within a sentence; `limit` of a mean error; `counts_items` where it is a share of right items."""
 
     name: str
@@ -80,12 +80,12 @@ class Measure:
         return f"Its {self.name} is proven only to be at most {proven}, and at most {required} is required."
 
 
-def measure_of(title: str) -> Measure:
+def score_format_of(title: str) -> ScoreFormat:
     """The measure of a metric's title, as evaluations and plans have it (`Metric.title`, with " of OUTPUT" or without)."""
     error = _ERROR.fullmatch(title)
     if error is not None:
-        return Measure(f"mean error{error[2]}", Fraction(error[1]), counts_items=False)
+        return ScoreFormat(f"mean error{error[2]}", Fraction(error[1]), counts_items=False)
     for begin, name in _SHARES:
         if title.startswith(begin):
-            return Measure(name + title.removeprefix(begin))
-    return Measure(title, counts_items=not title.startswith(MACRO_F1))
+            return ScoreFormat(name + title.removeprefix(begin))
+    return ScoreFormat(title, counts_items=not title.startswith(MACRO_F1))

@@ -15,7 +15,13 @@ from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.currencies import PLACES
-from apps.planner.place_models import (
+from apps.planner.hosting.cells import Format, Price
+from apps.planner.hosting.faults import Fault, Unreadable
+from apps.planner.hosting.measurement import NAMES_MAX, gpu_names, measurement_read
+from apps.planner.hosting.names import name_key
+from apps.planner.hosting.offers import USED_FOR
+from apps.planner.hosting.pricelist import pricelist_read
+from apps.planner.hosting_models import (
     NAME_LENGTH,
     ImportedFile,
     OwnMachine,
@@ -23,12 +29,6 @@ from apps.planner.place_models import (
     PriceListFile,
     RentedPrice,
 )
-from apps.planner.places.cells import Format, Price
-from apps.planner.places.faults import Fault, Unreadable
-from apps.planner.places.measurement import NAMES_MAX, gpu_names, measurement_read
-from apps.planner.places.names import name_key
-from apps.planner.places.offers import USED_FOR
-from apps.planner.places.pricelist import pricelist_read
 
 LONGEST = timedelta(days=365)
 MEASUREMENTS_MAX, LISTS_MAX, MACHINES_MAX = 200, 20, 50

@@ -22,13 +22,13 @@ from apps.accounts.idempotency import idempotent
 from apps.accounts.numbers import Day, Instant, Whole
 from apps.accounts.paging import Cursor, paginate
 from apps.accounts.roles import ENGINEERING, Scope
-from apps.planner import place_selectors as selectors
-from apps.planner import place_services as services
+from apps.planner import hosting_selectors as selectors
+from apps.planner import hosting_services as services
+from apps.planner.hosting import pricelist
+from apps.planner.hosting.cells import Format
+from apps.planner.hosting_comparison import comparison_of
+from apps.planner.hosting_wording import document
 from apps.planner.models import OwnMachine, PlaceMeasurement, Plan, PriceListFile
-from apps.planner.place_comparison import comparison_of
-from apps.planner.place_wording import document
-from apps.planner.places import pricelist
-from apps.planner.places.cells import Format
 
 router = Router(tags=["places"])
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
