@@ -87,7 +87,7 @@ def _measured(seed: int) -> tuple[Scene, Task, list[Variant], dict[str, Answered
     processors_align(scene)
     task = _evaluated(scene, seed)
     book = document_of(book_in_force(at=scene.now))
-    found = variants_collect(choice=candidate_models_of_task(task), klass="standard", book=book, instant=scene.now)
+    found = variants_collect(models=candidate_models_of_task(task), klass="standard", book=book, instant=scene.now)
     known = evaluations_of(task)
     answered = {}
     for variant in found.variants:

@@ -1,4 +1,4 @@
-"""What several programs do together with an item, in words. Pure."""
+"""How several programs work on an item, in words. Pure."""
 
 from __future__ import annotations
 
@@ -14,24 +14,34 @@ from apps.planner.solver.types import Narrowed
 def combination_sentences(
     kind: str, names: Sequence[str], levels: Sequence[str | Decimal], shares: Sequence[str | Fraction]
 ) -> list[str]:
-    """A sentence for each part of a cascade but the last, with its threshold and the bound of what goes on; one for a vote; none
-    for a single program."""
+    """Return one sentence for each fallback of a cascade, one for a vote, none for a single program.
+
+    `levels` are the confidence thresholds of a cascade and `shares` the upper bounds of the items that fall back, both from
+    0 to 1.
+    """
     if kind == ENSEMBLE:
-        return [
-            f"All {len(names)} answer every item; the answer that two of them give counts, else that of {names[0]}."
-        ]
+        vote = f"Runs all {len(names)} programs on every item and takes the answer that two of them give"
+        return [f"{vote}; if all differ, that of {names[0]}."]
     if kind != CASCADE:
         return []
     sentences: list[str] = []
     for name, following, level, share in zip(names, names[1:], levels, shares, strict=False):
-        what = "answers" if not sentences else "answers these"
-        sentences.append(
-            f"{name} {what}; what it is less than {figures.percent_format(level, 2)} sure of goes on to {following}: at most "
-            f"{figures.percent_format(share, 2)} of the items with 95 % confidence."
+        confidence, most = _percent(level), _percent(share)
+        begin = (
+            f"Below {confidence} confidence, {name}"
+            if sentences
+            else f"Runs {name} first; below {confidence} confidence"
         )
+        sentences.append(f"{begin} falls back to {following}: at most {most} of items, with 95 % confidence.")
     return sentences
 
 
 def narrowed_sentence(one: Narrowed) -> str:
-    """That not every program of a pool was combined."""
+    """Say that only some programs of a pool were combined."""
     return f"On {one.pool}, {one.used} of {one.known} programs were combined with each other."
+
+
+def _percent(share: str | Decimal | Fraction) -> str:
+    """A share in per cent with two decimals, or none where it is a whole number of per cent."""
+    places = 0 if (Fraction(share) * 100).denominator == 1 else 2
+    return figures.percent_format(share, places)

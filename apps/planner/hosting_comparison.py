@@ -20,8 +20,8 @@ from apps.planner.hosting.measurement import Row, measurement_of
 from apps.planner.hosting.offers import PLACES_MAX, POOLS_SHOWN, Offer, is_offered, owned, rented
 from apps.planner.hosting_models import OwnMachine, PlaceMeasurement, PriceListFile, RentedPrice
 from apps.planner.models import Plan
+from apps.planner.plan_text import score_format_of_plan
 from apps.planner.score_format import ScoreFormat
-from apps.planner.wording import score_format_of_plan
 from apps.pricing.selectors import book_of_digest
 from apps.registry.models import ModelVersion
 

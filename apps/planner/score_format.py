@@ -65,13 +65,13 @@ class ScoreFormat:
         return stated / 100 if self.limit is None else 1 - stated / self.limit
 
     @property
-    def range_said(self) -> str:
+    def range_sentence(self) -> str:
         """What may be required."""
         if self.limit is None:
             return f"State {self.named} between 0 and 1, for example 0.97."
         return f"State {self.named} above 0 and below the limit {self.text('0')}."
 
-    def unmet_said(self, found: Fraction, wanted: Fraction) -> str:
+    def shortfall_sentence(self, found: Fraction, wanted: Fraction) -> str:
         """That a promise falls short, with as many decimals as tell both apart."""
         pairs = [(self.text(found, places), self.text(wanted, places)) for places in range(PLACES, 9)]
         proven, required = next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])

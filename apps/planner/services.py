@@ -1,11 +1,10 @@
-"""Making a plan."""
+"""Make a plan, and compile what it lacks."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
@@ -19,17 +18,17 @@ from apps.compilation.services import dims_checked, job_create
 from apps.planner.candidates import candidate_models_of_task, metric_title
 from apps.planner.capacity import Timetables
 from apps.planner.models import Plan, Task
+from apps.planner.plan_json import basis_json, candidate_json, change_json, data_json, requirements_json
 from apps.planner.score_format import DEFAULT, score_format_of
-from apps.planner.solver import OBJECTIVES, Candidate, Change, Requirements, Solution, Use, solve
+from apps.planner.solver import OBJECTIVES, Requirements, solve
 from apps.planner.variants import VariantSet, candidate_models_of_version, missing_programs, variants_collect
 from apps.pricing.limits import Window, tariff_instant, window_of
-from apps.pricing.rating import PriceBookDocument, class_default, classes_plannable, decimal_text
+from apps.pricing.rating import PriceBookDocument, class_default, classes_plannable
 from apps.pricing.selectors import book_in_force, document_of
 from apps.registry.models import ModelVersion
-from apps.timetable.instants import instant_after, seconds_between
+from apps.timetable.instants import seconds_between
 
 ITEMS_MAX = 10**12
-PER_THOUSAND = 1000
 
 
 @transaction.atomic
@@ -44,45 +43,41 @@ def plan_create(
     until: datetime | None = None,
     revises: str = "",
 ) -> Plan:
-    """Try every alternative of a version, or every candidate of a task, on every pool, and combinations of them; keep the answer.
+    """Compare all candidates of a task, or the alternatives of a version, on every pool; store the result.
 
-    A candidate is feasible only where its pool has room for it until the instant `until`, by default as far ahead as a
-    quote reaches that says nothing: its quote would be accepted now. `revises`: the contract whose rest is planned and
-    whose own time counts as free.
-    Raises Problem(422) for requirements that no task can have or a class that is not offered, Problem(409) while no price
-    book is in force.
+    A candidate is feasible only if its quote would be accepted now: its pool must have room before `until`, by default
+    before the end of a quote's default window. `klass`: empty for the price book's default. `revises`: the contract whose
+    remaining work is planned and whose own reservations count as free.
+    Raises Problem(422) for impossible requirements or a class that is not offered, Problem(409) without a price book.
     """
-    task, version = (subject, None) if isinstance(subject, Task) else (None, subject)
-    requirements = replace(requirements, metric=metric_title(task) if task else DEFAULT)
-    _check(requirements, until=until, now=now)
-    window = window_of(None, until, now=now)
-    requirements = replace(requirements, completion=seconds_between(now, window.end))
-    if version is not None and dims is not None:
-        dims_checked(version, dims)
+    task = subject if isinstance(subject, Task) else None
+    window = _window(requirements, task, until=until, now=now)
+    requirements = replace(
+        requirements,
+        metric=metric_title(task) if task else DEFAULT,
+        completion=seconds_between(now, window.end),
+    )
+    if isinstance(subject, ModelVersion) and dims is not None:
+        dims_checked(subject, dims)
     book = document_of(book_in_force(at=now))
     klass = klass or class_default(book)
     _class_check(klass, book)
-    found = _gathered(subject, dims, klass, book, window)
+    found = _variants(subject, dims, klass, book, window)
     without = UUID(revises) if revises else None
-    capacity = Timetables(book=book, klass=klass, window=window, now=now, without=without)
-    solution = solve(found.variants, requirements, capacity)
-    candidates = [_candidate_json(c, found, requirements, now) for c in solution.candidates]
+    solution = solve(
+        found.variants, requirements, Timetables(book=book, klass=klass, window=window, now=now, without=without)
+    )
+    candidates = [candidate_json(one, found, requirements, now) for one in solution.candidates]
     plan = Plan.objects.create(
         organisation=subject.organisation,
-        model_version=version,
+        model_version=None if isinstance(subject, Task) else subject,
         task=task,
         title=f"{_name(subject)}: {requirements.items:,} items"[:200],
-        requirements=_requirements_json(requirements, klass, window, until),
+        requirements=requirements_json(requirements, klass, window, until),
         candidates=candidates,
         chosen=None if solution.chosen is None else candidates[solution.chosen],
-        changes=[_change_json(change, solution) for change in solution.changes],
-        basis={
-            **_solution_json(solution, book, klass),
-            "dims": dims or {},
-            "pools": _pools_json(found),
-            **({} if task is None else _data_json(task)),
-            **({"revises": revises} if revises else {}),
-        },
+        changes=[change_json(change, solution) for change in solution.changes],
+        basis=basis_json(solution, found, book, klass) | _subject_json(task, dims, revises),
         created_by=actor,
         created_at=now,
     )
@@ -92,76 +87,45 @@ def plan_create(
     return plan
 
 
-def _gathered(
-    subject: ModelVersion | Task, dims: dict[str, int] | None, klass: str, book: PriceBookDocument, window: Window
-) -> VariantSet:
-    """The variants at the prices of the class within the window. Raises Problem."""
-    instant = tariff_instant(book=book, price_class=book.price_class(klass), window=window)
-    choice = (
-        candidate_models_of_task(subject) if isinstance(subject, Task) else candidate_models_of_version(subject, dims)
-    )
-    found = variants_collect(choice=choice, klass=klass, book=book, instant=instant)
-    if not found.variants:
-        detail = "None of the task's models is there any more; upload one, or make a new task."
-        raise Problem(409, "No model", detail, kind="model-missing")
-    return found
-
-
-def _solution_json(solution: Solution, book: PriceBookDocument, klass: str) -> dict[str, Any]:
-    """By which prices and how thoroughly candidates were judged."""
-    return {
-        "book": book.version,
-        "book_digest": book.digest,
-        "currency": book.currency.code,
-        "class_title": book.price_class(klass).title,
-        "examined": solution.examined,
-        "judged": len(solution.candidates),
-        "narrowed": [asdict(one) for one in solution.narrowed],
-        "bounds": solution.bounds,
-        "error": str(solution.error),
-    }
-
-
-def _pools_json(found: VariantSet) -> dict[str, Any]:
-    """How each pool ran when the plan was made, so that a later refusal can say what has changed."""
-    return {
-        deployment.pool.slug: {
-            "power_percent": deployment.pool.power_percent,
-            "processor": deployment.pool.processor.digest if deployment.pool.processor else "",
-            "devices": sorted(device.name for device in deployment.pool.devices.all() if device.is_active),
-        }
-        for deployment in found.deployments.values()
-    }
-
-
-def _data_json(task: Task) -> dict[str, Any]:
-    """On what the accuracies of a task's plan were measured, and by which metric."""
-    data = task.data_set
-    named = {"name": data.name, "digest": data.digest, "items": data.items, "choose": data.choose, "seed": data.seed}
-    return {"metric": metric_title(task), "data_set": named}
-
-
-def _name(subject: ModelVersion | Task) -> str:
-    return subject.name if isinstance(subject, Task) else subject.model.name
-
-
-def _check(requirements: Requirements, *, until: datetime | None, now: datetime) -> None:
-    errors = []
+def _window(requirements: Requirements, task: Task | None, *, until: datetime | None, now: datetime) -> Window:
+    """The window in which all items must be done. Raises Problem(422) that names every impossible requirement."""
+    metric = metric_title(task) if task else DEFAULT
+    errors = list(_faults(requirements, metric))
     if until is not None and until <= now:
-        errors.append({"field": "until", "message": "State an instant to come until which all items must be done."})
+        errors.append({"field": "until", "message": "The deadline is in the past. State a later one."})
+    if errors:
+        detail = " ".join(error["message"] for error in errors)
+        raise Problem(422, "Impossible requirements", detail, kind="requirements-impossible", errors=errors)
+    return window_of(None, until, now=now)
+
+
+def _faults(requirements: Requirements, metric: str) -> Iterator[dict[str, Any]]:
+    """Yield the field and a sentence for each impossible requirement."""
     if not 1 <= requirements.items <= ITEMS_MAX:
-        errors.append({"field": "items", "message": f"State a number of items from 1 to {ITEMS_MAX:,}."})
+        yield {"field": "items", "message": f"State a number of items from 1 to {ITEMS_MAX:,}."}
     if requirements.accuracy is not None and not 0 < requirements.accuracy < 1:
-        errors.append({"field": "accuracy", "message": score_format_of(requirements.metric).range_said})
+        yield {"field": "accuracy", "message": score_format_of(metric).range_sentence}
     if requirements.objective not in OBJECTIVES:
-        errors.append({"field": "objective", "message": f"Choose one of {', '.join(OBJECTIVES)}."})
+        yield {"field": "objective", "message": f"Choose one of {', '.join(OBJECTIVES)}."}
     for name in ("latency", "duration", "budget"):
         value = getattr(requirements, name)
         if value is not None and value <= 0:
-            errors.append({"field": name, "message": f"State a {name} above zero, or leave it out."})
-    if errors:
-        detail = " ".join(error["message"] for error in errors)
-        raise Problem(422, "Requirements that nothing can meet", detail, kind="requirements-impossible", errors=errors)
+            yield {"field": name, "message": f"State a {name} above zero, or leave it out."}
+
+
+def _variants(
+    subject: ModelVersion | Task, dims: dict[str, int] | None, klass: str, book: PriceBookDocument, window: Window
+) -> VariantSet:
+    """The variants at the prices of the class within the window. Raises Problem(409) if there are none."""
+    instant = tariff_instant(book=book, price_class=book.price_class(klass), window=window)
+    models = (
+        candidate_models_of_task(subject) if isinstance(subject, Task) else candidate_models_of_version(subject, dims)
+    )
+    found = variants_collect(models=models, klass=klass, book=book, instant=instant)
+    if not found.variants:
+        detail = "All models of this task were deleted. Upload a model, or create a new task."
+        raise Problem(409, "No model", detail, kind="model-missing")
+    return found
 
 
 def _class_check(klass: str, book: PriceBookDocument) -> None:
@@ -169,93 +133,33 @@ def _class_check(klass: str, book: PriceBookDocument) -> None:
     names = sorted(one.name for one in classes_plannable(book))
     if klass in names:
         return
-    if not names:
-        detail = "The price book offers no class that runs at any hour, so nothing can be planned. Ask the administrator for one."
-    else:
+    if names:
         detail = f"Plans can't use class {klass[:40]!r}. Choose one of {', '.join(names)}."
+    else:
+        detail = "The price book offers no class that runs at any hour. Ask the administrator for one."
     raise Problem(422, "Class not offered", detail, kind="class-not-offered")
 
 
-def _requirements_json(
-    requirements: Requirements, klass: str, window: Window, until: datetime | None
-) -> dict[str, Any]:
-    """`completion` is the instant until which there had to be room, `until` the same where it was stated."""
-    stated = {
-        name: None if value is None else str(value) for name, value in asdict(requirements).items() if name != "metric"
-    }
-    instants = {"completion": window.end.isoformat(), "until": until.isoformat() if until else None}
-    return {**stated, "items": requirements.items, "klass": klass, **instants}
-
-
-def _candidate_json(
-    candidate: Candidate, found: VariantSet, requirements: Requirements, now: datetime
-) -> dict[str, Any]:
-    """Exact numbers as strings: fractions as "3/4", amounts in full."""
-    deployments = [found.deployments[use.key] for use in candidate.uses]
-    pool = deployments[0].pool
-    programs = [str(deployment.program.pk) if deployment.program else None for deployment in deployments]
+def _subject_json(task: Task | None, dims: dict[str, int] | None, revises: str) -> dict[str, Any]:
+    """The part of a plan's basis that depends on its subject."""
     return {
-        "kind": candidate.kind,
-        "title": candidate.title,
-        "pool": candidate.pool,
-        "pool_name": pool.name,
-        "models": [{"version": str(deployment.version.pk), "name": deployment.title} for deployment in deployments],
-        "programs": programs,
-        "lines": [_line_json(use, program) for use, program in zip(candidate.uses, programs, strict=True) if program],
-        "accuracy": _text(candidate.accuracy),
-        "correct": candidate.correct,
-        "total": candidate.total,
-        "latency": _text(candidate.latency),
-        "duration": _text(candidate.duration),
-        "completion": None if candidate.completion is None else instant_after(now, candidate.completion).isoformat(),
-        "certainty": candidate.certainty,
-        "price": None if candidate.total_price is None else decimal_text(candidate.total_price),
-        "price_per_thousand": _per_thousand(candidate.price, requirements.items),
-        "thresholds": [str(one) for one in candidate.thresholds],
-        "shares": [str(one) for one in candidate.shares],
-        "outputs": list(candidate.outputs),
-        # The first of each, as plans had them when a cascade had two programs.
-        "threshold": _text(next(iter(candidate.thresholds), None)),
-        "share": _text(next(iter(candidate.shares), None)),
-        "output": next(iter(candidate.outputs), ""),
-        "feasible": candidate.feasible,
-        "reasons": list(candidate.reasons),
-        "on_frontier": candidate.on_frontier,
+        "dims": dims or {},
+        **({} if task is None else data_json(task)),
+        **({"revises": revises} if revises else {}),
     }
 
 
-def _line_json(use: Use, program: str) -> dict[str, Any]:
-    """`executions` are what the price counts; `per_item` is the exact share, `expected` what was seen on the evaluation."""
-    return {"program": program, "executions": use.executions, "expected": use.expected, "per_item": str(use.per_item)}
-
-
-def _per_thousand(price: Decimal | None, items: int) -> str | None:
-    """For reading: an exact fraction of the amount, as "1/3"."""
-    return None if price is None else str(Fraction(price) * PER_THOUSAND / items)
-
-
-def _text(value: Fraction | Decimal | None) -> str | None:
-    return None if value is None else str(value)
-
-
-def _change_json(change: Change, solution: Solution) -> dict[str, Any]:
-    candidate = solution.candidates[change.candidate]
-    return {
-        "values": {name: str(value) for name, value in change.values},
-        "title": candidate.title,
-        "pool": candidate.pool,
-        "price": decimal_text(change.price),
-        "candidate": change.candidate,
-    }
+def _name(subject: ModelVersion | Task) -> str:
+    return subject.name if isinstance(subject, Task) else subject.model.name
 
 
 @transaction.atomic
 def alternatives_compile(
     *, version: ModelVersion, dims: dict[str, int] | None, actor: User, now: datetime
 ) -> list[CompileJob]:
-    """Queue the compile of every alternative for every processor on offer for which it has no program yet.
+    """Queue a compile of every alternative for every processor on offer that it has no program for.
 
-    Open lengths are set so that all alternatives take the same items; one that cannot is left out.
+    Variable dimensions get sizes with which all alternatives take the same items; an alternative that cannot is left out.
     """
     return [
         job_create(version=one, target=target, dims=dict(lengths), actor=actor, now=now)

@@ -20,7 +20,9 @@ from apps.accounts.roles import ENGINEERING
 from apps.planner import selectors, services, variants
 from apps.planner.forms import PlanForm
 from apps.planner.models import Plan, Task
-from apps.planner.wording import change_rows, chosen_text, requirement_rows, rows_of, score_format_of_plan
+from apps.planner.plan_rows import rows_of
+from apps.planner.plan_summary import summary_lines
+from apps.planner.plan_text import change_rows, comparison_sentences, requirement_rows, score_format_of_plan
 from apps.registry import selectors as registry
 from apps.registry.models import ModelVersion
 
@@ -123,9 +125,9 @@ def plan_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "currency": currency,
         "best": rows.shown[0] if plan.chosen else None,
         "rows": rows,
-        "drawn": rows.drawn,
         "measure": score_format_of_plan(plan),
-        "why": chosen_text(plan),
+        "summary": summary_lines(plan),
+        "compared": comparison_sentences(plan),
         "wanted": requirement_rows(plan, currency),
         "changes": change_rows(plan, currency),
         "points": scatter(plan, rows.drawn),

@@ -13,10 +13,10 @@ from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.figures import duration_format, instant_format, money_exact_format
 from apps.planner.models import Plan
+from apps.planner.plan_text import score_format_of_plan
 from apps.planner.services import plan_create
 from apps.planner.solver import Requirements
 from apps.planner.solver.types import COST
-from apps.planner.wording import score_format_of_plan
 from apps.pricing.rating import decimal_text
 from apps.sales.amendments import amendment_check, rest_of
 from apps.sales.models import Contract

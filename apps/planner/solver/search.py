@@ -245,7 +245,7 @@ def _unknown(name: str, metric: str) -> str:
 def _shortfall(name: str, found: Fraction, wanted: Fraction, metric: str) -> str:
     """The sentence with both values, with as many decimals as tell them apart."""
     if name == "accuracy":
-        return score_format_of(metric).unmet_said(found, wanted)
+        return score_format_of(metric).shortfall_sentence(found, wanted)
     nanoseconds = [f"{figures.fixed(value * 10**9, 3)}{figures.NARROW_SPACE}ns" for value in (found, wanted)]
     pairs = [(figures.duration_format(found), figures.duration_format(wanted)), (nanoseconds[0], nanoseconds[1])]
     apart = next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])

@@ -5,7 +5,13 @@ amount.
 """
 
 from apps.pricing.rating.book import Currency, LateCancellation, PriceBookDocument, PriceClass
-from apps.pricing.rating.classes import class_default, classes_offered, classes_ordered, classes_plannable
+from apps.pricing.rating.classes import (
+    class_default,
+    classes_cheaper,
+    classes_offered,
+    classes_ordered,
+    classes_plannable,
+)
 from apps.pricing.rating.decimals import (
     CONTEXT,
     amount_text,
@@ -126,6 +132,7 @@ __all__ = [
     "both_ends",
     "canonical_json",
     "class_default",
+    "classes_cheaper",
     "classes_offered",
     "classes_ordered",
     "classes_plannable",

@@ -14,7 +14,7 @@ def classes_ordered(book: PriceBookDocument) -> list[PriceClass]:
     """Return all classes: offered ones first, those at the list price at the top, then from expensive to cheap."""
 
     def place(item: PriceClass) -> tuple[bool, bool, Decimal, str]:
-        factor = multiply(item.surcharge, item.discount)
+        factor = _factor(item)
         return not item.offered, factor != 1, factor.copy_negate(), item.name
 
     return sorted(book.classes.values(), key=place)
@@ -28,6 +28,18 @@ def classes_offered(book: PriceBookDocument) -> list[PriceClass]:
 def classes_plannable(book: PriceBookDocument) -> list[PriceClass]:
     """Return the offered classes that run at any hour, in the order of pages. A plan is made in one of these."""
     return [one for one in classes_offered(book) if not one.off_peak_only]
+
+
+def classes_cheaper(book: PriceBookDocument, klass: str) -> list[PriceClass]:
+    """Return the offered classes with a lower factor than a class, the cheapest first."""
+    own = _factor(book.price_class(klass))
+    return sorted(
+        (one for one in classes_offered(book) if _factor(one) < own), key=lambda one: (_factor(one), one.name)
+    )
+
+
+def _factor(item: PriceClass) -> Decimal:
+    return multiply(item.surcharge, item.discount)
 
 
 def class_default(book: PriceBookDocument) -> str:

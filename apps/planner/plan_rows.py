@@ -1,0 +1,117 @@
+"""The candidates of a plan as rows of its page: shown, folded and drawn."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from apps import figures
+from apps.planner.combination_text import combination_sentences
+from apps.planner.models import Plan
+from apps.planner.plan_text import local_time, score_format_of_plan
+
+Row = dict[str, Any]
+FRONTIER_SHOWN, BEST_SHOWN = 8, 4
+DRAWN, DRAWN_INFEASIBLE = 12, 8  # points of the chart
+
+
+class CandidateRows(NamedTuple):
+    """`shown` stand in the table at once, `folded` are groups with a title, `drawn` are the points of the chart."""
+
+    shown: list[Row]
+    folded: list[tuple[str, list[Row]]]
+    drawn: list[Row]
+    drawable: int  # how many have a latency and a price
+
+    @property
+    def drawn_note(self) -> str:
+        """Which candidates the chart leaves out; empty if none."""
+        left = self.drawable - len(self.drawn)
+        if not left:
+            return ""
+        return (
+            f"The chart shows the frontier, the best candidates and those closest to feasible; {left:,} more are below."
+        )
+
+
+def candidate_rows(plan: Plan) -> list[Row]:
+    """Return a row for each candidate, the chosen one first and the infeasible ones last."""
+    score = score_format_of_plan(plan)
+    rows = []
+    for index, row in enumerate(plan.candidates):
+        is_chosen = plan.chosen is not None and index == 0
+        done = datetime.fromisoformat(row["completion"]) if row.get("completion") else None
+        rows.append(
+            {
+                **row,
+                "state": "chosen" if is_chosen else ("feasible" if row["feasible"] else "infeasible"),
+                "per_thousand": _money_text(row["price_per_thousand"]),
+                "combination": combination_of(row),
+                "anchor": f"way-{index + 1}",
+                "accuracy_text": None if row["accuracy"] is None else score.text(row["accuracy"]),
+                "separator": "," if row["kind"] == "ensemble" else " then",
+                "done_by": done,
+                "done_text": None if done is None else local_time(done, plan),
+            }
+        )
+    return rows
+
+
+def combination_of(row: Row) -> list[str]:
+    """Return how the programs of a candidate work on an item; empty for a single program."""
+    names = [model["name"] for model in row["models"]]
+    # Older plans have cascades of two programs only, with one threshold and one share.
+    levels, shares = row.get("thresholds") or [row["threshold"]], row.get("shares") or [row["share"]]
+    return combination_sentences(row["kind"], names, levels, shares)
+
+
+def rows_of(plan: Plan) -> CandidateRows:
+    """Divide the candidates of a plan.
+
+    Shown are the chosen one, the frontier and the next best; if none is feasible, those that a change would make feasible
+    and the first few.
+    """
+    rows = candidate_rows(plan)
+    feasible, infeasible = _split(rows, "feasible")
+    front, behind = _split(feasible, "on_frontier")
+    if feasible:
+        shown = [feasible[0], *front[:FRONTIER_SHOWN], *behind[:BEST_SHOWN]]
+    else:
+        shown = [*(rows[change["candidate"]] for change in plan.changes), *infeasible[:BEST_SHOWN]]
+    anchors = {row["anchor"] for row in shown}
+    groups = _groups([row for row in rows if row["anchor"] not in anchors])
+    drawable = [row for row in rows if row["latency"] and row["per_thousand"]]
+    return CandidateRows(
+        [row for row in rows if row["anchor"] in anchors], groups, _drawn(drawable, anchors), len(drawable)
+    )
+
+
+def _groups(rest: list[Row]) -> list[tuple[str, list[Row]]]:
+    """Group the candidates that are folded; groups without candidates are left out."""
+    others, unmet = _split(rest, "feasible")
+    groups = [
+        ("Other feasible candidates", others),
+        ("Infeasible single programs", [row for row in unmet if row["kind"] == "single"]),
+        ("Infeasible combinations", [row for row in unmet if row["kind"] != "single"]),
+    ]
+    return [(title, some) for title, some in groups if some]
+
+
+def _drawn(drawable: list[Row], anchors: set[str]) -> list[Row]:
+    """Choose the points of the chart: feasible ones that the table shows, then the best, and the nearly feasible."""
+    feasible, others = _split(drawable, "feasible")
+    best = sorted(feasible, key=lambda row: (row["anchor"] not in anchors, feasible.index(row)))[:DRAWN]
+    nearest = sorted(others, key=lambda row: (row["anchor"] not in anchors, len(row["reasons"]), others.index(row)))
+    chosen = {row["anchor"] for row in [*best, *nearest[:DRAWN_INFEASIBLE]]}
+    return [row for row in drawable if row["anchor"] in chosen]
+
+
+def _split(rows: list[Row], name: str) -> tuple[list[Row], list[Row]]:
+    """Return the rows that have a property, and the others."""
+    return [row for row in rows if row[name]], [row for row in rows if not row[name]]
+
+
+def _money_text(value: str | None) -> str | None:
+    """An exact fraction as a decimal of twelve places; the page rounds it once more for reading."""
+    return None if value is None else figures.fixed(Fraction(value), 12).replace(",", "")

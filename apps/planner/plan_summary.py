@@ -1,0 +1,129 @@
+"""The result of a plan in three lines: what is recommended, why, and what would make it cheaper or feasible."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from apps import figures
+from apps.planner.models import Plan
+from apps.planner.plan_rows import combination_of
+from apps.planner.plan_text import change_rows, relaxed_text
+from apps.planner.solver.types import COST, DEVICE_TIME, LATENCY
+
+BEST = {COST: "Cheapest", LATENCY: "Fastest", DEVICE_TIME: "Least device time"}
+COMPARED_BY = {COST: "price_per_thousand", LATENCY: "latency", DEVICE_TIME: "duration"}
+NEXT = {
+    COST: "costs {more} more",
+    LATENCY: "takes {more} longer for one item",
+    DEVICE_TIME: "needs {more} more device time",
+}
+
+
+class Line(NamedTuple):
+    """A label and its sentences."""
+
+    label: str
+    sentences: list[str]
+
+
+def summary_lines(plan: Plan) -> list[Line]:
+    """Return the three lines of a plan's page."""
+    if plan.chosen is None:
+        return _infeasible_lines(plan)
+    chosen = plan.chosen
+    recommended = [f"{chosen['title']} on {chosen['pool']}.", *combination_of(chosen)]
+    return [
+        Line("Recommended", recommended),
+        Line("Why", _reasons(plan)),
+        Line("To pay less", [*_cheaper(plan), *_unready(plan)]),
+    ]
+
+
+def _infeasible_lines(plan: Plan) -> list[Line]:
+    rows, changes = plan.candidates, change_rows(plan, plan.basis["currency"])
+    if not rows:
+        return [Line("Recommended", ["Nothing: there are no candidates."])]
+    closest = rows[plan.changes[0]["candidate"]] if plan.changes else rows[0]
+    lines = [
+        Line("Recommended", [f"Nothing: none of the {len(rows):,} candidates meets all requirements."]),
+        Line("Why", [f"Closest is {closest['title']} on {closest['pool']}.", *closest["reasons"]]),
+    ]
+    if changes:
+        price = figures.price_format(changes[0]["price"], plan.basis["currency"])
+        remedy = [f"{changes[0]['text']} Price for all items: {price}."]
+    else:
+        remedy = ["No requirement can be relaxed to make a candidate feasible. The reasons below say what is missing."]
+    return [*lines, Line("To make it feasible", [*remedy, *_unready(plan)])]
+
+
+def _reasons(plan: Plan) -> list[str]:
+    """Why the chosen candidate is the best by the objective, and by how much."""
+    objective = plan.requirements.get("objective", COST)
+    feasible = [row for row in plan.candidates if row["feasible"]]
+    total = f"{len(plan.candidates):,} candidates"
+    if len(feasible) == 1:
+        said = [f"{BEST[objective]} of {total}, because no other meets all requirements."]
+    else:
+        said = [f"{BEST[objective]} of the {len(feasible):,} that meet all requirements, out of {total}."]
+        said.append(_runner_up(feasible[1], feasible[0], objective))
+    if plan.chosen["certainty"] == "measured":
+        said.append("Its latency is measured, not proven.")
+    return said
+
+
+def _runner_up(other: dict[str, Any], best: dict[str, Any], objective: str) -> str:
+    """By how much the next candidate is worse."""
+    key, name = COMPARED_BY[objective], f"{other['title']} on {other['pool']}"
+    ours, theirs = _number(best[key]), _number(other[key])
+    if not ours or not theirs:
+        return f"Next is {name}."
+    more = theirs / ours - 1
+    if more <= 0:
+        return f"Next is {name}, which is equal in this."
+    return f"Next is {name}, which {NEXT[objective].format(more=figures.percent_format(more, 0 if more >= 1 else 1))}."
+
+
+def _cheaper(plan: Plan) -> list[str]:
+    """What would make the result cheaper: another feasible candidate, a relaxed requirement, a cheaper class."""
+    chosen, currency = plan.chosen, plan.basis["currency"]
+    usage = Fraction(chosen["price_per_thousand"]) * plan.requirements["items"] / 1000
+    if usage < Fraction(chosen["price"]):
+        price = figures.price_format(chosen["price"], currency)
+        return [f"Nothing: {price} is the minimum price of a contract. More items may cost the same."]
+    found = _cheapest(plan)
+    said = []
+    if found is not None:
+        price = figures.price_format(found["price"], currency)
+        less = figures.percent_format(1 - Fraction(found["price"]) / Fraction(chosen["price"]))
+        name = f"{found['title']} on {found['pool']}"
+        if found["feasible"]:
+            said.append(f"Choose {name}: {price}, {less} less.")
+        else:
+            said.append(f"Allow {relaxed_text(plan, found['gaps'], currency)}; then {name} costs {price}, {less} less.")
+    classes = plan.basis.get("cheaper_classes") or []
+    if classes:
+        said.append(f"Cheaper classes of service: {', '.join(classes)}.")
+    return said or ["No candidate is cheaper, whatever requirement is relaxed."]
+
+
+def _cheapest(plan: Plan) -> dict[str, Any] | None:
+    """The cheapest candidate below the chosen price: a feasible one, else one that the fewest relaxed requirements allow."""
+    limit = Decimal(plan.chosen["price"])
+    rows = [row for row in plan.candidates if row["price"] is not None and Decimal(row["price"]) < limit]
+    possible = [row for row in rows if row["feasible"] or row.get("gaps")]
+    return min(possible, key=lambda row: (len(row.get("gaps") or ()), Decimal(row["price"])), default=None)
+
+
+def _unready(plan: Plan) -> list[str]:
+    """Say that programs were still missing when the plan was made; with them it may come out better."""
+    compiling = plan.basis.get("compiling", 0)
+    if not compiling:
+        return []
+    what = "1 compile was" if compiling == 1 else f"{compiling:,} compiles were"
+    return [f"{what} still under way when this plan was made. Plan again when the programs are ready."]
+
+
+def _number(value: str | None) -> Fraction | None:
+    return None if value is None else Fraction(value)
