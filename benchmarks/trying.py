@@ -37,7 +37,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Tried:
-    """A combination with its thresholds: counts on the choosing part, and what an item costs there."""
+    """A combination with its thresholds: counts on the tuning part, and what an item costs there."""
 
     kind: str
     parts: tuple[Any, ...]
@@ -101,8 +101,8 @@ def tried(variants: list[Variant], wanted: Requirements) -> list[Found]:
     columns = [column for kind, parts in ways if (column := _column(market, kind, parts)) is not None]
     found = [_single(market, one) for one in usable]
     for column in _shortlist(market, columns):
-        right, reached = _counted(column.kind, column.parts, column.thresholds, "evaluate")
-        found.append(market.found(column, right, reached, column.parts[0].evaluated.evaluate.total))
+        right, reached = _counted(column.kind, column.parts, column.thresholds, "test")
+        found.append(market.found(column, right, reached, column.parts[0].evaluated.test.total))
     return sorted((one for one in found if _lacking(one, wanted) == set()), key=lambda one: _order(one, wanted))
 
 
@@ -112,7 +112,7 @@ def _order(one: Found, wanted: Requirements) -> tuple[Any, ...]:
 
 
 def _single(market: Market, one: Any) -> Found:
-    right, items = one.evaluated.evaluate.right, market.wanted.items
+    right, items = one.evaluated.test.right, market.wanted.items
     duration = items * one.interval + one.latency - one.interval + one.load
     return Found(
         one.price(items), one.latency, duration, one.model, one.pool, (), bound(sum(right), len(right), market.error)
@@ -123,13 +123,13 @@ def _ways(variants: list[Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Pairs and threes of a pool, each better than the one before; any three that vote, the best one first."""
     for length in (2, 3):
         for parts in permutations(variants, length):
-            scores = [sum(part.evaluated.choose.right) for part in parts]
+            scores = [sum(part.evaluated.tuning.right) for part in parts]
             if _together(parts) and scores == sorted(set(scores)):
                 yield "cascade", parts
     for parts in permutations(variants, 3):
         places = [variants.index(part) for part in parts]
-        order = [(-sum(part.evaluated.choose.right), place) for part, place in zip(parts, places, strict=True)]
-        if _together(parts) and order == sorted(order) and all(part.evaluated.choose.predicted for part in parts):
+        order = [(-sum(part.evaluated.tuning.right), place) for part, place in zip(parts, places, strict=True)]
+        if _together(parts) and order == sorted(order) and all(part.evaluated.tuning.predicted for part in parts):
             yield "vote", parts
 
 
@@ -159,10 +159,10 @@ def _counted(
 
 
 def _column(market: Market, kind: str, parts: tuple[Any, ...]) -> Tried | None:
-    """The combination with the thresholds that the choosing part gives it; None where it is one of fewer programs."""
-    here = parts[0].evaluated.choose
+    """The combination with the thresholds that the tuning part gives it; None where it is one of fewer programs."""
+    here = parts[0].evaluated.tuning
     if kind == "vote":
-        votes = zip(*(part.evaluated.choose.predicted for part in parts), strict=True)
+        votes = zip(*(part.evaluated.tuning.predicted for part in parts), strict=True)
         if not any(first != second == third for first, second, third in votes):
             return None
         thresholds: tuple[Decimal, ...] | None = ()
@@ -170,8 +170,8 @@ def _column(market: Market, kind: str, parts: tuple[Any, ...]) -> Tried | None:
         thresholds = _pair(market, parts) if len(parts) == 2 else _three(market, parts)
     if thresholds is None:
         return None
-    right, reached = _counted(kind, parts, thresholds, "choose")
-    if kind == "cascade" and not all(reached):
+    right, reached = _counted(kind, parts, thresholds, "tuning")
+    if kind == "cascade" and (not all(reached) or min(thresholds) < Decimal("0.00005")):  # reads as 0.00 %
         return None
     often = reached if kind == "cascade" else (here.total,) * 2
     load = market.weights[parts[0].key] * here.total
@@ -180,22 +180,22 @@ def _column(market: Market, kind: str, parts: tuple[Any, ...]) -> Tried | None:
 
 
 def _should(market: Market, parts: tuple[Any, ...], right: int) -> bool:
-    """Whether the share of right answers on the choosing part would do on the other one."""
-    here, there = parts[0].evaluated.choose.total, parts[0].evaluated.evaluate.total
+    """Whether the share of right answers on the tuning part would do on the other one."""
+    here, there = parts[0].evaluated.tuning.total, parts[0].evaluated.test.total
     wanted = market.wanted.accuracy
     return wanted is not None and bound(right * there // here, there, market.error) >= wanted
 
 
 def _pair(market: Market, parts: tuple[Any, ...]) -> tuple[Decimal, ...]:
     """The lowest threshold that should do, else the lowest of those with the most right answers."""
-    thresholds = sorted({Decimal(0), *parts[0].evaluated.choose.confidence})
-    right = [_counted("cascade", parts, (threshold,), "choose")[0] for threshold in thresholds]
+    thresholds = sorted({Decimal(0), *parts[0].evaluated.tuning.confidence})
+    right = [_counted("cascade", parts, (threshold,), "tuning")[0] for threshold in thresholds]
     enough = [threshold for threshold, count in zip(thresholds, right, strict=True) if _should(market, parts, count)]
     return (enough[0] if enough else thresholds[right.index(max(right))],)
 
 
 def _levels(part: Any) -> list[Decimal]:
-    distinct = sorted(set(part.evaluated.choose.confidence))
+    distinct = sorted(set(part.evaluated.tuning.confidence))
     most = min(LEVELS, len(distinct))
     return [distinct[(place + 1) * len(distinct) // most - 1] for place in range(most)]
 
@@ -205,7 +205,7 @@ def _three(market: Market, parts: tuple[Any, ...]) -> tuple[Decimal, ...] | None
     best: tuple[Any, ...] | None = None
     for low, first in enumerate(_levels(parts[0])):
         for high, second in enumerate(_levels(parts[1])):
-            right, reached = _counted("cascade", parts, (first, second), "choose")
+            right, reached = _counted("cascade", parts, (first, second), "tuning")
             if not all(reached):
                 continue
             cost = sum(market.weights[part.key] * count for part, count in zip(parts[1:], reached, strict=True))
@@ -220,7 +220,7 @@ def _shortlist(market: Market, columns: list[Tried]) -> list[Tried]:
     wanted, by_latency = market.wanted, market.wanted.objective == "latency"
     ordered = sorted(columns, key=lambda c: (c.latency if by_latency else 0, c.load, c.title, c.parts[0].pool))
     lacking = {id(column): _lacking(_estimated(market, column), wanted) for column in columns}
-    best = sorted(ordered, key=lambda c: Fraction(-c.right, c.parts[0].evaluated.choose.total))
+    best = sorted(ordered, key=lambda c: Fraction(-c.right, c.parts[0].evaluated.tuning.total))
     places: list[Any] = []
     for some, most in (
         ([c for c in ordered if not lacking[id(c)]], PLACES // 2),
@@ -234,8 +234,8 @@ def _shortlist(market: Market, columns: list[Tried]) -> list[Tried]:
 
 
 def _estimated(market: Market, column: Tried) -> Found:
-    """As if the judging part had the shares of the choosing part, rounded to the side that promises less."""
-    here, there = column.parts[0].evaluated.choose.total, column.parts[0].evaluated.evaluate.total
+    """As if the test part had the shares of the tuning part, rounded to the side that promises less."""
+    here, there = column.parts[0].evaluated.tuning.total, column.parts[0].evaluated.test.total
     reached = tuple(ceil(Fraction(count * there, here)) for count in column.reached)
     return market.found(column, column.right * there // here, reached, there)
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from apps import figures
-from apps.planner.solver.columns import CASCADE, ENSEMBLE
+from apps.planner.solver.combinations import CASCADE, ENSEMBLE
 from apps.planner.solver.types import Narrowed
 
 

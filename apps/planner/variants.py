@@ -306,9 +306,7 @@ def evaluated_of(evaluation: Evaluation) -> Evaluated:
         for name, part in evaluation.items.items()
     }
     bound = bound_of(evaluation.metric, evaluation.items)
-    return Evaluated(
-        choose=parts["choose"], evaluate=parts["evaluate"], output=evaluation.confidence_output, bound=bound
-    )
+    return Evaluated(tuning=parts["choose"], test=parts["evaluate"], output=evaluation.confidence_output, bound=bound)
 
 
 def _six(confidence: str) -> str:

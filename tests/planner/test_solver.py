@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from apps.planner.solver import OBJECTIVES, Answers, Candidate, Evaluated, Requirements, Variant, solve
 from apps.planner.solver.answers import count_cascade, judge
-from apps.planner.solver.columns import PARTS
+from apps.planner.solver.combinations import PARTS
 from apps.planner.solver.thresholds import choose_threshold
 from apps.registry.confidence import lower_bound
 from benchmarks.planner import found_of
@@ -146,9 +146,9 @@ def test_the_threshold_never_looks_at_the_items_that_judge_it(
     first: Evaluated, second: Evaluated, wanted: Fraction
 ) -> None:
     flipped = Answers(
-        tuple(not right for right in first.evaluate.right), tuple(1 - c for c in first.evaluate.confidence)
+        tuple(not right for right in first.test.right), tuple(1 - c for c in first.test.confidence)
     )
-    other = Evaluated(first.choose, flipped, first.output)
+    other = Evaluated(first.tuning, flipped, first.output)
     error = Fraction(1, 20)
     assert choose_threshold(first, second, wanted, error) == choose_threshold(other, second, wanted, error)
 
@@ -166,9 +166,9 @@ def test_no_threshold_that_should_do_is_lower_than_the_chosen_one(
     first: Evaluated, second: Evaluated, wanted: Fraction | None
 ) -> None:
     """By trying each: the lowest whose share here would do there, or else the one with the most right answers."""
-    error, here, there = Fraction(1, 20), first.choose.total, first.evaluate.total
-    thresholds = sorted({Decimal(0), *first.choose.confidence})
-    right = [cascade_counts(first.choose, second.choose, threshold)[0] for threshold in thresholds]
+    error, here, there = Fraction(1, 20), first.tuning.total, first.test.total
+    thresholds = sorted({Decimal(0), *first.tuning.confidence})
+    right = [cascade_counts(first.tuning, second.tuning, threshold)[0] for threshold in thresholds]
     enough = [wanted is not None and lower_bound(count * there // here, there, error) >= wanted for count in right]
     best = enough.index(True) if any(enough) else right.index(max(right))
     assert choose_threshold(first, second, wanted, error) == thresholds[best]
@@ -179,8 +179,8 @@ def test_no_threshold_that_should_do_is_lower_than_the_chosen_one(
 def test_a_cascade_is_judged_by_counting(first: Evaluated, second: Evaluated, wanted: Fraction | None) -> None:
     error = Fraction(1, 40)
     threshold = choose_threshold(first, second, wanted, error)
-    judged = judge(count_cascade((first, second), (threshold,), choosing=False), error)
-    right, on = cascade_counts(first.evaluate, second.evaluate, threshold)
+    judged = judge(count_cascade((first, second), (threshold,), on_tuning=False), error)
+    right, on = cascade_counts(first.test, second.test, threshold)
     assert (judged.counted.correct, judged.counted.reached) == (right, (on,))
     assert judged.accuracy == bound(right, 15, error)
     assert judged.shares[0] >= Fraction(on, 15)

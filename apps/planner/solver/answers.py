@@ -1,8 +1,8 @@
-"""What classifiers answered on items set aside, alone and together, and what that proves about them.
+"""The answers of models on held-out items, alone and combined, and the bounds that follow from them.
 
-Everything that is chosen (thresholds, an order, which combinations are judged) is chosen on one part of the items and judged
-on another, which nothing was chosen on. When several bounds are made of the same items, each is made at the error divided
-by their number, so that all hold together (Bonferroni).
+Thresholds, orders and the combinations to test are chosen on the tuning items and tested on the test items, which nothing was
+chosen on. Several bounds from the same items are each made at the error divided by their number, so that all hold together
+(Bonferroni).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from apps.registry.confidence import lower_bound, upper_bound
 
 Counts = npt.NDArray[np.int64]
 ERROR = Fraction(1, 20)
-LEVELS = 50  # confidences that are tried for each of the two thresholds of a cascade of three
+LEVELS = 50  # confidences to try for each of the two thresholds of a cascade of three
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Per item of one part: whether the answer was right, the confidence with which it was given, and the answer itself
-    where it is known as a class number (`predicted`, else empty)."""
+    """For each item of one split: whether the answer was right, its confidence, and the class (`predicted`; empty if not
+    known)."""
 
     right: tuple[bool, ...]
     confidence: tuple[Decimal, ...]
@@ -51,82 +51,86 @@ class Answers:
 
     @cached_property
     def correct(self) -> int:
-        """How many answers are right."""
+        """The number of right answers."""
         return sum(self.right)
 
     @cached_property
     def classes(self) -> Counts:
-        """The answers, shape (total,), where they are known."""
+        """The predicted classes, shape (total,), if they are known."""
         return np.array(self.predicted, dtype=np.int64)
 
 
 class Ranks(NamedTuple):
-    """Confidences as places in the sorted list of all that occur, and 0: comparing places compares them exactly."""
+    """Confidences as ranks in the sorted list of all that occur and 0, so that comparing ranks is exact."""
 
     levels: list[Decimal]
-    choose: Counts
-    evaluate: Counts
+    tuning: Counts
+    test: Counts
 
     def of(self, level: Decimal) -> int:
-        """The place of a level."""
+        """The rank of a level."""
         return bisect_left(self.levels, level)
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A model's answers on the part to choose on and on the part to judge on; `output` gives its confidence. `bound`: the
-    lower bound by its error, where the metric is no share of right answers; such a model stands alone, without an output."""
+    """A model's answers on the tuning and test items. `output` is the output that gives its confidence.
 
-    choose: Answers
-    evaluate: Answers
+    `bound` maps an error to the lower bound if the metric is not a share of right answers; such a model has no output and
+    is never combined.
+    """
+
+    tuning: Answers
+    test: Answers
     output: str
     bound: Callable[[Fraction], Fraction] | None = None
 
     @cached_property
     def ranks(self) -> Ranks:
-        """The confidences of both parts."""
-        levels = sorted({Decimal(0), *self.choose.confidence, *self.evaluate.confidence})
+        """The confidences on both splits."""
+        levels = sorted({Decimal(0), *self.tuning.confidence, *self.test.confidence})
         place = {level: index for index, level in enumerate(levels)}
-        parts = ([place[one] for one in part.confidence] for part in (self.choose, self.evaluate))
+        parts = ([place[one] for one in part.confidence] for part in (self.tuning, self.test))
         return Ranks(levels, *(np.array(part, dtype=np.int64) for part in parts))
 
     @cached_property
     def order(self) -> Counts:
-        """The items of the choosing part, the least sure first."""
-        return np.argsort(self.ranks.choose, kind="stable")
+        """The tuning items by ascending confidence."""
+        return np.argsort(self.ranks.tuning, kind="stable")
 
     @cached_property
     def steps(self) -> Counts:
-        """The different confidences of the choosing part, ascending, as places."""
-        return np.unique(self.ranks.choose)
+        """The distinct confidences on the tuning items, ascending, as ranks."""
+        return np.unique(self.ranks.tuning)
 
     @cached_property
     def grid(self) -> tuple[Counts, Counts]:
-        """At most LEVELS of those, evenly among them with the largest included; and for each item of the choosing part how many
-        of these it reaches: it goes on at those after."""
+        """At most LEVELS of those, evenly spaced and with the largest; and for each tuning item how many of them its
+        confidence reaches: at the following levels it falls back."""
         most = min(LEVELS, len(self.steps))
         levels = self.steps[np.arange(1, most + 1) * len(self.steps) // most - 1]
-        return levels, np.searchsorted(levels, self.ranks.choose, side="right")
+        return levels, np.searchsorted(levels, self.ranks.tuning, side="right")
 
 
 class Counted(NamedTuple):
-    """What models answered together on one part: right answers, and of a cascade how many items reached its second part and
-    its third."""
+    """The result of a combination on one split: right answers, and how many items reached each later program of a cascade."""
 
     correct: int
     total: int
     reached: tuple[int, ...] = ()
 
     def elsewhere(self, total: int) -> Counted:
-        """The same shares of another number of items, each rounded to the side that promises less."""
+        """The same shares of another number of items, each rounded to the pessimistic side."""
         fewer = self.correct * total // self.total
         return Counted(fewer, total, tuple(-(-one * total // self.total) for one in self.reached))
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What is proven: the counts, and bounds that each hold at the stated error. `shares` bound from above the shares of items
-    that reach the second and third part of a cascade."""
+    """Counts on the test items, and the bounds that follow from them.
+
+    `accuracy` is a lower bound; `shares` are upper bounds of the items that reach the later programs of a cascade.
+    """
 
     counted: Counted
     accuracy: Fraction
@@ -134,37 +138,37 @@ class Judged:
 
 
 def judge(counted: Counted, error: Fraction) -> Judged:
-    """The bounds of a single model, a cascade or an ensemble, each at `error`."""
+    """Return the bounds of a single model, a cascade or an ensemble, each at `error`."""
     accuracy = lower_bound(counted.correct, counted.total, error)
     return Judged(counted, accuracy, tuple(upper_bound(one, counted.total, error) for one in counted.reached))
 
 
 def judge_single(model: Evaluated, error: Fraction) -> Judged:
-    """One model alone; of a metric that is no share of right answers by that metric's own bound."""
-    judged = judge(count_single(model, choosing=False), error)
+    """Return the bound of one model; a metric that is not a share of right answers has a bound of its own."""
+    judged = judge(count_single(model, on_tuning=False), error)
     return replace(judged, accuracy=model.bound(error)) if model.bound else judged
 
 
-def count_single(model: Evaluated, *, choosing: bool) -> Counted:
-    """One model alone."""
-    part = model.choose if choosing else model.evaluate
+def count_single(model: Evaluated, *, on_tuning: bool) -> Counted:
+    """Count the right answers of one model."""
+    part = model.tuning if on_tuning else model.test
     return Counted(part.correct, part.total)
 
 
-def count_cascade(models: Sequence[Evaluated], thresholds: Sequence[Decimal], *, choosing: bool) -> Counted:
-    """Models one after another: each answers what those before it were less sure of than their thresholds."""
-    parts = [model.choose if choosing else model.evaluate for model in models]
+def count_cascade(models: Sequence[Evaluated], thresholds: Sequence[Decimal], *, on_tuning: bool) -> Counted:
+    """Count a cascade: each model answers the items for which those before it stayed below their thresholds."""
+    parts = [model.tuning if on_tuning else model.test for model in models]
     hits, reaching, reached = parts[0].hits, np.ones(parts[0].total, dtype=bool), []
     for model, threshold, following in zip(models, thresholds, parts[1:], strict=False):
-        ranks = model.ranks.choose if choosing else model.ranks.evaluate
+        ranks = model.ranks.tuning if on_tuning else model.ranks.test
         reaching = reaching & (ranks < model.ranks.of(threshold))
         hits = np.where(reaching, following.hits, hits)
         reached.append(int(reaching.sum()))
     return Counted(int(hits.sum()), parts[0].total, tuple(reached))
 
 
-def count_ensemble(models: Sequence[Evaluated], *, choosing: bool) -> Counted:
-    """Three models that all see every item: the answer that two of them give, else that of the first."""
-    first, second, third = (model.choose if choosing else model.evaluate for model in models)
+def count_ensemble(models: Sequence[Evaluated], *, on_tuning: bool) -> Counted:
+    """Count a vote of three models: the answer that two of them give, else that of the first."""
+    first, second, third = (model.tuning if on_tuning else model.test for model in models)
     hits = np.where(second.classes == third.classes, second.hits, first.hits)
     return Counted(int(hits.sum()), first.total)

@@ -1,4 +1,4 @@
-"""Candidates beside each other: their order, the frontier, and what could be relaxed where none is feasible."""
+"""Compare candidates: their order, the frontier, and the requirements to relax if none is feasible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Rank = tuple[bool, bool, Fraction, Fraction, Fraction, str, str]
 
 
 def rank_of(candidate: Candidate, objective: str = COST) -> Rank:
-    """Feasible before infeasible, then by the objective, then by price, latency, name and pool: the same order every time."""
+    """Order feasible candidates first, then by the objective, price, latency, name and pool; the order is total."""
     price = None if candidate.price is None else Fraction(candidate.price)
     latency = candidate.latency
     first = price if objective == COST else latency if objective == LATENCY else candidate.duration
@@ -29,17 +29,17 @@ def rank_of(candidate: Candidate, objective: str = COST) -> Rank:
 
 
 def frontier(candidates: Sequence[Candidate]) -> set[int]:
-    """Indices of feasible candidates that no other feasible one beats in price, latency and accuracy together."""
+    """Return the indices of feasible candidates that no other one dominates in price, latency and accuracy."""
     points = [(_point(c), index) for index, c in enumerate(candidates) if c.feasible and c.price is not None]
     front: list[tuple[tuple[Fraction, ...], int]] = []
-    for point, index in sorted(points):  # whatever beats a point comes before it
+    for point, index in sorted(points):  # a point that dominates another comes before it
         if not any(_dominates(other, point) for other, _ in front):
             front.append((point, index))
     return {index for _, index in front}
 
 
 def _point(candidate: Candidate) -> tuple[Fraction, ...]:
-    """Smaller is better in each; what is not known counts as worst."""
+    """Price, latency and negated accuracy: smaller is better, and unknown is worst."""
     worst = Fraction(10**30)
     latency = candidate.latency if candidate.latency is not None else worst
     return (Fraction(candidate.price or 0), latency, -(candidate.accuracy or Fraction(0)))
@@ -50,22 +50,26 @@ def _dominates(one: tuple[Fraction, ...], other: tuple[Fraction, ...]) -> bool:
 
 
 def relaxations(candidates: Sequence[Candidate], requirements: Requirements) -> Iterator[Change]:
-    """What could be relaxed, cheapest result first: the fewest requirements at once, each only as far as needed."""
-    soft = [(index, c) for index, c in enumerate(candidates) if c.gaps and c.price is not None]
-    if not soft:
-        return
-    fewest = min(len(c.gaps) for _, c in soft)
-    best: dict[tuple[str, ...], tuple[int, Candidate]] = {}
-    for index, candidate in soft:
-        names = tuple(name for name, _ in candidate.gaps)
-        if len(names) == fewest and (names not in best or _nearer(candidate, best[names][1], requirements)):
-            best[names] = (index, candidate)
-    for index, candidate in sorted(best.values(), key=lambda pair: (pair[1].price or Decimal(0), pair[0])):
+    """Yield the changes of the fewest requirements, each only as far as needed, the cheapest result first."""
+    priced = [(index, c) for index, c in enumerate(candidates) if c.gaps and c.price is not None]
+    fewest = min((len(c.gaps) for _, c in priced), default=0)
+    nearest = _nearest([(index, c) for index, c in priced if len(c.gaps) == fewest], requirements)
+    for index, candidate in sorted(nearest, key=lambda pair: (pair[1].price or Decimal(0), pair[0])):
         yield Change(candidate.gaps, index, candidate.total_price or Decimal(0))
 
 
+def _nearest(priced: Sequence[tuple[int, Candidate]], requirements: Requirements) -> list[tuple[int, Candidate]]:
+    """Return for each set of requirements the candidate that needs the smallest relative change."""
+    best: dict[tuple[str, ...], tuple[int, Candidate]] = {}
+    for index, candidate in priced:
+        names = tuple(name for name, _ in candidate.gaps)
+        if names not in best or _nearer(candidate, best[names][1], requirements):
+            best[names] = (index, candidate)
+    return list(best.values())
+
+
 def _nearer(one: Candidate, other: Candidate, requirements: Requirements) -> bool:
-    """Whether `one` asks for the smaller relative change."""
+    """Whether `one` needs the smaller relative change."""
     return _distance(one, requirements) < _distance(other, requirements)
 
 

@@ -1,18 +1,25 @@
-"""The search: every variant alone and the most promising combinations of each pool, tried against every requirement."""
+"""The search: every variant alone and the most promising combinations of each pool, checked against every requirement."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from apps import figures
-from apps.planner.score_format import score_format_of
 from apps.planner.solver.answers import ERROR, Judged, count_cascade, count_ensemble, judge, judge_single
-from apps.planner.solver.columns import CASCADE, SINGLE, Chooser, Column, Way, ways_of, weights_of
+from apps.planner.solver.checks import Figures, checked
+from apps.planner.solver.combinations import (
+    CASCADE,
+    SINGLE,
+    Combination,
+    TunedCombination,
+    Tuner,
+    combinations_of,
+    weights_of,
+)
 from apps.planner.solver.comparing import frontier, rank_of, relaxations
 from apps.planner.solver.shortlist import LIMIT, shortlist
 from apps.planner.solver.types import (
@@ -30,132 +37,147 @@ from apps.planner.solver.types import (
 from apps.pricing.rating import exact_sum
 from apps.timetable.admission.streams import Stream, duration_of
 
-RELAXABLE = ("accuracy", "latency", "duration", "completion", "budget")
 NOWHERE = Placed(None)
-Measures = dict[str, Any]  # requirement -> Fraction | Decimal | None, what a candidate comes to
 
 
 def solve(variants: Sequence[Variant], requirements: Requirements, capacity: Capacity = idle) -> Solution:
-    """The best feasible candidate by the objective and all others with their reasons; `capacity` says when a pool would be
-    done.
+    """Return all candidates with the best feasible one by the objective, and the reasons against the others.
 
-    Raises ValueError for less than one item, no variant at all or an objective that is none.
+    `capacity` tells when a pool would be done with a demand. Raises ValueError without items, without variants or for an
+    unknown objective.
     """
     if requirements.items < 1 or not variants:
         raise ValueError("A plan needs at least one item and one model.")
     if requirements.objective not in OBJECTIVES:
-        raise ValueError(f"The objective is one of {', '.join(OBJECTIVES)}.")
+        raise ValueError(f"The objective must be one of {', '.join(OBJECTIVES)}.")
     weights = weights_of(variants, requirements)
-    ways, narrowed = ways_of(variants, weights)
-    bounds = bounds_of(variants, ways)
+    combinations, narrowed = combinations_of(variants, weights)
+    bounds = bounds_of(variants, combinations)
     error = ERROR / bounds
-    chooser = Chooser(weights, requirements.accuracy, error)
-    columns = [column for column in map(chooser.column, ways) if column is not None]
+    tuner = Tuner(weights, requirements.accuracy, error)
+    tuned = [one for one in map(tuner.tune, combinations) if one is not None]
     market = _Market(requirements, capacity, error)
-    chosen = shortlist(columns, requirements, error, market.estimated)
-    judged = [*(market.single(variant) for variant in variants), *(market.judged(column) for column in chosen)]
-    ordered = sorted(judged, key=lambda one: rank_of(one, requirements.objective))
+    chosen = shortlist(tuned, requirements, error, market.estimated)
+    tested = [*(market.single(variant) for variant in variants), *(market.tested(one) for one in chosen)]
+    ordered = sorted(tested, key=lambda one: rank_of(one, requirements.objective))
     front = frontier(ordered)
     candidates = tuple(replace(c, on_frontier=index in front) for index, c in enumerate(ordered))
     best = 0 if candidates[0].feasible else None
     changes = () if best is not None else tuple(relaxations(candidates, requirements))
-    return Solution(candidates, best, changes, len(variants) + len(columns), error, bounds, tuple(narrowed))
+    return Solution(candidates, best, changes, len(variants) + len(tuned), error, bounds, tuple(narrowed))
 
 
-def bounds_of(variants: Sequence[Variant], ways: Sequence[Way]) -> int:
-    """How many bounds may be made at most, known before any answer of the judging part is looked at: one for each model alone,
-    and those of the LIMIT combinations that take the most."""
-    # Answers are one object wherever they are used, so their identity counts the statements that are made of them.
+def bounds_of(variants: Sequence[Variant], combinations: Sequence[Combination]) -> int:
+    """Return the maximum number of bounds, fixed before any test item is looked at.
+
+    That is one for each model alone, and those of the LIMIT combinations that need the most.
+    """
+    # Answers are one object wherever they are used, so their identity counts the statements about them.
     alone = len({id(variant.evaluated) for variant in variants if variant.evaluated})
-    combined = {way.names: way.bounds for way in ways}
+    combined = {one.statement: one.bounds for one in combinations}
     return max(1, alone + sum(sorted(combined.values(), reverse=True)[:LIMIT]))
 
 
 class _Market:
-    """Makes candidates of variants and columns. A model or a combination is judged once, whatever pools it may run on."""
+    """Makes candidates of variants and combinations. Each statement is tested once, on however many pools it may run."""
 
     def __init__(self, requirements: Requirements, capacity: Capacity, error: Fraction) -> None:
         self.requirements, self.capacity, self.error = requirements, capacity, error
         self.known: dict[tuple[object, ...], Judged] = {}
 
     def single(self, variant: Variant) -> Candidate:
-        """A variant alone; nothing is proven of one that was not evaluated."""
+        """Return a variant alone; without an evaluation nothing is proven about it."""
         model, proven = variant.evaluated, None
         if model is not None:
             key = (SINGLE, id(model))
             if key not in self.known:
                 self.known[key] = judge_single(model, self.error)
             proven = self.known[key]
-        way = Way(SINGLE, (variant,), () if model is None else (model,))
-        return candidate_of(way, (), proven, self.requirements, self.capacity)
+        combination = Combination(SINGLE, (variant,), () if model is None else (model,))
+        return candidate_of(combination, (), proven, self.requirements, self.capacity)
 
-    def judged(self, column: Column) -> Candidate:
-        """A combination by the part that judges."""
-        way = column.way
-        if column.key not in self.known:
+    def tested(self, tuned: TunedCombination) -> Candidate:
+        """Return a combination with its bounds on the test items."""
+        combination = tuned.combination
+        if tuned.key not in self.known:
             counted = (
-                count_cascade(way.models, column.thresholds, choosing=False)
-                if way.kind == CASCADE
-                else count_ensemble(way.models, choosing=False)
+                count_cascade(combination.models, tuned.thresholds, on_tuning=False)
+                if combination.kind == CASCADE
+                else count_ensemble(combination.models, on_tuning=False)
             )
-            self.known[column.key] = judge(counted, self.error)
-        return candidate_of(way, column.thresholds, self.known[column.key], self.requirements, self.capacity)
+            self.known[tuned.key] = judge(counted, self.error)
+        return candidate_of(combination, tuned.thresholds, self.known[tuned.key], self.requirements, self.capacity)
 
-    def estimated(self, column: Column) -> Candidate:
-        """What it would be if the shares on the judging part were those of the choosing part."""
-        there = column.way.models[0].evaluate.total
-        judged = judge(column.seen.elsewhere(there), self.error)
-        return candidate_of(column.way, column.thresholds, judged, self.requirements, self.capacity)
+    def estimated(self, tuned: TunedCombination) -> Candidate:
+        """Return what a combination would be if the test items behaved as the tuning items."""
+        combination = tuned.combination
+        judged = judge(tuned.seen.elsewhere(combination.models[0].test.total), self.error)
+        return candidate_of(combination, tuned.thresholds, judged, self.requirements, self.capacity)
 
 
 def candidate_of(
-    way: Way, thresholds: tuple[Decimal, ...], judged: Judged | None, requirements: Requirements, capacity: Capacity
+    combination: Combination,
+    thresholds: tuple[Decimal, ...],
+    judged: Judged | None,
+    requirements: Requirements,
+    capacity: Capacity,
 ) -> Candidate:
-    """A single or a combination, priced, placed and held against every requirement."""
-    parts = way.parts
-    uses = _uses(way, judged, requirements.items)
-    missing = [reason for part in parts for reason in part.missing]
-    price, unpriced = _price(parts, uses) if not missing else (None, [])
+    """Return a single or a combination, priced, placed and checked against every requirement."""
+    parts = combination.parts
+    uses = _uses(combination, judged, requirements.items)
+    price, lacking = _price(parts, uses)
     demand = _demand(parts, uses)
-    placed = NOWHERE if demand is None or missing or unpriced else capacity(demand)
+    placed = NOWHERE if demand is None or lacking else capacity(demand)
     least = max(part.least for part in parts)
-    measures: Measures = {
-        "accuracy": judged.accuracy if judged else None,
+    accuracy = judged.accuracy if judged else None
+    figures: Figures = {
+        "accuracy": accuracy,
         "latency": _latency(parts),
         "duration": demand.duration if demand else None,
         "completion": placed.completion,
-        "budget": None if price is None else max(price, least),  # what a quote says is what a budget must hold
+        "budget": None if price is None else max(price, least),  # the budget must hold the price of the quote
     }
-    hard = [*missing, *unpriced, *([placed.reason] if placed.reason else [])]
-    reasons, gaps = _against(measures, requirements, hard)
-    telling = way.models[:-1] if way.kind == CASCADE else way.models
+    reasons, gaps = checked(figures, requirements, [*lacking, *([placed.reason] if placed.reason else [])])
     return Candidate(
-        kind=way.kind,
-        title=way.title,
+        kind=combination.kind,
+        title=combination.title,
         pool=parts[0].pool,
         uses=uses,
-        latency=measures["latency"],
-        duration=measures["duration"],
+        latency=_latency(parts),
+        duration=demand.duration if demand else None,
         completion=placed.completion,
         certainty=_certainty(parts),
         price=price,
         least=least,
         reasons=reasons,
         gaps=gaps,
-        accuracy=judged.accuracy if judged else None,
-        correct=judged.counted.correct if judged else None,
-        total=judged.counted.total if judged else None,
+        accuracy=accuracy,
         thresholds=thresholds,
-        shares=judged.shares if judged else (),
-        outputs=() if way.kind == SINGLE else tuple(model.output for model in telling),
+        outputs=_outputs(combination),
+        **_tested(judged),
     )
 
 
-def _uses(way: Way, judged: Judged | None, items: int) -> tuple[Use, ...]:
-    """Every item under the first part and under each of an ensemble; of a cascade those that may go on under the others."""
-    first, *others = way.parts
+def _tested(judged: Judged | None) -> dict[str, Any]:
+    """The counts on the test items and the shares that fall back."""
+    if judged is None:
+        return {"correct": None, "total": None, "shares": ()}
+    return {"correct": judged.counted.correct, "total": judged.counted.total, "shares": judged.shares}
+
+
+def _outputs(combination: Combination) -> tuple[str, ...]:
+    """The outputs that give the confidences of a cascade, or the answers of a vote."""
+    if combination.kind == SINGLE:
+        return ()
+    models = combination.models[:-1] if combination.kind == CASCADE else combination.models
+    return tuple(model.output for model in models)
+
+
+def _uses(combination: Combination, judged: Judged | None, items: int) -> tuple[Use, ...]:
+    """All items for the first program and for each of a vote; for the later programs of a cascade those that may fall back."""
+    first, *others = combination.parts
     uses = [Use(first.key, items, items)]
-    if way.kind == CASCADE and judged is not None:
+    if combination.kind == CASCADE and judged is not None:
         for part, share, reached in zip(others, judged.shares, judged.counted.reached, strict=True):
             expected = ceil(Fraction(items * reached, judged.counted.total))
             uses.append(Use(part.key, max(1, ceil(items * share)), expected, share))
@@ -165,31 +187,22 @@ def _uses(way: Way, judged: Judged | None, items: int) -> tuple[Use, ...]:
 
 
 def _latency(parts: Sequence[Variant]) -> Fraction | None:
-    """An item may pass every part; None where the time of one is not known."""
+    """The sum of all parts, because an item may pass through each; None if one is not known."""
     known = [part.latency for part in parts if part.latency is not None]
     return sum(known, Fraction(0)) if len(known) == len(parts) else None
 
 
-def _against(
-    measures: Measures, requirements: Requirements, hard: Sequence[str]
-) -> tuple[tuple[str, ...], tuple[tuple[str, Fraction], ...]]:
-    """The reasons against a candidate, and the gaps by which relaxing requirements would make it feasible; no gaps where
-    something is missing that relaxing does not bring."""
-    # What is missing explains every unknown figure; saying so again for each would only be noise.
-    unmet = [row for row in _unmet(measures, requirements) if row[1] is not None or not hard]
-    reasons = (*hard, *(text for _, _, text in unmet))
-    gaps = tuple((name, value) for name, value, _ in unmet if value is not None)
-    return reasons, gaps if not hard and len(gaps) == len(unmet) else ()
-
-
 def _certainty(parts: Sequence[Variant]) -> str:
-    """The weakest of the parts'."""
+    """The weakest certainty of the parts."""
     found = {part.certainty for part in parts}
     return next(word for word in ("measured", "bound", "exact") if word in found)
 
 
 def _price(parts: Sequence[Variant], uses: Sequence[Use]) -> tuple[Decimal | None, list[str]]:
-    """The sum over the uses, or why there is none."""
+    """The total price, or None with the reasons: programs that are missing, or have no price."""
+    missing = [reason for part in parts for reason in part.missing]
+    if missing:
+        return None, missing
     try:
         return exact_sum(part.price(use.executions) for part, use in zip(parts, uses, strict=True)), []
     except ValueError as error:
@@ -197,9 +210,10 @@ def _price(parts: Sequence[Variant], uses: Sequence[Use]) -> tuple[Decimal | Non
 
 
 def _demand(parts: Sequence[Variant], uses: Sequence[Use]) -> Demand | None:
-    """All executions one after another: an interval each, and once the loads and the rest of the longest latency, as a
-    quote reserves them. None where a part's
-    time is not known."""
+    """The device time of all executions one after another, as a quote reserves it; None if a time is not known.
+
+    Each execution takes an interval. Loading, and the rest of the first latency, come once.
+    """
     streams = []
     for part, use in zip(parts, uses, strict=False):
         if part.interval is None or part.latency is None:
@@ -208,45 +222,3 @@ def _demand(parts: Sequence[Variant], uses: Sequence[Use]) -> Demand | None:
         streams.append(Stream(use.executions, part.interval, first, part.load))
     duration, setup = duration_of(streams)
     return Demand(parts[0].pool, duration, setup, parts[0].interval if len(parts) == 1 else None)
-
-
-def _unmet(measures: Measures, requirements: Requirements) -> Iterator[tuple[str, Fraction | None, str]]:
-    """(requirement, the value it would need to have, sentence) for each requirement that is not met."""
-    for name in RELAXABLE:
-        wanted, found = getattr(requirements, name), measures[name]
-        if wanted is None:
-            continue
-        if found is None:
-            yield name, None, _unknown(name, requirements.metric)
-        elif (found < wanted) if name == "accuracy" else (found > wanted):
-            yield name, Fraction(found), _shortfall(name, Fraction(found), Fraction(wanted), requirements.metric)
-
-
-_UNKNOWN = {
-    "latency": "Its latency is not known here.",
-    "duration": "Its duration is not known here.",
-    "completion": "When it would be done is not known here.",
-    "budget": "It has no price here.",
-}
-_UNMET = {
-    "latency": "One item takes {found}, and at most {wanted} are allowed.",
-    "duration": "All items together take {found}, and at most {wanted} are allowed.",
-    "completion": "Its pool has other work: all items would be done in {found}, and {wanted} are left.",
-    "budget": "It costs more than the budget.",
-}
-
-
-def _unknown(name: str, metric: str) -> str:
-    if name == "accuracy":
-        return f"It was not evaluated, so no {score_format_of(metric).name} can be promised."
-    return _UNKNOWN[name]
-
-
-def _shortfall(name: str, found: Fraction, wanted: Fraction, metric: str) -> str:
-    """The sentence with both values, with as many decimals as tell them apart."""
-    if name == "accuracy":
-        return score_format_of(metric).shortfall_sentence(found, wanted)
-    nanoseconds = [f"{figures.fixed(value * 10**9, 3)}{figures.NARROW_SPACE}ns" for value in (found, wanted)]
-    pairs = [(figures.duration_format(found), figures.duration_format(wanted)), (nanoseconds[0], nanoseconds[1])]
-    apart = next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
-    return _UNMET[name].format(found=apart[0], wanted=apart[1])

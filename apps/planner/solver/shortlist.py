@@ -1,8 +1,8 @@
-"""Which combinations are judged: at most LIMIT statements, chosen by the choosing part, prices and free time alone.
+"""Choose the combinations to test: at most LIMIT, by the tuning items, prices and free time alone.
 
-Each statement costs all others a part of their error. Half of the places go to the combinations that should meet every
-requirement and have least by the objective; then come those with the most right answers that should meet all but the
-accuracy, in case the cheap ones fall short on the judging part; what is left over is filled in the order of the objective.
+Every combination that is tested weakens the bounds of all others. Half of the slots go to those that should meet every
+requirement, best by the objective first. The next go to those with the most right answers that should meet everything but
+the accuracy, in case the cheap ones fall short on the test items. The rest is filled in the order of the objective.
 """
 
 from __future__ import annotations
@@ -10,65 +10,65 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
-from apps.planner.solver.columns import Column
+from apps.planner.solver.combinations import TunedCombination
 from apps.planner.solver.thresholds import needed_of
 from apps.planner.solver.types import LATENCY, Candidate, Requirements
 
 LIMIT = 16
-Estimate = Callable[[Column], Candidate]
+Estimate = Callable[[TunedCombination], Candidate]
 Order = tuple[Fraction, Fraction, str, str]
 
 
 def shortlist(
-    columns: Sequence[Column], requirements: Requirements, error: Fraction, estimated: Estimate
-) -> list[Column]:
-    """The columns that are judged, each with every pool on which it is the same statement.
+    tuned: Sequence[TunedCombination], requirements: Requirements, error: Fraction, estimated: Estimate
+) -> list[TunedCombination]:
+    """Return the combinations to test, each on every pool where it is the same.
 
-    `estimated` makes a candidate of a column as if the judging part had the shares of the choosing part.
+    `estimated` makes a candidate under the assumption that the test items behave as the tuning items.
     """
-    ordered = sorted(columns, key=lambda column: order_of(column, requirements))
-    best = sorted(ordered, key=lambda column: Fraction(-column.seen.correct, column.seen.total))
+    ordered = sorted(tuned, key=lambda one: order_of(one, requirements))
+    best = sorted(ordered, key=lambda one: Fraction(-one.seen.correct, one.seen.total))
     chosen: dict[tuple[object, ...], None] = {}
     _fill(chosen, LIMIT // 2, (c for c in ordered if _should(c, requirements, error) and estimated(c).feasible))
     _fill(chosen, LIMIT, (c for c in best if _in_time(c, requirements) and _but_accuracy(estimated(c))))
     _fill(chosen, LIMIT, ordered)
-    return [column for column in columns if column.key in chosen]
+    return [one for one in tuned if one.key in chosen]
 
 
-def order_of(column: Column, requirements: Requirements) -> Order:
-    """By what the choosing part says of the objective; price before latency among equals, then the name."""
-    way = column.way
-    latency = _latency(column) if requirements.objective == LATENCY else Fraction(0)
-    return latency, column.load, way.title, way.parts[0].pool
+def order_of(tuned: TunedCombination, requirements: Requirements) -> Order:
+    """Order by the objective on the tuning items; among equals by cost, then by name."""
+    combination = tuned.combination
+    latency = _latency(tuned) if requirements.objective == LATENCY else Fraction(0)
+    return latency, tuned.load, combination.title, combination.parts[0].pool
 
 
-def _fill(chosen: dict[tuple[object, ...], None], most: int, columns: Iterable[Column]) -> None:
-    """Statements in this order, until there are `most`."""
+def _fill(chosen: dict[tuple[object, ...], None], most: int, tuned: Iterable[TunedCombination]) -> None:
+    """Add combinations in this order until there are `most`."""
     if len(chosen) >= most:
         return
-    for column in columns:
-        chosen[column.key] = None
+    for one in tuned:
+        chosen[one.key] = None
         if len(chosen) >= most:
             return
 
 
-def _should(column: Column, requirements: Requirements, error: Fraction) -> bool:
-    """What is cheap to know of `estimated(...).feasible`: accuracy and latency."""
-    there = column.way.models[0].evaluate.total
+def _should(tuned: TunedCombination, requirements: Requirements, error: Fraction) -> bool:
+    """Tell quickly whether accuracy and latency should suffice, before `estimated` looks at everything."""
+    there = tuned.combination.models[0].test.total
     needed = needed_of(requirements.accuracy, there, error)
-    if requirements.accuracy is not None and (needed is None or column.seen.elsewhere(there).correct < needed):
+    if requirements.accuracy is not None and (needed is None or tuned.seen.elsewhere(there).correct < needed):
         return False
-    return _in_time(column, requirements)
+    return _in_time(tuned, requirements)
 
 
-def _in_time(column: Column, requirements: Requirements) -> bool:
-    return requirements.latency is None or _latency(column) <= requirements.latency
+def _in_time(tuned: TunedCombination, requirements: Requirements) -> bool:
+    return requirements.latency is None or _latency(tuned) <= requirements.latency
 
 
-def _latency(column: Column) -> Fraction:
-    return sum((part.latency or Fraction(0) for part in column.way.parts), Fraction(0))
+def _latency(tuned: TunedCombination) -> Fraction:
+    return sum((part.latency or Fraction(0) for part in tuned.combination.parts), Fraction(0))
 
 
 def _but_accuracy(candidate: Candidate) -> bool:
-    """Nothing speaks against it, or the accuracy alone."""
+    """Whether a candidate is feasible, or only its accuracy falls short."""
     return candidate.feasible or [name for name, _ in candidate.gaps] == ["accuracy"]

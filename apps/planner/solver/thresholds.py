@@ -1,4 +1,4 @@
-"""Thresholds of cascades, chosen on the part that chooses and on nothing else."""
+"""Choose the thresholds of cascades, on the tuning items alone."""
 
 from __future__ import annotations
 
@@ -15,37 +15,39 @@ from apps.registry.confidence import successes_needed
 
 @lru_cache(maxsize=1000)
 def needed_of(wanted: Fraction | None, there: int, error: Fraction) -> int | None:
-    """The fewest right answers of `there` items whose bound is at least `wanted`; None where nothing is wanted or no number
-    is enough."""
+    """Return the fewest right answers of `there` items that prove `wanted`; None without a requirement or if none do."""
     return None if wanted is None else successes_needed(wanted, there, error)
 
 
 def choose_threshold(first: Evaluated, second: Evaluated, wanted: Fraction | None, error: Fraction) -> Decimal:
-    """The lowest threshold that should reach `wanted` on the judging part, seen from the choosing part alone.
+    """Return the lowest threshold that should reach `wanted` on the test items.
 
-    The second model answers what the first is less sure of than the threshold. "Should reach": with the share of right
-    answers seen here, the bound over there would do. When none does, or nothing is wanted, the one with the most right
-    answers, and of equals the lowest (fewest items go on).
+    Below the threshold, the second model answers. It should reach `wanted` if the same share of right answers on the test
+    items would prove it. If no threshold does, or nothing is wanted, return the one with the most right answers and, among
+    equals, the lowest, at which the fewest items fall back.
     """
-    gains = (second.choose.hits - first.choose.hits)[first.order]
-    right = first.choose.correct + np.concatenate(([0], np.cumsum(gains)))  # by how many items go on
+    gains = (second.tuning.hits - first.tuning.hits)[first.order]
+    right = first.tuning.correct + np.concatenate(([0], np.cumsum(gains)))  # by how many items fall back
     thresholds = np.unique(np.append(first.steps, first.ranks.of(Decimal(0))))
-    right = right[np.searchsorted(first.ranks.choose[first.order], thresholds)]
+    right = right[np.searchsorted(first.ranks.tuning[first.order], thresholds)]
     enough = _enough(right, first, wanted, error)
     best = int(np.argmax(enough)) if enough.any() else int(np.argmax(right))
     return first.ranks.levels[int(thresholds[best])]
 
 
 def _enough(right: Counts, model: Evaluated, wanted: Fraction | None, error: Fraction) -> np.ndarray:
-    """For each count of right answers on the choosing part: whether that share of the other part's items would prove `wanted`."""
-    here, there = model.choose.total, model.evaluate.total
+    """Tell for each count of right tuning items whether the same share of the test items would prove `wanted`."""
+    here, there = model.tuning.total, model.test.total
     needed = needed_of(wanted, there, error)
     return np.zeros(right.shape, dtype=bool) if needed is None else right * there // here >= needed
 
 
 class Grid(NamedTuple):
-    """A cascade of three parts by the levels of its thresholds: how many items reach the second part (first,), the third
-    (first, second), and how many answers are right (first, second)."""
+    """A cascade of three programs by the levels of its thresholds.
+
+    `second`: how many items reach the second program, shape (first,); `third`: how many reach the third and `right`: how
+    many answers are right, shape (first, second).
+    """
 
     levels: tuple[Counts, Counts]
     second: Counts
@@ -54,7 +56,7 @@ class Grid(NamedTuple):
 
 
 def grid_of(first: Evaluated, second: Evaluated, third: Evaluated) -> Grid:
-    """Every pair of levels, counted at once."""
+    """Count every pair of levels at once."""
     (low, row), (high, column) = first.grid, second.grid
     rows, columns = len(low), len(high)
     cell = row * (columns + 1) + column
@@ -64,11 +66,11 @@ def grid_of(first: Evaluated, second: Evaluated, third: Evaluated) -> Grid:
         found: Counts = np.rint(cells).astype(np.int64)
         return found
 
-    hits = [model.choose.hits for model in (first, second, third)]
+    hits = [model.tuning.hits for model in (first, second, third)]
     items, gained, more = summed(np.ones(len(cell), np.int64)), summed(hits[1] - hits[0]), summed(hits[2] - hits[1])
     reach, gain = (np.cumsum(one.sum(axis=1))[:rows] for one in (items, gained))
     beyond, again = (one.cumsum(axis=0).cumsum(axis=1)[:rows, :columns] for one in (items, more))
-    return Grid((low, high), reach, beyond, first.choose.correct + gain[:, None] + again)
+    return Grid((low, high), reach, beyond, first.tuning.correct + gain[:, None] + again)
 
 
 def choose_thresholds(
@@ -78,11 +80,10 @@ def choose_thresholds(
     wanted: Fraction | None,
     error: Fraction,
 ) -> tuple[Decimal, Decimal] | None:
-    """Of the pairs of levels that should reach `wanted` (as `choose_threshold` says it) the one of least cost, of equals the
-    lowest; `costs` are those of an execution of the second model and of the third, in one unit.
+    """Return the cheapest pair of levels that should reach `wanted` (see `choose_threshold`), among equals the lowest.
 
-    When none does, or nothing is wanted, the pair with the most right answers, of equals the cheapest. None where no pair
-    of levels sends an item to each of the two.
+    `costs` are those of one execution of the second and third model, in one unit. If no pair reaches it, or nothing is
+    wanted, return the pair with the most right answers, among equals the cheapest. None if no pair sends items to both.
     """
     first, second, _ = models
     sends = grid.third > 0

@@ -1,4 +1,4 @@
-"""What goes into the planner and what comes out."""
+"""The input and output of the solver."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ OBJECTIVES = (COST, LATENCY, DEVICE_TIME)
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a task states; None where it states nothing. `objective`: of what the chosen candidate has least, one of
-    OBJECTIVES: the price, the latency of one item, or the device time of all items (the fewest devices for so long).
+    """The requirements of a task; None for what is not required.
 
-    `accuracy`: least lower confidence bound; `latency`: most seconds for one item; `items`: how many; `duration`: most
-    seconds of device time for all of them; `completion`: most seconds from now until all of them are done, waiting for
-    free devices included; `budget`: most money for all of them, in the price book's currency. `metric`: the title of what the
-    accuracy is measured by, for the sentences.
+    `items`: the number of items; `accuracy`: the minimum lower bound; `latency`: the maximum seconds for one item;
+    `duration`: the maximum device seconds for all items; `completion`: the maximum seconds from now until all items are
+    done, including the wait for free devices; `budget`: the maximum price of all items in the price book's currency.
+    `objective`: one of OBJECTIVES, what the chosen candidate has least of: price, latency of one item, or device time.
+    `metric`: the title of the metric behind the accuracy, for sentences.
     """
 
     items: int
@@ -36,8 +36,11 @@ class Requirements:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a candidate asks of a pool, in seconds of device time: all of it, the part that comes once (`setup`), and of a
-    single program the part that is never cut (`quantum`); work of several programs stays in one piece."""
+    """The device time, in seconds, that a candidate needs on a pool.
+
+    `duration` is all of it and `setup` the part that comes once. `quantum` is the indivisible part of a single program;
+    it is None for several programs, whose work stays in one piece.
+    """
 
     pool: str
     duration: Fraction
@@ -47,7 +50,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Placed:
-    """When a demand would be done if it were accepted now, in seconds from now; None with the `reason` against it."""
+    """The seconds from now until a demand would be done if accepted now; None with the `reason` against it."""
 
     completion: Fraction | None
     reason: str = ""
@@ -57,19 +60,18 @@ Capacity = Callable[[Demand], Placed]
 
 
 def idle(demand: Demand) -> Placed:
-    """The capacity of a pool that nobody else uses."""
+    """Place a demand on a pool without other work."""
     return Placed(demand.duration)
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A model as it runs on one pool: a compiled program, or what keeps it from being one (`missing`).
+    """A model as it runs on one pool: a compiled program, or the reasons why there is none (`missing`).
 
-    `price(n)` is the exact amount for n executions; it raises `ValueError` with a sentence where nothing is priced.
-    `least`: what a contract costs at least, however little runs. `latency` and `interval` in seconds; `certainty` says how
-    they are known: "exact", "bound" or "measured". `load`: seconds until the program is on a device, once in each window.
-    What two variants need to work together: equal `takes` (what one item is, on which items they were evaluated), different
-    `program`s, and for an ensemble the same number of `classes` (None: its output gives no class).
+    `price(n)` returns the exact price of n executions, or raises ValueError with a sentence. `least`: the minimum price of
+    a contract. `latency` and `interval` are in seconds; `certainty` is "exact", "bound" or "measured". `load`: seconds to
+    load the program onto a device, once in each window. Variants can be combined if they have equal `takes` (inputs, and the
+    items of their evaluations) and different `program`s, and for a vote the same number of `classes` (None: no classes).
     """
 
     key: str
@@ -90,8 +92,8 @@ class Variant:
 
 @dataclass(frozen=True)
 class Use:
-    """So many executions of a variant; `expected` when fewer are expected than must be reserved, `per_item` the share of the
-    items that may need one."""
+    """The executions of a variant: `executions` are reserved and `expected` are likely; `per_item` is the share of items
+    that may need one."""
 
     key: str
     executions: int
@@ -101,13 +103,13 @@ class Use:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to do the task. `reasons` says what speaks against it; none means feasible.
+    """A single program or a combination on one pool, feasible if there are no `reasons` against it.
 
-    `accuracy` is the lower bound that holds together with all others' bounds; `gaps` are the requirements that could be
-    relaxed, each with the value that this candidate would need. Of a cascade `thresholds`, `shares` (bounds of what goes on) and
-    `outputs` (which give the confidences) have an entry for each part but the last; of an ensemble `outputs` has one for each
-    part (which give the answers). `price` is what its executions come to, by which candidates
-    are compared; `total_price` is what a quote for them says, which a budget is compared with.
+    `accuracy` is a lower bound that holds together with all others. `gaps`: the requirements that could be relaxed, each
+    with the value that this candidate needs. A cascade has `thresholds`, `shares` (upper bounds of the items that fall back)
+    and `outputs` (that give the confidences) for each program but the last; a vote has `outputs` for each program.
+    `price` is the price of its executions, by which candidates are compared; `total_price` is the price of a quote, which a
+    budget is compared with.
     """
 
     kind: str
@@ -132,7 +134,7 @@ class Candidate:
 
     @property
     def total_price(self) -> Decimal | None:
-        """The price, or the minimum of its contract where that is more."""
+        """The price, at least the minimum of a contract."""
         return None if self.price is None else max(self.price, self.least)
 
     @property
@@ -141,23 +143,23 @@ class Candidate:
 
     @property
     def threshold(self) -> Decimal | None:
-        """The first of a cascade."""
+        """The first threshold of a cascade."""
         return next(iter(self.thresholds), None)
 
     @property
     def share(self) -> Fraction | None:
-        """The bound of what goes on from the first part of a cascade."""
+        """The upper bound of the items that fall back from the first program of a cascade."""
         return next(iter(self.shares), None)
 
     @property
     def output(self) -> str:
-        """The output that tells the first part's confidence."""
+        """The output that gives the first program's confidence."""
         return next(iter(self.outputs), "")
 
 
 @dataclass(frozen=True)
 class Change:
-    """Relaxing these requirements to these values makes the candidate with that index feasible, at that price."""
+    """Requirements relaxed to `values` make the candidate with index `candidate` feasible, at `price`."""
 
     values: tuple[tuple[str, Fraction], ...]
     candidate: int
@@ -166,7 +168,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Narrowed:
-    """Combinations on a pool were made of `used` of its `known` programs alone."""
+    """On `pool`, only `used` of `known` programs were combined."""
 
     pool: str
     used: int
@@ -175,11 +177,10 @@ class Narrowed:
 
 @dataclass(frozen=True)
 class Solution:
-    """Every candidate, the best first and infeasible ones last; the chosen one's index; changes when there is none.
+    """All candidates, the best first and the infeasible ones last; `chosen` is an index, None if none is feasible.
 
-    Every variant alone is a candidate, and of the combinations of a pool those that the choosing part found most promising:
-    the chosen one is the best of them all. `examined` counts every single and every combination that was looked at, `bounds`
-    how many bounds share the error: each is made at `error`.
+    Every variant alone is a candidate, and the most promising combinations. `changes`: how to make a candidate feasible if
+    none is. `examined` counts all singles and combinations that were compared; `bounds` counts the bounds, each at `error`.
     """
 
     candidates: tuple[Candidate, ...]

@@ -1,0 +1,68 @@
+"""Check the figures of a candidate against the requirements: the reasons against it, and what would have to be relaxed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+from apps import figures as written
+from apps.planner.score_format import score_format_of
+from apps.planner.solver.types import Requirements
+
+RELAXABLE = ("accuracy", "latency", "duration", "completion", "budget")
+Figures = Mapping[str, Fraction | Decimal | None]  # requirement -> the candidate's figure, None if not known
+Gaps = tuple[tuple[str, Fraction], ...]
+
+_UNKNOWN = {
+    "latency": "Its latency is not known.",
+    "duration": "Its device time is not known.",
+    "completion": "Its completion time is not known.",
+    "budget": "Its price is not known.",
+}
+_UNMET = {
+    "latency": "One item takes {found}; at most {wanted} are allowed.",
+    "duration": "All items take {found} of device time; at most {wanted} are allowed.",
+    "completion": "Its pool has other work: all items would be done in {found}, and {wanted} are left.",
+    "budget": "It costs more than the budget.",
+}
+
+
+def checked(figures: Figures, requirements: Requirements, lacking: Sequence[str]) -> tuple[tuple[str, ...], Gaps]:
+    """Return the reasons against a candidate, and the values to which requirements must be relaxed.
+
+    `lacking`: reasons that relaxing can't remove, such as a missing program; with any of them there are no gaps.
+    """
+    # What is lacking explains every unknown figure; repeating it for each would be noise.
+    unmet = [row for row in _unmet(figures, requirements) if row[1] is not None or not lacking]
+    reasons = (*lacking, *(text for _, _, text in unmet))
+    gaps = tuple((name, value) for name, value, _ in unmet if value is not None)
+    return reasons, gaps if not lacking and len(gaps) == len(unmet) else ()
+
+
+def _unmet(figures: Figures, requirements: Requirements) -> Iterator[tuple[str, Fraction | None, str]]:
+    """Yield (requirement, the value it would need, a sentence) for each requirement that is not met."""
+    for name in RELAXABLE:
+        wanted, found = getattr(requirements, name), figures[name]
+        if wanted is None:
+            continue
+        if found is None:
+            yield name, None, _unknown(name, requirements.metric)
+        elif (found < wanted) if name == "accuracy" else (found > wanted):
+            yield name, Fraction(found), _shortfall(name, Fraction(found), Fraction(wanted), requirements.metric)
+
+
+def _unknown(name: str, metric: str) -> str:
+    if name == "accuracy":
+        return f"It was not evaluated, so no {score_format_of(metric).name} can be promised."
+    return _UNKNOWN[name]
+
+
+def _shortfall(name: str, found: Fraction, wanted: Fraction, metric: str) -> str:
+    """The sentence with both values, with as many decimals as tell them apart."""
+    if name == "accuracy":
+        return score_format_of(metric).shortfall_sentence(found, wanted)
+    nanoseconds = [f"{written.fixed(value * 10**9, 3)}{written.NARROW_SPACE}ns" for value in (found, wanted)]
+    pairs = [(written.duration_format(found), written.duration_format(wanted)), (nanoseconds[0], nanoseconds[1])]
+    apart = next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
+    return _UNMET[name].format(found=apart[0], wanted=apart[1])
