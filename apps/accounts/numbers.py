@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
@@ -18,7 +19,13 @@ def _no_truth_value(value: Any) -> Any:
     return value
 
 
-Whole = Annotated[int, BeforeValidator(_no_truth_value)]  # Python counts True as 1, JSON does not
+def _digits_read(value: Any) -> Any:
+    """Read the digits of any script in a text, as the forms of pages do ("٣" and "３" are 3)."""
+    return "".join(str(unicodedata.decimal(one, one)) for one in value) if isinstance(value, str) else value
+
+
+# Python counts True as 1, JSON does not.
+Whole = Annotated[int, BeforeValidator(_digits_read), BeforeValidator(_no_truth_value)]
 
 
 def _within_calendar(value: datetime) -> datetime:

@@ -1,8 +1,8 @@
-"""Which programs can do a task, and what is known of each: compiled or not, evaluated or not, and at what price."""
+"""The candidates of a task: its models on every pool, with the state of their programs and evaluations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -27,14 +27,17 @@ Values = Sequence[dict[str, Any]]  # [{"name", "dtype", "shape"}]
 
 
 @dataclass(frozen=True)
-class Row:
-    """A model in a precision on a pool. `program` is None until it is compiled; `run` is the newest request."""
+class CandidateRow:
+    """A model in a precision on a pool, with its evaluation and the newest request for one (`run`).
+
+    `problem` says why the program's outputs cannot be judged; empty if they can.
+    """
 
     deployment: Deployment
     precision: str
     evaluation: Evaluation | None
     run: EvaluationRun | None
-    problem: str = ""  # why its answers could not be judged
+    problem: str = ""
 
     @property
     def program(self) -> Program | None:
@@ -42,76 +45,77 @@ class Row:
 
     @property
     def bound_text(self) -> str:
-        """What is proven of it as people read it; empty where it was not evaluated."""
+        """The proven bound for reading; empty without an evaluation."""
         one = self.evaluation
         return "" if one is None else score_format_of(one.metric).text(Fraction(one.lower_bound))
 
     @property
     def is_open(self) -> bool:
-        """A request waits or runs."""
+        """Whether an evaluation is queued or running."""
         return self.run is not None and self.run.finished_at is None
 
     @property
     def can_be_evaluated(self) -> bool:
-        """Compiled, and neither evaluated nor asked for."""
+        """Whether the program is compiled, and neither evaluated nor being evaluated."""
         return self.program is not None and self.evaluation is None and not self.is_open and not self.problem
 
 
 def tasks_of(organisation: Organisation) -> QuerySet[Task]:
-    """The organisation's tasks, newest first."""
+    """Return the organisation's tasks, newest first."""
     rows = Task.objects.filter(organisation=organisation, deleted_at=None)
     return rows.select_related("data_set").order_by("-created_at", "-id")
 
 
-def lengths_fitting(wanted: Values, given: Values) -> dict[str, int] | None:
-    """The variable dimensions with which inputs `wanted` take one item of a data set; None where they cannot.
+def sizes_fitting(wanted: Values, given: Values) -> dict[str, int] | None:
+    """Return the sizes of variable dimensions with which inputs `wanted` take an item of a data set; None if they can't.
 
-    Names must agree, unless there is one input on both sides. A leading 1 may be left out of an item's shape.
+    Names must agree, unless both sides have one input. The item's shape may lack a leading 1.
     """
     shapes = {value["name"]: list(value["shape"]) for value in given}
     if len(wanted) == 1 and len(shapes) == 1:
         shapes = {wanted[0]["name"]: next(iter(shapes.values()))}
     if {value["name"] for value in wanted} != set(shapes):
         return None
-    lengths: dict[str, int] = {}
-    for value in wanted:
-        own, item = list(value["shape"]), shapes[value["name"]]
-        item = [1, *item] if len(item) == len(own) - 1 and own[:1] != [] and own[0] in (1, *_symbols(own)) else item
-        if len(item) != len(own):
-            return None
-        for size, length in zip(own, item, strict=True):
-            if (lengths.setdefault(size, length) if isinstance(size, str) else size) != length:
-                return None
-    return lengths
+    sizes: dict[str, int] = {}
+    fits = all(_shape_fits(list(value["shape"]), shapes[value["name"]], sizes) for value in wanted)
+    return sizes if fits else None
 
 
-def _symbols(shape: Sequence[Any]) -> list[str]:
-    return [size for size in shape if isinstance(size, str)]
+def _shape_fits(own: list[Any], item: list[int], sizes: dict[str, int]) -> bool:
+    """Whether an item's shape fits an input's; adds the sizes of its variable dimensions to `sizes`."""
+    if len(item) == len(own) - 1 and (own[0] == 1 or isinstance(own[0], str)):
+        item = [1, *item]
+    if len(item) != len(own):
+        return False
+    return all(
+        (sizes.setdefault(size, length) if isinstance(size, str) else size) == length
+        for size, length in zip(own, item, strict=True)
+    )
 
 
 def versions_of(task: Task) -> list[ModelVersion]:
-    """The candidate versions: those that the task names, or the newest of every model that takes the data set's items."""
+    """Return the versions that the task names, or the newest of every model that takes the data set's items."""
     present = versions_present().filter(organisation_id=task.organisation_id)
     if task.versions:
         return list(present.filter(pk__in=task.versions).order_by("model__name", "number"))
     newest: dict[UUID, ModelVersion] = {}
     for version in present.order_by("model__name", "number"):
         newest[version.model_id] = version
-    return [one for one in newest.values() if lengths_fitting(one.inputs, task.data_set.inputs) is not None]
+    return [one for one in newest.values() if sizes_fitting(one.inputs, task.data_set.inputs) is not None]
 
 
 def metric_of(task: Task) -> Metric:
-    """How the task judges."""
+    """Return the task's metric."""
     return Metric(task.metric, task.k, task.limit)
 
 
 def metric_title(task: Task) -> str:
-    """The metric as evaluations name it; with the output where the task names one."""
+    """Return the metric's title as evaluations store it, with the output if the task names one."""
     return metric_of(task).title + (f" of {task.output}" if task.output else "")
 
 
 def output_of(task: Task, program: Program) -> str:
-    """The output that is judged: the named one, else the first that has one score for each class, else the first."""
+    """Return the output to judge: the named one, else the first with one score per class, else the first."""
     if task.output:
         return task.output
     scored = [one["name"] for one in program.outputs if len([size for size in one["shape"] if size != 1]) == 1]
@@ -120,8 +124,10 @@ def output_of(task: Task, program: Program) -> str:
 
 
 def evaluations_of(task: Task, *, with_items: bool = True) -> dict[tuple[str, bool], Evaluation]:
-    """(digest of the program, whether on a host) -> what the platform measured with the task's data and metric; the answers
-    are large, and read only where they are wanted."""
+    """Return the platform's evaluations on the task's data and metric by (program digest, whether on a host).
+
+    The answers (`items`) are large; without `with_items` they are not read.
+    """
     data = task.data_set
     rows = (
         Evaluation.objects.defer(*([] if with_items else ["items"]))
@@ -136,24 +142,25 @@ def evaluations_of(task: Task, *, with_items: bool = True) -> dict[tuple[str, bo
 
 
 def fits(program: Program, data_set: DataSet) -> bool:
-    """Whether the program takes one item of the data set."""
-    return lengths_fitting(program.inputs, data_set.inputs) is not None
+    """Whether the program takes an item of the data set."""
+    return sizes_fitting(program.inputs, data_set.inputs) is not None
 
 
 def candidate_models_of_task(task: Task) -> CandidateModels:
-    """The task's candidates for a plan: nothing is promised of a program that the platform has not evaluated."""
+    """Return the task's models for a plan; only programs that the platform has evaluated have an accuracy."""
     known = evaluations_of(task)
 
     def evaluation(deployment: Deployment, _precision: str) -> Evaluation | None:
-        return known.get((deployment.program.digest, deployment.pool.is_host)) if deployment.program else None
+        program = deployment.program
+        return known.get((program.digest, deployment.pool.is_host)) if program else None
 
     return CandidateModels(versions_of(task), lambda program: fits(program, task.data_set), evaluation)
 
 
-def rows_of(task: Task) -> list[Row]:
-    """Every candidate of the task: each version in each precision that it has on each active pool."""
+def rows_of(task: Task) -> list[CandidateRow]:
+    """Return every candidate: each version in each of its precisions on each active pool."""
     versions = versions_of(task)
-    programs = [p for p in programs_of_versions([one.pk for one in versions]) if fits(p, task.data_set)]
+    programs = _fitting_programs(task, versions)
     known = evaluations_of(task, with_items=False)
     runs: dict[tuple[UUID, UUID], EvaluationRun] = {}
     for run in EvaluationRun.objects.filter(task=task).order_by("created_at", "id"):
@@ -167,27 +174,33 @@ def rows_of(task: Task) -> list[Row]:
     ]
 
 
+def _fitting_programs(task: Task, versions: Sequence[ModelVersion]) -> list[Program]:
+    """The programs of these versions that take an item of the task."""
+    return [p for p in programs_of_versions([one.pk for one in versions]) if fits(p, task.data_set)]
+
+
 def _row(
     task: Task,
     deployment: Deployment,
     precision: str,
     known: dict[tuple[str, bool], Evaluation],
     runs: dict[tuple[UUID, UUID], EvaluationRun],
-) -> Row:
+) -> CandidateRow:
     program = deployment.program
     if program is None:
-        return Row(deployment, precision, None, None)
-    evaluation, run = known.get((program.digest, deployment.pool.is_host)), runs.get((program.pk, deployment.pool.pk))
-    return Row(deployment, precision, evaluation, run, unjudgeable(task, program))
+        return CandidateRow(deployment, precision, None, None)
+    evaluation = known.get((program.digest, deployment.pool.is_host))
+    run = runs.get((program.pk, deployment.pool.pk))
+    return CandidateRow(deployment, precision, evaluation, run, unjudgeable(task, program))
 
 
 def unjudgeable(task: Task, program: Program) -> str:
-    """Why the program's answers cannot be judged, known from its outputs before it runs; empty where they can."""
+    """Say why the metric cannot judge the program's outputs, before it runs; empty if it can."""
     name, metric = output_of(task, program), metric_of(task)
     shapes = {one["name"]: [1, *one["shape"]] for one in program.outputs}
     dtypes = {one["name"]: one["dtype"] for one in program.outputs}
     if name not in shapes:
-        return f"It has no output '{name}'; it has {', '.join(sorted(shapes))}."
+        return f"It has no output '{name}'. Its outputs are {', '.join(sorted(shapes))}."
     if metric.name in ("exact", "mean_error", *NUMERIC):
         return ""
     try:
@@ -200,46 +213,51 @@ def unjudgeable(task: Task, program: Program) -> str:
 
 
 @dataclass(frozen=True)
-class Missing:
-    """A program that could be compiled: for the target of a pool, with these lengths. `failed` is the compile that was
-    tried last and failed: it is not tried again by itself."""
+class MissingProgram:
+    """A program that can be compiled for a pool's processor, with these sizes of variable dimensions.
+
+    `failed` is the last compile if it failed; it is not repeated automatically.
+    """
 
     version: ModelVersion
     target: str
     precision: str
-    lengths: dict[str, int]
+    sizes: dict[str, int]
     failed: CompileJob | None = None
 
 
-def missing_of(task: Task) -> list[Missing]:
-    """float32 and int8 programs of the candidates, for a processor on offer, that nobody compiled or is compiling."""
+def missing_of(task: Task) -> list[MissingProgram]:
+    """Return the float32 and int8 programs for processors on offer that are neither compiled nor being compiled."""
     versions = versions_of(task)
-    programs = [p for p in programs_of_versions([one.pk for one in versions]) if fits(p, task.data_set)]
+    programs = _fitting_programs(task, versions)
     newest = {
         (job.model_version_id, job.target, job.precision): job
         for job in _compiles(versions)
-        if job.dims == lengths_fitting(job.model_version.inputs, task.data_set.inputs)
+        if job.dims == sizes_fitting(job.model_version.inputs, task.data_set.inputs)
     }
-    found: dict[tuple[UUID, str, str], Missing] = {}
-    offered = list(pools())
-    for version in versions:
-        lengths = lengths_fitting(version.inputs, task.data_set.inputs)
-        for pool in offered:
-            for precision in (Precision.FLOAT32, Precision.INT8):
-                if pool.processor is None or lengths is None:
-                    continue
-                if deployment_of(version, pool, programs, precision).program is not None:
-                    continue
-                key = (version.pk, pool.processor.name, str(precision))
-                job = newest.get(key)
-                if job is None or job.is_finished:
-                    failed = job if job and job.state == CompileState.FAILED else None
-                    found[key] = Missing(version, pool.processor.name, precision, lengths, failed)
+    found: dict[tuple[UUID, str, str], MissingProgram] = {}
+    for version, target, precision in _lacking(versions, programs):
+        sizes = sizes_fitting(version.inputs, task.data_set.inputs)
+        key = (version.pk, target, precision)
+        job = newest.get(key)
+        if sizes is not None and (job is None or job.is_finished):
+            failed = job if job and job.state == CompileState.FAILED else None
+            found[key] = MissingProgram(version, target, precision, sizes, failed)
     return list(found.values())
 
 
+def _lacking(versions: Sequence[ModelVersion], programs: list[Program]) -> Iterator[tuple[ModelVersion, str, str]]:
+    """Yield (version, target, precision) for each float32 or int8 program that a pool lacks."""
+    offered = [pool for pool in pools() if pool.processor is not None]
+    for version in versions:
+        for pool in offered:
+            for precision in (Precision.FLOAT32, Precision.INT8):
+                if pool.processor and deployment_of(version, pool, programs, precision).program is None:
+                    yield version, pool.processor.name, str(precision)
+
+
 def compiles_open(task: Task) -> int:
-    """How many compiles of the candidates are under way."""
+    """Return how many compiles of the candidates wait or run."""
     return sum(not job.is_finished for job in _compiles(versions_of(task)))
 
 

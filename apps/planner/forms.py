@@ -1,4 +1,4 @@
-"""The form in which a task states what it needs, in plain words and units."""
+"""The forms of plans and tasks: requirements and labelled data, in plain words and units."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from typing import Any
 
 from django import forms
 
+from apps.accounts.numbers import FIRST_YEAR, LAST_YEAR
+from apps.accounts.problems import Problem
 from apps.compilation.selectors import programs_of_version
 from apps.planner.candidates import metric_title
 from apps.planner.metrics import K_MAX, LIMIT_MAX, METRICS, Metric
 from apps.planner.models import Task
+from apps.planner.plan_text import OBJECTIVE
 from apps.planner.score_format import DEFAULT, ScoreFormat, score_format_of
+from apps.planner.services import ITEMS_MAX
 from apps.planner.solver import Requirements
 from apps.pricing.limits import DEFAULT_WINDOW
 from apps.pricing.rating import PriceClass
@@ -23,34 +27,33 @@ from apps.pricing.rating.tariff import zone_of
 from apps.registry.models import ModelVersion
 
 TIME_UNITS = (("1/1000000", "microseconds"), ("1/1000", "milliseconds"), ("1", "seconds"))
-
-OBJECTIVE_CHOICES = (
-    ("cost", "Least cost"),
-    ("latency", "Least latency"),
-    ("device_time", "Least device time (fewest devices)"),
-)
+ABOVE_ZERO = Decimal("0.000001")
+NOT_ABOVE_ZERO = {"min_value": "State a value above 0, or leave this empty."}
 
 
-def _accuracy_field(measure: ScoreFormat) -> forms.DecimalField:
-    """What must be proven, by the metric's own name and in its unit."""
-    proven = "Proven with 95 % confidence on items that were used for nothing else."
-    if measure.limit is None:
+def _accuracy_field(score: ScoreFormat) -> forms.DecimalField:
+    """Return the field for what must be proven, with the metric's name and unit."""
+    proven = "Proven with 95 % confidence on test items."
+    if score.limit is None:
+        allowed = "State more than 0 and less than 100 per cent, or leave this empty."
         return forms.DecimalField(
-            min_value=0,
-            max_value=100,
+            min_value=Decimal("0.00001"),
+            max_value=Decimal("99.99999"),
             max_digits=8,
             decimal_places=5,
             required=False,
             help_text=proven,
-            label=f"{measure.title} of at least, per cent",
+            label=f"Minimum {score.name} (%)",
+            error_messages={"min_value": allowed, "max_value": allowed},
         )
     return forms.DecimalField(
-        min_value=0,
+        min_value=Decimal("0.000000001"),
         max_digits=18,
         decimal_places=9,
         required=False,
-        label=f"{measure.title} of at most",
-        help_text=f"In the labels' units, below the limit {measure.text('0')}. {proven}",
+        label=f"Maximum {score.name}",
+        help_text=f"In the labels' units, below the limit {score.text('0')}. {proven}",
+        error_messages=NOT_ABOVE_ZERO,
     )
 
 
@@ -68,92 +71,110 @@ def _class_field(classes: Sequence[PriceClass]) -> forms.ChoiceField:
 
 
 class PlanForm(forms.Form):
-    """Requirements; what is left empty is not required."""
+    """The requirements of a plan; an empty field is not required."""
 
     items = forms.IntegerField(
-        min_value=1, max_value=10**12, initial=1_000_000, label="Items", help_text="How many inputs are to be answered."
+        min_value=1,
+        max_value=ITEMS_MAX,
+        initial=1_000_000,
+        label="Items",
+        help_text="The number of inputs to process.",
+        error_messages={
+            "min_value": f"State a number of items from 1 to {ITEMS_MAX:,}.",
+            "max_value": f"State a number of items from 1 to {ITEMS_MAX:,}.",
+        },
     )
-    accuracy = forms.DecimalField(required=False)  # by the subject's metric
+    accuracy = forms.DecimalField(required=False)  # replaced by the field of the subject's metric
     latency = forms.DecimalField(
-        min_value=0,
+        min_value=ABOVE_ZERO,
         max_digits=20,
         decimal_places=6,
         required=False,
-        label="One item within",
-        help_text="From the first input byte to the last output byte.",
+        label="Maximum latency",
+        help_text="One item, from the first input byte to the last output byte.",
+        error_messages=NOT_ABOVE_ZERO,
     )
     latency_unit = forms.ChoiceField(choices=TIME_UNITS, label="Unit", initial="1/1000000")
     duration = forms.DecimalField(
-        min_value=0,
+        min_value=ABOVE_ZERO,
         max_digits=20,
         decimal_places=6,
         required=False,
-        label="All items within, seconds",
-        help_text="Device time of the whole job.",
+        label="Maximum device time (s)",
+        help_text="All items together, including loading.",
+        error_messages=NOT_ABOVE_ZERO,
     )
     until = forms.DateTimeField(
         required=False,
-        label="All items done by",
+        label="Deadline",
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"],
         widget=forms.DateTimeInput({"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
     )
     budget = forms.DecimalField(
-        min_value=0,
+        min_value=ABOVE_ZERO,
         max_digits=20,
         decimal_places=6,
         required=False,
-        label="Budget for all items",
-        help_text="In the currency of the price book.",
+        label="Budget",
+        help_text="For all items, in the currency of the price book.",
+        error_messages=NOT_ABOVE_ZERO,
     )
-    klass = forms.ChoiceField(label="Class of service")  # choices: the price book's classes
-    objective = forms.ChoiceField(choices=OBJECTIVE_CHOICES, label="Choose the one with", required=False)
-    dims = forms.ChoiceField(label="One item is", required=False)
+    klass = forms.ChoiceField(label="Class of service")  # replaced by the price book's classes
+    objective = forms.ChoiceField(choices=list(OBJECTIVE.items()), label="Objective", required=False)
+    dims = forms.ChoiceField(label="Item size", required=False)
 
     def __init__(self, subject: ModelVersion | Task, classes: Sequence[PriceClass], data: Any = None) -> None:
         super().__init__(data)
         self.fields["klass"] = _class_field(classes)
         self.zone = zone_of(subject.organisation.time_zone)
-        self.measure = score_format_of(metric_title(subject) if isinstance(subject, Task) else DEFAULT)
-        self.fields["accuracy"] = _accuracy_field(self.measure)
-        days = DEFAULT_WINDOW.days
-        self.fields[
-            "until"
-        ].help_text = f"{self.zone.key}; empty means within {days} days, waiting for free devices included."
-        if isinstance(subject, Task) or not subject.symbolic_dims:  # a task's data say what one item is
+        self.score = score_format_of(metric_title(subject) if isinstance(subject, Task) else DEFAULT)
+        self.fields["accuracy"] = _accuracy_field(self.score)
+        self.fields["until"].help_text = f"Time zone {self.zone.key}. Empty: {DEFAULT_WINDOW.days} days from now."
+        if isinstance(subject, Task) or not subject.symbolic_dims:  # a task's data define the item size
             self.fields["dims"].widget = forms.HiddenInput()
             return
         found = {json.dumps(p.dims, sort_keys=True): p.dims for p in programs_of_version(subject)}
         choices = [
             (key, ", ".join(f"{n} = {v}" for n, v in dims.items()) or "fixed") for key, dims in sorted(found.items())
         ]
-        self.fields["dims"] = forms.ChoiceField(choices=choices, label="One item is", required=bool(choices))
+        self.fields["dims"] = forms.ChoiceField(choices=choices, label="Item size", required=bool(choices))
+
+    def clean_until(self) -> datetime | None:
+        """The deadline in UTC, read in the organisation's time zone."""
+        stated: datetime | None = self.cleaned_data["until"]
+        if stated is None:
+            return None
+        if not FIRST_YEAR <= stated.year <= LAST_YEAR:
+            raise forms.ValidationError(f"State a deadline in a year from {FIRST_YEAR} to {LAST_YEAR}.")
+        return stated.replace(tzinfo=self.zone).astimezone(UTC)
 
     def requirements(self) -> Requirements:
-        """What the solver takes: exact shares, seconds and amounts."""
+        """Return the requirements with exact shares, seconds and amounts."""
         stated = self.cleaned_data
         unit = Fraction(stated["latency_unit"])
         return Requirements(
             items=stated["items"],
-            accuracy=None if stated["accuracy"] is None else self.measure.share_of(Fraction(stated["accuracy"])),
+            accuracy=None if stated["accuracy"] is None else self.score.share_of(Fraction(stated["accuracy"])),
             latency=None if stated["latency"] is None else Fraction(stated["latency"]) * unit,
             duration=None if stated["duration"] is None else Fraction(stated["duration"]),
             budget=None if stated["budget"] is None else Decimal(stated["budget"]),
-            objective=stated["objective"] or OBJECTIVE_CHOICES[0][0],
+            objective=stated["objective"] or next(iter(OBJECTIVE)),
         )
 
-    def chosen_until(self) -> datetime | None:
-        """The instant until which there must be room, as it is read at the organisation's own clock."""
-        stated: datetime | None = self.cleaned_data["until"]
-        return None if stated is None else stated.replace(tzinfo=self.zone).astimezone(UTC)
-
     def chosen_dims(self) -> dict[str, int] | None:
-        """The lengths of one item; None for the smallest that was compiled."""
+        """Return the sizes of variable dimensions; None for the smallest that was compiled."""
         text = self.cleaned_data.get("dims")
         return json.loads(text) if text else None
 
+    def refuse(self, problem: Problem) -> None:
+        """Show a problem's sentences beside the fields that they name."""
+        for error in problem.errors:
+            if error.get("field") in self.fields:
+                self.add_error(error["field"], error["message"])
+
 
 class TaskForm(forms.Form):
-    """The data that decide, how an answer is judged, and which models are candidates."""
+    """A task: its labelled data, its metric and its candidate models."""
 
     name = forms.CharField(max_length=120, label="Name", help_text="For example: read digits on forms.")
     data_set = forms.ChoiceField(label="Data set", required=False)
@@ -162,15 +183,15 @@ class TaskForm(forms.Form):
         min_value=1,
         max_value=99,
         initial=33,
-        label="Share of items to choose on, per cent",
-        help_text="Thresholds are chosen on these items; the others decide what is promised.",
+        label="Tuning items (%)",
+        help_text="Thresholds are chosen on these; the others are test items, which prove the accuracy.",
     )
     seed = forms.IntegerField(
         min_value=0,
         max_value=2**63 - 1,
         initial=1,
-        label="Seed of the split",
-        help_text="The same seed splits the same way.",
+        label="Random seed",
+        help_text="The same seed splits the items in the same way.",
     )
     metric = forms.ChoiceField(choices=list(METRICS.items()), label="Metric")
     k = forms.IntegerField(
@@ -183,15 +204,15 @@ class TaskForm(forms.Form):
         max_digits=18,
         decimal_places=9,
         label="Limit",
-        help_text="For mean error and closeness, in the output's units; for signal-to-noise in dB.",
+        help_text="For mean error and closeness in the output's units, for signal-to-noise in dB.",
     )
     output = forms.CharField(
-        max_length=200, required=False, label="Output", help_text="Empty: the output with one score for each class."
+        max_length=200, required=False, label="Output", help_text="Empty: the output with one score per class."
     )
     versions = forms.MultipleChoiceField(
         required=False,
         label="Models",
-        help_text="None chosen: every model that takes these items.",
+        help_text="None selected: every model that takes these items.",
     )
 
     def __init__(
@@ -208,9 +229,9 @@ class TaskForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
         if not self.errors and bool(cleaned.get("data_set")) == bool(cleaned.get("file")):
-            raise forms.ValidationError("Choose a data set, or upload a new one; one of the two.")
+            raise forms.ValidationError("Choose a data set or upload one, not both.")
         return cleaned
 
     def chosen_metric(self) -> Metric:
-        """How answers are judged."""
+        """Return the metric with its parameters."""
         return Metric(self.cleaned_data["metric"], self.cleaned_data["k"], self.cleaned_data["limit"])

@@ -98,7 +98,7 @@ def _task(request: HttpRequest, pk: UUID, **access: Any) -> Task:
     return org_object_get(request, tasks, pk=pk, **access)
 
 
-def _candidate(row: candidates.Row) -> TaskCandidateOut:
+def _candidate(row: candidates.CandidateRow) -> TaskCandidateOut:
     run, evaluation = row.run, row.evaluation
     state = (
         "evaluated" if evaluation else "not compiled" if row.program is None else run.state if run else "not evaluated"

@@ -1,4 +1,4 @@
-"""Tasks: the list, the form, what is known of each candidate. Each view: fetch and authorise, one service call, one answer."""
+"""The pages of tasks: the list, the form and a task with its candidates."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _task(request: HttpRequest, pk: UUID, *, engineering: bool = False) -> Task:
 
 @require_http_methods(["GET", "POST"])
 def task_create(request: HttpRequest) -> HttpResponse:
-    """A task with a data set that is there, or with a file that is kept as one."""
+    """Create a task with a stored data set, or with an uploaded file that becomes one."""
     organisation = organisation_get(request, roles=ENGINEERING)
     form = _form(request, organisation)
     refusal: Problem | None = None
@@ -112,7 +112,7 @@ def _create(request: HttpRequest, organisation: Organisation, form: TaskForm) ->
 
 @require_POST
 def task_sample(request: HttpRequest) -> HttpResponse:
-    """The sample task: handwritten digits with labels, and the sample models that read them."""
+    """Create the sample task: handwritten digits with labels, and the sample models that read them."""
     organisation = organisation_get(request, roles=ENGINEERING)
     task = task_services.task_sample(organisation=organisation, actor=principal_get(request).user, now=timezone.now())
     return redirect("planner:task_detail", pk=task.pk)
@@ -120,17 +120,17 @@ def task_sample(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def task_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page; asked for by htmx, only the part that changes."""
+    """The page, or for htmx only the part that changes."""
     task, now = _task(request, pk), timezone.now()
     rows = candidates.rows_of(task)
     try:
-        asked = task_services.evaluations_priced(task, rows=rows, now=now)
+        offer = task_services.evaluations_priced(task, rows=rows, now=now)
     except Problem:  # no price book is in force
-        asked = None
+        offer = None
     context = {
         "task": task,
         "rows": rows,
-        "asked": asked,
+        "offer": offer,
         "missing": candidates.missing_of(task),
         "now": now,
         "compiling": candidates.compiles_open(task),
@@ -150,7 +150,7 @@ def task_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
     try:
         jobs = task_services.programs_compile(task=task, actor=principal_get(request).user, now=timezone.now())
         left = sum(one.failed is None for one in candidates.missing_of(task))
-        later = f" Not queued yet: {left}; start them when these are done." if left else ""
+        later = f" The queue is full: {left} more can be started when these are done." if left else ""
         messages.success(request, f"Compiles started: {len(jobs)}.{later}")
     except Problem as refused:
         messages.error(request, refused.detail)
@@ -171,7 +171,7 @@ def task_evaluate(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_POST
 def task_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     cancelled = task_services.evaluations_cancel(task=_task(request, pk, engineering=True), now=timezone.now())
-    messages.success(request, f"Evaluations cancelled: {cancelled}. What runs already is cancelled on its job's page.")
+    messages.success(request, f"Evaluations cancelled: {cancelled}. Running jobs are cancelled on their own pages.")
     return redirect("planner:task_detail", pk=pk)
 
 
@@ -185,7 +185,7 @@ def task_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def task_plan(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Requirements for the task's candidates."""
+    """State requirements for the task's candidates and make a plan."""
     task = _task(request, pk, engineering=True)
     entry = plan_entry(request, task)
     if entry.plan is not None:
@@ -209,5 +209,5 @@ def data_set_file(request: HttpRequest, pk: UUID) -> FileResponse:
 def data_set_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
     data_set = org_object_get(request, DataSet.objects.filter(deleted_at=None), roles=ENGINEERING, pk=pk)
     registry_services.dataset_delete(data_set=data_set, actor=principal_get(request).user, now=timezone.now())
-    messages.success(request, f"{data_set.name} was deleted. What was evaluated on it stays.")
+    messages.success(request, f"{data_set.name} was deleted. Evaluations on it stay.")
     return redirect("planner:task_list")

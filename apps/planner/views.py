@@ -1,4 +1,4 @@
-"""Plans: the list, the form, the answer. Each view: fetch and authorise, one service call, one answer."""
+"""The pages of plans: the list, the form and the result."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def plan_list(request: HttpRequest) -> HttpResponse:
 
 
 def _version(request: HttpRequest) -> ModelVersion:
-    """The version that the request names. Raises Problem(422) when it names none."""
+    """The version that the request names. Raises Problem(422) if it names none."""
     pk = request.GET.get("version") or request.POST.get("version")
     if not pk:
-        raise Problem(422, "No model", "Choose the model first, on the page of plans.", kind="model-missing")
+        raise Problem(422, "No model", "Choose a model on the page Plans first.", kind="model-missing")
     return org_object_get(request, registry.versions_present(), roles=ENGINEERING, pk=pk)
 
 
@@ -75,18 +75,19 @@ def plan_entry(request: HttpRequest, subject: ModelVersion | Task) -> PlanEntry:
             requirements=form.requirements(),
             klass=form.cleaned_data["klass"],
             dims=form.chosen_dims(),
-            until=form.chosen_until(),
+            until=form.cleaned_data["until"],
             actor=principal_get(request).user,
             now=now,
         )
     except Problem as refusal:
+        form.refuse(refusal)
         return PlanEntry(form, refusal=refusal)
     return PlanEntry(form, plan)
 
 
 @require_http_methods(["GET", "POST"])
 def plan_create(request: HttpRequest) -> HttpResponse:
-    """`?version=` names the model; its alternatives are found by the data on which they were evaluated."""
+    """`?version=` names the model. Its alternatives are the models that were evaluated on the same data."""
     organisation_get(request, roles=ENGINEERING)
     if not (request.GET.get("version") or request.POST.get("version")):
         return redirect("planner:plan_list")
@@ -112,7 +113,7 @@ def alternatives_compile(request: HttpRequest) -> HttpResponse:
     version = _version(request)
     now = timezone.now()
     jobs = services.alternatives_compile(version=version, dims=None, actor=principal_get(request).user, now=now)
-    messages.success(request, f"{len(jobs)} compiles were started.")
+    messages.success(request, f"Compiles started: {len(jobs)}.")
     return redirect("compilation:job_list")
 
 
@@ -136,7 +137,7 @@ def plan_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def scatter(plan: Plan, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The chart's points, each with the row of the page that it leads to; drawing alone may use floats."""
+    """The points of the chart, each with the row that it leads to. Only the drawing uses floats."""
     points = [
         {
             "name": f"{row['title']} on {row['pool']}",
@@ -156,7 +157,7 @@ def scatter(plan: Plan, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 @require_GET
 def plan_json(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The whole plan as a download."""
+    """Download the whole plan as JSON."""
     plan = org_object_get(request, Plan, pk=pk)
     document = {
         "requirements": plan.requirements,

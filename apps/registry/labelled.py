@@ -190,9 +190,8 @@ def _labels(given: Array | None, *, is_one_class: bool = False) -> tuple[Array |
     off = (labels < 0) | (labels > LARGEST_LABEL) | (labels != np.floor(labels) if labels.dtype.kind == "f" else False)
     if off.any():
         item = int(np.argwhere(off)[0][0])
-        return None, [
-            f"'{LABELS}' at item {item} is {labels[off][0]}; a label is a class number, a whole number from 0."
-        ]
+        wanted = f"a label is a class number, a whole number from 0 to {LARGEST_LABEL:,}."
+        return None, [f"'{LABELS}' at item {item} is {labels[off][0]}; {wanted}"]
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim > 2:

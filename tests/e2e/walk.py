@@ -126,7 +126,7 @@ def plan(visit: Watched, version: str, *, items: int, accuracy: str) -> str:
     visit.open(f"/plans/new?version={version.rsplit('/', 1)[-1]}")
     page.locator("input[name=items]").fill(str(items))
     page.locator("input[name=accuracy]").fill(accuracy)
-    page.get_by_role("button", name="Find the best way").click()
+    page.get_by_role("button", name="Make the plan").click()
     page.wait_for_url(re.compile(r"/plans/[0-9a-f-]{36}"))
     return path_of(page)
 
@@ -154,7 +154,7 @@ def plan_task(visit: Watched, task: str, *, items: int, accuracy: str) -> str:
     visit.open(f"{task}/plan")
     visit.page.locator("input[name=items]").fill(str(items))
     visit.page.locator("input[name=accuracy]").fill(accuracy)
-    visit.page.get_by_role("button", name="Find the best way").click()
+    visit.page.get_by_role("button", name="Make the plan").click()
     visit.page.wait_for_url(re.compile(r"/plans/[0-9a-f-]{36}"))
     return path_of(visit.page)
 

@@ -97,7 +97,7 @@ def test_the_form_and_the_page_say_error_at_most_and_keep_the_share(
     form = PlanForm(task, plan_classes(now=now), stated)
     assert form.is_valid(), form.errors
     assert (form.fields["accuracy"].label, form.requirements().accuracy) == (
-        "Mean error of y of at most",
+        "Maximum mean error of y",
         Fraction(9, 10),
     )
     program = market.program(cast.organisation, cast.engineer)

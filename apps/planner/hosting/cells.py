@@ -14,7 +14,7 @@ from apps.planner.hosting.names import name_key
 
 TEXT_MAX, DIGITS, PLACES_MAX = 160, 9, 20
 HOURS = {"hour", "hours", "h", "hr", "hrs"}
-_NUMBER = re.compile(rf"\d{{1,{DIGITS}}}(\.\d{{1,{PLACES_MAX}}})?")
+_NUMBER = re.compile(rf"[0-9]{{1,{DIGITS}}}(\.[0-9]{{1,{PLACES_MAX}}})?")
 
 
 class Format(StrEnum):

@@ -19,7 +19,7 @@ TEXT_MAX, LONGEST, DEEPEST = 200, 400, 6
 NUMBER_MAX = 2**62
 CLOCKS_DIFFER = timedelta(minutes=10)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _NAME_MAX = 80
 AGAIN = "measure again with takt measure"
 

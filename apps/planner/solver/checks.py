@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
@@ -28,13 +28,15 @@ _UNMET = {
 }
 
 
-def checked(figures: Figures, requirements: Requirements, lacking: Sequence[str]) -> tuple[tuple[str, ...], Gaps]:
+def checked(
+    figures: Figures, requirements: Requirements, lacking: Sequence[str], explained: Collection[str]
+) -> tuple[tuple[str, ...], Gaps]:
     """Return the reasons against a candidate, and the values to which requirements must be relaxed.
 
     `lacking`: reasons that relaxing can't remove, such as a missing program; with any of them there are no gaps.
+    `explained`: requirements whose figures are unknown for these reasons, so that no sentence repeats it.
     """
-    # What is lacking explains every unknown figure; repeating it for each would be noise.
-    unmet = [row for row in _unmet(figures, requirements) if row[1] is not None or not lacking]
+    unmet = [row for row in _unmet(figures, requirements) if row[1] is not None or row[0] not in explained]
     reasons = (*lacking, *(text for _, _, text in unmet))
     gaps = tuple((name, value) for name, value, _ in unmet if value is not None)
     return reasons, gaps if not lacking and len(gaps) == len(unmet) else ()

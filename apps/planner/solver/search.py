@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any
 
 from apps.planner.solver.answers import ERROR, Judged, count_cascade, count_ensemble, judge, judge_single
-from apps.planner.solver.checks import Figures, checked
+from apps.planner.solver.checks import RELAXABLE, Figures, checked
 from apps.planner.solver.combinations import (
     CASCADE,
     SINGLE,
@@ -137,7 +137,8 @@ def candidate_of(
         "completion": placed.completion,
         "budget": None if price is None else max(price, least),  # the budget must hold the price of the quote
     }
-    reasons, gaps = checked(figures, requirements, [*lacking, *([placed.reason] if placed.reason else [])])
+    unplaced = [placed.reason] if placed.reason else []
+    reasons, gaps = checked(figures, requirements, [*lacking, *unplaced], _explained(parts, lacking, unplaced))
     return Candidate(
         kind=combination.kind,
         title=combination.title,
@@ -156,6 +157,15 @@ def candidate_of(
         outputs=_outputs(combination),
         **_tested(judged),
     )
+
+
+def _explained(parts: Sequence[Variant], lacking: Sequence[str], unplaced: Sequence[str]) -> tuple[str, ...]:
+    """The requirements whose figures are unknown because a program, a price or a place is missing."""
+    if any(part.missing for part in parts):
+        return RELAXABLE
+    if lacking:
+        return ("budget", "completion")
+    return ("completion",) if unplaced else ()
 
 
 def _tested(judged: Judged | None) -> dict[str, Any]:
