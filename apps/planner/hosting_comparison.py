@@ -1,9 +1,9 @@
-"""A plan beside other places: its pools, rented machines and the organisation's own, from what was imported."""
+"""Compare a plan with other machines: rented ones and the organisation's own, from imported files."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
@@ -26,11 +26,12 @@ from apps.pricing.selectors import book_of_digest
 from apps.registry.models import ModelVersion
 
 PER_THOUSAND = 1000
+Rows = Sequence[dict[str, Any]]  # candidates as a plan stores them
 
 
 @dataclass(frozen=True)
 class Unused:
-    """What was imported and is not compared, and why."""
+    """An imported file that is not compared, and the reason."""
 
     what: str
     reason: str
@@ -38,7 +39,7 @@ class Unused:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A plan's task at every place. `items` a month; `unpriced`: measured, but nothing is known of its price."""
+    """The monthly cost of a plan's items on every machine. `unpriced`: measured machines without a price."""
 
     items: int
     currency: str
@@ -48,20 +49,20 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Task:
-    """What of a plan a measured place is judged by: by model, the dimensions of one item and the accuracy that was proven."""
+class TaskFacts:
+    """What a measured machine must meet. Versions, item sizes and proven accuracies are by the SHA-256 of a model."""
 
     models: Mapping[str, ModelVersion]
     items: Mapping[str, dict[str, int]]
     accuracies: Mapping[str, Fraction | None]
     latency: Fraction | None
     accuracy: Fraction | None
-    measure: ScoreFormat
+    score: ScoreFormat
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A measurement that is used, with the row that is taken from it."""
+    """A measurement, the row that is compared and its rate in items per second."""
 
     row: PlaceMeasurement
     taken: Row
@@ -70,9 +71,9 @@ class Measured:
 
 
 def comparison_of(plan: Plan, *, now: datetime) -> Comparison:
-    """The plan's pools, and what was imported and has not expired at `now`. Reads only."""
+    """Return the plan's pools and all imported machines that have not expired at `now`."""
     currency, items = plan.basis["currency"], int(plan.requirements["items"])
-    task = _task(plan)
+    task = _task_facts(plan)
     used, unused = _measurements(plan, task, now=now)
     lists = list(PriceListFile.objects.filter(organisation=plan.organisation_id).order_by("source", "as_of", "id"))
     unused += [Unused(str(one), _expired(one.expires_at)) for one in lists if one.is_expired(now=now)]
@@ -87,14 +88,14 @@ def comparison_of(plan: Plan, *, now: datetime) -> Comparison:
             unpriced.append(one.place)
     if len(places) > PLACES_MAX:
         unused.append(
-            Unused(f"{len(places) - PLACES_MAX} further places", f"At most {PLACES_MAX} are compared at once.")
+            Unused(f"{len(places) - PLACES_MAX} more machines", f"At most {PLACES_MAX} are compared at once.")
         )
     groups = groups_of(_told_apart(places[:PLACES_MAX]), items=items, currency=currency)
     return Comparison(items, currency, groups, unpriced, unused)
 
 
 def _told_apart(places: list[Place]) -> list[Place]:
-    """Places of one name with a number behind it."""
+    """Number the options that have the same name."""
     seen: Counter[str] = Counter()
     found = []
     for place in places:
@@ -104,47 +105,54 @@ def _told_apart(places: list[Place]) -> list[Place]:
 
 
 def _expired(at: datetime) -> str:
-    return f"Expired on {at:%Y-%m-%d}, so it is not used. Import a newer file."
+    return f"Expired on {at:%Y-%m-%d}. Import a newer file."
 
 
-def _task(plan: Plan) -> Task:
-    """By the SHA-256 of each model that the plan tried alone."""
+def _task_facts(plan: Plan) -> TaskFacts:
+    """The models that the plan tried as single programs, with their item sizes and proven accuracies."""
     rows = [row for row in plan.candidates if row["kind"] == "single"]
-    wanted = {UUID(row["models"][0]["version"]) for row in rows}
-    versions = {
-        str(one.pk): one
-        for one in ModelVersion.objects.filter(organisation=plan.organisation_id, pk__in=wanted).select_related("model")
-    }
-    programs = Program.objects.filter(
-        organisation=plan.organisation_id, pk__in={p for row in rows for p in row["programs"] if p}
-    )
-    dims = {str(pk): lengths for pk, lengths in programs.values_list("pk", "dims")}
-    items: dict[str, dict[str, int]] = {}
-    accuracies: dict[str, Fraction | None] = {}
-    for row in rows:
-        version = versions.get(row["models"][0]["version"])
-        if version is None:
-            continue
-        program = row["programs"][0]
-        if program in dims:
-            items.setdefault(version.sha256, dims[program])
-        if row["accuracy"] is not None and row["models"][0]["name"] == str(
-            version
-        ):  # what ran elsewhere has all its bits
-            accuracies[version.sha256] = Fraction(row["accuracy"])
+    versions = _versions(plan, rows)
+    known = [(row, versions[pk]) for row in rows if (pk := row["models"][0]["version"]) in versions]
     stated = plan.requirements
-    return Task(
+    return TaskFacts(
         models={one.sha256: one for one in versions.values()},
-        items=items,
-        accuracies=accuracies,
-        latency=None if stated["latency"] is None else Fraction(stated["latency"]),
-        accuracy=None if stated["accuracy"] is None else Fraction(stated["accuracy"]),
-        measure=score_format_of_plan(plan),
+        items=_item_sizes(plan, known),
+        accuracies={
+            version.sha256: Fraction(row["accuracy"])
+            for row, version in known
+            if row["accuracy"] is not None and row["models"][0]["name"] == str(version)  # other machines run float32
+        },
+        latency=_fraction(stated["latency"]),
+        accuracy=_fraction(stated["accuracy"]),
+        score=score_format_of_plan(plan),
     )
+
+
+def _versions(plan: Plan, rows: Rows) -> dict[str, ModelVersion]:
+    """The versions of these candidates by id."""
+    wanted = {UUID(row["models"][0]["version"]) for row in rows}
+    found = ModelVersion.objects.filter(organisation=plan.organisation_id, pk__in=wanted).select_related("model")
+    return {str(one.pk): one for one in found}
+
+
+def _item_sizes(plan: Plan, known: Sequence[tuple[dict[str, Any], ModelVersion]]) -> dict[str, dict[str, int]]:
+    """The sizes of variable dimensions of an item by the SHA-256 of each model that has a program."""
+    programs = {program for row, _ in known for program in row["programs"] if program}
+    found = Program.objects.filter(organisation=plan.organisation_id, pk__in=programs)
+    dims = {str(pk): sizes for pk, sizes in found.values_list("pk", "dims")}
+    items: dict[str, dict[str, int]] = {}
+    for row, version in known:
+        if row["programs"][0] in dims:
+            items.setdefault(version.sha256, dims[row["programs"][0]])
+    return items
+
+
+def _fraction(value: str | None) -> Fraction | None:
+    return None if value is None else Fraction(value)
 
 
 def _pools(plan: Plan) -> Iterator[Place]:
-    """The cheapest feasible candidates; their price for an item is that of the plan, with the minimum of a contract."""
+    """The cheapest feasible candidates at the plan's price per item, at least the minimum price of a contract."""
     feasible = [row for row in plan.candidates if row["feasible"] and row["price_per_thousand"] is not None][
         :POOLS_SHOWN
     ]
@@ -164,8 +172,8 @@ def _pools(plan: Plan) -> Iterator[Place]:
         )
 
 
-def _measurements(plan: Plan, task: Task, *, now: datetime) -> tuple[list[Measured], list[Unused]]:
-    """The newest measurement of each machine that fits the task; the others with the reason why not."""
+def _measurements(plan: Plan, task: TaskFacts, *, now: datetime) -> tuple[list[Measured], list[Unused]]:
+    """The newest measurement of each machine that fits the plan; the others with the reason."""
     used: list[Measured] = []
     unused: list[Unused] = []
     seen: set[tuple[Any, ...]] = set()
@@ -179,14 +187,14 @@ def _measurements(plan: Plan, task: Task, *, now: datetime) -> tuple[list[Measur
         else:
             found = _judged(row, task, now=now)
             if found is None:
-                unused.append(Unused(str(row), "It was measured with other dimensions than one item of this plan has."))
+                unused.append(Unused(str(row), "It was measured with other item sizes than this plan's."))
                 continue
             seen.add(key)
             used.append(found)
     return used, unused
 
 
-def _judged(row: PlaceMeasurement, task: Task, *, now: datetime) -> Measured | None:
+def _judged(row: PlaceMeasurement, task: TaskFacts, *, now: datetime) -> Measured | None:
     read = measurement_of(row.document, now=now)
     item = task.items.get(row.model_sha256)
     taken = (
@@ -206,7 +214,7 @@ def _judged(row: PlaceMeasurement, task: Task, *, now: datetime) -> Measured | N
         certainty="measured",
         rate=rate,
         latency=best.latency,
-        note=f"{row.runtime}, batch {best.batch:,}, {best.concurrency:,} at once",
+        note=f"{row.runtime}, batch {best.batch:,}, concurrency {best.concurrency:,}",
         reasons=tuple(_reasons(best, row.model_sha256, task)),
         measured_at=row.measured_at,
         expires_at=row.expires_at,
@@ -214,25 +222,25 @@ def _judged(row: PlaceMeasurement, task: Task, *, now: datetime) -> Measured | N
     return Measured(row, best, rate, place)
 
 
-def _reasons(row: Row, sha256: str, task: Task) -> Iterator[str]:
-    """What of the task the model does not meet there."""
+def _reasons(row: Row, sha256: str, task: TaskFacts) -> Iterator[str]:
+    """Yield the requirements that the model does not meet on the machine."""
     if task.latency is not None and row.latency > task.latency:
         took, wanted = figures.duration_format(row.latency), figures.duration_format(task.latency)
-        yield f"One item takes {took} (p95); the task asks for {wanted}."
+        yield f"One item takes {took} (p95); at most {wanted} are allowed."
     if task.accuracy is not None:
         known = task.accuracies.get(sha256)
-        measure, wanted = task.measure, task.measure.text(task.accuracy)
+        score, wanted = task.score, task.score.text(task.accuracy)
         if known is None:
-            yield f"It was not evaluated; the task asks for {measure.named} of {measure.side} {wanted}."
+            yield f"It was not evaluated; the plan requires {score.named} of {score.side} {wanted}."
         elif known < task.accuracy:
-            yield f"Its {measure.name} is {measure.side} {measure.text(known)}; the task asks for {wanted}."
+            yield f"Its {score.name} is {score.side} {score.text(known)}; the plan requires {wanted}."
 
 
 Offers = dict[str, list[Offer]]  # by the id of a measurement
 
 
 def _offers(lists: list[PriceListFile], used: list[Measured]) -> Offers:
-    """The prices of each measured machine: by its own name, or with exactly one of its accelerators."""
+    """The prices of each measured machine: those of its own name, or of a machine with exactly one of its accelerators."""
     keys = {key for one in used for key in one.row.keys}
     one_gpu = Q(accelerators=1) & (Q(accelerator_key__in=keys) | Q(gpu_key__in=keys))
     by_id = {one.pk: one for one in lists}
@@ -284,5 +292,5 @@ def _owned(one: Measured, own: Iterable[OwnMachine]) -> Iterator[Place]:
                 name=machine.name,
                 currency=machine.currency,
                 costs=costs,
-                source="stated by your organisation",
+                source="entered by your organisation",
             )

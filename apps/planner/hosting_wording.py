@@ -1,4 +1,4 @@
-"""A comparison of places as the page, the files and the API give it."""
+"""A comparison of machines for the page, the files and the API."""
 
 from __future__ import annotations
 
@@ -42,8 +42,11 @@ CSV_COLUMNS = (
 
 
 def document(plan: Plan, comparison: Comparison, *, now: datetime) -> dict[str, Any]:
-    """Exact: amounts and rates as fractions ("3/4"). `break_even.ranges`: [first, last] volumes at which the place costs at
-    most as much as `against`, the first 20 of those up to `searched_to`."""
+    """Return the comparison with exact amounts and rates as fractions ("3/4").
+
+    `break_even.ranges` are [first, last] volumes at which a machine costs at most as much as `against`: the first 20 up to
+    `searched_to`.
+    """
     return {
         "plan": str(plan.pk),
         "title": plan.title,
@@ -109,42 +112,44 @@ def _place_json(place: Place) -> dict[str, Any]:
 
 
 def as_csv(comparison: Comparison) -> str:
-    """A row for each place and volume; costs rounded half to even to 12 places."""
+    """Return a row for each machine and volume, with costs rounded half to even to 12 places."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(CSV_COLUMNS)
     for group in comparison.groups:
         against = {one.place.key: one for one in group.break_evens if one.against is group.reference}
         for place in group.places:
-            worth = against.get(place.key)
-            first = worth.ranges[0] if worth and worth.ranges else None
             for volume in group.volumes:
-                assert place.cost is not None
-                writer.writerow(
-                    [
-                        group.currency,
-                        volume,
-                        _cell(place.key),
-                        place.kind,
-                        _cell(place.model),
-                        place.certainty,
-                        "yes" if place.is_interruptible else "no",
-                        _instant(place.measured_at),
-                        _instant(place.expires_at),
-                        _cell(place.source),
-                        place.cost.machines(volume),
-                        _amount(place.cost.of(volume)),
-                        "no" if place.reasons else "yes",
-                        first.first if first else "",
-                        first.last if first else "",
-                        _cell(worth.against.key) if worth else "",
-                    ]
-                )
+                writer.writerow(_csv_row(group.currency, volume, place, against.get(place.key)))
     return out.getvalue()
 
 
+def _csv_row(currency: str, volume: int, place: Place, even: BreakEven | None) -> list[object]:
+    """The cells of a machine at a volume. `even`: where it breaks even with the reference."""
+    assert place.cost is not None
+    first = even.ranges[0] if even and even.ranges else None
+    return [
+        currency,
+        volume,
+        _cell(place.key),
+        place.kind,
+        _cell(place.model),
+        place.certainty,
+        "yes" if place.is_interruptible else "no",
+        _instant(place.measured_at),
+        _instant(place.expires_at),
+        _cell(place.source),
+        place.cost.machines(volume),
+        _amount(place.cost.of(volume)),
+        "no" if place.reasons else "yes",
+        first.first if first else "",
+        first.last if first else "",
+        _cell(even.against.key) if even else "",
+    ]
+
+
 def _cell(text: str) -> str:
-    """A spreadsheet would run a text that begins like a formula."""
+    """Quote a text that a spreadsheet would run as a formula."""
     return f"'{text}" if text[:1] in "=+-@\t\r" else text
 
 
@@ -153,7 +158,7 @@ def _instant(at: datetime | None) -> str:
 
 
 def group_rows(group: Group, items: int) -> dict[str, Any]:
-    """A group for the page: places at the plan's volume, sentences of break-even, the table and the chart."""
+    """Return a group for the page: machines at the plan's volume, break-even sentences, the table and the chart."""
     labels = {place.key: f"{chr(ord('A') + index)} {short(place)}" for index, place in enumerate(group.places)}
     return {
         "currency": group.currency,
@@ -164,8 +169,8 @@ def group_rows(group: Group, items: int) -> dict[str, Any]:
         "volumes": [_volume_row(group, volume, items, labels) for volume in group.volumes],
         "chart": chart(group, items, labels),
         "chart_id": f"places-{group.currency.lower()}",
-        "heading": f"Places with prices in {group.currency}",
-        "title": f"Cost of a month by volume, in {group.currency}",
+        "heading": f"Prices in {group.currency}",
+        "title": f"Monthly cost by volume ({group.currency})",
     }
 
 
@@ -173,7 +178,7 @@ KINDS = {HOURLY: "by the hour", MONTHLY: "whole months", SPOT: "spot", OWN: "you
 
 
 def short(place: Place) -> str:
-    """A place in a few words, for a chart and the head of a column; a pool with what runs there."""
+    """Name a machine in a few words, for a chart or a column; a pool with its candidate."""
     return f"{place.model} on {place.title}" if place.kind == POOL else f"{place.title}, {KINDS[place.kind]}"
 
 
@@ -197,20 +202,20 @@ def _amount(value: Fraction) -> str:
 
 
 def sentence(one: BreakEven, other: str) -> str:
-    """When a place is worth it beside another, in words."""
+    """Say at which volumes a machine costs at most as much as another."""
     if not one.ranges:
-        return f"Dearer than {other} at every volume up to {figures.count_format(one.searched)} items a month."
+        return (
+            f"More expensive than {other} at every volume up to {figures.count_format(one.searched)} items per month."
+        )
     first = one.ranges[0]
     if first.last >= one.searched:
-        begins = (
-            "At every volume" if first.first == 1 else f"From {figures.count_format(first.first)} items a month on,"
-        )
-        return f"{begins} no dearer than {other}."
+        begins = "At every volume" if first.first == 1 else f"From {figures.count_format(first.first)} items per month"
+        return f"{begins} at most as expensive as {other}."
     least = "Up" if first.first == 1 else f"From {figures.count_format(first.first)}"
     later = f", and again from {figures.count_format(one.ranges[1].first)}" if len(one.ranges) > 1 else ""
     if first.first == first.last:
-        return f"Dearer than {other}, but equal at {figures.count_format(first.first)} items a month{later}."
-    return f"{least} to {figures.count_format(first.last)} items a month no dearer than {other}{later}."
+        return f"More expensive than {other}, except at {figures.count_format(first.first)} items per month{later}."
+    return f"{least} to {figures.count_format(first.last)} items per month at most as expensive as {other}{later}."
 
 
 def _volume_row(group: Group, volume: int, items: int, labels: dict[str, str]) -> dict[str, Any]:
@@ -225,7 +230,7 @@ def _volume_row(group: Group, volume: int, items: int, labels: dict[str, str]) -
 
 
 def _marks(one: BreakEven, volume: int, labels: dict[str, str]) -> list[str]:
-    """What changes at a volume: from here on a place is worth it, or is not any more."""
+    """The break-evens that begin or end at a volume."""
     if not one.ranges or volume == 1:
         return []
     first = one.ranges[0]
@@ -236,9 +241,9 @@ def _marks(one: BreakEven, volume: int, labels: dict[str, str]) -> list[str]:
 
 
 def chart(group: Group, items: int, labels: dict[str, str]) -> dict[str, Any]:
-    """Lines by volume, and where they cross the reference; drawing alone may use floats."""
+    """Return lines by volume and where they cross the reference. Only the drawing uses floats."""
     return {
-        "x": "Items a month",
+        "x": "Items per month",
         "unit": group.currency,
         "plan": items,
         "series": [
@@ -253,7 +258,7 @@ def chart(group: Group, items: int, labels: dict[str, str]) -> dict[str, Any]:
         ],
         "marks": [
             {
-                "name": f"{labels[one.place.key]}: {said} {figures.count_format(volume)} items a month",
+                "name": f"{labels[one.place.key]}: {said} {figures.count_format(volume)} items per month",
                 "x": volume,
                 "y": height,
             }
@@ -265,18 +270,18 @@ def chart(group: Group, items: int, labels: dict[str, str]) -> dict[str, Any]:
 
 
 def _crossing(one: BreakEven) -> list[tuple[str, int, float]]:
-    """Where a place becomes worth it, or where one that is worth it from the first item on stops being so."""
+    """Where a machine becomes cheaper than the reference, or stops being so."""
     if not one.ranges or one.place.cost is None:
         return []
     first = one.ranges[0]
     if first.first == 1 and first.last >= one.searched:
         return []
-    said, volume = ("worth it from", first.first) if first.first > 1 else ("worth it up to", first.last)
+    said, volume = ("cheaper from", first.first) if first.first > 1 else ("cheaper up to", first.last)
     return [(said, volume, float(one.place.cost.of(volume)))]
 
 
 def _drawn(cost: Cost, volumes: Sequence[int]) -> list[int]:
-    """Volumes to draw a line through: those of the table, and either side of each machine that is added."""
+    """The volumes to draw: those of the table, and both sides of each added machine."""
     if cost.capacity is None:
         return list(volumes)
     steps = [cost.last_of(machines) for machines in range(1, STEPS_DRAWN)]
@@ -285,7 +290,7 @@ def _drawn(cost: Cost, volumes: Sequence[int]) -> list[int]:
 
 
 def measured_row(row: Row) -> dict[str, Any]:
-    """A row of a measurement for its page: times in seconds, power in watts."""
+    """Return a row of a measurement for its page, with times in seconds and power in watts."""
     times = {f"p{percent}": Fraction(getattr(row, f"p{percent}_ns"), NANOSECONDS) for percent in (50, 95, 99)}
     watts = None if row.milliwatts is None else f"{figures.fixed(Fraction(row.milliwatts, WATT), 1)} W"
     return {"row": row, **times, "watts": watts}

@@ -205,9 +205,15 @@ def missing_programs(
     offered = [pool for pool in pools() if pool.processor]
     for one in versions:
         sizes = sizes_for(one, wanted)
-        for pool in offered:
-            if pool.processor and sizes is not None and deployment_of(one, pool, fitting).program is None:
-                yield one, pool.processor.name, sizes
+        if sizes is not None:
+            yield from ((one, target, sizes) for target in _targets_lacking(one, offered, fitting))
+
+
+def _targets_lacking(version: ModelVersion, offered: Sequence[Pool], programs: list[Program]) -> Iterator[str]:
+    """Yield the processor of each pool for which a version has no float32 program."""
+    for pool in offered:
+        if pool.processor and deployment_of(version, pool, programs).program is None:
+            yield pool.processor.name
 
 
 def sizes_for(version: ModelVersion, wanted: Signature | None) -> dict[str, int] | None:

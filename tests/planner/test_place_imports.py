@@ -217,7 +217,7 @@ def test_what_a_place_does_not_meet_is_told(cast: Cast, plan: Plan, now: datetim
     tight = replace_requirements(plan, latency="1/1000", accuracy="999/1000")
     place = of_kind(comparison_of(tight, now=now).groups[0], "hourly")
     assert place.reasons[0].startswith("One item takes 1.10")
-    assert "the task asks for" in place.reasons[1]
+    assert "the plan requires" in place.reasons[1]
     assert not of_kind(comparison_of(plan, now=now).groups[0], "hourly").reasons
 
 

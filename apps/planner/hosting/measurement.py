@@ -1,4 +1,4 @@
-"""Reads `takt-measurement/1`: what a model took on some machine on some day. Checked field by field, never trusted."""
+"""Read `takt-measurement/1`: the times of a model on a machine. Every field is checked; nothing is trusted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AGAIN = "measure again with takt measure"
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured at one batch size and so many executions at once. Times of one execution in nanoseconds."""
+    """The measurement at one batch size and concurrency. Times are of one execution, in nanoseconds."""
 
     batch: int
     concurrency: int
@@ -42,18 +42,18 @@ class Row:
 
     @property
     def rate(self) -> Fraction:
-        """Items of the leading dimension a second."""
+        """Items of the leading dimension per second."""
         return Fraction(self.items * NANOSECONDS, self.wall_ns)
 
     @property
     def latency(self) -> Fraction:
-        """Seconds that 95 per cent of the executions stayed within."""
+        """The 95th percentile of an execution, in seconds."""
         return Fraction(self.p95_ns, NANOSECONDS)
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """A checked document. `document` is the whole of it."""
+    """A checked document; `document` is the whole."""
 
     digest: str
     measured_at: datetime
@@ -109,7 +109,7 @@ class _Reader:
 
 
 def measurement_read(data: bytes, *, now: datetime) -> Measurement:
-    """A file's content. Raises Unreadable with every fault."""
+    """Read a file. Raises Unreadable with every fault."""
     if len(data) > BYTES_MAX:
         raise Unreadable([Fault(f"The file has {len(data):,} bytes; a measurement has at most {BYTES_MAX:,}.")])
     try:
@@ -122,11 +122,16 @@ def measurement_read(data: bytes, *, now: datetime) -> Measurement:
 
 
 def measurement_of(document: Any, *, now: datetime) -> Measurement:
-    """A parsed document. Raises Unreadable with every fault."""
+    """Read a parsed document. Raises Unreadable with every fault."""
     if not isinstance(document, Mapping) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, Mapping) else document
         raise Unreadable(
-            [Fault(f"this is {shown(found)}, not {FORMAT!r}; import what takt measure -o wrote.", column="format")]
+            [
+                Fault(
+                    f"this is {shown(found)}, not {FORMAT!r}; import a file that takt measure -o wrote.",
+                    column="format",
+                )
+            ]
         )
     strange = _strange(document)
     if strange:
@@ -135,29 +140,21 @@ def measurement_of(document: Any, *, now: datetime) -> Measurement:
     if digest != document_digest(document):
         raise Unreadable([Fault(f"the file was changed after it was written; {AGAIN}.", column="digest")])
     read = _Reader()
-    measured_at = _instant(read, document, now)
     model, runtime = read.part(document, "model"), read.part(document, "runtime")
-    sha256 = read.text(model, "sha256", "model.", longest=64)
-    if sha256 and not _DIGEST.fullmatch(sha256):
-        read.wrong("model.sha256", "give 64 hexadecimal digits in small letters.")
-    rows = [_row(read, row, place) for place, row in enumerate(read.parts(document, "rows", "", most=ROWS_MAX))]
-    if not rows:
-        read.wrong("rows", f"there is nothing in it; {AGAIN}.")
     leading = document.get("batch_dimension")
     if leading is not None:
         leading = read.text(document, "batch_dimension", "")
-    _batches_check(read, rows, leading)
     found = Measurement(
         digest=str(digest),
-        measured_at=measured_at,
+        measured_at=_instant(read, document, now),
         model_name=read.text(model, "name", "model."),
-        model_sha256=sha256,
+        model_sha256=_sha256(read, model),
         machines=_machines(read, document),
         hardware=_hardware(read, document),
         runtime=f"{read.text(runtime, 'name', 'runtime.')} {read.text(runtime, 'version', 'runtime.')}",
         provider=read.text(runtime, "provider", "runtime.", longest=60),
         batch_dimension=leading,
-        rows=tuple(row for row in rows if row is not None),
+        rows=_rows(read, document, leading),
         document=document,
     )
     if read.faults:
@@ -165,8 +162,25 @@ def measurement_of(document: Any, *, now: datetime) -> Measurement:
     return found
 
 
+def _sha256(read: _Reader, model: Mapping[str, Any]) -> str:
+    """The digest of the model file."""
+    found = read.text(model, "sha256", "model.", longest=64)
+    if found and not _DIGEST.fullmatch(found):
+        read.wrong("model.sha256", "give 64 hexadecimal digits in small letters.")
+    return found
+
+
+def _rows(read: _Reader, document: Mapping[str, Any], leading: str | None) -> tuple[Row, ...]:
+    """The rows, whose batch sizes must be those of the leading dimension."""
+    rows = [_row(read, row, place) for place, row in enumerate(read.parts(document, "rows", "", most=ROWS_MAX))]
+    if not rows:
+        read.wrong("rows", f"it has no rows; {AGAIN}.")
+    _batches_check(read, rows, leading)
+    return tuple(row for row in rows if row is not None)
+
+
 def _strange(value: Any, depth: int = 0) -> str:
-    """What no measurement has in it: decimal fractions, deep nesting, long or unprintable texts; "" where there is none."""
+    """Name a value that no measurement contains: a decimal fraction, deep nesting, a long or unprintable text; else ""."""
     if isinstance(value, float):
         return f"decimal fraction such as {value!r}"
     if isinstance(value, str):
@@ -187,7 +201,7 @@ def _instant(read: _Reader, document: Mapping[str, Any], now: datetime) -> datet
         read.wrong("measured_at", f"give an instant such as 2026-11-30T22:00:00Z, not {shown(text)}.")
         return now
     if found > now + CLOCKS_DIFFER:
-        read.wrong("measured_at", f"{text} is still to come; set the clock of that machine and measure again.")
+        read.wrong("measured_at", f"{text} is in the future; set the clock of that machine and measure again.")
     return found
 
 
@@ -202,7 +216,7 @@ def _machines(read: _Reader, document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _hardware(read: _Reader, document: Mapping[str, Any]) -> str:
-    """The machine in a few words; its whole description stays in the document."""
+    """Describe the machine in a few words; the document has the details."""
     told = read.part(document, "hardware")
     parts = [read.text(told, "cpu", "hardware.")]
     if told.get("cores") is not None:
@@ -217,7 +231,7 @@ def _hardware(read: _Reader, document: Mapping[str, Any]) -> str:
 
 
 def gpu_names(document: Mapping[str, Any]) -> list[str]:
-    """The names of the GPUs of a checked document."""
+    """Return the GPU names of a checked document."""
     return [str(gpu["name"]) for gpu in document["hardware"]["gpus"]]
 
 
@@ -247,7 +261,7 @@ def _dims(read: _Reader, row: Mapping[str, Any], where: str) -> dict[str, int]:
 
 
 def _row_check(read: _Reader, row: Row, told: Mapping[str, Any], where: str) -> None:
-    """Figures that cannot all be true."""
+    """Check that the figures of a row agree."""
     if not row.p50_ns <= row.p95_ns <= row.p99_ns:
         read.wrong(f"{where}p50_ns", "the percentiles fall; p50 <= p95 <= p99 holds of every measurement.")
     if row.items != row.samples * row.batch:
@@ -263,7 +277,7 @@ def _row_check(read: _Reader, row: Row, told: Mapping[str, Any], where: str) -> 
 
 
 def _batches_check(read: _Reader, rows: list[Row | None], leading: str | None) -> None:
-    """A batch is the size of the leading dimension, and 1 where none is open."""
+    """Check that each batch is the size of the leading dimension, or 1 without one."""
     for place, row in enumerate(rows):
         if row is not None and row.batch != (1 if leading is None else row.dims.get(leading)):
             read.wrong(f"rows[{place}].batch", f"it is not the size of the dimension {shown(leading)} in dims.")
