@@ -171,7 +171,7 @@ def test_the_checker_sees_each_kind_of_fault() -> None:
     assert "12 are on it" in said((three, 1), left=1)
     assert "2 placed" in said((two, 1))
     assert "cannot run on b" in said((Pattern("b", (2,)), 1), (two, 1))
-    assert "3 devices are used of 2" in said((two, 1), (Pattern("a", (1,)), 2))
+    assert "3 devices are used; there are 2" in said((two, 1), (Pattern("a", (1,)), 2))
     assert "19 mW are drawn of 14" in said((two, 1), (Pattern("a", (1,)), 2))
 
 

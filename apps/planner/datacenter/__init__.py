@@ -1,5 +1,6 @@
-"""A datacenter as it would run: devices, resident programs, requests and reservations, event by event. Pure: no database,
-no Django, no clock; the same seed gives the same bytes.
+"""Simulate a datacenter event by event: devices, resident programs, requests and reservations.
+
+Pure: no database, no Django, no clock; the same seed gives the same bytes.
 
 >>> import numpy as np
 >>> device = DeviceType("d", 1, clock_hz=1_000_000, memory_bytes=100, link_bytes=1_000_000, busy_mw=10, idle_mw=1)
@@ -65,5 +66,5 @@ __all__ = [
 
 
 def simulate(scenario: Scenario, placed: list[Placed]) -> Report:
-    """One run, added up."""
+    """Run a scenario and return the report."""
     return report_of(scenario, Simulator(scenario, placed).run())

@@ -1,4 +1,4 @@
-"""How many copies of each program there must be, and which of them share a device."""
+"""Choose the number of copies of each program and the copies that share a device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PIECE = (
 
 
 def services(scenario: Scenario) -> Whole:
-    """Microseconds that one request occupies a device of each type: (types, requests)."""
+    """Return the microseconds that a request occupies a device of each type, shape (types, requests)."""
     rows = []
     for device in scenario.devices:
         interval = np.array([one.interval for one in scenario.programs], dtype=np.int64)
@@ -29,8 +29,10 @@ def services(scenario: Scenario) -> Whole:
 
 
 def items_of(scenario: Scenario, *, piece: int = PIECE) -> tuple[Item, ...]:
-    """Copies by program: the time that its requests take, in equal pieces of at most `piece` millionths of any device; at
-    least one copy of each program, the busiest programs first."""
+    """Return the copies of each program, the busiest first, at least one each.
+
+    The time of a program's requests is split into equal copies of at most `piece` millionths of any device.
+    """
     which, size = scenario.requests.program, len(scenario.programs)
     sums = [np.bincount(which, weights=row, minlength=size) for row in services(scenario)]
     copies = [(place, [int(one[place]) for one in sums]) for place in range(size)]
@@ -44,7 +46,7 @@ def items_of(scenario: Scenario, *, piece: int = PIECE) -> tuple[Item, ...]:
 
 
 class _Rooms:
-    """Devices as they are opened, and what is left of each: millionths of time, bytes."""
+    """The devices in the order in which they are opened."""
 
     def __init__(self, devices: Sequence[DeviceType]) -> None:
         self.devices = devices
@@ -52,7 +54,7 @@ class _Rooms:
         self.placed: list[tuple[int, list[int]]] = []
 
     def open(self, item: Item) -> int:
-        """A device of the type on which the item takes the smallest largest share, of those that are left."""
+        """Open a device of the type on which the item's largest share is smallest. Raises NoRoom if none is left."""
         options = []
         for kind, device in enumerate(self.devices):
             shares = (item.duty[kind] / FILLED, item.memory_bytes / device.memory_bytes)
@@ -60,7 +62,9 @@ class _Rooms:
                 options.append((max(shares), kind))
         if not options:
             done = sum(len(programs) for _, programs in self.placed)
-            raise NoRoom(f"The devices hold {done:,} copies of programs and no more. Add devices, or take less demand.")
+            raise NoRoom(
+                f"The devices have room for {done:,} copies of programs only. Add devices, or reduce the demand."
+            )
         kind = min(options)[1]
         self.left[kind] -= 1
         self.placed.append((kind, []))
@@ -71,7 +75,7 @@ class _Rooms:
 
 
 def one_each(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[Placed]:
-    """One program on each device, as where each model has machines of its own."""
+    """Place one program on each device, as if each model had machines of its own."""
     rooms = _Rooms(devices)
     for item in items:
         rooms.open(item)
@@ -80,8 +84,7 @@ def one_each(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[P
 
 
 def first_fit(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[Placed]:
-    """Each copy on the first open device with room for it, else on a new one. A further copy of a program that is resident
-    takes no more memory."""
+    """Place each copy on the first open device with room, else on a new one. Copies of one program share its memory."""
     rooms = _Rooms(devices)
     time, memory, kinds = np.zeros(len(items)), np.zeros(len(items)), np.zeros(len(items), dtype=np.int64)
     homes: dict[int, set[int]] = {}
@@ -102,7 +105,7 @@ def first_fit(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[
 
 
 def dot_product_fit(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[Placed]:
-    """One device after another is filled, each time with the program whose demand points most where the room is
+    """Fill one device after another with the program whose demand is best aligned with the remaining capacity
     (Panigrahy and others, 2011)."""
     rooms, kinds = _Rooms(devices), list(dict.fromkeys(items))
     left = np.array(_counted(items, kinds))
@@ -123,7 +126,7 @@ def dot_product_fit(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) ->
 
 
 def _filled(sizes: npt.NDArray[np.float64], left: npt.NDArray[np.int64]) -> list[int]:
-    """What one device takes; a further copy of a program that is resident takes no more memory."""
+    """The copies on one device. Copies of one program share its memory."""
     room, left, sizes = np.ones(2), left.copy(), sizes.copy()
     chosen: list[int] = []
     while True:
@@ -147,8 +150,7 @@ POLICIES: dict[str, Placer] = {"dot product": dot_product_fit, "first fit": firs
 
 
 def spare_filled(placed: list[Placed], scenario: Scenario) -> list[Placed]:
-    """The same devices and all that are left of every type, each with the programs of one that was placed, in turn, as far
-    as its memory holds them."""
+    """Return the devices and all spare ones, which get the programs of the placed ones in turn, as far as memory allows."""
     found, turn = list(placed), 0
     for kind, device in enumerate(scenario.devices):
         for _ in range(device.count - sum(one.type == kind for one in placed)):

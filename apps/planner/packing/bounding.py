@@ -1,11 +1,10 @@
-"""A lower bound that holds in exact arithmetic, from whatever dual values a floating-point solver gave.
+"""A lower bound in exact arithmetic from the dual values of a floating-point solver.
 
 Duals p of the programs, q of the milliwatts and m of the groups bound the cost of every packing by
-sum(p * count) - q * watts_limit - sum(m * limit), if no pattern is worth more than it costs:
-sum((p - q * draw) * pattern) <= cost + q * watts + m. The solver's values are rounded to whole multiples of 1/unit; the
-knapsack says in whole numbers what the most valuable pattern of each device type is worth. Where that exceeds the cost of
-an unlimited device, p is scaled down, alone or together with q (Farley, 1990); where the group is limited, m makes up for
-it.
+sum(p * count) - q * watts_limit - sum(m * limit), if no pattern has a value above its cost:
+sum((p - q * draw) * pattern) <= cost + q * watts + m. The solver's values are rounded to whole multiples of 1/unit, and a
+knapsack gives the highest value of a pattern of each device type in whole numbers. If that exceeds the cost of an unlimited
+device, p is scaled down, alone or together with q (Farley, 1990); for a limited group, m is raised instead.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from apps.planner.packing.pricing import WORTH_MAX, Knapsack
 
 @dataclass(frozen=True)
 class Duals:
-    """Exact, never negative, and no larger than the penalties: `programs[t]` and `watts` in units of cost."""
+    """Exact duals from 0 to the penalties: `programs[t]` and `watts` in units of cost."""
 
     programs: tuple[Fraction, ...]
     watts: Fraction
@@ -36,7 +35,7 @@ class Duals:
         return cls(tuple(exact), Fraction(max(watts, 0.0)), unit)
 
     def values(self, instance: Instance, device: str) -> list[int]:
-        """What a program on that device is worth, in whole multiples of 1/unit, rounded up."""
+        """Return each program's value on a device, in whole multiples of 1/unit, rounded up."""
         return [
             ceil((value - self.watts * program.watts.get(device, 0)) * self.unit)
             for value, program in zip(self.programs, instance.programs, strict=True)
@@ -44,7 +43,7 @@ class Duals:
 
 
 def knapsacks(instance: Instance) -> dict[str, Knapsack]:
-    """What fits on each device type; a program that cannot run there comes 0 times."""
+    """Return the knapsack of each device type; a program that can't run there fits 0 times."""
     nothing = (0,) * len(instance.devices[0].capacity) if instance.devices else ()
     return {
         device.name: Knapsack(
@@ -65,7 +64,7 @@ def _most(count: int, demand: Sequence[int] | None, capacity: Sequence[int]) -> 
 
 
 def unit_of(sacks: Mapping[str, Knapsack], programs: Sequence[float]) -> Fraction:
-    """As fine a unit, a power of two, as whole numbers of 63 bits allow for these values of the programs."""
+    """Return the finest unit, a power of two, that keeps sums of these values within 63 bits."""
     largest = max(
         (
             sum(max(value, 0.0) * most for value, most in zip(programs, sack.most, strict=True))
@@ -77,7 +76,7 @@ def unit_of(sacks: Mapping[str, Knapsack], programs: Sequence[float]) -> Fractio
 
 
 def bound_of(instance: Instance, duals: Duals, worth: Mapping[str, int]) -> Bound:
-    """The better bound of the two ways to scale; `worth[device]`: no pattern of it is worth more multiples of 1/unit."""
+    """Return the better bound of two scalings; `worth[device]` is the highest value of its patterns, in 1/unit."""
     values = {name: value / duals.unit for name, value in worth.items()}
     programs = watts = Fraction(1)
     for device in instance.devices:
@@ -85,15 +84,17 @@ def bound_of(instance: Instance, duals: Duals, worth: Mapping[str, int]) -> Boun
         if device.owner not in instance.limits and value > device.cost + draw:
             programs = min(programs, (device.cost + draw) / value)
             watts = min(watts, Fraction(device.cost) / (value - draw))
-    ways = ((programs, Fraction(1)), (watts, watts))
-    return rounded_up(instance, max(Fraction(0), *(_scaled(instance, duals, values, *way) for way in ways)))
+    scalings = ((programs, Fraction(1)), (watts, watts))
+    return rounded_up(instance, max(Fraction(0), *(_scaled(instance, duals, values, *one) for one in scalings)))
 
 
 def _scaled(
     instance: Instance, duals: Duals, values: Mapping[str, Fraction], programs: Fraction, watts: Fraction
 ) -> Fraction:
-    """The bound of these duals times `programs` and `watts`, which leave no pattern of an unlimited device worth more than
-    it costs. Scaling the programs by less than the milliwatts only lowers what a pattern is worth."""
+    """The bound of the duals scaled by `programs` and `watts`, so that no pattern of an unlimited device exceeds its cost.
+
+    Scaling the programs by less than the milliwatts only lowers the value of a pattern.
+    """
     price = duals.watts * watts
     total = sum((p * program.count for p, program in zip(duals.programs, instance.programs, strict=True)), Fraction(0))
     made_up: dict[str, Fraction] = {}
@@ -105,6 +106,6 @@ def _scaled(
 
 
 def rounded_up(instance: Instance, value: Fraction) -> Bound:
-    """Every cost is a multiple of the greatest common divisor of all costs and penalties."""
+    """Round a bound up to a possible cost, a multiple of the greatest common divisor of all costs and penalties."""
     step = gcd(*(device.cost for device in instance.devices), *(instance.penalty(p) for p in instance.programs)) or 1
     return Bound(ceil(value / step) * step, value)

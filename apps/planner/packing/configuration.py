@@ -1,7 +1,7 @@
-"""The configuration linear program: how often is each pattern used? Patterns come one by one, where they pay.
+"""The configuration linear program: how often to use each pattern, with column generation.
 
-The master is solved by HiGHS; its duals say what each program is worth, and the knapsack of each device type finds the
-patterns worth more than they cost (Gilmore and Gomory, 1961). Its size follows the types, not the programs.
+HiGHS solves the master problem. Its duals are the values of programs, and a knapsack for each device type finds patterns with a
+value above their cost (Gilmore and Gomory, 1961). The size depends on the number of types, not of programs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FINE = 1 << 22  # a pattern must be worth more than it costs by this share of th
 
 @dataclass(frozen=True)
 class Relaxation:
-    """How often each pattern would be used if parts of devices existed, with the bound that follows."""
+    """The fractional solution: how often each pattern is used, with the bound that follows."""
 
     patterns: tuple[Pattern, ...]
     times: npt.NDArray[np.float64]
@@ -38,20 +38,23 @@ class Relaxation:
 
 @dataclass
 class Master:
-    """The linear program over the patterns known so far."""
+    """The linear program over the patterns so far."""
 
     instance: Instance
     patterns: dict[Pattern, None] = field(default_factory=dict)
 
     def add(self, patterns: Iterable[Pattern]) -> int:
-        """How many of them are new."""
+        """Add patterns and return how many are new."""
         before = len(self.patterns)
         self.patterns.update(dict.fromkeys(patterns))
         return len(self.patterns) - before
 
     def rows(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """(cost, matrix, right side) of: minimise cost, matrix x <= right side. Columns are the patterns, then what of
-        each program type is left out; rows the programs, the groups with a limit, and the milliwatts."""
+        """Return (cost, matrix, right side) of: minimise cost subject to matrix x <= right side.
+
+        Columns are the patterns and the unserved programs of each type; rows are the programs, the groups with a limit, and
+        the milliwatts.
+        """
         instance, patterns = self.instance, list(self.patterns)
         types, groups = len(instance.programs), list(instance.limits)
         scale = 1.0 / self.scale
@@ -78,7 +81,7 @@ class Master:
         )
 
     def solve(self) -> tuple[Any, list[float], list[float], float]:
-        """(solution, duals of the programs, of the groups, of a milliwatt), all in units of cost."""
+        """Return the solution and the duals of programs, groups and a milliwatt, in units of cost."""
         cost, matrix, right = self.rows()
         solved = linprog(cost, A_ub=matrix, b_ub=right, method="highs-ds")
         if solved.status != 0:
@@ -94,10 +97,10 @@ class Master:
 def relax(
     instance: Instance, *, start: Iterable[Pattern] = (), prove: bool = True, progress: Progress | None = None
 ) -> Relaxation:
-    """Solve the configuration linear program, beginning with the patterns of `start` and of the dot-product fit.
+    """Solve the configuration linear program, starting with the patterns of `start` and of the dot-product fit.
 
-    Without `prove` it ends when a quick search finds no further pattern, and its bound may be weak. Raises
-    ArithmeticError where HiGHS gives no answer.
+    Without `prove` it ends when a quick search finds no more patterns, and the bound may be weak. Raises ArithmeticError if
+    HiGHS finds no solution.
     """
     sacks = knapsacks(instance)
     master = Master(instance)
@@ -126,7 +129,7 @@ def relax(
 
 
 def _alone(instance: Instance, sacks: dict[str, Any]) -> list[Pattern]:
-    """As many of one program type as fit, for each type and device type."""
+    """For each program and device type, the pattern with as many programs as fit."""
     types = range(len(instance.programs))
     return [
         Pattern(name, tuple(sack.most[t] if t == one else 0 for t in types))
@@ -139,7 +142,7 @@ def _alone(instance: Instance, sacks: dict[str, Any]) -> list[Pattern]:
 def _improving(
     instance: Instance, sacks: dict[str, Any], duals: Duals, groups: dict[str, float], *, beam: int
 ) -> tuple[list[Pattern], dict[str, int]]:
-    """Patterns worth more than they cost, and for each device type what no pattern's worth exceeds."""
+    """Return patterns with a value above their cost, and for each device type an upper bound of a pattern's value."""
     found, worth = [], {}
     for device in instance.devices:
         price = device.cost + max(groups.get(device.owner, 0.0), 0.0) + float(duals.watts) * device.watts

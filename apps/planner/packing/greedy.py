@@ -1,4 +1,4 @@
-"""Heuristics: what answers at once, and what the plan is compared with. Scores are floats, room is whole numbers."""
+"""Heuristics: quick packings, which also serve as a baseline. Scores are floats; capacities are whole numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.planner.packing.instances import Instance, Packing, Pattern
 
 @dataclass
 class Supply:
-    """Devices and milliwatts that are left."""
+    """The devices and milliwatts that are left."""
 
     instance: Instance
     limits: dict[str, int] = field(init=False)
@@ -22,7 +22,7 @@ class Supply:
         self.limits, self.watts = dict(self.instance.limits), self.instance.watts_limit
 
     def times(self, pattern: Pattern, wanted: int) -> int:
-        """How often the pattern can still be used, at most `wanted` times."""
+        """Return how often the pattern can still be used, at most `wanted` times."""
         left = self.limits.get(self.instance.by_name[pattern.device].owner, wanted)
         draw = self.instance.draw(pattern)
         return min(wanted, left, self.watts // draw if self.watts is not None and draw else wanted)
@@ -36,7 +36,7 @@ class Supply:
 
 
 def packed(instance: Instance, patterns: Iterable[tuple[Pattern, int]]) -> Packing:
-    """The packing of these patterns: surplus programs are taken off, empty devices left out, equal ones put together."""
+    """Return the packing of these patterns without surplus programs and empty devices, with equal patterns merged."""
     left = [program.count for program in instance.programs]
     result: dict[Pattern, int] = {}
     for pattern, times in patterns:
@@ -53,25 +53,19 @@ def packed(instance: Instance, patterns: Iterable[tuple[Pattern, int]]) -> Packi
 
 
 def dot_product_fit(instance: Instance, *, left: Sequence[int] | None = None) -> Packing:
-    """Bin-centric: fill one device after another, each time with the program whose demand points most where the room is
-    (Panigrahy and others, 2011). Of several device types the one is opened whose filling is worth most for its cost.
+    """Fill one device after another with the program whose demand is best aligned with the remaining capacity.
 
-    `left`: programs of each type to place, by default all.
+    This is the bin-centric dot-product heuristic (Panigrahy and others, 2011). Among device types, the one is opened whose
+    content has the highest value for its cost. `left`: programs of each type to place, by default all.
     """
     counts = list(left) if left is not None else [program.count for program in instance.programs]
     wanted = tuple(counts)
     worth = _worth(instance)
     supply, chosen = Supply(instance), []
     while any(counts):
-        options = []
-        for device in instance.devices:
-            pattern = Pattern(device.name, _filled(instance, device.name, counts, supply))
-            if any(pattern.counts) and supply.times(pattern, 1):
-                value = sum(a * b for a, b in zip(pattern.counts, worth, strict=True))
-                options.append((value / (device.cost + 1e-9), pattern))
-        if not options:
+        pattern = _best_pattern(instance, counts, worth, supply)
+        if pattern is None:
             break
-        pattern = max(options, key=lambda option: option[0])[1]
         times = supply.times(pattern, min(b // a for a, b in zip(pattern.counts, counts, strict=True) if a))
         supply.take(pattern, times)
         chosen.append((pattern, times))
@@ -81,9 +75,19 @@ def dot_product_fit(instance: Instance, *, left: Sequence[int] | None = None) ->
     return Packing(tuple(chosen), unserved)
 
 
+def _best_pattern(instance: Instance, counts: Sequence[int], worth: Sequence[float], supply: Supply) -> Pattern | None:
+    """The filled device with the highest value for its cost; None if nothing fits."""
+    options = []
+    for device in instance.devices:
+        pattern = Pattern(device.name, _filled(instance, device.name, counts, supply))
+        if any(pattern.counts) and supply.times(pattern, 1):
+            value = sum(a * b for a, b in zip(pattern.counts, worth, strict=True))
+            options.append((value / (device.cost + 1e-9), pattern))
+    return max(options, key=lambda option: option[0])[1] if options else None
+
+
 def _worth(instance: Instance) -> list[float]:
-    """What a program is worth placing: its largest share of the device on which that share costs least; for a program that
-    may be left out, what leaving it out costs."""
+    """The value of placing a program: its largest share of the device where that share costs least, or its penalty."""
     result = []
     for program in instance.programs:
         shares = [
@@ -96,12 +100,19 @@ def _worth(instance: Instance) -> list[float]:
 
 
 def _filled(instance: Instance, name: str, counts: Sequence[int], supply: Supply) -> tuple[int, ...]:
-    device = instance.by_name[name]
-    scale = np.array([1.0 / c if c else 0.0 for c in device.capacity])
+    """The number of programs of each type on a device that is filled greedily."""
     types = [t for t, p in enumerate(instance.programs) if counts[t] and name in p.demands]
-    filled = [0] * len(counts)
     if not types:
-        return tuple(filled)
+        return (0,) * len(counts)
+    return _fill(instance, name, types, counts, supply)
+
+
+def _fill(
+    instance: Instance, name: str, types: Sequence[int], counts: Sequence[int], supply: Supply
+) -> tuple[int, ...]:
+    """Fill a device with programs of these types."""
+    device, filled = instance.by_name[name], [0] * len(counts)
+    scale = np.array([1.0 / c if c else 0.0 for c in device.capacity])
     demands = np.array([instance.programs[t].demands[name] for t in types], dtype=np.int64)
     draws = np.array([instance.programs[t].watts.get(name, 0) for t in types], dtype=np.int64)
     available = np.array([counts[t] for t in types], dtype=np.int64)
@@ -119,9 +130,9 @@ def _filled(instance: Instance, name: str, counts: Sequence[int], supply: Supply
 
 
 def first_fit(instance: Instance, *, order: Sequence[int] | None = None) -> Packing:
-    """Each program on the first open device that has room, else on a new one of the type on which its share costs least.
+    """Place each program on the first open device with room, else on a new one where its share costs least.
 
-    `order`: the types of the programs as they arrive, by default those of the first type first.
+    `order`: the types of the programs as they arrive, by default in the order of types.
     """
     arrivals = order if order is not None else [t for t, p in enumerate(instance.programs) for _ in range(p.count)]
     open_devices, supply = _Open(instance, len(arrivals)), Supply(instance)
@@ -135,7 +146,7 @@ def first_fit(instance: Instance, *, order: Sequence[int] | None = None) -> Pack
 
 
 def first_fit_decreasing(instance: Instance) -> Packing:
-    """First fit, those first whose largest share of a device is largest."""
+    """First fit by descending size, where the size is the largest share of a device."""
     size = [
         max((_share(instance, t, device.name) for device in instance.devices if device.name in p.demands), default=0.0)
         for t, p in enumerate(instance.programs)
@@ -150,7 +161,7 @@ def _share(instance: Instance, t: int, name: str) -> float:
 
 
 class _Open:
-    """The devices that are open, in the order in which they were."""
+    """The open devices in the order in which they were opened."""
 
     def __init__(self, instance: Instance, most: int) -> None:
         self.instance, self.used = instance, 0
@@ -172,7 +183,7 @@ class _Open:
         return at if self.used and fits[at] else None
 
     def opened(self, t: int, supply: Supply) -> int | None:
-        """A new device for t; None where none is left that it fits on."""
+        """Open a device for a program of type t; None if none is left that it fits on."""
         program, types = self.instance.programs[t], self.instance.devices
         options = []
         for d, device in enumerate(types):

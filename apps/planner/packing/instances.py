@@ -1,4 +1,4 @@
-"""What is packed, what it is packed on, and the answer. Whole numbers alone, so that every sum is exact."""
+"""The input and output of packing. All numbers are whole, so that every sum is exact."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class DeviceType:
-    """Devices that are alike: what each holds, what an hour of it costs, what it draws while it is on.
+    """Identical devices with their capacity, hourly cost and idle power.
 
-    `capacity` in whole units of `DIMENSIONS`: cycles a second, bytes a second each way, bytes. `cost` in whole units of
-    money, `watts` in whole milliwatts, whatever runs. `group` names the owned devices that it counts against: several
-    power settings of one pool are types of one group.
+    `capacity` is in units of `DIMENSIONS`: cycles per second, bytes per second each way, bytes. `cost` is in whole units of
+    money and `watts` in milliwatts. `group` names the devices that it counts against: power settings of one pool are types
+    of one group.
     """
 
     name: str
@@ -35,10 +35,10 @@ class DeviceType:
 
 @dataclass(frozen=True)
 class ProgramType:
-    """`count` programs that are alike. `demands`: what one takes of each device type that can run it.
+    """`count` identical programs. `demands`: what one uses of each device type that can run it.
 
-    `watts`: milliwatts that one draws while it runs, by device type, beside the device's own. `penalty`: what leaving one
-    out costs, in the unit of `cost`; None: it must run.
+    `watts`: milliwatts that one adds to the device's own, by device type. `penalty`: the cost of leaving one out, in the
+    unit of `cost`; None if it must run.
     """
 
     name: str
@@ -50,7 +50,7 @@ class ProgramType:
 
 @dataclass(frozen=True)
 class Pattern:
-    """One device of a type, with so many programs of each type on it."""
+    """One device of a type and the number of programs of each type on it."""
 
     device: str
     counts: tuple[int, ...]
@@ -58,10 +58,10 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Instance:
-    """Programs to place. `limits`: how many devices of a group there are; a group without one is unlimited.
+    """Programs to place. `limits`: the number of devices of a group; a group without a limit is unlimited.
 
-    `watts_limit`: milliwatts that all devices and programs may draw together. Raises ValueError where a number is
-    negative, a vector has another length, or a device type is not known.
+    `watts_limit`: the milliwatts for all devices and programs. Raises ValueError for a negative number, a vector of another
+    length, or an unknown device type.
     """
 
     devices: tuple[DeviceType, ...]
@@ -72,7 +72,7 @@ class Instance:
     def __post_init__(self) -> None:
         known = {device.name for device in self.devices}
         if len(known) != len(self.devices):
-            raise ValueError("Two device types have one name.")
+            raise ValueError("Two device types have the same name.")
         for device in self.devices:
             _vector(device.name, device.capacity)
             _whole(device.name, device.cost, device.watts)
@@ -80,7 +80,7 @@ class Instance:
             _whole(program.name, program.count, program.penalty or 0, *program.watts.values())
             for name, demand in program.demands.items():
                 if name not in known:
-                    raise ValueError(f"{program.name} names the device type {name}, which is not there.")
+                    raise ValueError(f"{program.name} names the device type {name}, which does not exist.")
                 _vector(program.name, demand)
         _whole("limits", *self.limits.values(), self.watts_limit or 0)
 
@@ -90,7 +90,7 @@ class Instance:
 
     @cached_property
     def must_run(self) -> int:
-        """What leaving out a program costs that must run: more than any device can save."""
+        """The cost of leaving out a program that must run: more than any device can save."""
         dearest = max([device.cost for device in self.devices] + [p.penalty or 0 for p in self.programs], default=0)
         return 1000 * (dearest or 1)
 
@@ -98,12 +98,12 @@ class Instance:
         return self.must_run if program.penalty is None else program.penalty
 
     def draw(self, pattern: Pattern) -> int:
-        """Milliwatts of one device with that pattern."""
+        """The milliwatts of one device with a pattern."""
         each = (count * p.watts.get(pattern.device, 0) for p, count in zip(self.programs, pattern.counts, strict=True))
         return self.by_name[pattern.device].watts + sum(each)
 
     def load(self, pattern: Pattern) -> Vector:
-        """What the pattern takes in each dimension. Raises KeyError where a program cannot run there."""
+        """Return what a pattern uses in each dimension. Raises KeyError if a program can't run there."""
         total = [0] * len(self.by_name[pattern.device].capacity)
         for program, count in zip(self.programs, pattern.counts, strict=True):
             if count:
@@ -124,17 +124,17 @@ def _whole(name: str, *numbers: int) -> None:
 
 @dataclass(frozen=True)
 class Packing:
-    """Patterns, each on so many devices; `unserved`: programs of each type that were left out."""
+    """Patterns, each with a number of devices; `unserved`: programs of each type that are left out."""
 
     patterns: tuple[tuple[Pattern, int], ...]
     unserved: tuple[int, ...]
 
     def devices(self, group: str | None = None, *, instance: Instance) -> int:
-        """How many devices it takes, of all groups or of one."""
+        """Return the number of devices, of all groups or of one."""
         return sum(times for pattern, times in self.patterns if group in (None, instance.by_name[pattern.device].owner))
 
     def cost(self, instance: Instance) -> int:
-        """Devices and penalties, in the unit of `cost`."""
+        """Return the cost of devices and penalties."""
         devices = sum(instance.by_name[pattern.device].cost * times for pattern, times in self.patterns)
         left = zip(instance.programs, self.unserved, strict=True)
         return devices + sum(instance.penalty(program) * count for program, count in left)
@@ -145,8 +145,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class Bound:
-    """No packing costs less than `value`: `fraction` rounded up to what costs can add up to. Both are exact, from duals that
-    were made feasible in whole numbers (see `bounding`)."""
+    """A lower bound of the cost: `value` is `fraction` rounded up to a possible cost. Both are exact (see `bounding`)."""
 
     value: int
     fraction: Fraction
@@ -154,7 +153,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Plan:
-    """A packing beside its bound. `patterns`: how many the linear program generated; `rounds`: how often it was solved."""
+    """A packing and its bound. `patterns` were generated in `rounds` solutions of the linear program."""
 
     packing: Packing
     cost: int
@@ -164,7 +163,7 @@ class Plan:
 
     @property
     def gap(self) -> Fraction:
-        """By what share the plan may cost more than the best one; 0 where both are the same."""
+        """The share by which the plan may cost more than the best one."""
         if self.cost == self.bound.value:
             return Fraction(0)
         return Fraction(self.cost, self.bound.value) - 1 if self.bound.value else Fraction(self.cost)

@@ -1,4 +1,4 @@
-"""A plan: the configuration linear program rounded to whole devices, with its bound."""
+"""Make a plan: the configuration linear program, rounded to whole devices, with its bound."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from apps.planner.packing.greedy import Supply, dot_product_fit, packed
 from apps.planner.packing.instances import Bound, Instance, Packing, Pattern, Plan, Progress
 
 DIVES = 200  # at most; each keeps at least one device
-ENOUGH = Fraction(1, 1000)  # a gap that no further search is worth
+ENOUGH = Fraction(1, 1000)  # the search ends at this gap
 NODES = 500  # of HiGHS's search: nodes, not seconds, so that a busy machine gives the same plan
 
 
 def plan(instance: Instance, *, progress: Progress | None = None) -> Plan:
-    """The cheapest packing that was found, beside a bound below which there is none.
+    """Return the cheapest packing found, with a lower bound of the cost.
 
-    The linear program's solution is rounded down; what is left over is a small problem of the same kind, whose patterns are
-    generated again, down to the last device; where that ends above the bound, HiGHS searches whole numbers over all patterns
-    generated so far. `progress(stage, share)` is called now and then; what it raises ends the work. The same
-    instance gives the same answer, however busy the machine is. Raises ArithmeticError where HiGHS gives no answer.
+    The solution of the linear program is rounded down; the rest is a smaller problem of the same kind, solved again until
+    nothing is left. If the result is above the bound, HiGHS searches whole numbers over all patterns so far.
+    `progress(stage, share)` is called from time to time; an exception in it ends the work. The same instance gives the same
+    plan on any machine. Raises ArithmeticError if HiGHS finds no solution.
     """
     count = sum(program.count for program in instance.programs)
     if not instance.devices or not count:
@@ -41,8 +41,7 @@ def plan(instance: Instance, *, progress: Progress | None = None) -> Plan:
 
 
 def _rounded(instance: Instance, relaxed: Relaxation, progress: Progress | None) -> Iterator[Packing]:
-    """Packings made from the linear program's solution: what is whole in it is kept, and so is the pattern nearest to the
-    next whole number; what is left is solved again, with patterns of its own, until nothing is left (diving)."""
+    """Yield packings by diving: keep the whole parts of the solution, solve the rest again, until nothing is left."""
     base, residual, current = Packing((), tuple(p.count for p in instance.programs)), instance, relaxed
     known = dict.fromkeys(relaxed.patterns)
     for number in range(DIVES):
@@ -65,7 +64,7 @@ def _rounded(instance: Instance, relaxed: Relaxation, progress: Progress | None)
 
 
 def _kept(instance: Instance, relaxed: Relaxation, *, up: bool = True) -> list[tuple[Pattern, int]]:
-    """The whole parts of the solution; where there are none, with `up` the pattern used most once."""
+    """The whole parts of the solution; without any and with `up`, the most used pattern once."""
     supply = Supply(instance)
     whole = np.floor(relaxed.times + 1e-6).astype(int).tolist()
     kept = []
@@ -82,7 +81,7 @@ def _kept(instance: Instance, relaxed: Relaxation, *, up: bool = True) -> list[t
 
 
 def _residual(instance: Instance, base: Packing) -> Instance:
-    """What the base leaves to be placed, and what it leaves of devices and milliwatts."""
+    """The programs, devices and milliwatts that the base leaves."""
     programs = tuple(
         replace(program, count=left) for program, left in zip(instance.programs, base.unserved, strict=True)
     )
@@ -92,7 +91,7 @@ def _residual(instance: Instance, base: Packing) -> Instance:
 
 
 def _clipped(instance: Instance, patterns: Iterable[Pattern]) -> Iterator[Pattern]:
-    """The patterns with no more programs than there are."""
+    """The patterns with at most as many programs as there are."""
     for pattern in patterns:
         counts = tuple(min(a, p.count) for a, p in zip(pattern.counts, instance.programs, strict=True))
         if any(counts):
@@ -104,7 +103,7 @@ def _joined(instance: Instance, base: Packing, rest: Packing) -> Packing:
 
 
 def _whole(instance: Instance, patterns: Iterable[Pattern]) -> Packing | None:
-    """The cheapest whole numbers of these patterns, as far as HiGHS's search goes; None where it finds none."""
+    """The cheapest packing with these patterns that HiGHS finds; None without one."""
     master = Master(instance)
     master.add(patterns)
     cost, matrix, right = master.rows()
@@ -123,4 +122,4 @@ def _whole(instance: Instance, patterns: Iterable[Pattern]) -> Packing | None:
     found = packed(
         instance, [(pattern, count) for pattern, count in zip(master.patterns, times, strict=True) if count > 0]
     )
-    return found if not faults(instance, found) else None  # HiGHS keeps to a limit only as far as its tolerance
+    return found if not faults(instance, found) else None  # HiGHS respects a limit only within its tolerance

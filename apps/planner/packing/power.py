@@ -1,8 +1,8 @@
-"""Power settings: a share s of the deterministic capability, the rest switched off, and what follows by arithmetic.
+"""Power settings: a share s of a device's capability, with the rest switched off, and what follows by arithmetic.
 
-The effective clock is s x clock, so a device does s x the cycles a second, and one execution takes 1/s x the time. Links
-and memory stay as they are. An operation switches as much as before, so its dynamic energy is the same; what the device
-draws whatever runs is data (`static`, which may be lower where parts are switched off) and is spent for 1/s x as long.
+The effective clock is s x clock, so a device does s x the cycles per second and an execution takes 1/s x the time. Links and
+memory do not change. The dynamic energy of an operation is the same; the static power (`static`, which may be lower with parts
+switched off) lasts 1/s x as long.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from apps.planner.packing.instances import DeviceType, Instance, ProgramType
 
 @dataclass(frozen=True)
 class Draw:
-    """Milliwatts of a device at its full capability: `static` whatever runs, `full` while every cycle is used.
+    """The milliwatts of a device at full capability: `static` when idle, `full` when every cycle is used.
 
-    Raises ValueError where it draws less when it works.
+    Raises ValueError if `full` is less than `static`.
     """
 
     static: int
@@ -32,7 +32,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Setting:
-    """A share of the capability in (0, 1]; `static`: milliwatts at it, None where they are those of the full setting.
+    """A share of the capability in (0, 1]; `static`: its idle milliwatts, None if as in the full setting.
 
     Raises ValueError for another share.
     """
@@ -47,8 +47,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a setting does to a program: seconds of one execution and most executions a second on a device of its own, and
-    joules of one execution, of which the static ones are those of a device that is always busy."""
+    """A program at a setting, alone on a device: seconds and joules per execution, and maximum executions per second.
+
+    The static joules assume a device that is always busy.
+    """
 
     latency: Fraction
     rate: Fraction
@@ -57,7 +59,7 @@ class Effect:
 
 
 def effect(*, latency: int, interval: int, clock: int, draw: Draw, setting: Setting) -> Effect:
-    """`latency` and `interval` in cycles, `clock` in cycles a second."""
+    """Return the effect of a setting. `latency` and `interval` are in cycles, `clock` in cycles per second."""
     effective = setting.share * clock
     static = draw.static if setting.static is None else setting.static
     return Effect(
@@ -69,7 +71,7 @@ def effect(*, latency: int, interval: int, clock: int, draw: Draw, setting: Sett
 
 
 def set_to(device: DeviceType, setting: Setting, draw: Draw | None = None) -> DeviceType:
-    """The device type at that setting, of the same group: its duty is less, and so may its milliwatts be."""
+    """Return the device type at a setting, in the same group, with less capacity and power."""
     static = draw.static if draw is not None and setting.static is None else (setting.static or device.watts)
     return replace(
         device,
@@ -83,9 +85,9 @@ def set_to(device: DeviceType, setting: Setting, draw: Draw | None = None) -> De
 def with_settings(
     instance: Instance, draws: Mapping[str, Draw], settings: Mapping[str, Sequence[Setting]], *, watts_limit: int | None
 ) -> Instance:
-    """The instance in which every device may be used at each of its settings, within milliwatts for all together.
+    """Return the instance with a device type for each setting, within a limit of milliwatts.
 
-    A device type without a draw is left as it is; a program draws what its duty switches, rounded up to a milliwatt.
+    Device types without a draw do not change. A program draws the dynamic power of its duty, rounded up to a milliwatt.
     """
     devices, names = [], {}
     for device in instance.devices:
@@ -114,7 +116,7 @@ def _switched(duty: int, capacity: int, draw: Draw) -> int:
 
 
 def most_served(instance: Instance) -> Instance:
-    """The instance whose cost is the number of programs that are left out, and nothing else."""
+    """Return the instance whose cost is the number of programs that are left out."""
     devices = tuple(replace(device, cost=0) for device in instance.devices)
     programs: tuple[ProgramType, ...] = tuple(replace(program, penalty=1) for program in instance.programs)
     return Instance(devices, programs, instance.limits, instance.watts_limit)
