@@ -1,4 +1,4 @@
-"""Plans over JSON."""
+"""The API of plans."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 
 
 class PlanIn(RequestBody):
-    """Exact decimals; what is left out is not required. Times in seconds, the accuracy as a share. `until`: the instant by
-    which all items must be done, waiting for free devices included; without one within the days of a quote's window."""
+    """Exact decimals; omitted fields are not required. Times are in seconds, the accuracy is a share from 0 to 1. `until`: the
+    deadline for all items, including the wait for free devices; by default the end of a quote's default window."""
 
-    version_id: UUID | None = Field(default=None, description="The model; its alternatives are candidates too.")
-    task_id: UUID | None = Field(default=None, description="Or the task, whose models the platform evaluated.")
+    version_id: UUID | None = Field(default=None, description="A model version; its alternatives are candidates too.")
+    task_id: UUID | None = Field(default=None, description="Or a task with its evaluated models.")
     items: Whole = Field(ge=1, le=services.ITEMS_MAX)
     accuracy: Decimal | None = Field(
         default=None,
         gt=0,
         lt=1,
         max_digits=20,
-        description="By the task's metric, as a share; of the mean error 1 - error / limit. Without a task the accuracy.",
+        description="The minimum by the task's metric, as a share; for the mean error 1 - error / limit.",
     )
     latency_seconds: Decimal | None = Field(default=None, gt=0, max_digits=30)
     duration_seconds: Decimal | None = Field(default=None, gt=0, max_digits=30)
@@ -56,7 +56,7 @@ class PlanIn(RequestBody):
     until: Instant | None = None
     objective: Literal["cost", "latency", "device_time"] = Field(
         default="cost",
-        description="Of what the chosen candidate has least: price, latency of an item, or device time of all.",
+        description="What to minimise: price, latency of one item, or device time of all items.",
     )
     klass: str = Field(
         default="",
@@ -67,7 +67,7 @@ class PlanIn(RequestBody):
 
 
 class PlanOut(Schema):
-    """Fractions as "3/4", amounts in full; `candidates` the best by the objective first, `chosen` null when none is feasible."""
+    """Fractions as "3/4", amounts in full. `candidates`: the best by the objective first; `chosen`: null if none is feasible."""
 
     id: UUID
     version_id: UUID | None
@@ -91,7 +91,7 @@ def _fraction(value: Decimal | None) -> Fraction | None:
 
 def _subject(request: HttpRequest, payload: PlanIn) -> ModelVersion | Task:
     if (payload.version_id is None) == (payload.task_id is None):
-        detail = "Name a model by version_id, or a task by task_id; one of the two."
+        detail = "State either version_id or task_id."
         raise Problem(422, "No model", detail, kind="model-missing")
     if payload.task_id is not None:
         tasks = Task.objects.filter(deleted_at=None).select_related("data_set", "organisation")
@@ -100,7 +100,7 @@ def _subject(request: HttpRequest, payload: PlanIn) -> ModelVersion | Task:
     return version
 
 
-@router.post("/plans", auth=BUILD, response={201: PlanOut}, summary="Find the cheapest way to do a task")
+@router.post("/plans", auth=BUILD, response={201: PlanOut}, summary="Find the cheapest candidate for a task")
 @idempotent
 def plan_create(request: HttpRequest, payload: PlanIn) -> tuple[int, Plan]:
     subject = _subject(request, payload)

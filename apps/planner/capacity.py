@@ -1,4 +1,4 @@
-"""What the timetable says to a candidate: when it would be done if it were accepted now (G9)."""
+"""When a candidate would be done if it were accepted now, by the timetable (G9)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from apps.timetable.selectors import Room
 
 
 class Timetables:
-    """The free time of every pool at one moment, read once for all candidates.
+    """The free time of every pool at one instant, read once for all candidates.
 
-    A candidate is placed as accepting its quote would place it: by the limits of its class within the window that the task
-    leaves, and where that has no room, within the longest that a quote may have. `without`: a contract whose time counts as
-    free, because accepting what is planned ends it.
+    A candidate is placed as accepting its quote would place it: by the limits of its class, within the window of the task or,
+    without room there, within the longest window of a quote. `without`: a contract whose reservations count as free, because
+    accepting the plan ends it.
     """
 
     def __init__(
@@ -67,14 +67,11 @@ class Timetables:
         start_within = self.price_class.start_within_minutes
         if start_within is not None:
             soon = figures.duration_format(Fraction(start_within * 60))
-            return f"{demand.pool} is not free for {takes} within {soon}, in which this class begins."
+            return f"{demand.pool} is not free for {takes} within {soon}, the time in which this class must start."
         finish_within = self.price_class.finish_within_minutes
         reach = LONGEST_WINDOW if finish_within is None else min(LONGEST_WINDOW, timedelta(minutes=finish_within))
         ahead = figures.duration_format(Fraction(reach // timedelta(seconds=1)))
         if demand.quantum is None:
             longest = figures.duration_format(Fraction(refusal.largest, MICROSECONDS))
-            return f"It takes {takes} of {demand.pool} in one piece; the longest that is free in the next {ahead} is {longest}."
-        return (
-            f"It takes {takes} of {demand.pool}; in the next {ahead} there is room for at most {refusal.room:,} of its "
-            "executions."
-        )
+            return f"It needs {takes} of {demand.pool} in one piece; the longest free time in the next {ahead} is {longest}."
+        return f"It needs {takes} of {demand.pool}; the next {ahead} have room for at most {refusal.room:,} of its executions."

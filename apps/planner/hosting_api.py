@@ -35,8 +35,8 @@ BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 
 
 class MeasurementIn(RequestBody):
-    """`document`: what `takt measure -o` wrote. `machines` replaces the names that it states. `expires_at`: by default 90 days
-    after it was measured, at most 365."""
+    """`document`: the file of `takt measure -o`. `machines` replaces the names in it. `expires_at`: 90 days after the
+    measurement by default, at most 365."""
 
     document: dict[str, Any]
     machines: list[str] | None = Field(default=None, max_length=8)
@@ -44,14 +44,14 @@ class MeasurementIn(RequestBody):
 
 
 class MeasurementChangeIn(RequestBody):
-    """What is left out stays. An expiry can only be brought forward."""
+    """Omitted fields do not change. The validity can only be shortened."""
 
     machines: list[str] | None = Field(default=None, max_length=8)
     expires_at: Instant | None = None
 
 
 class PlaceMeasurementOut(Schema):
-    """`digest`: SHA-256 of the document. It is used before `expires_at`."""
+    """`digest`: SHA-256 of the document. Valid before `expires_at`."""
 
     id: UUID
     digest: str
@@ -77,7 +77,7 @@ class PlaceMeasurementFullOut(PlaceMeasurementOut):
 
 
 class PriceListOut(Schema):
-    """`digest`: SHA-256 of the file. `left_out`: rows about other things than a machine's price."""
+    """`digest`: SHA-256 of the file. `left_out`: skipped rows that are not machine prices."""
 
     id: UUID
     digest: str
@@ -97,14 +97,14 @@ class PriceListOut(Schema):
 
 
 class PriceListChangeIn(RequestBody):
-    """An expiry can only be brought forward."""
+    """The validity can only be shortened."""
 
     expires_at: Instant
 
 
 class OwnMachineIn(RequestBody):
-    """Exact decimals. `capital` is written off over `months`; `energy_price` is of a kilowatt-hour; `utilisation`: the share
-    of hours in which it can be given work."""
+    """Exact decimals. `capital` is depreciated over `months`; `energy_price` is per kilowatt-hour; `utilisation`: the share
+    of hours in which the machine can work."""
 
     name: str = Field(min_length=1, max_length=80)
     currency: str = Field(min_length=3, max_length=3)
@@ -142,8 +142,8 @@ class OwnMachineOut(Schema):
 
 
 class PlanPlacesOut(Schema):
-    """Fractions as "3/4". `groups`: places of one currency, the plan's own first; nothing is converted. `unused`: what was
-    imported and is not compared, such as an expired file, and why."""
+    """Fractions as "3/4". `groups`: machines by currency, the plan's own first; currencies are not converted. `unused`:
+    imported files that are not compared, with the reason."""
 
     plan: UUID
     title: str
@@ -183,7 +183,7 @@ def measurement_get(request: HttpRequest, pk: UUID) -> PlaceMeasurement:
 @router.post("/places/measurements/{uuid:pk}", auth=BUILD, response=PlaceMeasurementOut, summary="Change a measurement")
 @idempotent
 def measurement_change(request: HttpRequest, pk: UUID, payload: MeasurementChangeIn) -> PlaceMeasurement:
-    """Other names of its machine, or an earlier expiry."""
+    """Change the machine names, or shorten the validity."""
     row = org_object_get(request, PlaceMeasurement, roles=ENGINEERING, pk=pk)
     return services.measurement_change(
         measurement=row,
@@ -209,7 +209,7 @@ def pricelist_import(
     as_of: Form[Day],
     expires_at: Form[Instant | None] = None,
 ) -> tuple[int, PriceListFile]:
-    """A CSV file with the day of which its prices are. Nothing is fetched: the file is all that is read."""
+    """Import a CSV file with the day of its prices. Takt fetches no prices."""
     row = services.pricelist_import(
         organisation=organisation_get(request, roles=ENGINEERING),
         data=file.read(pricelist.BYTES_MAX + 1),
@@ -235,7 +235,9 @@ def pricelist_get(request: HttpRequest, pk: UUID) -> PriceListFile:
     return org_object_get(request, PriceListFile, pk=pk)
 
 
-@router.post("/places/price-lists/{uuid:pk}", auth=BUILD, response=PriceListOut, summary="End a price list earlier")
+@router.post(
+    "/places/price-lists/{uuid:pk}", auth=BUILD, response=PriceListOut, summary="Shorten a price list's validity"
+)
 @idempotent
 def pricelist_change(request: HttpRequest, pk: UUID, payload: PriceListChangeIn) -> PriceListFile:
     row = org_object_get(request, PriceListFile, roles=ENGINEERING, pk=pk)
@@ -248,10 +250,10 @@ def pricelist_remove(request: HttpRequest, pk: UUID) -> tuple[int, None]:
     return _removed(request, PriceListFile, pk)
 
 
-@router.post("/places/machines", auth=BUILD, response={201: OwnMachineOut}, summary="State a machine of your own")
+@router.post("/places/machines", auth=BUILD, response={201: OwnMachineOut}, summary="Add a machine of your own")
 @idempotent
 def machine_add(request: HttpRequest, payload: OwnMachineIn) -> tuple[int, OwnMachine]:
-    """One of the same name is described anew."""
+    """A machine of the same name is replaced."""
     organisation = organisation_get(request, roles=ENGINEERING)
     facts = services.MachineFacts(**payload.model_dump())
     actor, now = principal_get(request).user, timezone.now()
@@ -269,9 +271,9 @@ def machine_remove(request: HttpRequest, pk: UUID) -> tuple[int, None]:
     return _removed(request, OwnMachine, pk)
 
 
-@router.get("/plans/{uuid:pk}/places", response=PlanPlacesOut, summary="A plan beside other places")
+@router.get("/plans/{uuid:pk}/places", response=PlanPlacesOut, summary="Compare a plan with other machines")
 def plan_places(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """Its pools, rented machines and your own: what a month costs by volume, and from which volume on one is worth it."""
+    """The monthly cost of the plan's pools, rented machines and your own by volume, with the break-even volumes."""
     plan = org_object_get(request, Plan, pk=pk)
     now = timezone.now()
     return document(plan, comparison_of(plan, now=now), now=now)

@@ -1,4 +1,4 @@
-"""The forms in which files are imported and machines are stated."""
+"""The forms to import files and add machines."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from apps.planner.hosting.cells import Format
 from apps.planner.hosting_services import MONTHS_MAX, MachineFacts
 
 KINDS = (
-    (Format.OWN.value, "A list of your own (CSV)"),
-    (Format.SKYPILOT.value, "SkyPilot catalogue (CSV, in USD an hour)"),
+    (Format.OWN.value, "Your own list (CSV)"),
+    (Format.SKYPILOT.value, "SkyPilot catalogue (CSV, USD per hour)"),
     (Format.FOCUS.value, "FOCUS 1.2 (CSV)"),
 )
 DAY = forms.DateInput({"type": "date"}, format="%Y-%m-%d")
 
 
 def midnight(day: date | None) -> datetime | None:
-    """The first instant of a day, in UTC."""
+    """Return the first instant of a day in UTC."""
     return None if day is None else datetime.combine(day, time(), UTC)
 
 
 def names_of(text: str) -> list[str] | None:
-    """Names with commas between them; None for an empty text."""
+    """Return comma-separated names; None for an empty text."""
     return [one.strip() for one in text.split(",")] if text.strip() else None
 
 
 class Marked(forms.Form):
-    """A form of a page that has several: the ids of its fields begin with its `mark`."""
+    """A form of a page with several forms; the ids of its fields begin with `mark`."""
 
     mark = ""
 
@@ -40,59 +40,57 @@ class Marked(forms.Form):
 
 
 class MeasurementForm(Marked):
-    """A measurement's file, and what is stated of it."""
+    """A measurement file, its machine names and its validity."""
 
     mark = "measurement"
     file = forms.FileField(label="Measurement file (.json)", widget=forms.ClearableFileInput({"accept": ".json"}))
     machines = forms.CharField(
         required=False,
         max_length=800,
-        label="Names of the machine",
-        help_text="As price lists and your own machines know it, with commas between them. Empty: those of the file.",
+        label="Machine names",
+        help_text="As in price lists and your own machines, separated by commas. Empty: the names in the file.",
     )
     expires = forms.DateField(
-        required=False, label="Use it until", widget=DAY, help_text="Empty: for 90 days after it was measured."
+        required=False, label="Valid until", widget=DAY, help_text="Empty: 90 days after the measurement."
     )
 
 
 class ChangeForm(Marked):
-    """Other names, or an earlier end."""
+    """Other machine names, or a shorter validity."""
 
     mark = "change"
     machines = forms.CharField(
         required=False,
         max_length=800,
-        label="Names of the machine",
-        help_text="As price lists and your own machines know it, with commas between them.",
+        label="Machine names",
+        help_text="As in price lists and your own machines, separated by commas.",
     )
-    expires = forms.DateField(
-        required=False, label="Use it until", widget=DAY, help_text="It can only be brought forward."
-    )
+    expires = forms.DateField(required=False, label="Valid until", widget=DAY, help_text="Can only be shortened.")
 
 
 class PriceListForm(Marked):
-    """A price list's file, and what is stated of it."""
+    """A price list, its source, its day and its validity."""
 
     mark = "prices"
     file = forms.FileField(label="Price list (.csv)", widget=forms.ClearableFileInput({"accept": ".csv"}))
     kind = forms.ChoiceField(choices=KINDS, label="Format")
-    source = forms.CharField(max_length=80, label="Where it comes from", help_text="For example the name of the cloud.")
-    as_of = forms.DateField(label="Prices of", widget=DAY, help_text="The day on which these prices held.")
+    source = forms.CharField(max_length=80, label="Source", help_text="For example the name of the cloud provider.")
+    as_of = forms.DateField(label="Date", widget=DAY, help_text="The day of these prices.")
     expires = forms.DateField(
-        required=False, label="Use it until", widget=DAY, help_text="Empty: for 90 days after that day."
+        required=False, label="Valid until", widget=DAY, help_text="Empty: 90 days after that day."
     )
 
 
 class MachineForm(Marked):
-    """A machine of one's own."""
+    """An own machine."""
 
     mark = "machine"
-    name = forms.CharField(max_length=80, label="Name", help_text="One of the names that its measurements state.")
+    name = forms.CharField(max_length=80, label="Name", help_text="One of the machine names of its measurements.")
     capital = forms.DecimalField(max_digits=20, decimal_places=4, min_value=0, label="Purchase price")
     currency = forms.ChoiceField(choices=[(code, code) for code in sorted(PLACES)], initial="EUR", label="Currency")
-    months = forms.IntegerField(min_value=1, max_value=MONTHS_MAX, initial=36, label="Written off over, months")
-    watts = forms.DecimalField(max_digits=12, decimal_places=3, min_value=0, label="Power while it works, watts")
-    energy_price = forms.DecimalField(max_digits=18, decimal_places=9, min_value=0, label="Energy, price of a kWh")
+    months = forms.IntegerField(min_value=1, max_value=MONTHS_MAX, initial=36, label="Depreciation (months)")
+    watts = forms.DecimalField(max_digits=12, decimal_places=3, min_value=0, label="Power (W)")
+    energy_price = forms.DecimalField(max_digits=18, decimal_places=9, min_value=0, label="Energy price per kWh")
     pue = forms.DecimalField(
         max_digits=6,
         decimal_places=3,
@@ -100,20 +98,21 @@ class MachineForm(Marked):
         max_value=10,
         initial=Decimal("1.0"),
         label="PUE",
-        help_text="What the building draws for each watt of the machine, such as 1.3.",
+        help_text="Power usage effectiveness of the building, for example 1.3.",
     )
     utilisation = forms.DecimalField(
         max_digits=7,
         decimal_places=3,
-        min_value=0,
+        min_value=Decimal("0.001"),
         max_value=100,
         initial=40,
-        label="Utilisation, per cent",
-        help_text="The share of hours in which it can be given work.",
+        label="Utilisation (%)",
+        help_text="The share of hours in which it can work.",
+        error_messages={"min_value": "State more than 0 and at most 100 per cent."},
     )
 
     def facts(self) -> MachineFacts:
-        """What the service takes."""
+        """Return the machine for the service."""
         stated = self.cleaned_data
         share = stated["utilisation"] / 100
         return MachineFacts(**{**stated, "utilisation": share})

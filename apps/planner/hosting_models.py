@@ -1,4 +1,4 @@
-"""What an organisation imported of places besides the pools here, and its own machines."""
+"""Imported measurements and price lists of other machines, and an organisation's own machines."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ NAME_LENGTH = 80
 
 
 class ImportedFile(models.Model):
-    """A file that somebody else made: its digest, who imported it, and until when it is used.
-
-    `digest`: SHA-256 in hexadecimal. It is used before `expires_at` alone; the instant may be brought forward, never put off.
-    """
+    """An imported file. `digest`: SHA-256 in hexadecimal. `expires_at`: it is used before then; it can only be shortened."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     digest = models.CharField(max_length=64)
@@ -32,15 +29,15 @@ class ImportedFile(models.Model):
         abstract = True
 
     def is_expired(self, *, now: datetime) -> bool:
-        """It is not used any more."""
+        """Whether it is no longer used."""
         return now >= self.expires_at
 
 
 class PlaceMeasurement(ImportedFile):
-    """What `takt measure` wrote on some machine: measured, not proven.
+    """A file of `takt measure`: times of a model on a machine, measured and not proven.
 
-    `document`: the whole file. `machines`: the names under which prices and machines of one's own are looked up; `keys`: these
-    names, and those of its GPUs, as `name_key` writes them.
+    `document`: the whole file. `machines`: the names by which prices and own machines are found; `keys`: these names and
+    those of its GPUs as `name_key` returns them.
     """
 
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="place_measurements")
@@ -64,7 +61,7 @@ class PlaceMeasurement(ImportedFile):
 
 
 class PriceListFile(ImportedFile):
-    """Prices of rented machines as a file had them on a day: `as_of`. Nothing is fetched."""
+    """A file with prices of rented machines on the day `as_of`. Takt fetches no prices."""
 
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="price_lists")
     source = models.CharField(max_length=NAME_LENGTH)
@@ -85,7 +82,7 @@ class PriceListFile(ImportedFile):
 
 
 class RentedPrice(models.Model):
-    """A row of a price list: a machine in one place. `keys` are for looking up; prices are of one hour."""
+    """A row of a price list: a machine in a region and zone with hourly prices. The `_key` fields are for look-ups."""
 
     organisation_path = "price_list__organisation"
 
@@ -117,9 +114,11 @@ class RentedPrice(models.Model):
 
 
 class OwnMachine(models.Model):
-    """A machine of the organisation's own, and what it costs. `key`: its name as `name_key` writes it, by which measurements
-    are found. `capital` is written off evenly over `months`; `watts` are drawn while it works; `utilisation` is the share of
-    hours in which it can be given work."""
+    """A machine of the organisation's own and its cost. `key`: its name as `name_key` returns it, to find measurements.
+
+    `capital` is depreciated evenly over `months`; `watts` are drawn while it works; `utilisation` is the usable share of
+    hours.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="own_machines")

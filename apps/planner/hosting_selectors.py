@@ -1,4 +1,4 @@
-"""What is imported of places; reads only."""
+"""Read imported measurements, price lists and machines."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ F = TypeVar("F", bound=ImportedFile)
 
 
 def measurements_list(organisation: Organisation) -> QuerySet[PlaceMeasurement]:
-    """Measurements, without their documents, newest first."""
+    """Return measurements without their documents, newest first."""
     rows = PlaceMeasurement.objects.filter(organisation=organisation).defer("document")
     return rows.order_by("-measured_at", "-id")
 
 
 def pricelists_list(organisation: Organisation) -> QuerySet[PriceListFile]:
-    """Price lists, newest first."""
+    """Return price lists, newest first."""
     return PriceListFile.objects.filter(organisation=organisation).order_by("-as_of", "-id")
 
 
 def machines_list(organisation: Organisation) -> QuerySet[OwnMachine]:
-    """The organisation's own machines by name."""
+    """Return the organisation's own machines by name."""
     return OwnMachine.objects.filter(organisation=organisation).order_by("name", "id")
 
 
 def measurements_shown(organisation: Organisation, *, now: datetime) -> list[tuple[PlaceMeasurement, bool]]:
-    """Each with whether it has expired."""
+    """Return measurements and whether each has expired."""
     return _with_expiry(measurements_list(organisation), now)
 
 
 def pricelists_shown(organisation: Organisation, *, now: datetime) -> list[tuple[PriceListFile, bool]]:
-    """Each with whether it has expired."""
+    """Return price lists and whether each has expired."""
     return _with_expiry(pricelists_list(organisation), now)
 
 

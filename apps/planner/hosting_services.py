@@ -1,4 +1,4 @@
-"""Importing measurements and price lists, and stating machines of one's own. One transaction each."""
+"""Import measurements and price lists, and add own machines. One transaction each."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def measurement_import(
     machines: Sequence[str] | None = None,
     expires_at: datetime | None = None,
 ) -> PlaceMeasurement:
-    """Keep what `takt measure` wrote. `machines` replaces the names that the file states; `expires_at`: by default 90 days
-    after the measurement, at most 365.
+    """Store a file of `takt measure`. `machines` replaces the names in the file; `expires_at` is 90 days after the
+    measurement by default, and at most 365.
 
-    Raises Problem(422) with every fault of the file, Problem(409) for one that is here already.
+    Raises Problem(422) with every fault of the file, Problem(409) if it was imported before.
     """
     try:
         found = measurement_read(data, now=now)
@@ -96,7 +96,7 @@ def measurement_change(
     machines: Sequence[str] | None = None,
     expires_at: datetime | None = None,
 ) -> PlaceMeasurement:
-    """Give other names of the machine, or bring the expiry forward. Raises Problem(422) for a later expiry."""
+    """Change the machine names or shorten the validity. Raises Problem(422) for a later expiry."""
     row = PlaceMeasurement.objects.select_for_update().get(pk=measurement.pk)
     detail: dict[str, Any] = {}
     if machines is not None:
@@ -123,9 +123,9 @@ def pricelist_import(
     filename: str = "",
     expires_at: datetime | None = None,
 ) -> PriceListFile:
-    """Keep a price list as its file had it on the day `as_of`; by default it is used for 90 days from then, at most 365.
+    """Store a price list of the day `as_of`. It is valid for 90 days from then by default, and at most 365.
 
-    Raises Problem(422) that names every wrong row, Problem(409) for a file that is here already.
+    Raises Problem(422) that names every faulty row, Problem(409) if it was imported before.
     """
     _list_check(kind, source, as_of, now)
     try:
@@ -156,18 +156,16 @@ def pricelist_import(
 
 
 def _list_check(kind: str, source: str, as_of: date, now: datetime) -> None:
-    """Raises Problem for what is stated of a list beside its file."""
+    """Raise Problem(422) for an unknown format, a missing source or an impossible day."""
     if kind not in {one.value for one in Format}:
         known = ", ".join(one.value for one in Format)
-        raise Problem(
-            422, "No such format", f"A price list comes in one of the formats {known}.", kind="price-list-invalid"
-        )
+        raise Problem(422, "Unknown format", f"Choose one of the formats {known}.", kind="price-list-invalid")
     if not source.strip() or len(source) > NAME_LENGTH or not source.isprintable():
-        detail = f"State where the list comes from, in at most {NAME_LENGTH} printable characters."
-        raise Problem(422, "No source", detail, kind="price-list-invalid")
+        detail = f"Name the source of the list in at most {NAME_LENGTH} printable characters."
+        raise Problem(422, "Source missing", detail, kind="price-list-invalid")
     if not FIRST_DAY <= as_of <= now.date() + timedelta(days=1):
-        detail = f"State the day of which the prices are; {as_of.isoformat()} is still to come or too long ago."
-        raise Problem(422, "No such day", detail, kind="price-list-invalid")
+        detail = f"State the day of the prices; {as_of.isoformat()} is in the future or before 2000."
+        raise Problem(422, "Impossible day", detail, kind="price-list-invalid")
 
 
 def _priced(row: PriceListFile, price: Price) -> RentedPrice:
@@ -189,7 +187,7 @@ def _priced(row: PriceListFile, price: Price) -> RentedPrice:
 
 @transaction.atomic
 def pricelist_change(*, price_list: PriceListFile, expires_at: datetime, actor: User, now: datetime) -> PriceListFile:
-    """Bring the expiry forward. Raises Problem(422) for a later one."""
+    """Shorten the validity. Raises Problem(422) for a later expiry."""
     row = PriceListFile.objects.select_for_update().get(pk=price_list.pk)
     row.expires_at = _earlier(row, expires_at)
     row.save(update_fields=["expires_at"])
@@ -199,7 +197,7 @@ def pricelist_change(*, price_list: PriceListFile, expires_at: datetime, actor: 
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """What a machine of one's own is and costs, as `OwnMachine` keeps it."""
+    """The data of an own machine, as in `OwnMachine`."""
 
     name: str
     currency: str
@@ -213,8 +211,8 @@ class MachineFacts:
 
 FIGURES = {  # least, most, decimal places, what is said
     "capital": (Decimal(0), Decimal(10) ** 12, 4, "an amount of at least 0"),
-    "watts": (Decimal(0), Decimal(10) ** 6, 3, "the watts that it draws while it works"),
-    "energy_price": (Decimal(0), Decimal(10) ** 6, 9, "the price of a kilowatt-hour"),
+    "watts": (Decimal(0), Decimal(10) ** 6, 3, "its power in watts while it works"),
+    "energy_price": (Decimal(0), Decimal(10) ** 6, 9, "the price per kilowatt-hour"),
     "pue": (Decimal(1), Decimal(10), 3, "a number from 1 to 10, such as 1.3"),
     "utilisation": (Decimal("0.00001"), Decimal(1), 5, "a share above 0 and at most 1, such as 0.4"),
 }
@@ -222,14 +220,14 @@ FIGURES = {  # least, most, decimal places, what is said
 
 @transaction.atomic
 def machine_add(*, organisation: Organisation, machine: MachineFacts, actor: User, now: datetime) -> OwnMachine:
-    """A machine of one's own; one of the same name is described anew. Raises Problem(422) with every figure that is wrong."""
+    """Add a machine, or replace one of the same name. Raises Problem(422) that names every faulty figure."""
     errors = _machine_errors(machine)
     if errors:
         detail = " ".join(error["message"] for error in errors)
-        raise Problem(422, "No such machine", detail, kind="own-machine-invalid", errors=errors)
+        raise Problem(422, "Invalid machine", detail, kind="own-machine-invalid", errors=errors)
     key = name_key(machine.name)
     if not OwnMachine.objects.filter(organisation=organisation, key=key).exists():
-        _limit_check(organisation, OwnMachine, MACHINES_MAX, "machines of its own")
+        _limit_check(organisation, OwnMachine, MACHINES_MAX, "machines")
     described = {**asdict(machine), "name": machine.name.strip(), "created_by": actor, "created_at": now}
     row, _ = OwnMachine.objects.update_or_create(organisation=organisation, key=key, defaults=described)
     row.refresh_from_db()
@@ -247,9 +245,7 @@ def _machine_errors(machine: MachineFacts) -> list[dict[str, str]]:
     if not 1 <= machine.months <= MONTHS_MAX:
         errors.append({"field": "months", "message": f"Give whole months from 1 to {MONTHS_MAX}."})
     if machine.currency not in PLACES:
-        errors.append(
-            {"field": "currency", "message": "Give a currency by its code of ISO 4217 in capitals, such as EUR."}
-        )
+        errors.append({"field": "currency", "message": "Give an ISO 4217 currency code such as EUR."})
     if not name_key(machine.name) or len(machine.name) > NAME_LENGTH or not machine.name.isprintable():
         errors.append({"field": "name", "message": f"Give a name of at most {NAME_LENGTH} printable characters."})
     return errors
@@ -262,7 +258,7 @@ def _fits(value: Decimal, least: Decimal, most: Decimal, places: int) -> bool:
 
 @transaction.atomic
 def place_remove(*, place: PlaceMeasurement | PriceListFile | OwnMachine, actor: User, now: datetime) -> None:
-    """Forget a measurement, a price list or a machine. Comparisons do not use it any more."""
+    """Remove a measurement, a price list or a machine."""
     nouns = {PlaceMeasurement: "measurement", PriceListFile: "price_list", OwnMachine: "machine"}
     _audit(f"{nouns[type(place)]}.remove", place, place.organisation, actor, now, {})
     place.delete()
@@ -277,15 +273,13 @@ def _fault(fault: Fault) -> dict[str, Any]:
 
 
 def _names(names: Sequence[str]) -> list[str]:
-    """Raises Problem for too many names, and for one without a letter or digit."""
+    """Return the names. Raises Problem(422) for too many, or for one without a letter or digit."""
     found = list(dict.fromkeys(name.strip() for name in names if name.strip()))
     if len(found) > NAMES_MAX or any(
         not name_key(one) or len(one) > NAME_LENGTH or not one.isprintable() for one in found
     ):
-        detail = (
-            f"Give at most {NAMES_MAX} names of at most {NAME_LENGTH} printable characters, with commas between them."
-        )
-        raise Problem(422, "Not names of a machine", detail, kind="measurement-invalid")
+        detail = f"Give at most {NAMES_MAX} names of at most {NAME_LENGTH} printable characters, separated by commas."
+        raise Problem(422, "Invalid machine names", detail, kind="measurement-invalid")
     return found
 
 
@@ -294,12 +288,12 @@ def _keys(names: Sequence[str], document: Any) -> list[str]:
 
 
 def _expiry(stated: datetime | None, since: datetime) -> datetime:
-    """Raises Problem for an instant before the file was made, or more than a year after."""
+    """Return the expiry. Raises Problem(422) for one before the file's date, or more than a year after."""
     if stated is None:
         return since + USED_FOR
     if not since < stated <= since + LONGEST:
-        day = f"{since:%Y-%m-%d}, of which the file is"
-        detail = f"State an expiry within {LONGEST.days} days after {day}; by default it is {USED_FOR.days} days."
+        day = f"{since:%Y-%m-%d}, the date of the file"
+        detail = f"State an expiry within {LONGEST.days} days after {day}. The default is {USED_FOR.days} days."
         raise Problem(422, "Expiry out of range", detail, kind="expiry-invalid")
     return stated
 
@@ -307,7 +301,7 @@ def _expiry(stated: datetime | None, since: datetime) -> datetime:
 def _earlier(row: ImportedFile, stated: datetime) -> datetime:
     if stated > row.expires_at:
         detail = (
-            f"It expires on {row.expires_at:%Y-%m-%d}, which can only be brought forward; import a newer file instead."
+            f"It is valid until {row.expires_at:%Y-%m-%d}, which can only be shortened. Import a newer file instead."
         )
         raise Problem(422, "Expiry out of range", detail, kind="expiry-invalid")
     return stated
@@ -319,12 +313,15 @@ def _limit_check(
     rows: models.QuerySet[Any] = kind._default_manager.filter(organisation=organisation)
     if rows.count() >= most:
         raise Problem(
-            422, "Too many", f"An organisation keeps at most {most} {what}; remove one first.", kind="too-many-places"
+            422,
+            "Too many",
+            f"An organisation can have at most {most} {what}. Remove one first.",
+            kind="too-many-places",
         )
 
 
 def _kept(row: I, same: models.QuerySet[I], what: str) -> None:
-    """Store a file. Raises Problem(409) for one that is here already, also when the other came at the same moment."""
+    """Store a file. Raises Problem(409) if it was imported before, also at the same moment."""
     try:
         with transaction.atomic():
             row.save(force_insert=True)
@@ -332,7 +329,7 @@ def _kept(row: I, same: models.QuerySet[I], what: str) -> None:
         before = same.get()
         detail = f"This {what} was imported on {before.created_at:%Y-%m-%d}; its digest begins {before.digest[:12]}."
         errors = [{"field": "digest", "message": detail, "id": str(before.pk)}]
-        raise Problem(409, "Imported already", detail, kind="already-imported", errors=errors) from None
+        raise Problem(409, "Already imported", detail, kind="already-imported", errors=errors) from None
 
 
 def _audit(

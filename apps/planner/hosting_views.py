@@ -1,4 +1,4 @@
-"""Places besides the pools here: what is imported, and a plan compared with them."""
+"""The pages of other machines: imported files, and the comparison of a plan."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _places(
     bound: dict[str, Form] | None = None,
     refusal: Problem | None = None,
 ) -> HttpResponse:
-    """The page with everything imported; `bound`: the form that was sent and is wrong."""
+    """The page of all imported files; `bound` is a sent form with errors."""
     now = timezone.now()
     forms = {name: kind() for name, kind in FORMS.items()}
     context = {
@@ -66,7 +66,7 @@ def _places(
 def _imported(
     request: HttpRequest, name: str, make: Callable[[Organisation, Any], PlaceMeasurement | PriceListFile | OwnMachine]
 ) -> HttpResponse:
-    """One form of the page: `make` does what it says, or the page says why not."""
+    """Handle one form of the page: call `make`, or show the page with the refusal."""
     organisation = organisation_get(request, roles=ENGINEERING)
     form = FORMS[name](request.POST, request.FILES)
     if not form.is_valid():
@@ -75,7 +75,7 @@ def _imported(
         row = make(organisation, form)
     except Problem as problem:
         return _places(request, organisation, bound={name: form}, refusal=problem)
-    messages.success(request, f"Kept: {row}.")
+    messages.success(request, f"Saved: {row}.")
     return redirect("planner:places")
 
 
@@ -126,7 +126,7 @@ def machine_add(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def measurement_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """What was measured; POST gives other names or an earlier end."""
+    """A measurement; POST changes its machine names or shortens its validity."""
     row = _one(request, PlaceMeasurement, pk)
     form = ChangeForm(
         request.POST or None, initial={"machines": ", ".join(row.machines), "expires": row.expires_at.date()}
@@ -155,11 +155,13 @@ def measurement_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def pricelist_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The prices of a list; POST brings its end forward."""
+    """A price list; POST shortens its validity."""
     row = _one(request, PriceListFile, pk)
     form = ChangeForm(request.POST or None, initial={"expires": row.expires_at.date()})
     refusal: Problem | None = None
-    ends = midnight(form.cleaned_data["expires"]) if request.method == "POST" and form.is_valid() else None
+    ends = midnight(form.cleaned_data["expires"]) if form.is_valid() else None
+    if form.is_valid() and ends is None:
+        form.add_error("expires", "State a date.")
     if ends is not None:
         actor, now = principal_get(request).user, timezone.now()
         try:
@@ -179,7 +181,7 @@ def pricelist_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _one(request: HttpRequest, kind: Any, pk: UUID) -> Any:
-    """An object of the organisation; changing it takes an engineer or an owner."""
+    """An object of the organisation; changing it requires the role of an engineer."""
     return org_object_get(request, kind, pk=pk, **({"roles": ENGINEERING} if request.method == "POST" else {}))
 
 
@@ -189,7 +191,7 @@ def _status(form: Form, refusal: Problem | None) -> int:
 
 @require_POST
 def place_remove(request: HttpRequest, pk: UUID, kind: type[Any]) -> HttpResponse:
-    """A measurement, a price list or a machine, as the address says."""
+    """Remove a measurement, a price list or a machine, by the address."""
     row = org_object_get(request, kind, roles=ENGINEERING, pk=pk)
     services.place_remove(place=row, actor=principal_get(request).user, now=timezone.now())
     messages.success(request, f"Removed: {row}.")
@@ -198,14 +200,14 @@ def place_remove(request: HttpRequest, pk: UUID, kind: type[Any]) -> HttpRespons
 
 @require_GET
 def sample_csv(request: HttpRequest) -> HttpResponse:
-    """A price list of one's own to begin with."""
+    """Download a template of a price list."""
     organisation_get(request)
     return _file(SAMPLE, "text/csv", "prices.csv")
 
 
 @require_GET
 def plan_places(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """A plan's pools beside rented machines and one's own."""
+    """Compare a plan with rented and own machines."""
     plan = org_object_get(request, Plan.objects.select_related("model_version__model", "organisation"), pk=pk)
     comparison = comparison_of(plan, now=timezone.now())
     groups = [group_rows(group, comparison.items) for group in comparison.groups]
@@ -221,7 +223,7 @@ def plan_places(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_GET
 def plan_places_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
-    """The comparison as CSV or JSON."""
+    """Download the comparison as CSV or JSON."""
     plan = org_object_get(request, Plan, pk=pk)
     if kind not in ("csv", "json"):
         raise Http404

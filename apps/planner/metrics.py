@@ -1,8 +1,8 @@
-"""Whether a program's answers are right: one verdict and one confidence for each item. Pure: NumPy, no Django.
+"""Judge a program's answers: right or wrong, and a confidence, for each item. Pure: NumPy, no Django.
 
-Most metrics judge an item as right or wrong, so that the share of right ones has an exact binomial bound and a cascade of
-programs can be judged like a single one. Macro F1 and the mean error are of all items together: their bounds are in
-`apps.planner.scores`, and no cascade is made by them.
+Most metrics judge each item, so that the share of right ones has an exact binomial bound and a cascade of programs can be
+judged like a single one. Macro F1 and the mean error are of all items together; their bounds are in `apps.planner.scores`,
+and they are not used for cascades.
 """
 
 from __future__ import annotations
@@ -18,22 +18,25 @@ Array = np.ndarray[Any, np.dtype[Any]]
 NO_ANSWER, NO_LABEL = -1, -2
 K_MAX = 100
 MACRO_F1, MEAN_ERROR = "macro F1", "1 - mean error /"
-NUMERIC = ("close", "snr")  # judged by float32's numbers, not by its answers
+NUMERIC = ("close", "snr")  # compared with the values of float32, not with its answers
 PLACES = 6  # of an item's score
 LIMIT_MAX = Decimal(10) ** 9
-VOTING = ("accuracy", "agreement with float32")  # titles: of these an answer is the class with the highest score
+VOTING = ("accuracy", "agreement with float32")  # titles of metrics whose answer is the class with the highest score
 
 
 class MetricError(Exception):
-    """These outputs cannot be judged so; the message is one sentence with the remedy."""
+    """The metric cannot judge these outputs; the message says what to change."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """`accuracy`: the label is among the k best scores; `exact`: every position of an item is right; `agreement`: the best
-    score is where the float32 model has it; `f1`: macro F1 of the best scores; `mean_error`: how far a number is from its
-    label, each error cut at `limit`; `close`: no value is further than `limit` from float32's; `snr`: an item's output stands
-    at least `limit` dB above its difference from float32's."""
+    """How answers are judged.
+
+    `accuracy`: the label is among the k highest scores. `exact`: every position of an item is right. `agreement`: the highest
+    score is the same as float32's. `f1`: macro F1 of the highest scores. `mean_error`: the mean distance from the label, each
+    error cut at `limit`. `close`: no value differs from float32's by more than `limit`. `snr`: the signal-to-noise ratio
+    against float32 is at least `limit` dB.
+    """
 
     name: str
     k: int = 1
@@ -41,7 +44,7 @@ class Metric:
 
     @property
     def title(self) -> str:
-        """As it is stored with an evaluation: evaluations of one title on one data set are alternatives."""
+        """The title that evaluations store; evaluations with one title on one data set are alternatives."""
         if self.name == "accuracy":
             return "accuracy" if self.k == 1 else f"top-{self.k} accuracy"
         limit = "" if self.limit is None else f"{self.limit.normalize():f}"
@@ -60,7 +63,7 @@ class Metric:
 
     @property
     def compares_with_float32(self) -> bool:
-        """With the answers of the model's own float32 program, not with labels."""
+        """Whether it compares with the model's float32 program instead of labels."""
         return self.name in ("agreement", *NUMERIC)
 
     @property
@@ -80,8 +83,8 @@ METRICS = {
 
 
 class Verdict(NamedTuple):
-    """`labels` and `predicted` are equal where an item is right; `confidence` is "0" throughout where the output gives no
-    probabilities (`has_confidence`)."""
+    """`labels` and `predicted` are equal for right items; `confidence` is "0" for all if the output has no probabilities
+    (`has_confidence`)."""
 
     labels: list[int]
     predicted: list[int]
@@ -90,17 +93,19 @@ class Verdict(NamedTuple):
 
 
 def scores_of(output: Array, name: str) -> Array:
-    """The output as [items, classes]. Raises MetricError unless it holds one score for each class of an item."""
+    """Return the output as [items, classes]. Raises MetricError unless it has one score per class of an item."""
     sizes = [size for size in output.shape[1:] if size != 1]
     if len(sizes) != 1 or output.dtype.kind not in "iuf":
         shape = " x ".join(str(size) for size in output.shape[1:]) or "one number"
-        raise MetricError(f"Output '{name}' has shape {shape} an item; this metric needs one score for each class.")
+        raise MetricError(f"Output '{name}' has shape {shape} per item; this metric needs one score per class.")
     return output.reshape(len(output), -1)
 
 
 def judge(metric: Metric, output: Array, name: str, labels: Array | Sequence[int] | None) -> Verdict:
-    """Judge the `output` named `name`, [items, ...]; `labels` are class numbers, or with `agreement` what float32 answered,
-    with `close` and `snr` float32's output (None for float32 itself). Raises MetricError."""
+    """Judge the `output` named `name`, shape [items, ...]. Raises MetricError.
+
+    `labels` are class numbers; for `agreement` float32's answers, for `close` and `snr` its output (None for float32 itself).
+    """
     if metric.name == "exact":
         return _exact(output, name, np.asarray(labels))
     if metric.name == "mean_error":
@@ -112,12 +117,12 @@ def judge(metric: Metric, output: Array, name: str, labels: Array | Sequence[int
     confidence, has_confidence = _confidence(scores)
     if metric.name == "agreement":
         wanted = [int(one) for one in (best if labels is None else labels)]
-        wanted = [NO_LABEL if one == NO_ANSWER else one for one in wanted]  # no answer agrees with nothing
+        wanted = [NO_LABEL if one == NO_ANSWER else one for one in wanted]  # a missing answer agrees with nothing
         return Verdict(wanted, best.tolist(), confidence, has_confidence)
     known = np.asarray(labels)
     if known.ndim != 1:
         raise MetricError(
-            "The data set has several labels an item; choose exact match, or send one label for each item."
+            "The data set has several labels per item. Choose exact match, or upload one label for each item."
         )
     classes_check(int(known.max()) + 1, scores.shape[1], name)
     if metric.name == "f1":
@@ -126,13 +131,13 @@ def judge(metric: Metric, output: Array, name: str, labels: Array | Sequence[int
 
 
 def best_of(scores: Array) -> Array:
-    """Of scores [items, classes] the class with the highest, the first of equals; `NO_ANSWER` where a score is not a number."""
+    """Return the class with the highest score of each item, the first of equals; `NO_ANSWER` for scores that are NaN."""
     wrong = np.asarray(np.isnan(scores.astype(np.float64)).any(axis=1))
     return np.where(wrong, NO_ANSWER, np.where(wrong[:, None], 0, scores).argmax(axis=1))
 
 
 def _top(scores: Array, best: Array, labels: Array, k: int) -> Array:
-    """The label where fewer than k classes have a higher score (of equal ones the first count), else the best class."""
+    """The label if fewer than k classes have a higher score (ties go to the first class), else the best class."""
     own = scores[np.arange(len(scores)), labels][:, None]
     earlier = np.arange(scores.shape[1])[None, :] < labels[:, None]
     ahead = ((scores > own) | ((scores == own) & earlier)).sum(axis=1)
@@ -140,7 +145,7 @@ def _top(scores: Array, best: Array, labels: Array, k: int) -> Array:
 
 
 def _confidence(scores: Array) -> tuple[list[str], bool]:
-    """The highest score as a decimal of six places, as a cascade reads it; none where the scores are no probabilities."""
+    """The highest scores with six decimals, and whether they are probabilities."""
     highest = np.nan_to_num(scores.astype(np.float64).max(axis=1), nan=0.0)
     if highest.min() < 0 or highest.max() > 1:
         return ["0"] * len(scores), False
@@ -148,7 +153,7 @@ def _confidence(scores: Array) -> tuple[list[str], bool]:
 
 
 def _exact(output: Array, name: str, labels: Array) -> Verdict:
-    """1 where all positions of an item are right, else 0, against the label 1."""
+    """1 if all positions of an item are right, else 0, against the label 1."""
     answers = output.reshape(len(output), *[size for size in output.shape[1:] if size != 1])
     wanted = labels.reshape(len(labels), *[size for size in labels.shape[1:] if size != 1])
     if answers.ndim == wanted.ndim + 1:
@@ -158,26 +163,26 @@ def _exact(output: Array, name: str, labels: Array) -> Verdict:
         answers = np.where(unknown, NO_ANSWER, answers.argmax(axis=-1))
     if answers.shape != wanted.shape:
         raise MetricError(
-            f"Output '{name}' answers {list(answers.shape[1:])} positions an item, and the labels have {list(wanted.shape[1:])}."
+            f"Output '{name}' has {list(answers.shape[1:])} positions per item, and the labels have {list(wanted.shape[1:])}."
         )
     right = (answers == wanted).reshape(len(wanted), -1).all(axis=1)
     return Verdict([1] * len(wanted), right.astype(int).tolist(), ["0"] * len(wanted), has_confidence=False)
 
 
 def classes_check(labels: int, classes: int, name: str) -> None:
-    """Raises MetricError where labels from 0 to `labels` - 1 name more classes than the output has."""
+    """Raise MetricError if labels from 0 to `labels` - 1 exceed the classes of the output."""
     if labels > classes:
         raise MetricError(
-            f"The labels go up to {labels - 1}, and output '{name}' has {classes} classes: 0 to {classes - 1}. Number the "
+            f"The labels go up to {labels - 1:,}, but output '{name}' has {classes:,} classes: 0 to {classes - 1:,}. Number the "
             "labels as the model does."
         )
 
 
 def _error(output: Array, name: str, labels: Array, metric: Metric) -> Verdict:
-    """Each item's score 1 - min(error, limit) / limit stands as its confidence, rounded down; 1 is right where it is above 0."""
+    """Each item's score 1 - min(error, limit) / limit, rounded down, is its confidence; it is right above 0."""
     if labels.ndim != 1 or int(np.prod(output.shape[1:])) != 1:
         raise MetricError(
-            f"Output '{name}' must be one number an item, and so must the labels; choose another metric or output."
+            f"Output '{name}' and the labels must be one number per item. Choose another metric or output."
         )
     assert metric.limit is not None
     limit = float(metric.limit)
@@ -189,17 +194,17 @@ def _error(output: Array, name: str, labels: Array, metric: Metric) -> Verdict:
 
 
 def _numeric(output: Array, name: str, wanted: Array, metric: Metric) -> Verdict:
-    """1 where an item's output is as close to float32's as the limit says."""
+    """1 if an item's output is within the limit of float32's."""
     if output.shape != wanted.shape or output.dtype.kind not in "iuf":
         raise MetricError(
-            f"Output '{name}' has other values than float32's; name an output of numbers that both programs have."
+            f"Output '{name}' differs in shape or type from float32's. Name a numeric output that both programs have."
         )
     assert metric.limit is not None
     limit = float(metric.limit)
     signal, found = (one.reshape(len(output), -1).astype(np.float64) for one in (wanted, output))
     away = found - signal
     if metric.name == "close":
-        right = np.abs(away).max(axis=1) <= limit  # what is not a number is not close
+        right = np.abs(away).max(axis=1) <= limit  # NaN is not close
     else:
         noise = (away**2).sum(axis=1)
         right = (noise == 0) | ((signal**2).sum(axis=1) >= noise * 10 ** (limit / 10))

@@ -1,4 +1,4 @@
-"""Plans: what a task needed, what could do it, and what was chosen."""
+"""Plans: requirements, candidates and the recommended one."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ __all__ = [
 
 
 class Plan(models.Model):
-    """An answer to stated requirements, kept as it was given.
+    """The stored result for stated requirements; it never changes.
 
-    `requirements`: {"items", "accuracy", "latency", "duration", "budget", "objective", "klass", "completion", "until"}, exact
-    numbers as strings: `completion` is the instant until which there had to be room, `until` the same where it was stated.
-    `candidates`: every single and the combinations that were judged, the best by the objective first, with price, latency,
-    accuracy, the instant at which it would have been done and the reasons that speak against it. `chosen`: the best feasible
-    one, with `lines` for a quote ([{"program", "executions", "expected"}]), `pool`, `kind`, and of several `programs` in the
-    order in which they run the `outputs` that tell confidences or answers, of a cascade `thresholds` (plans made when two
-    programs were the most have `threshold` and `output` alone); None when nothing is feasible.
-    `changes`: what could be relaxed then. `basis`: price book, error of each bound and their number, how many combinations were
-    `examined` and `judged`, pools of which not all programs were combined (`narrowed`); of a task also `metric` and `data_set`.
+    `requirements`: {"items", "accuracy", "latency", "duration", "budget", "objective", "klass", "completion", "until"} with
+    exact numbers as strings: `completion` is the deadline that applied, `until` the same if it was stated. `candidates`: every
+    single program and the tested combinations, the best by the objective first, with price, latency, accuracy, completion and
+    the reasons against it. `chosen`: the best feasible one or None, with `lines` for a quote ([{"program", "executions",
+    "expected"}]), `pool`, `kind` and, for combinations, `programs` in the order in which they run, `outputs` that give
+    confidences or answers, and the `thresholds` of a cascade (older plans of two programs have `threshold` and `output`).
+    `changes`: requirements to relax if nothing is feasible. `basis`: price book, error and number of bounds, how many
+    combinations were `examined` and `judged`, pools on which only some programs were combined (`narrowed`), compiles under way
+    (`compiling`) and, for a task, `metric` and `data_set`.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

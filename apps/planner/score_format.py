@@ -1,8 +1,8 @@
-"""How a metric's score is written: its name, its unit, and whether a lower one is better. Pure: no Django.
+"""How a metric's score is written: its name, its unit, and whether lower is better. Pure: no Django.
 
-The planner holds one number against the requirement called `accuracy`: a share from 0 to 1 of which more is better. People
-state and read what the metric measures. Of the mean error that is an error, of which less is better; its share is
-1 - error / limit (apps/planner/metrics.py).
+The planner compares one number with the requirement `accuracy`: a share from 0 to 1, where more is better. People enter and read
+the metric's own unit. For the mean error that is an error, where less is better; its share is 1 - error / limit
+(apps/planner/metrics.py).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from apps import figures
 from apps.planner.metrics import MACRO_F1, MEAN_ERROR
 
 DEFAULT = "accuracy"
-PLACES = 2  # of a share in per cent; an error is told as finely beside its limit
+PLACES = 2  # of a share in per cent; an error has as many relative to its limit
 _ERROR = re.compile(re.escape(MEAN_ERROR) + r" ([0-9.]+)(.*)", re.DOTALL)
 _SHARES = (("within ", "share of items within "), ("at least ", "share of items with "))
 
 
 @dataclass(frozen=True)
 class ScoreFormat:
-    """`name` as within a sentence; `limit` of a mean error; `counts_items` where it is a share of right items."""
+    """`name` in a sentence; `limit` of a mean error; `counts_items`: whether it is a share of right items."""
 
     name: str
     limit: Fraction | None = None
@@ -31,26 +31,26 @@ class ScoreFormat:
 
     @property
     def side(self) -> str:
-        """On which side of a promise it stays."""
+        """Whether a promise is a lower or an upper limit."""
         return "at least" if self.limit is None else "at most"
 
     @property
     def title(self) -> str:
-        """As a label: "Accuracy", "Macro F1"."""
+        """The name as a label: "Accuracy", "Macro F1"."""
         return self.name[0].upper() + self.name[1:]
 
     @property
     def heading(self) -> str:
-        """Over a column of bounds: "Accuracy, at least"."""
+        """The heading of a column of bounds: "Accuracy, at least"."""
         return f"{self.title}, {self.side}"
 
     @property
     def named(self) -> str:
-        """With its article: "an accuracy"."""
+        """The name with its article: "an accuracy"."""
         return f"{'an' if self.name[0] in 'ae' else 'a'} {self.name}"
 
     def text(self, share: Fraction | str, places: int = PLACES) -> str:
-        """A share as people read it: in per cent, or the error that it stands for, rounded up."""
+        """Write a share in per cent, or as the error that it stands for, rounded up."""
         if self.limit is None:
             return figures.percent_format(share, places)
         error = self.limit * (1 - Fraction(share))
@@ -61,27 +61,27 @@ class ScoreFormat:
         return shown.rstrip("0").rstrip(".")
 
     def share_of(self, stated: Fraction) -> Fraction:
-        """The share for what a person states: per cent, or an error."""
+        """Return the share for a stated per cent or error."""
         return stated / 100 if self.limit is None else 1 - stated / self.limit
 
     @property
     def range_sentence(self) -> str:
-        """What may be required."""
+        """A sentence with the allowed values."""
         if self.limit is None:
             return f"State {self.named} between 0 and 1, for example 0.97."
         return f"State {self.named} above 0 and below the limit {self.text('0')}."
 
     def shortfall_sentence(self, found: Fraction, wanted: Fraction) -> str:
-        """That a promise falls short, with as many decimals as tell both apart."""
+        """Say that a bound falls short, with as many decimals as tell both apart."""
         pairs = [(self.text(found, places), self.text(wanted, places)) for places in range(PLACES, 9)]
         proven, required = next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
         if self.limit is None:
-            return f"Its {self.name} is proven only to {proven}, and {required} are required."
-        return f"Its {self.name} is proven only to be at most {proven}, and at most {required} is required."
+            return f"Its proven {self.name} is {proven}; {required} are required."
+        return f"Its proven {self.name} is at most {proven}; at most {required} is required."
 
 
 def score_format_of(title: str) -> ScoreFormat:
-    """The measure of a metric's title, as evaluations and plans have it (`Metric.title`, with " of OUTPUT" or without)."""
+    """Return the format for a metric's title (`Metric.title`, with or without " of OUTPUT")."""
     error = _ERROR.fullmatch(title)
     if error is not None:
         return ScoreFormat(f"mean error{error[2]}", Fraction(error[1]), counts_items=False)

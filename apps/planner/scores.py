@@ -1,13 +1,13 @@
-"""Bounds of scores that are not shares of right answers, and how many runs a sampled estimate takes. Pure.
+"""Bounds of scores that are not shares of right answers, and the runs that a sampled estimate needs. Pure.
 
-Macro F1. Of a class, F1 = 2 t / (2 t + e), where t is the share of items that are of it and called so, and e the share that are
-one and not the other. Each is a share of independent items, so Clopper and Pearson bound t from below and e from above. With C
-classes each of the 2 C bounds is made at error / (2 C), so all hold together, and so does the mean of what they give: no
-assumption but independent items. It is low where classes are rare. The classes are those that the data set's labels name.
+Macro F1. For a class, F1 = 2 t / (2 t + e), where t is the share of true positives and e that of false positives and false
+negatives. Each is a share of independent items, so Clopper and Pearson bound t from below and e from above. With C classes each
+of the 2 C bounds is made at error / (2 C), so that all hold together, and so does their mean. The only assumption is that items
+are independent. The bound is low for rare classes. The classes are those of the data set's labels.
 
-Mean error. An item scores 1 - min(error, limit) / limit, between 0 and 1. Their mean has two bounds that hold for every
-distribution, each made at half of the error: that of Hoeffding (1963), and the empirical one of Maurer and Pontil (2009,
-theorem 4), which is closer where the scores vary little. The larger is taken. A bootstrap promises nothing, so none is used.
+Mean error. An item scores 1 - min(error, limit) / limit, between 0 and 1. The mean has two bounds for any distribution, each
+made at half of the error: Hoeffding's (1963), and the empirical one of Maurer and Pontil (2009, theorem 4), which is tighter for
+scores that vary little. The larger one counts. A bootstrap has no guarantee, so it is not used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Parts = Mapping[str, Mapping[str, Any]]  # an evaluation's items: "choose" and "
 
 
 def bound_of(metric: str, items: Parts) -> Bound | None:
-    """The lower bound by its error, for an evaluation whose metric has that title; None where right answers are counted."""
+    """Return the lower bound as a function of the error for a metric; None for metrics that count right answers."""
     judged = items["evaluate"]
     if metric.startswith(MACRO_F1):
         classes = sorted({*items["choose"]["labels"], *judged["labels"]})
@@ -37,7 +37,7 @@ def bound_of(metric: str, items: Parts) -> Bound | None:
 
 
 def f1_bound(labels: Sequence[int], predicted: Sequence[int], classes: Sequence[int], error: Fraction) -> Fraction:
-    """A lower bound of macro F1 over these classes, rounded down to the grid; wrong with probability at most `error`."""
+    """Return a lower bound of macro F1 over these classes, rounded down; wrong with probability at most `error`."""
     share = error / (2 * len(classes))
     total = Fraction(0)
     for one in classes:
@@ -49,7 +49,7 @@ def f1_bound(labels: Sequence[int], predicted: Sequence[int], classes: Sequence[
 
 
 def mean_bound(scores: Sequence[float], error: Fraction) -> Fraction:
-    """A lower bound of the mean of scores from 0 to 1, rounded down to the grid; wrong with probability at most `error`."""
+    """Return a lower bound of the mean of scores from 0 to 1, rounded down; wrong with probability at most `error`."""
     count, mean = len(scores), sum(scores) / len(scores)
     hoeffding = mean - sqrt(log(2 / error) / (2 * count))
     if count < 2:
@@ -61,15 +61,15 @@ def mean_bound(scores: Sequence[float], error: Fraction) -> Fraction:
 
 
 def runs_needed(half_width: Fraction, error: Fraction) -> int:
-    """How many independent runs estimate a mean of values from 0 to 1 to +- `half_width`, but for probability `error`
-    (Hoeffding, both sides). Raises ValueError for a width or an error outside of 0 to 1."""
+    """Return the independent runs that estimate a mean of values from 0 to 1 within `half_width`, with probability
+    1 - `error` (Hoeffding, two-sided). Raises ValueError for a width or an error outside 0 to 1."""
     if not 0 < half_width < 1 or not 0 < error < 1:
-        raise ValueError("A half-width and an error lie between 0 and 1.")
+        raise ValueError("The half-width and the error must be between 0 and 1.")
     return ceil(log(2 / error) / (2 * float(half_width) ** 2))
 
 
 def half_width(runs: int, error: Fraction) -> Fraction:
-    """The half-width that so many runs give, rounded up to the grid."""
+    """Return the half-width for a number of runs, rounded up."""
     return min(Fraction(1), Fraction(ceil(sqrt(log(2 / error) / (2 * runs)) * GRID), GRID))
 
 

@@ -1,4 +1,4 @@
-"""What is known of plans; reads only."""
+"""Read plans and the classes in which they can be made."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from apps.pricing.selectors import book_in_force, document_of
 
 
 def plans_list(*, organisation: Organisation) -> QuerySet[Plan]:
-    """The organisation's plans, newest first."""
+    """Return the organisation's plans, newest first."""
     return Plan.objects.filter(organisation=organisation).order_by("-created_at", "-id")
 
 
 def plan_lines(plan: Plan) -> list[tuple[Program, Fraction]]:
-    """The chosen candidate's programs in the order in which they run, with executions per item.
+    """Return the chosen candidate's programs in the order in which they run, with executions per item.
 
-    The later programs of a cascade count the proven upper bound of the share of items that go on to them.
+    The later programs of a cascade count the proven upper bound of the share of items that fall back to them.
     """
     chosen = _chosen(plan)
     programs = (
@@ -39,17 +39,17 @@ def plan_lines(plan: Plan) -> list[tuple[Program, Fraction]]:
 
 
 def plan_pool(plan: Plan) -> Pool:
-    """The pool of the chosen candidate."""
+    """Return the pool of the chosen candidate."""
     return pool_get(_chosen(plan)["pool"])
 
 
 def plan_volume(plan: Plan) -> int:
-    """The items that the plan was made for."""
+    """Return the number of items of the plan."""
     return int(plan.requirements["items"])
 
 
 def plan_classes(*, now: datetime) -> list[PriceClass]:
-    """The classes in which a plan can be made now: those of the price book, the default first. Raises Problem without a book."""
+    """Return the price book's classes in which a plan can be made now, the default first. Raises Problem without a book."""
     book = document_of(book_in_force(at=now))
     default = class_default(book)
     return sorted(classes_plannable(book), key=lambda one: one.name != default)
@@ -60,7 +60,7 @@ def _chosen(plan: Plan) -> dict[str, Any]:
         raise Problem(
             409,
             "Nothing to quote",
-            "No candidate of this plan is feasible; relax a requirement and plan again.",
+            "No candidate of this plan is feasible. Relax a requirement and plan again.",
             kind="nothing-to-quote",
         )
     chosen: dict[str, Any] = plan.chosen

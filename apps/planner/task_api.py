@@ -1,4 +1,4 @@
-"""Tasks and their evaluations over JSON."""
+"""The API of tasks and their evaluations."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ BUY = requires(Scope.BUY, roles=ENGINEERING)
 
 
 class TaskIn(RequestBody):
-    """`versions` empty: every model that takes the data set's items. `k` counts for accuracy alone, `limit` for
-    `mean_error` (where an error is cut), `close` (the largest difference) and `snr` (dB)."""
+    """`versions` empty: every model that takes the data set's items. `k` is for accuracy only; `limit` is for
+    `mean_error` (the largest error), `close` (the largest difference) and `snr` (dB)."""
 
     name: str = Field(default="", max_length=120)
     data_set_id: UUID
@@ -56,7 +56,7 @@ class TaskRow(Schema):
 
 
 class TaskCandidateOut(Schema):
-    """`lower_bound`: of the share of right answers, at 95 % confidence; null until the program was evaluated."""
+    """`lower_bound`: of the share of right answers at 95 % confidence; null until the program is evaluated."""
 
     version_id: UUID
     model: str
@@ -98,18 +98,23 @@ def _task(request: HttpRequest, pk: UUID, **access: Any) -> Task:
     return org_object_get(request, tasks, pk=pk, **access)
 
 
+def _state(row: candidates.CandidateRow) -> str:
+    if row.evaluation:
+        return "evaluated"
+    if row.program is None:
+        return "not compiled"
+    return row.run.state if row.run else "not evaluated"
+
+
 def _candidate(row: candidates.CandidateRow) -> TaskCandidateOut:
     run, evaluation = row.run, row.evaluation
-    state = (
-        "evaluated" if evaluation else "not compiled" if row.program is None else run.state if run else "not evaluated"
-    )
     return TaskCandidateOut(
         version_id=row.deployment.version.pk,
         model=str(row.deployment.version),
         precision=row.precision,
         pool=row.deployment.pool.slug,
         program_id=row.program.pk if row.program else None,
-        state=state,
+        state=_state(row),
         note=(run.problem or run.note) if run else "",
         job_id=run.job_id if run else None,
         contract_id=run.contract_id if run else None,
@@ -119,7 +124,7 @@ def _candidate(row: candidates.CandidateRow) -> TaskCandidateOut:
     )
 
 
-@router.post("/tasks", auth=BUILD, response={201: TaskRow}, summary="State a task: data, metric, models")
+@router.post("/tasks", auth=BUILD, response={201: TaskRow}, summary="Create a task: data, metric, models")
 @idempotent
 def task_create(request: HttpRequest, payload: TaskIn) -> tuple[int, Task]:
     data_set = org_object_get(
@@ -159,11 +164,14 @@ def task_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
 
 
 @router.post(
-    "/tasks/{uuid:pk}/evaluations", auth=BUY, response={201: list[EvaluationRunOut]}, summary="Evaluate what is missing"
+    "/tasks/{uuid:pk}/evaluations",
+    auth=BUY,
+    response={201: list[EvaluationRunOut]},
+    summary="Evaluate all programs that are not evaluated",
 )
 @idempotent
 def task_evaluate(request: HttpRequest, pk: UUID) -> tuple[int, list[EvaluationRun]]:
-    """Runs every compiled program that was not evaluated on the data yet, as jobs under one contract for each pool."""
+    """Run every compiled program that is not evaluated yet, as jobs under one contract per pool."""
     principal = principal_get(request)
     runs = task_services.evaluations_request(
         task=_task(request, pk, roles=ENGINEERING),

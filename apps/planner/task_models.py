@@ -1,4 +1,4 @@
-"""Tasks, and the evaluations that they asked for."""
+"""Tasks and their requests for evaluations."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from apps.registry.models import DataSet, Evaluation
 
 
 class Task(models.Model):
-    """What models are wanted for: the data that decide, how an answer is judged, and which models are candidates (G10).
+    """A task: labelled data, a metric and the candidate models (G10).
 
-    `metric`, `k` and `limit` as in apps/planner/metrics.py; `output`: the output that is judged (empty: the program's only one);
-    `versions`: ids of the candidate model versions (empty: all whose inputs are the data set's).
+    `metric`, `k` and `limit`: as in apps/planner/metrics.py. `output`: the output to judge (empty: chosen automatically).
+    `versions`: ids of the candidate model versions (empty: all that take the data set's items).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -44,7 +44,7 @@ class Task(models.Model):
 
 
 class EvaluationState(models.TextChoices):
-    """`queued`: dispatch has not taken it up; the last three are final."""
+    """`queued`: not started by dispatch yet; the last three are final."""
 
     QUEUED = "queued", "Queued"
     RUNNING = "running", "Running"
@@ -57,10 +57,10 @@ OPEN = (EvaluationState.QUEUED, EvaluationState.RUNNING)
 
 
 class EvaluationRun(models.Model):
-    """A request to run a program on a data set. Dispatch takes it up as a job like any other and stores the answers.
+    """A request to run a program on a data set. Dispatch runs it as a normal job and stores the answers.
 
-    Requests of one `batch` for one pool share a contract. `job_id` and `contract_id` are plain ids: both live in higher
-    rooms. `note` says what an open request waits for, `problem` why a failed one failed.
+    Requests of one `batch` for one pool share a contract. `job_id` and `contract_id` are plain ids, because both models are in
+    higher rooms. `note` says what an open request waits for, `problem` why a request failed.
     """
 
     State = EvaluationState
@@ -74,7 +74,7 @@ class EvaluationRun(models.Model):
     batch = models.UUIDField()
     most = models.DecimalField(
         max_digits=72, decimal_places=40
-    )  # what was shown for the batch on this pool, before it was asked
+    )  # the price shown for the batch on this pool before the request
     state = models.CharField(max_length=10, choices=EvaluationState, default=EvaluationState.QUEUED)
     note = models.CharField(max_length=400, blank=True)
     problem = models.TextField(blank=True)
@@ -82,7 +82,7 @@ class EvaluationRun(models.Model):
     job_id = models.UUIDField(null=True, blank=True)
     evaluation = models.ForeignKey(Evaluation, on_delete=models.SET_NULL, null=True, related_name="+")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
-    token_id = models.UUIDField(null=True, blank=True)  # the API token that asked, whose spend cap holds
+    token_id = models.UUIDField(null=True, blank=True)  # the API token of the request, whose spend cap applies
     created_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True, blank=True)
 

@@ -23,7 +23,7 @@ from apps.planner.capacity import Timetables
 from apps.planner.models import Plan
 from apps.planner.services import plan_create
 from apps.planner.solver import Demand, Requirements
-from apps.planner.wording import change_rows
+from apps.planner.plan_text import change_rows
 from apps.pricing.limits import Window
 from apps.pricing.selectors import book_in_force, document_of
 from apps.sales.models import Contract

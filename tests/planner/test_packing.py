@@ -168,11 +168,11 @@ def test_the_checker_sees_each_kind_of_fault() -> None:
 
     two, three = Pattern("a", (2,)), Pattern("a", (3,))
     assert said((two, 2)) == ""
-    assert "12 are on it" in said((three, 1), left=1)
+    assert "12 are used" in said((three, 1), left=1)
     assert "2 placed" in said((two, 1))
     assert "cannot run on b" in said((Pattern("b", (2,)), 1), (two, 1))
     assert "3 devices are used; there are 2" in said((two, 1), (Pattern("a", (1,)), 2))
-    assert "19 mW are drawn of 14" in said((two, 1), (Pattern("a", (1,)), 2))
+    assert "19 mW are drawn; 14 mW are allowed" in said((two, 1), (Pattern("a", (1,)), 2))
 
 
 def test_a_plan_is_a_function_of_its_instance_and_says_how_far_it_is() -> None:

@@ -1,4 +1,4 @@
-"""What a run came to, in whole numbers, and the digest that two equal runs share."""
+"""The report of a run in whole numbers, with a digest that equal runs share."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from apps.planner.datacenter.types import Scenario
 
 @dataclass(frozen=True)
 class Report:
-    """Counts of requests and bookings; waits from arrival to start in microseconds (nearest ranks, of those that started);
-    device time in microseconds; energy in millijoules, rounded down. `missed`: accepted reservations that did not begin
-    at their moment, or did not end in their window."""
+    """Counts of requests and bookings; waits from arrival to start in microseconds (nearest ranks of started requests);
+    device time in microseconds; energy in millijoules, rounded down. `missed`: accepted reservations that did not begin on
+    time or did not end within their window."""
 
     requests: int
     served: int
@@ -36,16 +36,16 @@ class Report:
 
     @property
     def utilisation(self) -> float:
-        """Busy device time as a share of what there was."""
+        """Busy device time as a share of available device time."""
         return self.busy / self.available if self.available else 0.0
 
     def to_json(self) -> dict[str, int | str]:
-        """All of it."""
+        """Return all fields."""
         return asdict(self)
 
 
 def report_of(scenario: Scenario, outcome: Outcome) -> Report:
-    """Adds a run up."""
+    """Add up a run."""
     started = outcome.started >= 0
     waits = np.sort((outcome.started - scenario.requests.at)[started])
     due = [place for place, one in enumerate(outcome.windows) if one is not None and one[1].start < scenario.until]
@@ -80,7 +80,7 @@ def _rank(waits: np.ndarray[tuple[int], np.dtype[np.int64]], percent: int) -> in
 
 
 def digest_of(outcome: Outcome) -> str:
-    """SHA-256 over every start, device and window, and every device's busy time."""
+    """Return the SHA-256 of every start, device, window and busy time."""
     digest = hashlib.sha256()
     for numbers in (outcome.started, outcome.device, np.array(outcome.busy, dtype=np.int64)):
         digest.update(numbers.astype("<i8").tobytes())

@@ -1,4 +1,4 @@
-"""Requests of a day with the shape of a trace, from a seed."""
+"""Make requests of a day with the shape of a trace, from a seed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ def requests_like(
     popularity: np.ndarray[tuple[int], np.dtype[np.float64]],
     dice: np.random.Generator,
 ) -> Requests:
-    """`count` requests in [0, until): the trace (microseconds from 0 on, and executions of each) is repeated, and each
-    request is one of its requests, chosen at random, half a second earlier or later; its program by `popularity`."""
+    """Return `count` requests in [0, until) that follow a trace (microseconds from 0, and executions).
+
+    The trace is repeated. Each request is drawn from it and moved by up to half a second; its program is drawn by
+    `popularity`.
+    """
     length = int(at.max()) + 1 if len(at) else SECOND
     repeats = -(-until // length)
     chosen, turn = dice.integers(0, len(at), count), dice.integers(0, repeats, count)
     moments = at[chosen] + turn * length + dice.integers(-SECOND // 2, SECOND // 2 + 1, count)
-    outside = (moments < 0) | (moments >= until)  # of the last repetition, which is cut: they come in an earlier one
+    outside = (moments < 0) | (moments >= until)  # in the last, partial repetition: move them to an earlier one
     whole = dice.integers(0, max(1, until // length), int(outside.sum()))
     moments[outside] = np.minimum(at[chosen[outside]] + whole * length, until - 1)
     program = np.searchsorted(np.cumsum(popularity), dice.random(count) * popularity.sum(), side="right")

@@ -1,9 +1,9 @@
-"""Events in order of time: a device ends its work, a reservation begins, somebody books, a request comes.
+"""Simulate events in order of time: a device finishes, a reservation begins, a booking or a request arrives.
 
-Nothing is interrupted. A request starts at once on the first idle device that holds its program and has no reservation
-within its time, else it waits in its program's queue. A device that ends takes the request that came first among the heads
-of the queues of its programs that fit before its next reservation. Reservations are admitted by `timetable.admission.place`
-in what the program's devices have free; their windows hold the time of loading the program too.
+Nothing is interrupted. A request starts at once on the first idle device that holds its program and has no reservation in that
+time; otherwise it waits in its program's queue. A device that finishes takes the earliest request among the heads of its
+programs' queues that fits before its next reservation. `timetable.admission.place` admits reservations into the free time of
+the program's devices; their windows include loading the program.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from apps.planner.datacenter.placing import services
 from apps.planner.datacenter.types import Booking, Placed, Scenario, Whole
 from apps.timetable.admission import Interval, Limits, Placement, Work, free_between, place
 
-END, BEGIN, BOOK = 0, 1, 2  # in this order where they come at one moment; requests come last
+END, BEGIN, BOOK = 0, 1, 2  # the order of simultaneous events; requests come last
 NEVER = 2**62
 
 
@@ -35,7 +35,7 @@ class Window(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What came of everything: by request its start (-1: none) and its device; by booking its window, if it has one."""
+    """The result: start (-1: none) and device of each request, and the window of each booking, if it has one."""
 
     started: Whole
     device: Whole
@@ -48,7 +48,7 @@ class Outcome:
 
 @dataclass
 class _Device:
-    """State of a device. `until` is the end of what it is doing."""
+    """The state of a device; `until` is the end of its current work."""
 
     type: int
     programs: tuple[int, ...]
@@ -70,8 +70,8 @@ class Simulator:
         for number, device in enumerate(self.devices):
             for program in device.programs:
                 self.homes[program].append(number)
-        self.idle = [list(homes) for homes in self.homes]  # heaps: ascending already
-        self.listed = [set(homes) for homes in self.homes]  # which devices stand in the heap
+        self.idle = [list(homes) for homes in self.homes]  # heaps, already ascending
+        self.listed = [set(homes) for homes in self.homes]  # the devices in each heap
         self.queues: list[deque[int]] = [deque() for _ in range(size)]
         self.at, self.program = _plain(scenario.requests.at), _plain(scenario.requests.program)
         self.takes = [_plain(row) for row in services(scenario)]
@@ -85,7 +85,7 @@ class Simulator:
         self.busy, self.loaded = [0] * len(self.devices), 0
 
     def run(self) -> Outcome:
-        """All of it up to the scenario's end."""
+        """Run the scenario to its end."""
         events, until, handle, arrive = self.events, self.scenario.until, self._handle, self._arrive
         for request, now in enumerate(self.at):
             if now >= until:
@@ -120,7 +120,7 @@ class Simulator:
             self.queues[program].append(request)
 
     def _started_idle(self, request: int, program: int, now: int) -> bool:
-        """Starts it on the first idle device on which it fits."""
+        """Start a request on the first idle device where it fits; return whether there is one."""
         heap, listed, aside = self.idle[program], self.listed[program], []
         found = False
         while heap and not found:
@@ -183,7 +183,7 @@ class Simulator:
                 heappush(self.idle[program], number)
 
     def _begin(self, number: int, now: int) -> None:
-        """The first reservation of a device begins: kept when the device is idle then."""
+        """Begin the first reservation of a device; it is kept if the device is idle."""
         device = self.devices[number]
         window = device.windows.pop(0)
         device.limit = device.windows[0].start if device.windows else NEVER
@@ -201,7 +201,7 @@ class Simulator:
         return Work(work.count, work.each, work.setup + self.loads[kind][booking.program])
 
     def _book(self, which: int, now: int) -> None:
-        """Admits a booking where it ends first; equals by type of device, then by device."""
+        """Admit a booking on the device where it ends first; ties go by device type, then by device."""
         booking = self.scenario.bookings[which]
         limits = Limits(max(now, booking.not_before), min(booking.not_after, self.scenario.until))
         best: Placement | None = None
@@ -232,7 +232,7 @@ class Simulator:
 
 
 def _plain(numbers: Whole) -> array[int]:
-    """The same numbers where one is read faster than from NumPy."""
+    """Return the numbers as an array whose elements are read faster than NumPy's."""
     found = array("q")
     found.frombytes(np.ascontiguousarray(numbers, dtype=np.int64).tobytes())
     return found

@@ -1,4 +1,4 @@
-"""What a simulated datacenter consists of. Times are whole microseconds, energy is counted in milliwatts times them."""
+"""The parts of a simulated datacenter. Times are whole microseconds; energy is in milliwatt-microseconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Whole = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class DeviceType:
-    """A kind of device: how many there are, cycles a second, bytes of memory, bytes a second of its link, milliwatts."""
+    """A device type: number of devices, clock, bytes of memory, bytes per second of the link, and milliwatts."""
 
     name: str
     count: int
@@ -31,8 +31,10 @@ class DeviceType:
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled program: cycles from one execution to the next, cycles of one alone, the bytes that it occupies, and those
-    that cross the link before its first cycle on a device (`resources.load`; None: all that it occupies)."""
+    """A compiled program: initiation interval and latency in cycles, and its memory in bytes.
+
+    `load_bytes` cross the link before its first cycle on a device (`resources.load`; None: all of its memory).
+    """
 
     name: str
     interval: int
@@ -41,20 +43,20 @@ class Program:
     load_bytes: int | None = None
 
     def work(self, count: int, device: DeviceType) -> Work:
-        """`count` executions that follow each other, as the timetable places them: microseconds on that device."""
+        """Return `count` consecutive executions as work for the timetable, in microseconds on that device."""
         each = Fraction(self.interval * SECOND, device.clock_hz)
         drain = Fraction((self.latency - self.interval) * SECOND, device.clock_hz)
         return Work(count, each, drain)
 
     def load(self, device: DeviceType) -> int:
-        """Microseconds until its bytes are on the device, rounded up."""
+        """Return the microseconds to load the program onto the device, rounded up."""
         crossing = self.memory_bytes if self.load_bytes is None else self.load_bytes
         return -(-crossing * SECOND // device.link_bytes)
 
 
 @dataclass(frozen=True, eq=False)
 class Requests:
-    """On-demand requests in ascending order of time: microsecond of arrival, program (index), executions."""
+    """On-demand requests, ascending by time: microsecond of arrival, index of the program, executions."""
 
     at: Whole
     program: Whole
@@ -66,12 +68,12 @@ class Requests:
         if len(self.at) and (
             bool((np.diff(self.at) < 0).any()) or int(self.executions.min()) < 1 or int(self.at[0]) < 0
         ):
-            raise ValueError("requests come in order of time from 0 on, each of at least one execution")
+            raise ValueError("requests must be in order of time from 0, each with at least one execution")
 
 
 @dataclass(frozen=True)
 class Booking:
-    """Somebody asks at `at` for `executions` of a program on one device, in one window within [not_before, not_after)."""
+    """A request at `at` to reserve `executions` of a program on one device, in one window within [not_before, not_after)."""
 
     at: int
     program: int
@@ -82,7 +84,7 @@ class Booking:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A datacenter over [0, until): device types, programs, and what is asked of it. All from one seed or one trace."""
+    """A datacenter over [0, until): device types, programs, requests and bookings, from one seed or trace."""
 
     devices: tuple[DeviceType, ...]
     programs: tuple[Program, ...]
@@ -93,7 +95,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Item:
-    """One resident copy of a program: on each device type its share of the time (millionths), and its memory in bytes."""
+    """One resident copy of a program: its share of each device type's time (millionths), and its memory in bytes."""
 
     program: int
     duty: tuple[int, ...]
@@ -102,17 +104,17 @@ class Item:
 
 @dataclass(frozen=True)
 class Placed:
-    """A device with what is resident on it: its type (index) and the programs (indices, ascending)."""
+    """A device: the index of its type and the ascending indices of its resident programs."""
 
     type: int
     programs: tuple[int, ...]
 
 
 class Placer(Protocol):
-    """Which copies share a device. Uses at most `count` devices of each type; raises NoRoom when they do not suffice."""
+    """Assigns copies to devices. Uses at most `count` devices of each type; raises NoRoom if they do not suffice."""
 
     def __call__(self, items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[Placed]: ...
 
 
 class NoRoom(ValueError):
-    """The devices do not hold the copies; the sentence says how many were placed."""
+    """The devices have no room for all copies; the message says how many were placed."""

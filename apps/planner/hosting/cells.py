@@ -1,4 +1,4 @@
-"""One row of a price list: its cells, the price that is read from it, and the rules that all formats share."""
+"""One row of a price list: its cells, its price, and the rules that all formats share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBER = re.compile(rf"[0-9]{{1,{DIGITS}}}(\.[0-9]{{1,{PLACES_MAX}}})?")
 
 
 class Format(StrEnum):
-    """How a price list is written."""
+    """The format of a price list."""
 
     OWN = "own"
     SKYPILOT = "skypilot"
@@ -27,9 +27,9 @@ class Format(StrEnum):
 
 @dataclass(frozen=True)
 class Price:
-    """A machine as it is offered in one place. Prices are of one hour; None where it is not sold so.
+    """A machine offered in one region and zone. `on_demand` and `spot` are hourly prices; None if not offered.
 
-    `line`: that of the file. `accelerators`: how many `accelerator` it has; 0 where it has none. `gpu`: the full name.
+    `line`: the line in the file. `accelerators`: the number of `accelerator`. `gpu`: its full name.
     """
 
     line: int
@@ -44,12 +44,12 @@ class Price:
 
     @property
     def key(self) -> tuple[str, str, str, bool]:
-        """What there is only one of in a list: a machine in a place, on demand or as spot alone."""
+        """Unique in a list: a machine in a region and zone, on demand or spot only."""
         return name_key(self.machine), self.region.casefold(), self.zone.casefold(), self.on_demand is None
 
 
 class Refused(Exception):
-    """A row, or a header, that cannot be taken."""
+    """A row or header that is not accepted."""
 
     def __init__(self, message: str, column: str = "") -> None:
         super().__init__(message)
@@ -57,54 +57,54 @@ class Refused(Exception):
 
 
 class Cells:
-    """One row by the names of its columns, which are read without regard to case."""
+    """One row by column names, which are case-insensitive."""
 
     def __init__(self, values: dict[str, str]) -> None:
         self.values = values
 
     def text(self, column: str, *, needed: bool = False) -> str:
-        """A cell without the space around it. Raises Refused for what is too long, and for an empty one that is needed."""
+        """Return a cell without surrounding spaces. Raises Refused if it is too long, or empty and needed."""
         value = self.values.get(column.casefold(), "").strip()
         if not value and needed:
-            raise Refused("it is empty; every row needs it.", column)
+            raise Refused("it is empty; every row needs a value.", column)
         if len(value) > TEXT_MAX or not value.isprintable():
             raise Refused(f"give at most {TEXT_MAX} printable characters, not {shown(value)}.", column)
         return value
 
     def long(self, column: str) -> str:
-        """A cell that holds a description, as it is."""
+        """Return a cell with a long description."""
         return self.values.get(column.casefold(), "").strip()
 
     def price(self, column: str) -> Decimal | None:
-        """An amount above zero; None for an empty cell."""
+        """Return an amount above zero; None for an empty cell. Raises Refused."""
         number = self.number(column)
         if number is not None and not number:
-            raise Refused("a price of 0 is none; leave the cell empty where it is not sold.", column)
+            raise Refused("a price must be above 0; leave the cell empty if the machine is not offered.", column)
         return number
 
     def number(self, column: str) -> Decimal | None:
-        """An exact decimal of at least 0; None for an empty cell."""
+        """Return an exact decimal of at least 0; None for an empty cell. Raises Refused."""
         value = self.text(column)
         if not value:
             return None
         if not _NUMBER.fullmatch(value):
             raise Refused(
-                f"give an amount as plain digits such as 1.29, of at most {DIGITS} digits before and {PLACES_MAX} after the "
-                f"point, not {shown(value)}.",
+                f"give an amount such as 1.29, with at most {DIGITS} digits before and {PLACES_MAX} after the point, not "
+                f"{shown(value)}.",
                 column,
             )
         return Decimal(value)
 
 
 Reader = Callable[[Cells, int], tuple[str, Price] | None]
-"""The currency and the price of a row; None for a row about something else. Raises Refused."""
+"""Returns the currency and the price of a row; None for a row to skip. Raises Refused."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A format: the columns that it must have, how a row is read, and whether rows of one machine may repeat.
+    """A format: its required columns, the reader of a row, and the order of repeated rows of a machine.
 
-    `newest(cells)` orders repeated rows; the last stays.
+    `newest(cells)` orders repeated rows, of which the last is kept; None if rows must not repeat.
     """
 
     needed: tuple[str, ...]
@@ -113,13 +113,13 @@ class Layout:
 
 
 def currency_of(text: str, column: str) -> str:
-    """An ISO 4217 code. Raises Refused for another."""
+    """Return an ISO 4217 code. Raises Refused for another."""
     if text not in PLACES:
-        raise Refused(f"{shown(text)} is no currency; give a code of ISO 4217 in capitals, such as USD.", column)
+        raise Refused(f"{shown(text)} is not a currency; give an ISO 4217 code such as USD.", column)
     return text
 
 
 def hour_of(text: str, column: str) -> None:
-    """Raises Refused for a price that is not of an hour."""
+    """Raise Refused unless the price is hourly."""
     if text.casefold() not in HOURS:
-        raise Refused(f"the price is of one {shown(text)}; give the price of an hour and write hour.", column)
+        raise Refused(f"the price is per {shown(text)}; give the price per hour and write hour.", column)

@@ -1,4 +1,4 @@
-"""Places side by side: what a volume costs at each, and from which volume on one is cheaper than another. Pure."""
+"""Compare hosting options: the cost of a volume on each, and the volumes at which one is cheaper. Pure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from apps.planner.hosting.costs import Cost, Range, ranges_cheaper, searched, vo
 from apps.planner.hosting.measurement import Row
 
 POOL, HOURLY, MONTHLY, SPOT, OWN, UNPRICED = "pool", "hourly", "monthly", "spot", "own", "unpriced"
-MOST = 10**15  # items a month beyond which nothing is looked for
+MOST = 10**15  # items per month; larger volumes are not searched
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a task could run, and what that costs.
+    """A hosting option: a pool of Takt, a rented machine or one's own, with its cost.
 
-    `key`: its name in this comparison; `kind`: one of the above; `machine`: what stands there, by which the month and the hour
-    of one machine are found; `certainty`: how its figures are known ("exact", "bound", "measured"); `rate`: items a second of
-    one machine, `latency`: seconds of one item, None where not known. `reasons`: what of the task it does not meet.
+    `key`: its unique name in the comparison; `kind`: one of the constants above; `machine`: identifies the machine across
+    kinds; `certainty`: "exact", "bound" or "measured"; `rate`: items per second of one machine, `latency`: seconds of one
+    item, None if not known. `reasons`: the requirements that it does not meet.
     """
 
     key: str
@@ -41,13 +41,13 @@ class Place:
 
     @property
     def is_interruptible(self) -> bool:
-        """Whoever rents it may lose it at any moment."""
+        """Whether it can be withdrawn at any time."""
         return self.kind == SPOT
 
 
 @dataclass(frozen=True)
 class BreakEven:
-    """The volumes at which `place` costs at most as much as `against`, of those up to `searched`."""
+    """The volumes up to `searched` at which `place` costs at most as much as `against`."""
 
     place: Place
     against: Place
@@ -56,15 +56,16 @@ class BreakEven:
 
     @property
     def first(self) -> int | None:
-        """The volume from which it is worth it; None where it never is."""
+        """The first such volume; None if there is none."""
         return self.ranges[0].first if self.ranges else None
 
 
 @dataclass(frozen=True)
 class Group:
-    """Places of one currency: none of another is compared with them.
+    """The hosting options of one currency.
 
-    `reference`: the cheapest pool that meets the task, else the cheapest machine by the hour. `volumes`: what a table shows.
+    `reference`: the cheapest pool that meets the requirements, else the cheapest machine by the hour. `volumes`: the rows of
+    the table.
     """
 
     currency: str
@@ -75,7 +76,7 @@ class Group:
 
 
 def groups_of(places: Iterable[Place], *, items: int, currency: str) -> list[Group]:
-    """Places by currency, the plan's own first, each with its costs at volumes around `items` a month."""
+    """Group options by currency, the plan's own first, with their costs at volumes around `items` per month."""
     by_currency: dict[str, list[Place]] = {currency: []}
     for place in places:
         if place.cost is not None:
@@ -84,7 +85,7 @@ def groups_of(places: Iterable[Place], *, items: int, currency: str) -> list[Gro
 
 
 def _group(currency: str, places: list[Place], items: int) -> Group:
-    ordered = sorted(places, key=lambda place: (bool(place.reasons), _at(place, items)))  # equal ones stay as they came
+    ordered = sorted(places, key=lambda place: (bool(place.reasons), _at(place, items)))  # stable for equal costs
     reference = _reference(ordered)
     found = tuple(_break_evens(ordered, reference))
     marks = [volume for one in found for volume in _marks(one)]
@@ -105,7 +106,7 @@ def _reference(ordered: Sequence[Place]) -> Place | None:
 
 
 def _break_evens(places: Sequence[Place], reference: Place | None) -> Iterable[BreakEven]:
-    """Every place against the reference, and the month of each machine against its hour."""
+    """Compare every machine with the reference, and each machine by the month with the same by the hour."""
     hours = {place.machine: place for place in places if place.kind == HOURLY}
     for place in places:
         if reference is not None and place is not reference and place.kind != POOL:
@@ -123,7 +124,7 @@ def _break_even(place: Place, against: Place) -> BreakEven:
 
 
 def _marks(found: BreakEven) -> list[int]:
-    """The volumes at which the order of the two changes first."""
+    """The volumes at which the cheaper of the two changes first."""
     if not found.ranges:
         return []
     first = found.ranges[0]
@@ -133,9 +134,9 @@ def _marks(found: BreakEven) -> list[int]:
 def row_chosen(
     rows: Iterable[Row], *, leading: str | None, item: Mapping[str, int], latency: Fraction | None
 ) -> tuple[Row, Fraction] | None:
-    """The row of a measurement that does most items a second within the latency, else the quickest one, and its items a second.
+    """Return the measured row with the most items per second within the latency, else the fastest one, with its rate.
 
-    `item`: the dimensions of one item; a batch counts as many items as it holds. None where no row took such items.
+    `item`: the sizes of one item; a batch counts as the items that it holds. None if no row measured such items.
     """
     fitting = [(row, rate) for row in rows if (rate := item_rate(row, leading, item)) is not None]
     if not fitting:
@@ -147,7 +148,7 @@ def row_chosen(
 
 
 def item_rate(row: Row, leading: str | None, item: Mapping[str, int]) -> Fraction | None:
-    """Items a second of a row; None where its other dimensions are not the item's, or no whole items fit into its batch."""
+    """Return the items per second of a row; None if its sizes are not the item's or its batch does not hold whole items."""
     if set(row.dims) != set(item):
         return None
     size = 1 if leading is None else item[leading]

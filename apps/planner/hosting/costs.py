@@ -1,7 +1,7 @@
-"""What a volume costs at a place, exactly, and from which volume on one place is cheaper than another.
+"""The exact cost of a volume on a machine, and the volumes at which one machine is cheaper than another.
 
-A volume is a whole number of items a month; a month has 730 hours (8,760 / 12). Amounts are fractions of a currency.
-Nothing is converted: places are compared only within one currency.
+A volume is a whole number of items per month; a month has 730 hours (8,760 / 12). Amounts are fractions of a currency.
+Currencies are not converted: machines are compared only within one.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from fractions import Fraction
 HOURS = 730
 SECONDS_PER_HOUR = 3600
 WATTS = 1000  # of a kilowatt
-UNITS_MAX = 200  # machines up to which ranges are looked for; more are nobody's comparison
+UNITS_MAX = 200  # the maximum number of machines for which ranges are computed
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of N items a month: max(`least`, machines * `fixed` + N * `each`).
+    """The cost of N items per month: max(`least`, machines * `fixed` + N * `each`).
 
-    `capacity`: the items that one machine does in a month; machines = ceil(N / capacity), at least one. None where no
-    machine is paid for, only what is used. `most`: the items that there is room for at all, None without a limit.
+    `capacity`: the items of one machine per month; machines = ceil(N / capacity), at least one. None if only use is paid.
     """
 
     each: Fraction
@@ -30,34 +29,34 @@ class Cost:
     least: Fraction = Fraction(0)
 
     def machines(self, items: int) -> int:
-        """How many machines a volume takes; 1 where none is paid for as a whole."""
+        """Return the number of machines for a volume; 1 if only use is paid."""
         return 1 if self.capacity is None else max(1, -(-items // self.capacity))
 
     def of(self, items: int) -> Fraction:
-        """The cost of a volume of at least one item."""
+        """Return the cost of a volume of at least one item."""
         return max(self.least, self.machines(items) * self.fixed + items * self.each)
 
     def last_of(self, machines: int) -> int:
-        """The largest volume that so many machines do; of one that does not reach an item a month, 0."""
+        """Return the largest volume of a number of machines; 0 if it is less than one item per month."""
         assert self.capacity is not None
         return machines * self.capacity // 1
 
 
 def rented_hourly(price_per_hour: Fraction, rate: Fraction) -> Cost:
-    """A machine that is rented while it works: `rate` items a second, time billed as it runs."""
+    """Return the cost of a machine that is paid while it works, at `rate` items per second."""
     return Cost(each=price_per_hour / (rate * SECONDS_PER_HOUR))
 
 
 def rented_monthly(price_per_hour: Fraction, rate: Fraction) -> Cost:
-    """Machines that are rented for whole months, busy or not."""
+    """Return the cost of machines that are rented for whole months, busy or not."""
     return Cost(each=Fraction(0), fixed=price_per_hour * HOURS, capacity=rate * SECONDS_PER_HOUR * HOURS)
 
 
 @dataclass(frozen=True)
 class Owned:
-    """A machine of one's own. `capital` is written off over `months` evenly; `watts` are drawn while it works; `pue` is what
-    the building draws for each watt of the machine; `energy_price`: of a kilowatt-hour; `utilisation`: the share of a month's
-    hours in which it can be given work."""
+    """A machine of one's own. `capital` is depreciated evenly over `months`; `watts` are drawn while it works; `pue` is the
+    power usage effectiveness of the building; `energy_price` is per kilowatt-hour; `utilisation` is the usable share of a
+    month's hours."""
 
     capital: Fraction
     months: int
@@ -68,11 +67,11 @@ class Owned:
 
     @property
     def energy_per_hour(self) -> Fraction:
-        """What an hour of work draws, in money."""
+        """The price of the energy of an hour of work."""
         return self.watts / WATTS * self.pue * self.energy_price
 
     def cost(self, rate: Fraction) -> Cost:
-        """At `rate` items a second."""
+        """Return the cost at `rate` items per second."""
         return Cost(
             each=self.energy_per_hour / (rate * SECONDS_PER_HOUR),
             fixed=self.capital / self.months,
@@ -82,17 +81,17 @@ class Owned:
 
 @dataclass(frozen=True)
 class Range:
-    """Volumes from `first` to `last` at which one place costs no more than another."""
+    """Volumes from `first` to `last` at which one machine costs at most as much as another."""
 
     first: int
     last: int
 
 
 def ranges_cheaper(place: Cost, other: Cost, most: int) -> tuple[Range, ...]:
-    """The volumes from 1 to `most` at which `place` costs at most as much as `other`, as ranges in rising order.
+    """Return the volumes from 1 to `most` at which `place` costs at most as much as `other`, as ascending ranges.
 
-    Between two volumes at which a machine is added, or a minimum ends, both costs are straight lines: each such piece is
-    decided by whole numbers alone. Searched up to `UNITS_MAX` machines of either.
+    Between the volumes at which a machine is added or a minimum ends, both costs are linear; each such piece is decided in
+    whole numbers. Volumes above `UNITS_MAX` machines of either are not searched.
     """
     found: list[Range] = []
     for first, last in _pieces(place, other, most):
@@ -106,13 +105,13 @@ def ranges_cheaper(place: Cost, other: Cost, most: int) -> tuple[Range, ...]:
 
 
 def searched(place: Cost, other: Cost, most: int) -> int:
-    """The last volume that `ranges_cheaper` looks at."""
+    """Return the last volume that `ranges_cheaper` searches."""
     ends = [cost.last_of(UNITS_MAX) for cost in (place, other) if cost.capacity is not None and cost.fixed]
     return max(0, min([most, *ends]))
 
 
 def _pieces(place: Cost, other: Cost, most: int) -> Iterator[tuple[int, int]]:
-    """Ranges of volumes in which both costs are straight."""
+    """Ranges of volumes in which both costs are linear."""
     until = searched(place, other, most)
     ends = sorted({end for end in (*_bends(place, until), *_bends(other, until), until) if 1 <= end <= until})
     first = 1
@@ -122,7 +121,7 @@ def _pieces(place: Cost, other: Cost, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _bends(cost: Cost, until: int) -> Iterable[int]:
-    """The last volumes of straight pieces: where a machine is full, and where the minimum ends within a piece."""
+    """The last volumes of linear pieces: where a machine is full, and where the minimum ends."""
     fulls: list[int] = []
     if cost.capacity is not None and cost.fixed:
         machines = 1
@@ -140,7 +139,7 @@ def _bends(cost: Cost, until: int) -> Iterable[int]:
 
 
 def _where(place: Cost, other: Cost, first: int, last: int) -> Range | None:
-    """The volumes of a straight piece at which `place` costs at most as much."""
+    """The volumes of a linear piece at which `place` costs at most as much."""
     at_first, at_last = other.of(first) - place.of(first), other.of(last) - place.of(last)
     if at_first >= 0 and at_last >= 0:
         return Range(first, last)
@@ -153,7 +152,7 @@ def _where(place: Cost, other: Cost, first: int, last: int) -> Range | None:
 
 
 def volumes(items: int, marks: Iterable[int]) -> list[int]:
-    """Volumes to show: the stated one, those at which something changes, and 1, 2, 5 times the powers of ten around them."""
+    """Return the volumes to show: the stated one, the break-evens, and 1, 2 and 5 times powers of ten around them."""
     wanted = sorted({items, *marks})
     low, high = max(1, wanted[0] // 10), wanted[-1] * 10
     steps = [factor * 10**power for power in range(len(str(low)) - 1, len(str(high))) for factor in (1, 2, 5)]

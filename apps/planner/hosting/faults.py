@@ -1,4 +1,4 @@
-"""What is wrong with a file: every fault with its place and what to do."""
+"""The faults of a file, each with its place and remedy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ LISTED = 20  # faults that a refusal lists
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. `line`: that of the file, from 1, or None for a file as a whole; `name`: the row's own (a machine);
-    `column`: the column or field; `message`: what is wrong and what to do."""
+    """One fault. `line`: in the file, from 1, or None for the whole file; `name`: the row's machine; `column`: the column or
+    field; `message`: the fault and its remedy."""
 
     message: str
     line: int | None = None
@@ -29,7 +29,7 @@ class Fault:
 
 
 class Unreadable(ValueError):
-    """A file that is not taken, with its first faults and how many there are."""
+    """A file that is not accepted, with its first faults and their number."""
 
     def __init__(self, faults: Sequence[Fault], count: int | None = None) -> None:
         self.faults = tuple(faults[:LISTED])
@@ -39,6 +39,6 @@ class Unreadable(ValueError):
 
 
 def shown(value: object) -> str:
-    """A value of the file as a sentence repeats it: quoted, in one line, not too long."""
+    """Quote a value of the file for a sentence: one line, not too long."""
     text = value if isinstance(value, str) else repr(value)
     return repr(text if len(text) <= SHOWN else text[: SHOWN - 1] + "…")

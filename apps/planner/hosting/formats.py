@@ -1,4 +1,4 @@
-"""How a row is read in each format of a price list."""
+"""Read a row of each format of a price list."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NONE = Decimal(0)
 
 
 def own_row(cells: Cells, line: int) -> tuple[str, Price]:
-    """A list of one's own: machine, price, currency, unit, region; may have zone, accelerator, accelerators, spot_price."""
+    """Read a row of a plain list: machine, price, currency, unit, region; optional zone, accelerator(s), spot_price."""
     currency = currency_of(cells.text("currency", needed=True), "currency")
     hour_of(cells.text("unit", needed=True), "unit")
     price = Price(
@@ -33,8 +33,10 @@ def own_row(cells: Cells, line: int) -> tuple[str, Price]:
 
 
 def skypilot_row(cells: Cells, line: int) -> tuple[str, Price] | None:
-    """A row of a catalogue (schema v8): USD for an hour of the machine, as the catalogue defines it. A row without a machine
-    (an accelerator that is attached to one) or without a price is not offered, and left out."""
+    """Read a row of a SkyPilot catalogue (schema v8): USD per hour of the machine.
+
+    Rows without a machine (attached accelerators) or without a price are skipped.
+    """
     if not cells.text("InstanceType") or not (cells.text("Price") or cells.text("SpotPrice")):
         return None
     price = Price(
@@ -52,17 +54,17 @@ def skypilot_row(cells: Cells, line: int) -> tuple[str, Price] | None:
 
 
 def _gpu_name(text: str) -> str:
-    """The first GPU's name of GpuInfo, which catalogues write as JSON or as a literal of Python. Raises Refused."""
+    """Return the first GPU's name in GpuInfo, which is JSON or a Python literal. Raises Refused."""
     if not text or not text.startswith("{"):
         return ""  # a few catalogues repeat the accelerator's name there
     try:
         told: Any = json.loads(text)
     except (ValueError, RecursionError):
         try:
-            told = ast.literal_eval(text)  # literals alone: nothing is run
+            told = ast.literal_eval(text)  # literals only: no code is run
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             raise Refused(
-                "it is neither JSON nor a literal of Python; copy it from the catalogue again.", "GpuInfo"
+                "it is neither JSON nor a Python literal; copy it from the catalogue again.", "GpuInfo"
             ) from None
     try:
         name = told["Gpus"][0]["Name"]
@@ -74,10 +76,10 @@ def _gpu_name(text: str) -> str:
 
 
 def focus_row(cells: Cells, line: int) -> tuple[str, Price] | None:
-    """A row of a FOCUS 1.2 file: the unit price of used computing. Other charges are left out.
+    """Read a row of a FOCUS 1.2 file: the unit price of compute usage. Other charges are skipped.
 
-    The machine is InstanceType of SkuPriceDetails, else the SkuId. ContractedUnitPrice is taken before ListUnitPrice, a
-    PricingCategory of Dynamic is spot.
+    The machine is InstanceType of SkuPriceDetails, else SkuId. ContractedUnitPrice has priority over ListUnitPrice; the
+    PricingCategory Dynamic is spot.
     """
     if (
         cells.text("ChargeCategory") != "Usage"
@@ -87,7 +89,7 @@ def focus_row(cells: Cells, line: int) -> tuple[str, Price] | None:
         return None
     category = cells.text("PricingCategory")
     if category not in ("Standard", "Dynamic"):
-        return None  # what a commitment has paid is no price at which more can be had
+        return None  # usage under a commitment has no price for additional machines
     currency = currency_of(cells.text("BillingCurrency", needed=True), "BillingCurrency")
     hour_of(cells.text("PricingUnit", needed=True), "PricingUnit")
     amount = cells.price("ContractedUnitPrice") or cells.price("ListUnitPrice")
@@ -109,7 +111,7 @@ def focus_row(cells: Cells, line: int) -> tuple[str, Price] | None:
 
 
 def _instance_type(text: str) -> str:
-    """SkuPriceDetails is an object in JSON. Raises Refused where it is none."""
+    """Return InstanceType from the JSON in SkuPriceDetails. Raises Refused if it is not JSON."""
     if not text:
         return ""
     try:
@@ -121,7 +123,7 @@ def _instance_type(text: str) -> str:
 
 
 def _charged_at(cells: Cells) -> str:
-    """When the charge ended, so that the newest price of a machine stays. Raises Refused."""
+    """Return when the charge ended, so that the newest price of a machine is kept. Raises Refused."""
     text = cells.text("ChargePeriodEnd", needed=True)
     try:
         found = datetime.fromisoformat(text)
@@ -136,7 +138,7 @@ _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 def _accelerators(cells: Cells, name: str, column: str) -> Decimal:
-    """How many of a machine's accelerators there are: one where the list names one and no number."""
+    """Return the number of accelerators: one if the list names one without a number."""
     count = cells.number(column)
     if not cells.text(name):
         return NONE

@@ -1,4 +1,4 @@
-"""When two texts name the same machine: "NVIDIA H100 80GB HBM3" and "NVIDIA-H100-80GB-HBM3" do, "L40" and "L40S" do not."""
+"""Compare machine names: "NVIDIA H100 80GB HBM3" equals "NVIDIA-H100-80GB-HBM3"; "L40" does not equal "L40S"."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _APART = re.compile(r"[^a-z0-9.]+")
 
 
 def name_key(text: str) -> str:
-    """Small letters, digits and dots, with one hyphen for whatever else stands between them; "" when nothing is left."""
+    """Return the name in small letters, digits and dots, with a hyphen for everything else; "" if nothing is left."""
     return _APART.sub("-", text.casefold()).strip("-")[:LONGEST]

@@ -1,7 +1,7 @@
-"""Reads prices of rented machines from CSV: the catalogue of SkyPilot, FOCUS 1.2, and a plain list of one's own.
+"""Read prices of rented machines from CSV: a SkyPilot catalogue, FOCUS 1.2 or a plain list.
 
-A list is taken whole or not at all: every wrong row is named with its line, its machine, the column and what to do.
-Prices are exact decimals of one currency for an hour of the whole machine.
+A list is accepted whole or not at all; every faulty row is named with its line, machine, column and remedy. Prices are exact
+decimals of one currency per hour of the whole machine.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from apps.planner.hosting.formats import LAYOUTS
 BYTES_MAX, ROWS_MAX, CELL_MAX = 4 * 2**20, 20_000, 4000
 FEWER = "keep the rows of the machines that you consider"
 SAVE = "save the file as CSV in UTF-8"
-NAMES = ("instancetype", "machine", "skuid", "skumeter")  # columns by which a person finds a row again
+NAMES = ("instancetype", "machine", "skuid", "skumeter")  # columns that name a row for a reader
 SHORT = 60
 
 Found = dict[tuple[str, str, str, bool], tuple[str, Price]]
-"""By its key: when the price held, where rows may repeat, and the price."""
+"""By key: the date of the price (if rows may repeat) and the price."""
 
 
 @dataclass(frozen=True)
 class PriceList:
-    """A checked list: its format, currency, prices in the order of the file, and how many rows are about other things."""
+    """A checked list: format, currency, prices in the order of the file, and the number of skipped rows."""
 
     format: Format
     currency: str
@@ -36,7 +36,7 @@ class PriceList:
 
 
 def pricelist_read(data: bytes, kind: Format) -> PriceList:
-    """A file's prices. Raises Unreadable with the first faults of its rows and how many there are."""
+    """Read a file. Raises Unreadable with the first faults and their number."""
     layout = LAYOUTS[kind]
     rows = _rows(data, layout)
     found: Found = {}
@@ -52,7 +52,8 @@ def pricelist_read(data: bytes, kind: Format) -> PriceList:
             currency = currency or code
             if code != currency:
                 raise Refused(
-                    f"the rows before are in {currency}, this one is in {code}; give it a list of its own.", "currency"
+                    f"the rows before are in {currency}, this one is in {code}; import it as a separate list.",
+                    "currency",
                 )
             when = layout.newest(cells) if layout.newest else ""
             _keep(found, price, when, may_repeat=layout.newest is not None)
@@ -61,32 +62,30 @@ def pricelist_read(data: bytes, kind: Format) -> PriceList:
     if faults:
         raise Unreadable(faults)
     if not found:
-        raise Unreadable(
-            [Fault(f"The file has no price of a machine in it ({left_out:,} rows are about other things).")]
-        )
+        raise Unreadable([Fault(f"The file has no machine prices ({left_out:,} rows are about other things).")])
     return PriceList(kind, currency, tuple(price for _, price in found.values()), left_out)
 
 
 def _keep(found: Found, price: Price, when: str, *, may_repeat: bool) -> None:
-    """Add a price. Raises Refused for a machine that the list has already, unless rows may repeat: then the newest stays."""
+    """Add a price. A machine may repeat only if `may_repeat`, then the newest price is kept. Raises Refused."""
     then, before = found.get(price.key, ("", None))
     if before is None or (may_repeat and when >= then):
         found[price.key] = (when, price)
     elif not may_repeat:
         place = " ".join(part for part in (price.region, price.zone) if part) or "no region"
-        said = f"{shown(price.machine)} in {place} stands in line {before.line} already; remove one of the two."
+        said = f"{shown(price.machine)} in {place} is in line {before.line} already; remove one of the two."
         raise Refused(said, "machine")
 
 
 def _name(cells: Cells) -> str:
-    """By which a person finds the row again."""
+    """Return a name of the row for a reader."""
     values = (cells.values.get(column, "").strip() for column in NAMES)
     value = next((one for one in values if one), "")
     return value if len(value) <= SHORT else value[: SHORT - 1] + "…"
 
 
 def _rows(data: bytes, layout: Layout) -> Iterator[tuple[int, Cells]]:
-    """(line, cells) of each row with something in it. Raises Unreadable for a file that is no such table."""
+    """Yield (line, cells) of each row that is not empty. Raises Unreadable if the file is not such a table."""
     text = _text(data)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -106,7 +105,7 @@ def _rows(data: bytes, layout: Layout) -> Iterator[tuple[int, Cells]]:
 
 
 def _shape_check(row: list[str], header: list[str], line: int) -> None:
-    """Raises Unreadable for a row of another length: none of its cells can be trusted."""
+    """Raise Unreadable for a row of another length, whose cells can't be assigned."""
     if len(row) != len(header):
         message = f"the row has {len(row)} cells, the header {len(header)}; put text with commas in double quotes."
         raise Unreadable([Fault(message, line, row[0][:SHORT])])
@@ -116,7 +115,7 @@ def _shape_check(row: list[str], header: list[str], line: int) -> None:
 
 def _text(data: bytes) -> str:
     if len(data) > BYTES_MAX:
-        raise Unreadable([Fault(f"The file has {len(data):,} bytes, of at most {BYTES_MAX:,}; {FEWER}.")])
+        raise Unreadable([Fault(f"The file has {len(data):,} bytes; at most {BYTES_MAX:,} are allowed; {FEWER}.")])
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -124,7 +123,7 @@ def _text(data: bytes) -> str:
         raise Unreadable([Fault(f"the row is not UTF-8 text; {SAVE}.", line)]) from None
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
-        raise Unreadable([Fault(f"the row holds the character NUL; {SAVE}.", line)])
+        raise Unreadable([Fault(f"the row contains the character NUL; {SAVE}.", line)])
     return text
 
 
