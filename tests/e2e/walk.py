@@ -138,14 +138,14 @@ def sample_task(visit: Watched) -> str:
     page.get_by_role("button", name="Try the sample").click()
     page.wait_for_url(re.compile(r"/tasks/[0-9a-f-]{36}"))
     page.get_by_role("button", name="Evaluate for").click()
-    expect(page.get_by_text("Evaluations are under way")).to_be_visible()
+    expect(page.get_by_text("Evaluations are running")).to_be_visible()
     return path_of(page)
 
 
 def evaluated(visit: Watched, task: str) -> None:
     """Wait on the task's page until nothing is under way; it follows by itself."""
     visit.open(task)
-    expect(visit.page.get_by_text("Evaluations are under way")).to_have_count(0, timeout=PATIENT)
+    expect(visit.page.get_by_text("Evaluations are running")).to_have_count(0, timeout=PATIENT)
     expect(visit.page.locator("#task").get_by_text("evaluated", exact=True).first).to_be_visible()
 
 
@@ -241,8 +241,8 @@ def import_prices(visit: Watched, data: bytes, *, source: str, day: str) -> str:
     page.get_by_label("Price list (.csv)").set_input_files(
         FilePayload(name="prices.csv", mimeType="text/csv", buffer=data)
     )
-    page.get_by_label("Where it comes from").fill(source)
-    page.get_by_label("Prices of").fill(day)
+    page.get_by_label("Source").fill(source)
+    page.get_by_label("Date", exact=True).fill(day)
     page.get_by_role("button", name="Import prices").click()
     page.get_by_role("link", name=source).click()
     page.wait_for_url(re.compile(r"/places/price-lists/[0-9a-f-]{36}"))
@@ -257,11 +257,11 @@ def own_machine(visit: Watched, name: str) -> None:
     for label, value in (
         ("Name", name),
         ("Purchase price", "2400"),
-        ("Power while it works", "120"),
+        ("Power (W)", "120"),
         ("Energy", "0.28"),
     ):
         form.get_by_label(label).fill(value)
-    page.get_by_role("button", name="Keep machine").click()
+    page.get_by_role("button", name="Save machine").click()
     expect(page.get_by_role("rowheader", name=name)).to_be_visible()
 
 

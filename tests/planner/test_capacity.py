@@ -198,7 +198,7 @@ def test_work_of_two_programs_stays_in_one_piece_as_it_is_sold(cast: Cast, marke
     timetables = Timetables(book=book, klass="standard", window=Window(NOW, NOW + 7 * DAY), now=NOW)
     whole = Demand("lpu-a", Fraction(5400), Fraction(0), None)
     assert timetables(whole).completion is None
-    assert "the longest that is free" in timetables(whole).reason
+    assert "the longest free time" in timetables(whole).reason
     cut = Demand("lpu-a", Fraction(5400), Fraction(0), Fraction(60))
     assert timetables(cut).completion is not None
 
@@ -206,8 +206,8 @@ def test_work_of_two_programs_stays_in_one_piece_as_it_is_sold(cast: Cast, marke
 @pytest.mark.parametrize(
     ("until", "said"),
     [
-        (NOW, "State an instant to come"),
-        (NOW - DAY, "State an instant to come"),
+        (NOW, "The deadline is in the past"),
+        (NOW - DAY, "The deadline is in the past"),
         (NOW + 63 * DAY, "Quotes reach 62 days"),
     ],
 )

@@ -59,10 +59,10 @@ def test_scores_that_are_no_probabilities_send_nothing_on() -> None:
 @pytest.mark.parametrize(
     ("metric", "shape", "labels", "said"),
     [
-        ("accuracy", (2, 3, 4), [0, 1], "one score for each class"),
+        ("accuracy", (2, 3, 4), [0, 1], "one score per class"),
         ("accuracy", (2, 3), [0, 3], "3 classes: 0 to 2"),
-        ("accuracy", (2, 3), [[0, 1], [1, 2]], "choose exact match"),
-        ("exact", (2, 3), [[0, 1], [1, 2]], "answers [3] positions"),
+        ("accuracy", (2, 3), [[0, 1], [1, 2]], "Choose exact match"),
+        ("exact", (2, 3), [[0, 1], [1, 2]], "has [3] positions"),
     ],
 )
 def test_what_cannot_be_judged_says_why(metric: str, shape: tuple[int, ...], labels: list, said: str) -> None:

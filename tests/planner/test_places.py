@@ -184,7 +184,7 @@ REFUSED = {
     "a column twice": ("machine,price,currency,unit,region,Price\n", "the header has price twice"),
     "cells": (HEAD + "a,1,EUR,hour\n", "line 2 (a): the row has 4 cells, the header 5"),
     "quotes": (HEAD + '"a,1,EUR,hour,x\n', "the row is not CSV"),
-    "nothing": (HEAD, "no price of a machine"),
+    "nothing": (HEAD, "no machine prices"),
     "many": (HEAD + "".join(f"m{n},1,EUR,hour,x\n" for n in range(ROWS_MAX + 1)), "more than 20,000 rows"),
 }
 

@@ -105,7 +105,7 @@ def test_the_cheapest_that_meets_the_accuracy_is_chosen(cast: Cast, market: dict
     refused = row_of(strict, "digits-small", "lpu-a")
     proven = percent_format(Fraction(refused["accuracy"]), 2)
     wanted = percent_format(Fraction(97, 100), 2)
-    assert refused["reasons"] == [f"Its accuracy is proven only to {proven}, and {wanted} are required."]
+    assert refused["reasons"] == [f"Its proven accuracy is {proven}; {wanted} are required."]
 
 
 def test_fewer_bits_are_a_candidate_without_a_promise_of_accuracy(cast: Cast, market: dict[str, ModelVersion]) -> None:
@@ -214,7 +214,7 @@ def test_nothing_feasible_proposes_the_cheapest_change(cast: Cast, market: dict[
     )
     assert again.chosen is not None
     assert Decimal(again.chosen["price"]) == Decimal(change["price"])
-    with pytest.raises(Problem, match="relax a requirement"):
+    with pytest.raises(Problem, match="Relax a requirement"):
         selectors.plan_lines(found)
 
 
