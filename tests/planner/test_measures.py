@@ -59,7 +59,7 @@ UNIT = Decimal("0.25")
             Metric("mean_error", limit=Decimal(5)),
             "Mean error, at most",
             "0.5",
-            "Its mean error PROVEN 1, and at most 0.5 is required.",
+            "Its proven mean error is at most 1; at most 0.5 is required.",
         ),
     ],
 )
