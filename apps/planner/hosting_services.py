@@ -247,7 +247,12 @@ def _machine_errors(machine: MachineFacts) -> list[dict[str, str]]:
     if machine.currency not in PLACES:
         errors.append({"field": "currency", "message": "Give an ISO 4217 currency code such as EUR."})
     if not name_key(machine.name) or len(machine.name) > NAME_LENGTH or not machine.name.isprintable():
-        errors.append({"field": "name", "message": f"Give a name of at most {NAME_LENGTH} printable characters."})
+        errors.append(
+            {
+                "field": "name",
+                "message": f"Give a name of at most {NAME_LENGTH} printable characters, with a letter or digit.",
+            }
+        )
     return errors
 
 

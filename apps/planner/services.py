@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from apps.accounts.models import User
+from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import CompileJob
@@ -161,7 +161,9 @@ def alternatives_compile(
 
     Variable dimensions get sizes with which all alternatives take the same items; an alternative that cannot is left out.
     """
+    # The lock makes two clicks queue each compile once.
+    Organisation.objects.select_for_update(no_key=True).get(pk=version.organisation.pk)
     return [
-        job_create(version=one, target=target, dims=dict(lengths), actor=actor, now=now)
-        for one, target, lengths in missing_programs(version=version, dims=dims)
+        job_create(version=one, target=target, dims=dict(sizes), actor=actor, now=now)
+        for one, target, sizes in missing_programs(version=version, dims=dims)
     ]

@@ -195,6 +195,7 @@ def task_plan(request: HttpRequest, pk: UUID) -> HttpResponse:
         "form": entry.form,
         "refusal": entry.refusal,
         "rows": candidates.rows_of(task),
+        "compiling": candidates.compiles_open(task),
         "measure": score_format_of(candidates.metric_title(task)),
     }
     return render(request, "planner/task_plan.html", context, status=entry.status)

@@ -11,6 +11,8 @@ from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from apps.compilation.models import CompileJob, CompileState, Precision, Program
 from apps.compilation.selectors import load_seconds, programs_of_versions
 from apps.fleet.models import Pool, PoolKind
@@ -95,7 +97,8 @@ def variants_collect(*, models: CandidateModels, klass: str, book: PriceBookDocu
     for program in programs_of_versions([one.pk for one in models.versions]):
         if models.fits(program):
             programs[program.model_version_id].append(program)
-    compiling, tariff = _compiling(models.versions), Tariff(book, klass, instant)
+    tariff = Tariff(book, klass, instant)
+    compiling = frozenset(compiles_open(models.versions).values_list("model_version_id", "target", "precision"))
     answers: dict[UUID, Evaluated] = {}
     variants: list[Variant] = []
     deployments: dict[str, Deployment] = {}
@@ -110,12 +113,9 @@ def variants_collect(*, models: CandidateModels, klass: str, book: PriceBookDocu
     return VariantSet(variants, deployments, len(compiling))
 
 
-def _compiling(versions: Sequence[ModelVersion]) -> Compiling:
-    """The compiles of these versions that wait or run."""
-    rows = CompileJob.objects.filter(
-        model_version__in=versions, state__in=(CompileState.QUEUED, CompileState.RUNNING)
-    ).values_list("model_version_id", "target", "precision")
-    return frozenset(rows)
+def compiles_open(versions: Sequence[ModelVersion]) -> QuerySet[CompileJob]:
+    """Return the compiles of these versions that wait or run."""
+    return CompileJob.objects.filter(model_version__in=versions, state__in=(CompileState.QUEUED, CompileState.RUNNING))
 
 
 def _evaluated(
@@ -195,25 +195,25 @@ def alternatives(version: ModelVersion) -> tuple[list[ModelVersion], dict[UUID, 
 def missing_programs(
     *, version: ModelVersion, dims: dict[str, int] | None
 ) -> Iterator[tuple[ModelVersion, str, dict[str, int]]]:
-    """Yield (version, target, sizes) for each alternative without a program for a processor on offer."""
+    """Yield (version, target, sizes) for each alternative that has no program, and no open compile, for a processor on offer."""
     versions, _ = alternatives(version)
     programs = programs_of_versions([one.pk for one in versions])
     wanted = signature_of(programs, version, dims)
     if wanted is None and not version.symbolic_dims:
         wanted = _inputs_of(version, {})
-    fitting = [program for program in programs if wanted is None or signature(program) == wanted]
-    offered = [pool for pool in pools() if pool.processor]
+    programs = [program for program in programs if wanted is None or signature(program) == wanted]
+    compiling = [(job.model_version_id, job.target, job.dims) for job in compiles_open(versions)]
     for one in versions:
         sizes = sizes_for(one, wanted)
-        if sizes is not None:
-            yield from ((one, target, sizes) for target in _targets_lacking(one, offered, fitting))
+        for target in _targets_lacking(one, programs):
+            if sizes is not None and (one.pk, target, sizes) not in compiling:
+                yield one, target, sizes
 
 
-def _targets_lacking(version: ModelVersion, offered: Sequence[Pool], programs: list[Program]) -> Iterator[str]:
-    """Yield the processor of each pool for which a version has no float32 program."""
-    for pool in offered:
-        if pool.processor and deployment_of(version, pool, programs).program is None:
-            yield pool.processor.name
+def _targets_lacking(version: ModelVersion, programs: list[Program]) -> list[str]:
+    """The processors of the pools for which a version has none of these programs in float32."""
+    offered = [(pool, pool.processor.name) for pool in pools() if pool.processor]
+    return [name for pool, name in offered if deployment_of(version, pool, programs).program is None]
 
 
 def sizes_for(version: ModelVersion, wanted: Signature | None) -> dict[str, int] | None:

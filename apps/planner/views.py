@@ -102,6 +102,7 @@ def plan_create(request: HttpRequest) -> HttpResponse:
         "refusal": entry.refusal,
         "alternatives": [(one, evaluations.get(one.pk)) for one in versions],
         "missing": [(one, target) for one, target, _ in variants.missing_programs(version=version, dims=None)],
+        "compiling": variants.compiles_open(versions).count(),
         "api_body": {"version_id": str(version.pk), "items": 1_000_000, "accuracy": "0.97"},
     }
     return render(request, "planner/plan_create.html", context, status=entry.status)
@@ -113,7 +114,7 @@ def alternatives_compile(request: HttpRequest) -> HttpResponse:
     version = _version(request)
     now = timezone.now()
     jobs = services.alternatives_compile(version=version, dims=None, actor=principal_get(request).user, now=now)
-    messages.success(request, f"Compiles started: {len(jobs)}.")
+    messages.success(request, f"Compiles started: {len(jobs)}." if jobs else "These compiles are under way already.")
     return redirect("compilation:job_list")
 
 

@@ -152,7 +152,9 @@ def test_a_task_is_compiled_evaluated_and_planned_by_what_its_programs_answered(
     assert sum(contract.net for contract in contracts) == asked.total
     assert UsageRow.objects.count() >= len(runs)
 
-    with pytest.raises(Problem, match="are evaluated or being evaluated"):  # the same program on the same data runs once
+    with pytest.raises(
+        Problem, match="are evaluated or being evaluated"
+    ):  # the same program on the same data runs once
         task_services.evaluations_request(task=task, actor=present.cast.engineer, now=present.now)
     other = task_of(present, task.data_set)
     assert not task_services.evaluations_priced(other, rows=candidates.rows_of(other), now=present.now).rows

@@ -21,9 +21,9 @@ from apps.compilation.models import Program
 from apps.fleet.models import Pool
 from apps.planner.capacity import Timetables
 from apps.planner.models import Plan
+from apps.planner.plan_text import change_rows
 from apps.planner.services import plan_create
 from apps.planner.solver import Demand, Requirements
-from apps.planner.plan_text import change_rows
 from apps.pricing.limits import Window
 from apps.pricing.selectors import book_in_force, document_of
 from apps.sales.models import Contract

@@ -145,9 +145,7 @@ def test_the_frontier_holds_what_nothing_beats(market: list[Variant]) -> None:
 def test_the_threshold_never_looks_at_the_items_that_judge_it(
     first: Evaluated, second: Evaluated, wanted: Fraction
 ) -> None:
-    flipped = Answers(
-        tuple(not right for right in first.test.right), tuple(1 - c for c in first.test.confidence)
-    )
+    flipped = Answers(tuple(not right for right in first.test.right), tuple(1 - c for c in first.test.confidence))
     other = Evaluated(first.tuning, flipped, first.output)
     error = Fraction(1, 20)
     assert choose_threshold(first, second, wanted, error) == choose_threshold(other, second, wanted, error)
