@@ -47,7 +47,7 @@ def _infeasible_lines(plan: Plan) -> list[Line]:
         return [Line("Recommended", ["Nothing: there are no candidates."])]
     closest = rows[plan.changes[0]["candidate"]] if plan.changes else rows[0]
     lines = [
-        Line("Recommended", [f"Nothing: none of the {len(rows):,} candidates meets all requirements."]),
+        Line("Recommended", [_nothing(len(rows))]),
         Line("Why", [f"Closest is {closest['title']} on {closest['pool']}.", *closest["reasons"]]),
     ]
     if changes:
@@ -58,15 +58,23 @@ def _infeasible_lines(plan: Plan) -> list[Line]:
     return [*lines, Line("To make it feasible", [*remedy, *_unready(plan)])]
 
 
+def _nothing(total: int) -> str:
+    if total == 1:
+        return "Nothing: the only candidate does not meet all requirements."
+    return f"Nothing: none of the {total:,} candidates meets all requirements."
+
+
 def _reasons(plan: Plan) -> list[str]:
     """Why the chosen candidate is the best by the objective, and by how much."""
     objective = plan.requirements.get("objective", COST)
     feasible = [row for row in plan.candidates if row["feasible"]]
-    total = f"{len(plan.candidates):,} candidates"
-    if len(feasible) == 1:
-        said = [f"{BEST[objective]} of {total}, because no other meets all requirements."]
+    total = len(plan.candidates)
+    if total == 1:
+        said = ["It is the only candidate, and it meets all requirements."]
+    elif len(feasible) == 1:
+        said = [f"It is the only one of {total:,} candidates that meets all requirements."]
     else:
-        said = [f"{BEST[objective]} of the {len(feasible):,} that meet all requirements, out of {total}."]
+        said = [f"{BEST[objective]} of the {len(feasible):,} that meet all requirements, out of {total:,} candidates."]
         said.append(_runner_up(feasible[1], feasible[0], objective))
     if plan.chosen["certainty"] == "measured":
         said.append("Its latency is measured, not proven.")
