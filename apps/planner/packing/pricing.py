@@ -1,9 +1,9 @@
-"""The most valuable device: a knapsack in every dimension at once, by branch and bound in whole numbers.
+"""Find the most valuable patterns of a device: a multi-dimensional knapsack by branch and bound in whole numbers.
 
-States are kept level by level in arrays: after deciding how many programs of a type come, those that cannot reach the
-value wanted are dropped by a Lagrangian bound (one multiplier a dimension, from the linear relaxation; any multipliers are
-sound). The bound is computed with weights rounded down to a grid, so it never understates. Where more states remain than
-`BEAM`, the most promising stay, and what was dropped still counts in the bound that is returned.
+The search keeps states level by level in arrays. After the number of programs of a type is decided, a Lagrangian bound drops
+states that cannot reach the wanted value (one multiplier per dimension, from the linear relaxation; any multipliers are valid).
+Weights are rounded down to a grid, so the bound never understates. If more than `BEAM` states remain, the most promising are
+kept, and the dropped ones still count in the returned bound.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from scipy.optimize import linprog
 Whole = npt.NDArray[np.int64]
 Index = npt.NDArray[np.intp]
 Real = npt.NDArray[np.float64]
-GRID = 1 << 18  # a capacity on the grid on which bounds are computed
-FINE = 12  # further binary places of the multipliers
-WORTH_MAX = 1 << 48  # all that could ever be on a device is worth less, so that no sum leaves 63 bits
+GRID = 1 << 18  # the capacity in units of the grid for bounds
+FINE = 12  # additional binary places of the multipliers
+WORTH_MAX = 1 << 48  # above the value of any pattern, so that sums stay within 63 bits
 BEAM = 20_000
 CHILDREN = 2_000_000
-MANY, SHARPER = 1_500, 6  # states above which better multipliers are worth finding, and how many
+MANY, SHARPER = 1_500, 6  # above so many states, better multipliers are computed, at most so often
 
 
 @dataclass(frozen=True)
 class Priced:
-    """`found`: (value, counts), most valuable first, each above the value asked for. No pattern exceeds `bound`."""
+    """`found`: (value, counts) above the wanted value, most valuable first. No pattern exceeds `bound`."""
 
     found: tuple[tuple[int, tuple[int, ...]], ...]
     bound: int
@@ -36,19 +36,19 @@ class Priced:
 
 @dataclass(frozen=True)
 class Knapsack:
-    """What fits on one device type: `weights[t]` of type t, at most `most[t]` of them."""
+    """The knapsack of a device type: a program of type t weighs `weights[t]` and fits at most `most[t]` times."""
 
     capacity: tuple[int, ...]
     weights: tuple[tuple[int, ...], ...]
     most: tuple[int, ...]
 
     def search(self, values: Sequence[int], *, above: int, keep: int = 8, beam: int = BEAM) -> Priced:
-        """Patterns worth more than `above`, at most `keep`. Values are whole numbers; those of 0 or less are left out.
+        """Return at most `keep` patterns with a value above `above`. Programs of value 0 or less are left out.
 
-        Raises ValueError where the values are so large that sums would leave 63 bits.
+        Raises ValueError for values so large that sums would exceed 63 bits.
         """
         if sum(max(value, 0) * most for value, most in zip(values, self.most, strict=True)) >= WORTH_MAX:
-            raise ValueError("The values are too large to be added up in whole numbers of 63 bits.")
+            raise ValueError("The values are too large: their sum exceeds 63 bits.")
         used = [t for t, value in enumerate(values) if value > 0 and self.most[t] > 0]
         if not used:
             return Priced((), max(above, 0))
@@ -58,7 +58,7 @@ class Knapsack:
 
 @dataclass(frozen=True)
 class _States:
-    """Partly filled devices: room that is left, value that is on them, and the Lagrangian bound of what is decided."""
+    """Partly filled devices: remaining capacity, value so far, and the Lagrangian bound of the decisions so far."""
 
     room: Whole
     value: Whole
@@ -69,7 +69,7 @@ class _States:
 
 
 class _Tree:
-    """One search. `gain[t]` is what one program of t adds to the bound beyond what its room is worth."""
+    """One search. `gain[t]` is the value of a program of type t above that of the capacity it uses."""
 
     def __init__(self, knapsack: Knapsack, values: list[int], used: list[int]) -> None:
         capacity = np.array(knapsack.capacity, dtype=np.int64)
@@ -91,11 +91,11 @@ class _Tree:
         self.worth, self.gain = worth[order], gain[order]
         self.start = int(multipliers.sum()) * GRID
         positive = np.maximum(self.gain, 0) * self.most
-        self.tail = np.append(np.cumsum(positive[::-1])[::-1], 0)  # the most that the types from t on can add
+        self.tail = np.append(np.cumsum(positive[::-1])[::-1], 0)  # an upper bound of what the types from t on add
         self.curves = [self._curves(t) for t in range(len(used) + 1)]
 
     def _curves(self, t: int) -> list[tuple[Real, Real]]:
-        """For each dimension the most that the types from t on are worth in a given room, as a polygon."""
+        """For each dimension, the maximum value of the types from t on by remaining capacity, as a piecewise linear function."""
         curves = []
         for dimension in range(len(self.capacity)):
             weight, worth = self.weights[t:, dimension].astype(float), self.worth[t:].astype(float)
@@ -133,7 +133,7 @@ class _Tree:
     def _children(
         self, states: _States, parent: Index, count: Whole, t: int, asked: int
     ) -> tuple[_States, Index, Whole, Whole]:
-        """The states after deciding t that can still reach the value asked for, with what each can reach."""
+        """The states after deciding type t that can still reach the wanted value, with their bounds."""
         reach = states.reach[parent] + count * self.gain[t]
         alive = np.flatnonzero(reach + self.tail[t + 1] >= asked << FINE)
         parent, count = parent[alive], count[alive]
@@ -149,9 +149,9 @@ class _Tree:
         return children, parent, count, bound
 
     def _by_dimension(self, states: _States, t: int) -> Whole:
-        """What each state could reach at most if only one dimension were short, the shortest one: its fractional knapsack.
+        """The bound of each state by its tightest dimension alone: the fractional knapsack.
 
-        Floats decide it, with a margin far beyond their rounding.
+        Computed in floats, with a margin far above their rounding errors.
         """
         least = np.full(len(states.room), np.inf)
         for dimension, (room, worth) in enumerate(self.curves[t]):
@@ -159,7 +159,7 @@ class _Tree:
         return states.value + np.asarray(np.minimum(least * (1 + 1e-9) + 1, 2.0**61), dtype=np.int64)
 
     def _sharper(self, states: _States, bound: Whole, t: int) -> Whole:
-        """The Lagrangian bound with the multipliers that suit the state of which most is expected."""
+        """The Lagrangian bound with multipliers for the most promising state."""
         weights, worth, most = self.weights[t:].astype(float), self.worth[t:].astype(float), self.most[t:].astype(float)
         scale = np.maximum(self.capacity, 1).astype(float)
         left = states.room[int(bound.argmax())] / scale
@@ -169,7 +169,7 @@ class _Tree:
         return states.value + np.asarray(np.minimum(reach, 2.0**61), dtype=np.int64)
 
     def _fits(self, room: Whole, t: int) -> Whole:
-        """How many of t each state has room for."""
+        """How many programs of type t fit in each state."""
         heavy = self.weights[t] > 0
         fits = np.full(len(room), self.most[t], dtype=np.int64)
         if heavy.any():
@@ -177,7 +177,7 @@ class _Tree:
         return fits
 
     def _narrowed(self, states: _States, t: int) -> tuple[Index, int]:
-        """The states to go on with, so that they have at most `CHILDREN` children, and what the others could reach."""
+        """The states to expand, with at most `CHILDREN` children, and the bound of the others."""
         children = self._fits(states.room, t) + 1
         if int(children.sum()) <= CHILDREN:
             return np.arange(len(children)), 0
@@ -187,7 +187,7 @@ class _Tree:
         return np.sort(ranked[:enough]), cut
 
     def _copies(self, room: Whole, t: int, states: Index) -> tuple[Index, Whole]:
-        """(state, copies) for every number of copies of t that fits."""
+        """(state, copies) for every number of copies of type t that fits."""
         fits = self._fits(room[states], t)
         begins = np.cumsum(fits + 1) - (fits + 1)
         parent = np.repeat(states, fits + 1)
@@ -196,7 +196,7 @@ class _Tree:
     def _greedy(
         self, states: _States, t: int, trail: list[tuple[Index, Whole]], known: dict[tuple[int, ...], int], above: int
     ) -> int:
-        """What the most promising states reach by taking as much of each following type as fits; the best is noted."""
+        """The value of the most promising states when filled greedily with the following types; records the best."""
         chosen = np.argsort(-states.reach, kind="stable")[:32]
         left, worth = states.room[chosen].copy(), states.value[chosen].copy()
         steps = []
@@ -221,7 +221,7 @@ class _Tree:
     def _collect(
         self, value: Whole, trail: list[tuple[Index, Whole]], *, above: int, keep: int
     ) -> list[tuple[tuple[int, ...], int]]:
-        """The last level's states, walked back to how many of each type they hold."""
+        """The counts per type of the last level's best states."""
         order = np.argsort(-value, kind="stable")[:keep]
         order = order[value[order] > above]
         counts = np.zeros((len(order), self.types), dtype=np.int64)
@@ -234,13 +234,13 @@ class _Tree:
 
 
 def _multipliers(worth: Whole, grid: Whole, most: Whole) -> Whole:
-    """What a unit of each dimension is worth, from the linear relaxation, in units of 2^-`FINE`; never negative."""
+    """The dual value of each dimension from the linear relaxation, in units of 2^-`FINE`; never negative."""
     prices = _prices(worth.astype(float), grid / GRID, most.astype(float), np.ones(grid.shape[1]))
     return np.asarray(np.floor(prices / GRID * (1 << FINE)), dtype=np.int64)
 
 
 def _prices(worth: Real, weights: Real, most: Real, room: Real) -> Real:
-    """Duals of: maximise worth x, weights x <= room, 0 <= x <= most."""
+    """The duals of: maximise worth x subject to weights x <= room, 0 <= x <= most."""
     solved = linprog(-worth, A_ub=weights.T, b_ub=room, bounds=np.stack([0 * most, most], axis=1), method="highs-ds")
     if solved.status != 0:
         return np.zeros(len(room))
