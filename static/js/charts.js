@@ -168,7 +168,7 @@
     option.series = Object.keys(shapes).map(function (state) {
       const points = data.points.filter(function (point) { return point.state === state; });
       return {
-        name: state, type: "scatter", symbol: shapes[state], symbolSize: state === "chosen" ? 18 : 12,
+        name: state === "chosen" ? "recommended" : state, type: "scatter", symbol: shapes[state], symbolSize: state === "chosen" ? 18 : 12,
         itemStyle: { color: tints[state], opacity: state === "infeasible" ? 0.6 : 1 },
         label: { show: true, formatter: function (item) { return item.data.labelled ? item.data.name : ""; }, color: c.ink, fontSize: 11 }, labelLayout: { hideOverlap: true },
         data: points.map(function (point) { return { name: point.name, note: point.note, labelled: point.labelled, row: point.row, label: { position: side(point.x) }, value: [Number(point.x), Number(point.y)] }; }),
