@@ -32,12 +32,12 @@ def summary_lines(plan: Plan) -> list[Line]:
     """Return the three lines of a plan's page."""
     if plan.chosen is None:
         return _infeasible_lines(plan)
-    chosen = plan.chosen
+    chosen: dict[str, Any] = plan.chosen
     recommended = [f"{chosen['title']} on {chosen['pool']}.", *combination_of(chosen)]
     return [
         Line("Recommended", recommended),
-        Line("Why", _reasons(plan)),
-        Line("To pay less", [*_cheaper(plan), *_unready(plan)]),
+        Line("Why", _reasons(plan, chosen)),
+        Line("To pay less", [*_cheaper(plan, chosen), *_unready(plan)]),
     ]
 
 
@@ -64,7 +64,7 @@ def _nothing(total: int) -> str:
     return f"Nothing: none of the {total:,} candidates meets all requirements."
 
 
-def _reasons(plan: Plan) -> list[str]:
+def _reasons(plan: Plan, chosen: dict[str, Any]) -> list[str]:
     """Why the chosen candidate is the best by the objective, and by how much."""
     objective = plan.requirements.get("objective", COST)
     feasible = [row for row in plan.candidates if row["feasible"]]
@@ -76,7 +76,7 @@ def _reasons(plan: Plan) -> list[str]:
     else:
         said = [f"{BEST[objective]} of the {len(feasible):,} that meet all requirements, out of {total:,} candidates."]
         said.append(_runner_up(feasible[1], feasible[0], objective))
-    if plan.chosen["certainty"] == "measured":
+    if chosen["certainty"] == "measured":
         said.append("Its latency is measured, not proven.")
     return said
 
@@ -93,14 +93,14 @@ def _runner_up(other: dict[str, Any], best: dict[str, Any], objective: str) -> s
     return f"Next is {name}, which {NEXT[objective].format(more=figures.percent_format(more, 0 if more >= 1 else 1))}."
 
 
-def _cheaper(plan: Plan) -> list[str]:
+def _cheaper(plan: Plan, chosen: dict[str, Any]) -> list[str]:
     """What would make the result cheaper: another feasible candidate, a relaxed requirement, a cheaper class."""
-    chosen, currency = plan.chosen, plan.basis["currency"]
+    currency = plan.basis["currency"]
     usage = Fraction(chosen["price_per_thousand"]) * plan.requirements["items"] / 1000
     if usage < Fraction(chosen["price"]):
         price = figures.price_format(chosen["price"], currency)
         return [f"Nothing: {price} is the minimum price of a contract. More items may cost the same."]
-    found = _cheapest(plan)
+    found = _cheapest(plan, Decimal(chosen["price"]))
     said = []
     if found is not None:
         price = figures.price_format(found["price"], currency)
@@ -116,9 +116,8 @@ def _cheaper(plan: Plan) -> list[str]:
     return said or ["No candidate is cheaper, whatever requirement is relaxed."]
 
 
-def _cheapest(plan: Plan) -> dict[str, Any] | None:
-    """The cheapest candidate below the chosen price: a feasible one, else one that the fewest relaxed requirements allow."""
-    limit = Decimal(plan.chosen["price"])
+def _cheapest(plan: Plan, limit: Decimal) -> dict[str, Any] | None:
+    """The cheapest candidate below a price: a feasible one, else one that the fewest relaxed requirements allow."""
     rows = [row for row in plan.candidates if row["price"] is not None and Decimal(row["price"]) < limit]
     possible = [row for row in rows if row["feasible"] or row.get("gaps")]
     return min(possible, key=lambda row: (len(row.get("gaps") or ()), Decimal(row["price"])), default=None)

@@ -19,7 +19,7 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 def candidate(title: str, price: str, *, reasons: tuple[str, ...] = (), **changes: Any) -> dict[str, Any]:
     """A candidate as plans store it: 1,000 items, so that its price is the price per thousand."""
-    row = {
+    row: dict[str, Any] = {
         "kind": "single",
         "title": title,
         "pool": "lpu-a",

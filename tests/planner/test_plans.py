@@ -416,43 +416,51 @@ def test_a_plan_made_while_programs_are_compiled_says_so(cast: Cast, as_user: As
     assert "2 compiles were still under way when this plan was made." in page
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "said"),
-    [
-        ("items", "-5", "State a number of items from 1 to 1,000,000,000,000."),
-        ("items", "1" + "0" * 17, "State a number of items from 1 to 1,000,000,000,000."),
-        ("items", "a few", "Enter a whole number."),
-        ("items", "", "This field is required."),
-        ("accuracy", "0", "State more than 0 and less than 100 per cent"),
-        ("accuracy", "100", "State more than 0 and less than 100 per cent"),
-        ("latency", "0", "State a value above 0"),
-        ("duration", "-1", "State a value above 0"),
-        ("budget", "\N{FACE WITH TEARS OF JOY}", "Enter a number."),
-        ("budget", "9" * 10_000, "Ensure that there are no more than"),
-        ("until", "9999-12-31T23:59", "State a deadline in a year from 1970 to 9000."),
-        ("until", "0001-01-01T00:00", "State a deadline in a year from 1970 to 9000."),
-        ("until", "2026-01-01T00:00", "The deadline is in the past."),
-        ("until", "tomorrow", "Enter a valid date/time."),
-        ("klass", "golden", "Choose one of the listed classes."),
-        ("objective", "beauty", "Select a valid choice."),
-    ],
+NONSENSE = (
+    ("items", "-5", "State a number of items from 1 to 1,000,000,000,000."),
+    ("items", "1" + "0" * 17, "State a number of items from 1 to 1,000,000,000,000."),
+    ("items", "a few", "Enter a whole number."),
+    ("items", "", "This field is required."),
+    ("accuracy", "0", "State more than 0 and less than 100 per cent"),
+    ("accuracy", "100", "State more than 0 and less than 100 per cent"),
+    ("latency", "0", "State a value above 0"),
+    ("duration", "-1", "State a value above 0"),
+    ("budget", "\N{FACE WITH TEARS OF JOY}", "Enter a number."),
+    ("budget", "9" * 10_000, "Ensure that there are no more than"),
+    ("until", "9999-12-31T23:59", "State a deadline in a year from 1970 to 9000."),
+    ("until", "0001-01-01T00:00", "State a deadline in a year from 1970 to 9000."),
+    ("until", "2026-01-01T00:00", "The deadline is in the past."),
+    ("until", "tomorrow", "Enter a valid date/time."),
+    ("klass", "golden", "Choose one of the listed classes."),
+    ("objective", "beauty", "Select a valid choice."),
 )
+
+
+@pytest.fixture
+def uncompiled(cast: Cast) -> ModelVersion:
+    """Pools, a price book, and a model without programs."""
+    fleet_seed(now=NOW)
+    pricing_seed(now=NOW, organisation=cast.organisation, owner=cast.owner, admin=cast.admin)
+    return sample_of(cast, "digits-small")
+
+
 def test_nonsense_in_requirements_ends_in_a_sentence_beside_the_field(
-    cast: Cast, as_user: AsUser, market: dict[str, ModelVersion], field: str, value: str, said: str
+    cast: Cast, as_user: AsUser, uncompiled: ModelVersion
 ) -> None:
-    version = market["digits-small"]
-    body = {"version": str(version.pk), "items": "1000", "latency_unit": "1", "klass": "standard"}
-    answer = as_user(cast.engineer).post("/plans/new", {**body, field: value})
-    page = answer.content.decode()
-    assert (answer.status_code, said in page) == (422, True)
-    assert said in page.partition(f'id="id_{field}_errors"')[2][:400]
+    client = as_user(cast.engineer)
+    body = {"version": str(uncompiled.pk), "items": "1000", "latency_unit": "1", "klass": "standard"}
+    for field, value, said in NONSENSE:
+        answer = client.post("/plans/new", {**body, field: value})
+        page = answer.content.decode()
+        assert (answer.status_code, said in page) == (422, True), (field, value[:20])
+        assert said in page.partition(f'id="id_{field}_errors"')[2][:400], (field, value[:20])
     assert not Plan.objects.exists()
 
 
 def test_digits_of_other_scripts_are_read_on_pages_and_over_the_api(
-    cast: Cast, as_user: AsUser, market: dict[str, ModelVersion]
+    cast: Cast, as_user: AsUser, uncompiled: ModelVersion
 ) -> None:
-    client, version = as_user(cast.engineer), market["digits-small"]
+    client, version = as_user(cast.engineer), uncompiled
     digits = "\N{ARABIC-INDIC DIGIT FIVE}\N{FULLWIDTH DIGIT TWO}"
     body = {"version": str(version.pk), "items": digits, "latency_unit": "1", "klass": "standard"}
     assert client.post("/plans/new", body).status_code == 302
