@@ -49,7 +49,7 @@ class Reloader:
     def __init__(self, stack: Stack, watch: Watch, migrate: Callable[[], None]) -> None:
         self.stack, self.watch, self.migrate = stack, watch, migrate
 
-    def turn(self) -> list[str]:
+    def restart_changed(self) -> list[str]:
         """Restart what the changes since the last call concern; return the names of the processes."""
         changed = self.watch.changed()
         parts = self._concerned(changed)

@@ -62,7 +62,7 @@ def run(*, reload: bool = False) -> int:
             while True:
                 time.sleep(1.0)
                 if reloader is not None:
-                    reloader.turn()
+                    reloader.restart_changed()
                 stack.restart_ended()
                 logs_rotate(_logs())
     except KeyboardInterrupt:

@@ -384,18 +384,18 @@ def test_a_change_of_code_restarts_every_process_and_a_change_of_a_page_the_web(
         (tmp_path / name).write_text("1")
     running, migrated = RestartedStack(), []
     reloader = reloading.Reloader(cast("parts.Stack", running), reloading.Watch(tmp_path), lambda: migrated.append(1))
-    assert reloader.turn() == []
+    assert reloader.restart_changed() == []
     (tmp_path / "static/vendor/a.js").write_text("installed")
-    assert reloader.turn() == []
+    assert reloader.restart_changed() == []
     (tmp_path / "templates/base.html").write_text("a longer page")
     os.utime(tmp_path / "templates/base.html", (1, 1))
-    assert reloader.turn() == ["web", "worker-mail"]
+    assert reloader.restart_changed() == ["web", "worker-mail"]
     (tmp_path / "apps/sales/services.py").unlink()
-    assert reloader.turn() == ["web", "worker-mail", "worker-compile"]
+    assert reloader.restart_changed() == ["web", "worker-mail", "worker-compile"]
     assert migrated == []
     (tmp_path / "apps/sales/migrations").mkdir()
     (tmp_path / "apps/sales/migrations/0001_initial.py").write_text("")
-    assert reloader.turn() == ["web", "worker-mail", "worker-compile"]
+    assert reloader.restart_changed() == ["web", "worker-mail", "worker-compile"]
     assert migrated == [1]
     assert [len(some) for some in running.restarted] == [2, 3, 3]
 
