@@ -40,7 +40,14 @@ def document(request: HttpRequest, name: str) -> HttpResponseBase:
         return _elsewhere(name)
     body, headings = papers.as_html(found)
     previous, following = papers.neighbours(found)
-    values = {"document": found, "body": body, "headings": headings, "previous": previous, "following": following}
+    values = {
+        "document": found,
+        "section": papers.section_of(found),
+        "body": body,
+        "headings": headings,
+        "previous": previous,
+        "following": following,
+    }
     return render(request, "pages/document.html", values)
 
 

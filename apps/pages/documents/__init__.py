@@ -1,6 +1,15 @@
 """The Markdown files under docs/: listed in the order of docs/contents.toml, rendered, searched."""
 
-from apps.pages.documents.contents import Document, Section, documents, moved_to, neighbours, picture, sections
+from apps.pages.documents.contents import (
+    Document,
+    Section,
+    documents,
+    moved_to,
+    neighbours,
+    picture,
+    section_of,
+    sections,
+)
 from apps.pages.documents.rendering import as_html
 from apps.pages.documents.searching import Hit, search
 
@@ -14,5 +23,6 @@ __all__ = [
     "neighbours",
     "picture",
     "search",
+    "section_of",
     "sections",
 ]

@@ -64,6 +64,11 @@ def moved_addresses() -> dict[str, str]:
     return found
 
 
+def section_of(document: Document) -> Section:
+    """Return the section of a document."""
+    return next(section for section in sections() if section.title == document.section)
+
+
 def picture(name: str) -> Path | None:
     """Return the file of a picture under docs/ by its address, or None."""
     return next((path for path in _pictures() if path.relative_to(FOLDER).as_posix() == name), None)
@@ -76,7 +81,7 @@ def _pictures() -> tuple[Path, ...]:
 
 def neighbours(document: Document) -> tuple[Document | None, Document | None]:
     """Return the documents before and after one, among those for the same readers."""
-    audience = next(section.audience for section in sections() if section.title == document.section)
+    audience = section_of(document).audience
     row = [one for section in sections() if section.audience == audience for one in section.documents]
     place = row.index(document)
     return (row[place - 1] if place else None), (row[place + 1] if place + 1 < len(row) else None)
