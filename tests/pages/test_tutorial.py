@@ -70,3 +70,29 @@ def test_every_address_of_the_api_that_a_document_names_exists(document: papers.
         path = re.sub(r"[<{]id[>}]", "0b6f9a52-6f0e-4a7b-9d0c-3f0f6a1c2d3e", address.rstrip("."))
         path = re.sub(r"[<{]version[>}]", "1", path)
         assert resolve(path), address
+
+
+@pytest.mark.parametrize(
+    ("step", "label", "place"),
+    [
+        ("1. Create an account", "Create an account", "templates/pages/landing.html"),
+        ("1. Create an account", "Open the mail of this installation", "templates/accounts/email_sent.html"),
+        ("2. Upload a model", "Upload a model", "apps/pages/dashboard.py"),
+        ("2. Upload a model", "Use this sample", "templates/registry/upload.html"),
+        ("3. Compile it", "Compile", "templates/compilation/version_detail.html"),
+        ("3. Compile it", "Open the report", "templates/compilation/_progress.html"),
+        ("5. Get a quote", "Quote", "templates/compilation/report.html"),
+        ("5. Get a quote", "Make this quote", "templates/sales/_offer.html"),
+        ("6. Accept it", "Accept", "templates/sales/quote_detail.html"),
+        ("6. Accept it", "Accept for", "templates/sales/quote_accept.html"),
+        ("7. Run a job", "Run a job", "templates/sales/contract_detail.html"),
+        ("7. Run a job", "Generate test inputs", "apps/dispatch/forms.py"),
+        ("7. Run a job", "Submit", "templates/dispatch/job_new.html"),
+        ("8. Read the invoice", "Invoices", "apps/pages/navigation.py"),
+        ("8. Read the invoice", "Preview", "templates/invoicing/invoice_list.html"),
+    ],
+)
+def test_a_step_of_the_tutorial_names_what_its_page_shows(step: str, label: str, place: str) -> None:
+    section = papers.documents()["tutorial/ten-minutes"].text.partition(f"## {step}\n")[2].partition("\n## ")[0]
+    assert f"**{label}**" in section or f'"{label}"' in section
+    assert label in (ROOT / place).read_text(encoding="utf-8")
