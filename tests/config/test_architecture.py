@@ -18,7 +18,9 @@ LINKS = [
 
 
 def test_the_page_lists_the_rooms_that_the_import_contract_lists() -> None:
-    remedy = "add the room to the table of docs/engineering/architecture.md, in the order of pyproject.toml; then make rooms"
+    remedy = (
+        "add the room to the table of docs/engineering/architecture.md, in the order of pyproject.toml; then make rooms"
+    )
     assert list(rooms.purposes()) == rooms.rooms(), remedy
 
 
