@@ -14,10 +14,10 @@ from django.db.models import Q
 
 from apps import figures
 from apps.compilation.models import Program
-from apps.planner.hosting.comparison import POOL, UNPRICED, Group, Place, groups_of, row_chosen
+from apps.planner.hosting.comparison import POOL, UNPRICED, Group, HostingOption, groups_of, row_chosen
 from apps.planner.hosting.costs import Cost, Owned
 from apps.planner.hosting.measurement import Row, measurement_of
-from apps.planner.hosting.offers import PLACES_MAX, POOLS_SHOWN, Offer, is_offered, owned, rented
+from apps.planner.hosting.offers import OPTIONS_MAX, POOLS_SHOWN, Offer, is_offered, owned, rented
 from apps.planner.hosting_models import OwnMachine, PlaceMeasurement, PriceListFile, RentedPrice
 from apps.planner.models import Plan
 from apps.planner.plan_text import score_format_of_plan
@@ -44,7 +44,7 @@ class Comparison:
     items: int
     currency: str
     groups: list[Group]
-    unpriced: list[Place]
+    unpriced: list[HostingOption]
     unused: list[Unused]
 
 
@@ -65,9 +65,9 @@ class Measured:
     """A measurement, the row that is compared and its rate in items per second."""
 
     row: PlaceMeasurement
-    taken: Row
+    chosen: Row
     rate: Fraction
-    place: Place
+    place: HostingOption
 
 
 def comparison_of(plan: Plan, *, now: datetime) -> Comparison:
@@ -79,22 +79,22 @@ def comparison_of(plan: Plan, *, now: datetime) -> Comparison:
     unused += [Unused(str(one), _expired(one.expires_at)) for one in lists if one.is_expired(now=now)]
     offers = _offers([one for one in lists if not one.is_expired(now=now)], used)
     own = list(OwnMachine.objects.filter(organisation=plan.organisation_id).order_by("name", "id"))
-    places: list[Place] = [*_pools(plan)]
+    places: list[HostingOption] = [*_pools(plan)]
     unpriced = []
     for one in used:
         found = [*rented(one.place, offers[str(one.row.pk)]), *_owned(one, own)]
         places += found
         if not found:
             unpriced.append(one.place)
-    if len(places) > PLACES_MAX:
+    if len(places) > OPTIONS_MAX:
         unused.append(
-            Unused(f"{len(places) - PLACES_MAX} more machines", f"At most {PLACES_MAX} are compared at once.")
+            Unused(f"{len(places) - OPTIONS_MAX} more machines", f"At most {OPTIONS_MAX} are compared at once.")
         )
-    groups = groups_of(_told_apart(places[:PLACES_MAX]), items=items, currency=currency)
+    groups = groups_of(_numbered(places[:OPTIONS_MAX]), items=items, currency=currency)
     return Comparison(items, currency, groups, unpriced, unused)
 
 
-def _told_apart(places: list[Place]) -> list[Place]:
+def _numbered(places: list[HostingOption]) -> list[HostingOption]:
     """Number the options that have the same name."""
     seen: Counter[str] = Counter()
     found = []
@@ -151,14 +151,14 @@ def _fraction(value: str | None) -> Fraction | None:
     return None if value is None else Fraction(value)
 
 
-def _pools(plan: Plan) -> Iterator[Place]:
+def _pools(plan: Plan) -> Iterator[HostingOption]:
     """The cheapest feasible candidates at the plan's price per item, at least the minimum price of a contract."""
     feasible = [row for row in plan.candidates if row["feasible"] and row["price_per_thousand"] is not None][
         :POOLS_SHOWN
     ]
     least = Fraction(book_of_digest(plan.basis["book_digest"]).contract_minimum) if feasible else Fraction(0)
     for row in feasible:
-        yield Place(
+        yield HostingOption(
             key=f"{row['title']} on {row['pool']}",
             kind=POOL,
             title=row["pool_name"],
@@ -197,15 +197,15 @@ def _measurements(plan: Plan, task: TaskFacts, *, now: datetime) -> tuple[list[M
 def _judged(row: PlaceMeasurement, task: TaskFacts, *, now: datetime) -> Measured | None:
     read = measurement_of(row.document, now=now)
     item = task.items.get(row.model_sha256)
-    taken = (
+    chosen = (
         row_chosen(read.rows, leading=read.batch_dimension, item=item, latency=task.latency)
         if item is not None
         else None
     )
-    if taken is None:
+    if chosen is None:
         return None
-    best, rate = taken
-    place = Place(
+    best, rate = chosen
+    place = HostingOption(
         key=str(row.pk),
         kind=UNPRICED,
         title=row.hardware,
@@ -275,7 +275,7 @@ def _offer(row: RentedPrice, price_list: PriceListFile) -> Offer:
     )
 
 
-def _owned(one: Measured, own: Iterable[OwnMachine]) -> Iterator[Place]:
+def _owned(one: Measured, own: Iterable[OwnMachine]) -> Iterator[HostingOption]:
     for machine in own:
         if machine.key in one.row.keys:
             costs = Owned(

@@ -11,7 +11,7 @@ from typing import Any
 
 from apps import figures
 from apps.measurements import NANOSECONDS
-from apps.planner.hosting.comparison import HOURLY, MONTHLY, OWN, POOL, SPOT, BreakEven, Group, Place
+from apps.planner.hosting.comparison import HOURLY, MONTHLY, OWN, POOL, SPOT, BreakEven, Group, HostingOption
 from apps.planner.hosting.costs import HOURS, Cost
 from apps.planner.hosting.measurement import Row
 from apps.planner.hosting_comparison import Comparison
@@ -84,7 +84,7 @@ def _group_json(group: Group) -> dict[str, Any]:
     }
 
 
-def _place_json(place: Place) -> dict[str, Any]:
+def _place_json(place: HostingOption) -> dict[str, Any]:
     cost = place.cost
     return {
         "place": place.key,
@@ -124,7 +124,7 @@ def as_csv(comparison: Comparison) -> str:
     return out.getvalue()
 
 
-def _csv_row(currency: str, volume: int, place: Place, even: BreakEven | None) -> list[object]:
+def _csv_row(currency: str, volume: int, place: HostingOption, even: BreakEven | None) -> list[object]:
     """The cells of a machine at a volume. `even`: where it breaks even with the reference."""
     assert place.cost is not None
     first = even.ranges[0] if even and even.ranges else None
@@ -177,12 +177,12 @@ def group_rows(group: Group, items: int) -> dict[str, Any]:
 KINDS = {HOURLY: "by the hour", MONTHLY: "whole months", SPOT: "spot", OWN: "your own"}
 
 
-def short(place: Place) -> str:
+def short(place: HostingOption) -> str:
     """Name a machine in a few words, for a chart or a column; a pool with its candidate."""
     return f"{place.model} on {place.title}" if place.kind == POOL else f"{place.title}, {KINDS[place.kind]}"
 
 
-def _place_row(place: Place, group: Group, items: int, labels: dict[str, str]) -> dict[str, Any]:
+def _place_row(place: HostingOption, group: Group, items: int, labels: dict[str, str]) -> dict[str, Any]:
     assert place.cost is not None
     machines = place.cost.machines(items) if place.cost.capacity is not None else None
     return {

@@ -17,7 +17,7 @@ DRAWN, DRAWN_INFEASIBLE = 12, 8  # points of the chart
 
 
 class CandidateRows(NamedTuple):
-    """`shown` stand in the table at once, `folded` are groups with a title, `drawn` are the points of the chart."""
+    """`shown` are in the table at once, `folded` are groups with a title, `drawn` are the points of the chart."""
 
     shown: list[Row]
     folded: list[tuple[str, list[Row]]]

@@ -23,7 +23,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.fleet.seed import fleet_seed
 from apps.planner import hosting_services as services
-from apps.planner.hosting.comparison import Group, Place
+from apps.planner.hosting.comparison import Group, HostingOption
 from apps.planner.hosting_comparison import Comparison, comparison_of
 from apps.planner.models import OwnMachine, PlaceMeasurement, Plan, PriceListFile, RentedPrice
 from apps.planner.services import plan_create
@@ -101,7 +101,7 @@ def kinds(found: Comparison) -> dict[str, list[str]]:
     return {group.currency: [place.kind for place in group.places] for group in found.groups}
 
 
-def of_kind(group: Group, kind: str) -> Place:
+def of_kind(group: Group, kind: str) -> HostingOption:
     return next(place for place in group.places if place.kind == kind)
 
 

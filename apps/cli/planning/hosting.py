@@ -18,12 +18,12 @@ from apps.cli.planning.programs import Model
 from apps.cli.planning.reading import FileFault, Table, file_read
 from apps.cli.planning.task import Stated
 from apps.planner.hosting.cells import Format, Price
-from apps.planner.hosting.comparison import POOL, UNPRICED, Group, Place, groups_of, row_chosen
+from apps.planner.hosting.comparison import POOL, UNPRICED, Group, HostingOption, groups_of, row_chosen
 from apps.planner.hosting.costs import Cost, Owned
 from apps.planner.hosting.faults import Unreadable
 from apps.planner.hosting.measurement import Measurement, gpu_names, measurement_read
 from apps.planner.hosting.names import name_key
-from apps.planner.hosting.offers import PLACES_MAX, POOLS_SHOWN, USED_FOR, Offer, is_offered, owned, rented
+from apps.planner.hosting.offers import OPTIONS_MAX, POOLS_SHOWN, USED_FOR, Offer, is_offered, owned, rented
 from apps.planner.hosting.pricelist import PriceList, pricelist_read
 from apps.planner.solver import Solution
 
@@ -145,7 +145,7 @@ def compared(
 ) -> tuple[list[Group], list[str]]:
     """Return pools and other places by currency, and what was named but not compared, with the reason."""
     places, unused = [*_pools(task, solution)], []
-    used: list[tuple[Measured, Place]] = []
+    used: list[tuple[Measured, HostingOption]] = []
     for one in sorted((m for m in elsewhere.measured if not m.pool), key=lambda m: m.of.measured_at, reverse=True):
         place = _place(one, task, solution, models)
         if isinstance(place, str):
@@ -163,15 +163,15 @@ def compared(
         places += found
         if not found:
             unused.append(f"{one.file}: no price list and no machine of your own has one of its names.")
-    groups = groups_of(places[:PLACES_MAX], items=task.volume.items, currency=task.book.currency.code)
+    groups = groups_of(places[:OPTIONS_MAX], items=task.volume.items, currency=task.book.currency.code)
     return groups, unused
 
 
-def _pools(task: Stated, solution: Solution) -> Iterator[Place]:
+def _pools(task: Stated, solution: Solution) -> Iterator[HostingOption]:
     """Return the cheapest feasible candidates; the price of an item includes the contract minimum."""
     for one in [c for c in solution.candidates if c.feasible and c.price is not None][:POOLS_SHOWN]:
         each = Fraction(one.price or 0) / task.volume.items
-        yield Place(
+        yield HostingOption(
             key=f"{one.title} on {one.pool}",
             kind=POOL,
             title=task.fleet.pools[one.pool].name,
@@ -185,7 +185,7 @@ def _pools(task: Stated, solution: Solution) -> Iterator[Place]:
         )
 
 
-def _place(one: Measured, task: Stated, solution: Solution, models: Sequence[Model]) -> Place | str:
+def _place(one: Measured, task: Stated, solution: Solution, models: Sequence[Model]) -> HostingOption | str:
     """Return the measured machine, or the reason why it is not used."""
     model = next((m for m in models if m.sha256 == one.of.model_sha256), None)
     if model is None:
@@ -198,7 +198,7 @@ def _place(one: Measured, task: Stated, solution: Solution, models: Sequence[Mod
     if taken is None:
         return "it was measured with dimensions other than those of this task."
     row, rate = taken
-    return Place(
+    return HostingOption(
         key=one.file,
         kind=UNPRICED,
         title=one.of.hardware,
@@ -257,7 +257,7 @@ def _offer(listed: Listed, price: Price) -> Offer:
     )
 
 
-def _owned(one: Measured, place: Place, own: Sequence[Machine]) -> Iterator[Place]:
+def _owned(one: Measured, place: HostingOption, own: Sequence[Machine]) -> Iterator[HostingOption]:
     for machine in own:
         if name_key(machine.name) in one.keys:
             yield owned(

@@ -15,7 +15,7 @@ MOST = 10**15  # items per month; larger volumes are not searched
 
 
 @dataclass(frozen=True)
-class Place:
+class HostingOption:
     """A hosting option: a pool of Takt, a rented machine or one's own, with its cost.
 
     `key`: its unique name in the comparison; `kind`: one of the constants above; `machine`: identifies the machine across
@@ -49,8 +49,8 @@ class Place:
 class BreakEven:
     """The volumes up to `searched` at which `place` costs at most as much as `against`."""
 
-    place: Place
-    against: Place
+    place: HostingOption
+    against: HostingOption
     ranges: tuple[Range, ...]
     searched: int
 
@@ -69,22 +69,22 @@ class Group:
     """
 
     currency: str
-    places: tuple[Place, ...]
-    reference: Place | None
+    places: tuple[HostingOption, ...]
+    reference: HostingOption | None
     break_evens: tuple[BreakEven, ...]
     volumes: tuple[int, ...]
 
 
-def groups_of(places: Iterable[Place], *, items: int, currency: str) -> list[Group]:
+def groups_of(places: Iterable[HostingOption], *, items: int, currency: str) -> list[Group]:
     """Group options by currency, the plan's own first, with their costs at volumes around `items` per month."""
-    by_currency: dict[str, list[Place]] = {currency: []}
+    by_currency: dict[str, list[HostingOption]] = {currency: []}
     for place in places:
         if place.cost is not None:
             by_currency.setdefault(place.currency, []).append(place)
     return [_group(code, found, items) for code, found in by_currency.items() if found]
 
 
-def _group(currency: str, places: list[Place], items: int) -> Group:
+def _group(currency: str, places: list[HostingOption], items: int) -> Group:
     ordered = sorted(places, key=lambda place: (bool(place.reasons), _at(place, items)))  # stable for equal costs
     reference = _reference(ordered)
     found = tuple(_break_evens(ordered, reference))
@@ -92,12 +92,12 @@ def _group(currency: str, places: list[Place], items: int) -> Group:
     return Group(currency, tuple(ordered), reference, found, tuple(volumes(items, marks)))
 
 
-def _at(place: Place, items: int) -> Fraction:
+def _at(place: HostingOption, items: int) -> Fraction:
     assert place.cost is not None
     return place.cost.of(items)
 
 
-def _reference(ordered: Sequence[Place]) -> Place | None:
+def _reference(ordered: Sequence[HostingOption]) -> HostingOption | None:
     for kind in (POOL, HOURLY):
         found = next((place for place in ordered if place.kind == kind and not place.reasons), None)
         if found is not None:
@@ -105,7 +105,7 @@ def _reference(ordered: Sequence[Place]) -> Place | None:
     return None
 
 
-def _break_evens(places: Sequence[Place], reference: Place | None) -> Iterable[BreakEven]:
+def _break_evens(places: Sequence[HostingOption], reference: HostingOption | None) -> Iterable[BreakEven]:
     """Compare every machine with the reference, and each machine by the month with the same by the hour."""
     hours = {place.machine: place for place in places if place.kind == HOURLY}
     for place in places:
@@ -116,7 +116,7 @@ def _break_evens(places: Sequence[Place], reference: Place | None) -> Iterable[B
             yield _break_even(place, hour)
 
 
-def _break_even(place: Place, against: Place) -> BreakEven:
+def _break_even(place: HostingOption, against: HostingOption) -> BreakEven:
     assert place.cost is not None
     assert against.cost is not None
     until = searched(place.cost, against.cost, MOST)

@@ -22,10 +22,10 @@ class Fault:
     def __str__(self) -> str:
         row = f" ({self.name})" if self.name else ""
         place = f"line {self.line}{row}" if self.line is not None else ""
-        told = ", ".join(
+        where = ", ".join(
             part for part in (place, f"column {self.column}" if self.column and place else self.column) if part
         )
-        return f"{told}: {self.message}" if told else self.message
+        return f"{where}: {self.message}" if where else self.message
 
 
 class Unreadable(ValueError):

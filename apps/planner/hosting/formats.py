@@ -58,16 +58,16 @@ def _gpu_name(text: str) -> str:
     if not text or not text.startswith("{"):
         return ""  # a few catalogues repeat the accelerator's name there
     try:
-        told: Any = json.loads(text)
+        parsed: Any = json.loads(text)
     except (ValueError, RecursionError):
         try:
-            told = ast.literal_eval(text)  # literals only: no code is run
+            parsed = ast.literal_eval(text)  # literals only: no code is run
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             raise Refused(
                 "it is neither JSON nor a Python literal; copy it from the catalogue again.", "GpuInfo"
             ) from None
     try:
-        name = told["Gpus"][0]["Name"]
+        name = parsed["Gpus"][0]["Name"]
     except (KeyError, IndexError, TypeError):
         raise Refused(
             f"it names no GPU under Gpus; copy it from the catalogue again, not {shown(text)}.", "GpuInfo"
@@ -115,10 +115,10 @@ def _instance_type(text: str) -> str:
     if not text:
         return ""
     try:
-        told = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         raise Refused("it is not JSON; export the file again.", "SkuPriceDetails") from None
-    name = told.get("InstanceType") if isinstance(told, dict) else None
+    name = parsed.get("InstanceType") if isinstance(parsed, dict) else None
     return name.strip()[:160] if isinstance(name, str) and name.isprintable() else ""
 
 

@@ -217,11 +217,11 @@ def _machines(read: _Reader, document: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _hardware(read: _Reader, document: Mapping[str, Any]) -> str:
     """Describe the machine in a few words; the document has the details."""
-    told = read.part(document, "hardware")
-    parts = [read.text(told, "cpu", "hardware.")]
-    if told.get("cores") is not None:
-        parts.append(f"{read.number(told, 'cores', 'hardware.', least=1)} cores")
-    for place, gpu in enumerate(read.parts(told, "gpus", "hardware.", most=GPUS_MAX)):
+    described = read.part(document, "hardware")
+    parts = [read.text(described, "cpu", "hardware.")]
+    if described.get("cores") is not None:
+        parts.append(f"{read.number(described, 'cores', 'hardware.', least=1)} cores")
+    for place, gpu in enumerate(read.parts(described, "gpus", "hardware.", most=GPUS_MAX)):
         where = f"hardware.gpus[{place}]."
         if isinstance(gpu, Mapping):
             parts.append(f"{read.text(gpu, 'name', where)} (driver {read.text(gpu, 'driver', where)})")
@@ -260,17 +260,17 @@ def _dims(read: _Reader, row: Mapping[str, Any], where: str) -> dict[str, int]:
     return {name: read.number(dims, name, f"{where}dims.", least=1) for name in dims}
 
 
-def _row_check(read: _Reader, row: Row, told: Mapping[str, Any], where: str) -> None:
+def _row_check(read: _Reader, row: Row, stated: Mapping[str, Any], where: str) -> None:
     """Check that the figures of a row agree."""
     if not row.p50_ns <= row.p95_ns <= row.p99_ns:
         read.wrong(f"{where}p50_ns", "the percentiles fall; p50 <= p95 <= p99 holds of every measurement.")
     if row.items != row.samples * row.batch:
         product = row.samples * row.batch
         read.wrong(f"{where}items", f"{row.samples:,} runs of {row.batch:,} are {product:,} items, not {row.items:,}.")
-    if told.get("items_per_second") != rate_text(row.items, row.wall_ns):
+    if stated.get("items_per_second") != rate_text(row.items, row.wall_ns):
         rate = rate_text(row.items, row.wall_ns)
         read.wrong(
-            f"{where}items_per_second", f"items and wall_ns give {rate}, not {shown(told.get('items_per_second'))}."
+            f"{where}items_per_second", f"items and wall_ns give {rate}, not {shown(stated.get('items_per_second'))}."
         )
     if row.p50_ns * row.samples > 2 * row.wall_ns * row.concurrency:
         read.wrong(f"{where}wall_ns", "half of the runs took longer than all of them together.")

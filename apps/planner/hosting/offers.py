@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
-from apps.planner.hosting.comparison import HOURLY, MONTHLY, OWN, SPOT, Place
+from apps.planner.hosting.comparison import HOURLY, MONTHLY, OWN, SPOT, HostingOption
 from apps.planner.hosting.costs import Owned, rented_hourly, rented_monthly
 
 USED_FOR = timedelta(days=90)  # how long a measurement or a price list is valid by default
-POOLS_SHOWN, OFFERS_SHOWN, PLACES_MAX = 4, 3, 24
+POOLS_SHOWN, OFFERS_SHOWN, OPTIONS_MAX = 4, 3, 24
 _TERMS = {HOURLY: "by the hour", MONTHLY: "whole months", SPOT: "spot, can be withdrawn"}
 
 
@@ -46,7 +46,7 @@ def is_offered(keys: AbstractSet[str], *, machine: str, accelerators: Decimal, a
     return machine in keys or (accelerators == 1 and bool({accelerator, gpu} & keys))
 
 
-def rented(place: Place, offers: Iterable[Offer]) -> Iterator[Place]:
+def rented(place: HostingOption, offers: Iterable[Offer]) -> Iterator[HostingOption]:
     """Yield for each currency the cheapest offers by the hour, the cheapest by the month, and the cheapest spot machine.
 
     `place`: the measured machine with its rate.
@@ -67,7 +67,7 @@ def _cheapest(priced: Iterable[tuple[Decimal | None, Offer]]) -> list[tuple[Deci
     return sorted(known, key=lambda pair: (pair[0], pair[1].number))
 
 
-def _rented(place: Place, offer: Offer, kind: str, price: Decimal) -> Place:
+def _rented(place: HostingOption, offer: Offer, kind: str, price: Decimal) -> HostingOption:
     """A measured machine at a price of a list."""
     assert place.rate is not None
     where = " ".join(part for part in (offer.region, offer.zone) if part)
@@ -87,7 +87,7 @@ def _rented(place: Place, offer: Offer, kind: str, price: Decimal) -> Place:
     )
 
 
-def owned(place: Place, *, machine: str, name: str, currency: str, costs: Owned, source: str) -> Place:
+def owned(place: HostingOption, *, machine: str, name: str, currency: str, costs: Owned, source: str) -> HostingOption:
     """Return a measured machine at the cost of owning it."""
     assert place.rate is not None
     return replace(
