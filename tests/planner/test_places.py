@@ -89,8 +89,8 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a float": (sealed({**_without("digest"), "load_before": 0.5}), "no decimal fraction such as 0.5"),
     "not a number": (sealed({**_without("digest"), "load_before": float("nan")}), "no decimal fraction such as nan"),
     "nul": (sealed({**_without("digest"), "system": "a\0b"}), "no text such as"),
-    "to come": (written_by_hand(SHA, measured_at="2026-03-03T12:00:00Z"), "is still to come"),
-    "no rows": (written_by_hand(SHA, rows=[]), "rows: there is nothing in it"),
+    "to come": (written_by_hand(SHA, measured_at="2026-03-03T12:00:00Z"), "is in the future"),
+    "no rows": (written_by_hand(SHA, rows=[]), "rows: it has no rows"),
     "negative": (_rows(p50_ns=-1), "rows[0].p50_ns: give a whole number of at least 1, not '-1'"),
     "true is no number": (_rows(samples=True), "rows[0].samples: give a whole number"),
     "falling percentiles": (_rows(p95_ns=1), "the percentiles fall"),
@@ -159,26 +159,26 @@ def read_own(text: str) -> PriceList:
 
 HEAD = "machine,price,currency,unit,region\n"
 REFUSED = {
-    "unit": (HEAD + "a,1,EUR,hour,x\nb,1,EUR,month,x\n", "line 3 (b), column unit: the price is of one 'month'"),
-    "currency": (HEAD + "a,1,EURO,hour,x\n", "line 2 (a), column currency: 'EURO' is no currency"),
-    "small letters": (HEAD + "a,1,eur,hour,x\n", "line 2 (a), column currency: 'eur' is no currency"),
+    "unit": (HEAD + "a,1,EUR,hour,x\nb,1,EUR,month,x\n", "line 3 (b), column unit: the price is per 'month'"),
+    "currency": (HEAD + "a,1,EURO,hour,x\n", "line 2 (a), column currency: 'EURO' is not a currency"),
+    "small letters": (HEAD + "a,1,eur,hour,x\n", "line 2 (a), column currency: 'eur' is not a currency"),
     "two currencies": (
         HEAD + "a,1,EUR,hour,x\nb,1,USD,hour,x\n",
         "line 3 (b), column currency: the rows before are in EUR",
     ),
     "not a number": (
         HEAD + "a,NaN,EUR,hour,x\n",
-        "line 2 (a), column price: give an amount as plain digits such as 1.29",
+        "line 2 (a), column price: give an amount such as 1.29",
     ),
-    "negative": (HEAD + "a,-1,EUR,hour,x\n", "column price: give an amount as plain digits"),
-    "exponent": (HEAD + "a,1e3,EUR,hour,x\n", "column price: give an amount as plain digits"),
-    "comma": (HEAD + 'a,"1,5",EUR,hour,x\n', "column price: give an amount as plain digits"),
-    "nought": (HEAD + "a,0.00,EUR,hour,x\n", "column price: a price of 0 is none"),
+    "negative": (HEAD + "a,-1,EUR,hour,x\n", "column price: give an amount such as 1.29"),
+    "exponent": (HEAD + "a,1e3,EUR,hour,x\n", "column price: give an amount such as 1.29"),
+    "comma": (HEAD + 'a,"1,5",EUR,hour,x\n', "column price: give an amount such as 1.29"),
+    "nought": (HEAD + "a,0.00,EUR,hour,x\n", "column price: a price must be above 0"),
     "no price": (HEAD + "a,,EUR,hour,x\n", "column price: neither price nor spot_price is given"),
     "no name": (HEAD + ",1,EUR,hour,x\n", "line 2, column machine: it is empty"),
     "twice": (
         HEAD + "a,1,EUR,hour,x\n\nA,2,EUR,hour,X\n",
-        "line 4 (A), column machine: 'A' in X stands in line 2 already",
+        "line 4 (A), column machine: 'A' in X is in line 2 already",
     ),
     "a missing column": ("machine,price,unit,region\na,1,hour,x\n", "line 1: the header has no column currency"),
     "a column twice": ("machine,price,currency,unit,region,Price\n", "the header has price twice"),
@@ -204,7 +204,7 @@ def test_every_wrong_row_is_named_and_the_rest_counted() -> None:
     assert str(refused.value).endswith("And 5 more.")
     with pytest.raises(Unreadable, match="line 3: the row is not UTF-8"):
         pricelist_read((HEAD + "a,1,EUR,hour,x\n").encode() + b"\xff", Format.OWN)
-    with pytest.raises(Unreadable, match="line 2: the row holds the character NUL"):
+    with pytest.raises(Unreadable, match="line 2: the row contains the character NUL"):
         read_own(HEAD + "a\0,1,EUR,hour,x\n")
 
 
@@ -237,7 +237,7 @@ def test_a_catalogue_is_read_in_both_spellings_and_where_only_spot_is_sold() -> 
         ("1x-X1_SPOT", 1, "X1", None, Decimal("0.53")),
         ("cpu.large", 0, "", Decimal("0.2"), None),
     ]
-    with pytest.raises(Unreadable, match=r"line 2 \(1x-X1\), column GpuInfo: it is neither JSON nor a literal"):
+    with pytest.raises(Unreadable, match=r"line 2 \(1x-X1\), column GpuInfo: it is neither JSON nor a Python literal"):
         pricelist_read(CATALOGUE.replace("{'Gpus'", "{open('x')", 1).encode(), Format.SKYPILOT)
 
 
@@ -262,7 +262,7 @@ def test_a_focus_file_gives_the_newest_price_of_each_machine() -> None:
         ("g.large", None, Decimal("0.3")),
     ]
     assert found.left_out == 3
-    with pytest.raises(Unreadable, match=r"line 2 \(SKU1\), column PricingUnit: the price is of one 'Days'"):
+    with pytest.raises(Unreadable, match=r"line 2 \(SKU1\), column PricingUnit: the price is per 'Days'"):
         pricelist_read(FOCUS.replace("0.8,1.0,Standard,Hours", "0.8,1.0,Standard,Days").encode(), Format.FOCUS)
 
 
