@@ -41,7 +41,7 @@ def _minimum(place: str, document: dict[str, Any], one: dict[str, Any], books: d
     said = (
         f"{place}: the book's minimum of {basis['minimum']} less {basis['net']} and {basis['invoiced_before']} before"
     )
-    if "shortfall" in basis:  # in invoices before this key, what a commitment lacked did not count
+    if "shortfall" in basis:  # invoices without this key do not count commitment shortfalls
         short = exact_sum(Decimal(other["amount"]) for other in document["adjustments"] if other["kind"] == "shortfall")
         same(f"{place}, shortfall of commitments", basis["shortfall"], decimal_text(short))
         counted.append(short)

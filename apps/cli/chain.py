@@ -15,7 +15,7 @@ from apps.cli.agreement import Difference, Unreadable
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
 
 CHAIN = "takt-chain/2"
-OLD = "takt-chain/1"  # stored digests of rows instead of computed ones, and no head
+OLD = "takt-chain/1"  # the older form: stored digests of rows instead of computed ones, and no head
 FIRST = "0" * 64
 _OLDER = (
     f"a file of the format {OLD} has neither digests computed from the columns of its usage rows nor the head, so it cannot "
@@ -46,7 +46,7 @@ def chain_verify(document: dict[str, Any]) -> tuple[list[str], list[str]]:
         if isinstance(error, Difference | Unreadable):
             raise
         raise Unreadable(f"The chain lacks a field of {document['format']}: {error!r}.") from error
-    except ArithmeticError as error:  # no number, or one that no amount of money is
+    except ArithmeticError as error:  # not a number, or an impossible amount
         raise Unreadable("The chain contains an amount that is not a number.") from error
     if document["format"] == OLD:
         return checked, [_OLDER]
@@ -65,7 +65,7 @@ def _verify(document: dict[str, Any]) -> list[str]:
         _entries(place, item["entries"])
         computed = digest_of({"organisation": organisation, **{name: item[name] for name in _HASHED}})
         _same(f"{place}, hash", item["hash"], computed)
-        usages += _usages(place, item)  # by a detail that the hash has vouched for
+        usages += _usages(place, item)  # the hash covers the detail
         hashes[number] = last = computed
     _unaltered("the chain", document)
     _named(document, hashes)

@@ -52,7 +52,7 @@ def _volume(line: dict[str, Any]) -> int:
 
 def _amount(book: PriceBookDocument, line: dict[str, Any], counted: int) -> Decimal:
     terms, counts = Terms.from_json(line["rating"]["terms"]), Counts.from_json(line["rating"]["counts"])
-    if line["program"] is None:  # a quota is one execution of all its operations
+    if line["program"] is None:  # a quota counts as one execution of all its operations
         counts, counted = Counts(counted, 0), 1
     return rate(book=book, counts=counts, executions=counted, terms=terms, unused=True, late=True).amount
 

@@ -26,7 +26,7 @@ from compiler.commands.guard import Parser, guarded
 from compiler.commands.options import add_course, add_place, add_sizes, at_least
 
 RIGHT, WRONG, UNUSABLE, PARTLY = 0, 1, 2, 3
-JSON_BYTES = 2**30  # the longest document that is read: a chain of millions of rows
+JSON_BYTES = 2**30  # maximum size of a document: a chain of millions of rows
 DOWNLOAD = "name the invoice or quote first; if it is one, download it again with the button JSON of its page"
 LEDGER = "download the chain again, under Portal, Ledger"
 DOCUMENT = "an invoice or a quote, as JSON: the button JSON of its page gives it"

@@ -53,7 +53,7 @@ def recompile(model: ModelFile, program: dict[str, Any], ranges: Sequence[compil
             if made is not None and made.digest == program["digest"]:
                 return made
     made = _made(graph, program, None)
-    assert made is not None  # without ranges nothing can be of another model
+    assert made is not None  # a compile without ranges does not return None
     return made
 
 

@@ -101,7 +101,7 @@ def _computed(
         raise Unreadable(f"The document lacks a field of {document['format']}: {error}.") from error
     except (TypeError, AttributeError, IndexError, ValueError) as error:
         raise Unreadable(f"A field of the document has the wrong type for {document['format']}.") from error
-    except ArithmeticError as error:  # no number, or one that no amount of money is
+    except ArithmeticError as error:  # not a number, or an impossible amount
         raise Unreadable("The document contains an amount that is not a number.") from error
     return done
 
@@ -163,7 +163,7 @@ def _line_program(
         same(f"{place}, operations of a contract's minimum", counts, {"operations": 0, "cycles": 0})
         return
     if program is None:
-        # A raw quota is a number of operations and names no program.
+        # A quota is a number of operations for any program.
         same(f"{place}, form of a line without a program", line["rating"]["terms"].get("form"), QUOTA)
         done.checked.append(f"{place}: a quota of {counts['operations']:,} operations, for any program")
         return
@@ -206,7 +206,7 @@ def _program_same(place: str, program: dict[str, Any], again: Recompiled) -> Non
     same(f"{place}, operations of one execution", program["operations"], again.operations)
     same(f"{place}, cycles between two executions", program["cycles"], again.interval)
     same(f"{place}, latency in cycles", program["latency_cycles"], again.latency)
-    if program.get("load") is not None:  # what was quoted before loading was counted says nothing of it
+    if program.get("load") is not None:  # older quotes do not state loading
         same(f"{place}, loading", program["load"], again.load)
     if again.digest != program["digest"]:
         raise Difference(
@@ -231,7 +231,7 @@ def _line_price(
         )
     same("currency", digest_of(currency), digest_of(book.currency.to_json()))
     same(f"{place}, executions", line["executions"], stated["executions"])
-    if "pool" in line:  # documents of before do not name it
+    if "pool" in line:  # older documents do not name it
         same(
             f"{place}, processor class of the pool", line["pool"]["processor_class"], stated["terms"]["processor_class"]
         )
@@ -243,7 +243,7 @@ def _line_price(
     rows = line.get("usage", [])
     whole = stated.get("measured") is None and stated.get("periods") is None
     for number, row in enumerate(rows, 1):
-        if whole:  # every lease of such a line has one price; what was measured or ran in several hours has its own
+        if whole:  # then every lease of the line has the same price
             amount = rated(book, stated | {"executions": row["executions"]}).amount
             same(f"{place}, usage row {number}, amount", row["amount"], decimal_text(amount))
     if rows:

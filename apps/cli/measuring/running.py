@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 WARM_UP, SAMPLES_MIN, SAMPLES_MAX = 3, 3, 100_000
-QUIET = 3  # of ONNX Runtime's log: errors alone
+QUIET = 3  # ONNX Runtime logs only errors
 Feed = dict[str, "np.ndarray[Any, Any]"]
 TYPES: Final = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(bool)": "bool"}
 

@@ -140,7 +140,7 @@ def candidate_json(answer: Answer, one: Candidate) -> dict[str, Any]:
         "thresholds": [str(value) for value in one.thresholds],
         "shares": [str(value) for value in one.shares],
         "outputs": list(one.outputs),
-        # The first of each, as they were when a cascade had two programs.
+        # The first threshold and share, as before cascades of three programs.
         "threshold": _text(one.threshold),
         "share": _text(one.share),
         "certainty": one.certainty,
@@ -187,7 +187,7 @@ def _value(answer: Answer, name: str, value: Fraction) -> str:
         return answer.measure.text(value)
     if name == "budget":
         cents = 10**answer.task.book.currency.exponent
-        up = Fraction(-(-value * cents // 1), cents)  # the next amount that a budget can name
+        up = Fraction(-(-value * cents // 1), cents)  # rounded up to an amount that a budget can state
         return figures.price_format(figures.fixed(up, 6).replace(",", ""), answer.task.book.currency.to_json())
     return figures.duration_format(value)
 

@@ -14,7 +14,7 @@ from apps.timetable.admission import Interval, Limits, Placement, Rated, Refusal
 from apps.timetable.instants import instant_of, micros_of, micros_of_seconds, seconds_between
 
 ACTIVE = "active"
-PIECES = 64  # windows into which work may be cut, as the timetable cuts it
+PIECES = 64  # maximum number of windows for one demand, as in the timetable
 
 
 class Fleet:

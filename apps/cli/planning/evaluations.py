@@ -29,7 +29,7 @@ DOCUMENT = f"an evaluation document ({EVALUATION}; docs/how-to/evaluate-a-model.
 DATA_KEYS = ("file", "seed", "choose_percent", "metric", "k", "limit", "output")
 LIMITS = Limits()
 CALIBRATION_ITEMS = 100
-BLOCK = 200  # items that are simulated at once
+BLOCK = 200  # items in one call of the simulator
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -40,7 +40,7 @@ class Known:
     documents: dict[str, Evaluated] = field(default_factory=dict)
     data: DataSet | None = None
     words: str = ""
-    is_signed: bool = True  # of every model the file is there, which says what one item is
+    is_signed: bool = True  # every model's file is given, which says what one item is
 
     @property
     def metric(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from compiler.commands.files import unreadable
 
-LARGEST = 64 * 2**20  # bytes of a file that is read whole
+LARGEST = 64 * 2**20  # maximum bytes of a file
 FINITE = Decimal(10) ** 15
 
 

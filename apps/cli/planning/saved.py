@@ -183,7 +183,7 @@ def figures_of(check: Check) -> list[Figure]:
         texts = [_shown(key, one, check) for one in (before, after)]
         found.append(Figure(name, texts[0], texts[1], before != after))
     levels = check.saved.thresholds, row.get("thresholds") or []
-    if levels[0]:  # plans of one program, and those that were kept before thresholds were, state none
+    if levels[0]:  # plans of one program, and older plans, have none
         texts = [", ".join(figures.percent_format(one, 2) for one in some) or "none" for some in levels]
         found.append(Figure("Thresholds", texts[0], texts[1], levels[0] != levels[1]))
     return found

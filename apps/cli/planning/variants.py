@@ -18,7 +18,7 @@ from compiler.targets import Target
 
 FULL_POWER = 100
 FLOAT32 = "float32"
-FIRST = "lpu"  # whose counts a host's price is made of where the fleet has no processor
+FIRST = "lpu"  # its counts price a host pool if the fleet has no processor
 
 
 class Made(NamedTuple):
@@ -29,9 +29,7 @@ class Made(NamedTuple):
     program: Facts | None
 
 
-Measured = Callable[
-    [str, str], Fraction | None
-]  # (pool, SHA-256 of a model) -> seconds of an item that were measured there
+Measured = Callable[[str, str], Fraction | None]  # (pool, SHA-256 of a model) -> measured seconds of an item
 
 
 def variants_of(task: Stated, models: list[Model], known: Known, measured: Measured) -> dict[str, Made]:

@@ -13,10 +13,10 @@ import numpy as np
 from apps.cli.planning.reading import FileFault, Table, file_read
 
 KEYS = ("items", "rate", "hours", "trace")
-HOURS_MAX = 62 * 24  # as far as a quote reaches
+HOURS_MAX = 62 * 24  # maximum period of a quote
 HOUR = timedelta(hours=1)
 MICROS = 1_000_000
-BUCKET = 60  # seconds over which the peak of a trace is taken
+BUCKET = 60  # seconds of the interval in which the peak of a trace is counted
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from apps.planner.combination_text import combination_sentences, narrowed_senten
 from apps.planner.hosting.comparison import Group
 from apps.planner.solver import Candidate
 
-SHOWN = 8  # candidates of each kind that a text names
+SHOWN = 8  # maximum number of candidates of each kind in the text
 CHANGES = 3
 _CONTEXT = Context(prec=60, rounding=ROUND_HALF_EVEN)
 
