@@ -16,10 +16,13 @@ from apps.pages.problem_types import problem_types
 
 @login_not_required
 def home(request: HttpRequest) -> HttpResponse:
-    """The landing page for visitors, the overview for members."""
+    """The landing page for visitors, the overview for members, the platform for administrators without an organisation."""
     if not request.user.is_authenticated:
         return render(request, "pages/landing.html")
-    if principal_get(request).current is None:
+    principal = principal_get(request)
+    if principal.current is None and principal.is_platform_admin:
+        return redirect("reports:home")
+    if principal.current is None:
         return render(request, "pages/no_organisation.html")
     return render(request, "pages/dashboard.html", dashboard(organisation_get(request), now=timezone.now()))
 

@@ -60,8 +60,23 @@ class Cell(NamedTuple):
         return Fraction(self.sold, self.available) if self.available else Fraction(0)
 
     @property
+    def unused(self) -> timedelta:
+        """Device time that was sold and in which nothing ran."""
+        return timedelta(microseconds=max(0, self.sold - self.executed))
+
+    @property
+    def unallocated(self) -> timedelta:
+        """Device time that was not sold."""
+        return timedelta(microseconds=max(0, self.available - self.sold))
+
+    @property
+    def share_unallocated(self) -> Fraction:
+        """The share of device time that was not sold."""
+        return 1 - min(Fraction(1), self.share_sold) if self.available else Fraction(0)
+
+    @property
     def share_idle(self) -> Fraction:
-        """Of what was sold: the part in which nothing ran."""
+        """The share of the sold device time in which nothing ran."""
         return Fraction(self.sold - self.executed, self.sold) if self.sold else Fraction(0)
 
     @property
@@ -99,6 +114,11 @@ class PoolLoad:
     waits: Waits
     free: list[SlotRow]
     free_total: timedelta
+
+    @property
+    def waiting(self) -> int:
+        """Leases that are planned or offered and have not started."""
+        return self.queue.get("planned", 0) + self.queue.get("offered", 0)
 
     @property
     def day(self) -> Cell:

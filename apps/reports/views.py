@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import NamedTuple
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -10,28 +12,68 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from apps.accounts.access import platform_admin_required
+from apps.accounts.problems import Problem
+from apps.pricing.selectors import book_in_force
 from apps.reports import selectors
+from apps.reports.costs import FIRST_YEAR, LAST_YEAR
+from apps.reports.margin import DeviceTime, Time, device_time, total
 
 
 @require_GET
 @platform_admin_required
 def capacity(request: HttpRequest) -> HttpResponse:
-    """One UTC day, today unless `?day=2026-03-01` says otherwise."""
+    """Show one UTC day: today, or the one of `?day=2026-03-01`."""
     now = timezone.now()
-    report = selectors.capacity(day=day_of(request.GET.get("day", ""), now=now), now=now)
-    return render(request, "reports/capacity.html", {"report": report, "chart": chart_of(report)})
+    text = request.GET.get("day", "")
+    report = selectors.capacity(day=day_of(text, now=now), now=now)
+    context = {
+        "report": report,
+        "chart": chart_of(report),
+        "heat_steps": range(selectors.HEAT_STEPS + 1),
+        "cost": idle_cost(report.day, now=now),
+        "wrong_day": bool(text) and f"{report.day:%Y-%m-%d}" != text,
+    }
+    return render(request, "reports/capacity.html", context)
 
 
 def day_of(text: str, *, now: datetime) -> datetime:
-    """The start of the stated UTC day; today's when the text states none."""
+    """Return the start of a UTC day from its date; of today if the text is no date from 2000 to 2100."""
     try:
-        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+        day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
+        day = None
+    if day is None or not FIRST_YEAR <= day.year < LAST_YEAR:
         return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return day
+
+
+class IdleCost(NamedTuple):
+    """The cost of owned device time in which nothing ran; `amount` is None if a cost is unknown, and `unknown` says which."""
+
+    amount: Fraction | None
+    currency: str
+    unknown: str
+
+
+def idle_cost(day: datetime, *, now: datetime) -> IdleCost | None:
+    """Return the idle cost of a UTC day up to `now`, in the currency of the book in force; None without a book."""
+    try:
+        currency = book_in_force(at=now).currency
+    except Problem:
+        return None
+    end = max(day, min(day + timedelta(days=1), now))
+    time = device_time(start=day, end=end, currency=currency)
+    owned, ran = (total(part.cost for part in parts) for parts in _owned_and_ran(time))
+    reasons = dict.fromkeys(one.owned.unknown for one in time.pools if one.owned.unknown)
+    return IdleCost(None if owned is None or ran is None else owned - ran, currency, " ".join(reasons))
+
+
+def _owned_and_ran(time: DeviceTime) -> tuple[list[Time], list[Time]]:
+    return [one.owned for one in time.pools], [one.ran for one in time.pools]
 
 
 def chart_of(report: selectors.Capacity) -> dict[str, object]:
-    """Seconds sold per hour, by pool, for the line chart; its table twin has the rest."""
+    """Return the data of the line chart: seconds of device time sold in each hour, by pool."""
     series = [
         {"name": load.pool.slug, "values": [cell.sold / 1e6 for cell in load.cells], "step": True}
         for load in report.pools

@@ -185,6 +185,16 @@
       part.textContent = Math.floor(left / 60) + " min " + String(left % 60).padStart(2, "0") + " s";
     });
   }, 1000);
+  // How long ago a figure was read; the server's own age when it was written, plus the time since.
+  const AGES = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  window.setInterval(function () {
+    document.querySelectorAll("[data-age]").forEach(function (part) {
+      if (!part.dataset.ageFrom) part.dataset.ageFrom = String(performance.now() - 1000 * Number(part.dataset.age));
+      const age = Math.floor((performance.now() - Number(part.dataset.ageFrom)) / 1000);
+      const unit = AGES.find(function (one) { return age >= one[0]; }) || AGES[3];
+      part.textContent = part.dataset.ageVerb + " " + Math.floor(age / unit[0]) + " " + unit[1] + " ago";
+    });
+  }, 1000);
   document.addEventListener("DOMContentLoaded", function () { start(document); });
   document.addEventListener("htmx:load", function (event) { start(event.detail.elt); });
   // A part that is fetched again keeps what the person has opened in it.

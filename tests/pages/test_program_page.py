@@ -87,7 +87,7 @@ def test_the_dashboard_shows_the_next_step(cast: Cast, as_user: Sign) -> None:
     assert "digits-small" in text.lower()
 
 
-def test_an_administrator_without_an_organisation_is_led_to_the_capacity(cast: Cast, as_user: Sign) -> None:
-    text = as_user(cast.admin).get("/").content.decode()
+def test_an_administrator_without_an_organisation_is_led_to_the_platform(cast: Cast, as_user: Sign) -> None:
+    text = as_user(cast.admin).get("/", follow=True).content.decode()
     assert 'href="/capacity"' in text
     assert 'href="/models"' not in text

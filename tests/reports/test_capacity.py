@@ -99,9 +99,23 @@ def test_the_page_and_the_api_show_the_day_that_is_asked_for(scene: Scene, as_us
     browser = as_user(scene.cast.admin)
     text = browser.get("/capacity?day=2026-11-24").content.decode()
     assert "24 November 2026" in text
-    assert browser.get("/capacity?day=nonsense").status_code == 200
+    for wrong in ("nonsense", "0001-01-01", "9999-12-31"):
+        assert "No such day" in browser.get(f"/capacity?day={wrong}").content.decode()
     answer = browser.get("/api/v1/capacity?day=2026-11-24").json()
     assert answer["day"] == "2026-11-24"
     assert [pool["pool"] for pool in answer["pools"]] == ["host-cpu", "lpu-a", "lpu2-b"]
     assert all(len(pool["hours"]) == 24 for pool in answer["pools"])
     assert timezone.now().date().isoformat() == browser.get("/api/v1/capacity").json()["day"]
+
+
+def test_the_page_has_the_day_in_plain_labels_and_figures_that_add_up(scene: Scene, as_user: SignIn) -> None:
+    slow = scene.program(interval=60 * SECOND, latency=60 * SECOND)
+    contract = scene.contract((slow, 50), window=timedelta(hours=2))
+    scene.run(scene.job(contract, 40))
+    whole = selectors.capacity(day=NOW, now=NOW).whole
+    assert whole.unused == timedelta(minutes=10)
+    assert whole.unallocated + timedelta(minutes=50) == timedelta(microseconds=whole.available)
+    assert whole.share_unallocated + whole.share_sold == 1
+    text = as_user(scene.cast.admin).get(f"/capacity?day={NOW:%Y-%m-%d}").content.decode()
+    for label in ("Reserved but unused", "Unallocated", "Idle cost", "Free, next 24 hours"):
+        assert label in text

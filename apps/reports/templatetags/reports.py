@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 
@@ -44,6 +45,12 @@ def wait(seconds: float | str | None) -> str:
     if not isinstance(seconds, float | int):  # a missing dictionary reads as an empty text in a template
         return "none"
     return figures.duration_format(Fraction(seconds).limit_denominator(1_000_000))
+
+
+@register.filter
+def age_seconds(at: datetime, now: datetime) -> int:
+    """{{ run.finished_at|age_seconds:now }}: whole seconds from an instant until now, at least 0."""
+    return max(0, int((now - at).total_seconds()))
 
 
 @register.filter
