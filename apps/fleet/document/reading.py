@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 from zoneinfo import available_timezones
 
+from apps.currencies import PLACES as CURRENCIES
 from apps.fleet.document.model import FORMAT, HOST, PLACES, STATES, Cost, Document, Pool, Site
 from compiler import ModelError, targets
 
@@ -24,7 +25,7 @@ MOST: Final = Decimal(10) ** 9
 FIRST_YEAR, LAST_YEAR = 2000, 2100
 SHOWN: Final = 20  # faults that a message repeats
 _SLUG = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,38}[A-Za-z0-9])?")
-_CURRENCY = re.compile(r"[A-Z]{3}")
+_CODE = re.compile(r"[A-Z]{3}")
 _DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
 
 
@@ -138,18 +139,9 @@ class _Reader:
         site = self._text(f"{place}.site", table.get("site"), most=SHORT_MAX)
         if site and site not in sites:
             self._fault(f"{place}.site", f"there is no site {site!r}; {_one_of(sites, 'sites')}.")
-        processor = self._text(f"{place}.processor", table.get("processor"), most=SHORT_MAX)
-        if processor and processor != HOST and classes is not None and processor not in classes:
-            known = _one_of([HOST, *classes], "processors")
-            self._fault(f"{place}.processor", f"there is no processor {processor!r}; {known}.")
-        usual = HOST if processor == HOST else (classes or {}).get(processor)
+        processor, usual = self._pool_processor(f"{place}.processor", table.get("processor"), classes)
         klass = self._text(f"{place}.class", table.get("class", usual or "?"), most=CLASS_MAX)
-        power = table.get("power_percent", 100)
-        if isinstance(power, bool) or not isinstance(power, int) or not 1 <= power <= 100:
-            self._fault(f"{place}.power_percent", "write the share of the clock, a whole number from 1 to 100.")
-            power = 100
-        if processor == HOST and power != 100:
-            self._fault(f"{place}.power_percent", "a host is measured as it runs; remove the power setting.")
+        power = self._power(f"{place}.power_percent", table.get("power_percent", 100), is_host=processor == HOST)
         return Pool(
             name=self._text(f"{place}.name", table.get("name", slug)),
             site=site,
@@ -160,16 +152,38 @@ class _Reader:
             power_percent=power,
         )
 
+    def _pool_processor(self, place: str, raw: object, classes: Mapping[str, str] | None) -> tuple[str, str | None]:
+        """The name of a pool's processor, and the price class that it usually has."""
+        processor = self._text(place, raw, most=SHORT_MAX)
+        if processor == HOST:
+            return processor, HOST
+        if processor and classes is not None and processor not in classes:
+            known = _one_of([HOST, *classes], "processors")
+            self._fault(place, f"there is no processor {processor!r}; {known}.")
+        return processor, (classes or {}).get(processor)
+
+    def _power(self, place: str, raw: object, *, is_host: bool) -> int:
+        if isinstance(raw, bool) or not isinstance(raw, int) or not 1 <= raw <= 100:
+            self._fault(place, "write the share of the clock, a whole number from 1 to 100.")
+            return 100
+        if is_host and raw != 100:
+            self._fault(place, "a host is measured as it runs; remove the power setting.")
+        return raw
+
+    def _devices_counted(self, slug: str, place: str, count: int) -> dict[str, str]:
+        """Devices that are named after their pool."""
+        if not 0 <= count <= DEVICES_MAX:
+            self._fault(place, f"a pool has 0 to {DEVICES_MAX:,} devices; write a number in that range.")
+            return {}
+        self.devices += count
+        if count and len(f"{slug}-{count - 1}") > SHORT_MAX:
+            self._fault(place, f"{slug}-{count - 1} is longer than {SHORT_MAX} characters; list shorter names.")
+        return {f"{slug}-{number}": STATES[0] for number in range(count)}
+
     def _devices(self, slug: str, place: str, raw: object) -> dict[str, str]:
         """Names and states, from a number of devices or a list of names or of tables with name and state."""
         if isinstance(raw, int) and not isinstance(raw, bool):
-            if not 0 <= raw <= DEVICES_MAX:
-                self._fault(place, f"a pool has 0 to {DEVICES_MAX:,} devices; write a number in that range.")
-                return {}
-            self.devices += raw
-            if raw and len(f"{slug}-{raw - 1}") > SHORT_MAX:
-                self._fault(place, f"{slug}-{raw - 1} is longer than {SHORT_MAX} characters; list shorter names.")
-            return {f"{slug}-{number}": STATES[0] for number in range(raw)}
+            return self._devices_counted(slug, place, raw)
         if not isinstance(raw, list):
             self._fault(place, 'write how many (devices = 4), or a list of names (devices = ["a", "b"]).')
             return {}
@@ -181,14 +195,17 @@ class _Reader:
             here = f"{place}[{index}]"
             table = {"name": one} if isinstance(one, str) else self._table(here, one, {"name", "state"})
             name = self._text(f"{here}.name", table.get("name"), most=SHORT_MAX)
-            state = table.get("state", STATES[0])
-            if not isinstance(state, str) or state not in STATES:
-                self._fault(f"{here}.state", f"{_shown(state)} is no state; write one of {', '.join(STATES)}.")
-                state = STATES[0]
+            state = self._state(f"{here}.state", table.get("state", STATES[0]))
             if name in found and name:
                 self._fault(here, f"{name!r} is the name of another device of this pool; give each its own name.")
             found[name] = state
         return found
+
+    def _state(self, place: str, raw: object) -> str:
+        if isinstance(raw, str) and raw in STATES:
+            return raw
+        self._fault(place, f"{_shown(raw)} is not a state; write one of {', '.join(STATES)}.")
+        return STATES[0]
 
     def _costs(self, place: str, raw: object) -> tuple[Cost, ...]:
         if isinstance(raw, dict):
@@ -211,8 +228,11 @@ class _Reader:
         table = self._table(place, raw, names)
         begins = self._instant(f"{place}.from", table.get("from"))
         currency = self._text(f"{place}.currency", table.get("currency"), most=3)
-        if currency and not _CURRENCY.fullmatch(currency):
-            self._fault(f"{place}.currency", f'{currency!r} is no currency; write three capitals such as "EUR".')
+        is_known = (
+            currency in CURRENCIES if self.known is not None else _CODE.fullmatch(currency)
+        )  # stored ones stay readable
+        if currency and not is_known:
+            self._fault(f"{place}.currency", f'{currency!r} is not a currency of ISO 4217; write one such as "EUR".')
         months = table.get("months")
         if isinstance(months, bool) or not isinstance(months, int) or not 1 <= months <= MONTHS_MAX:
             self._fault(f"{place}.months", f"write over how many months it depreciates, 1 to {MONTHS_MAX}.")
@@ -240,11 +260,8 @@ class _Reader:
 
     def _decimal(self, place: str, raw: object, *, least: Decimal = Decimal(0)) -> Decimal:
         """A number with at most 12 decimal places. TOML numbers are read exactly, never as binary fractions."""
-        is_number = isinstance(raw, int | Decimal) and not isinstance(raw, bool)
-        value = Decimal(str(raw)) if is_number else None
-        if isinstance(raw, str) and _DECIMAL.fullmatch(raw) and raw.isascii():
-            value = Decimal(raw)
-        if value is None or not value.is_finite() or not value.is_zero() and value.adjusted() > 11:  # noqa: RUF021
+        value = _decimal_of(raw)
+        if value is None:
             self._fault(place, 'write a number such as 1250 or "0.28".')
             return least
         if not least <= value < MOST:
@@ -298,6 +315,18 @@ class _Reader:
 
     def _fault(self, place: str, said: str) -> None:
         self.faults.append(Fault(place, said))
+
+
+def _decimal_of(raw: object) -> Decimal | None:
+    """A number of the document, or one in quotes; None if it is neither, or is not below 10^12."""
+    value = None
+    if isinstance(raw, int | Decimal) and not isinstance(raw, bool):
+        value = Decimal(str(raw))
+    elif isinstance(raw, str) and _DECIMAL.fullmatch(raw):
+        value = Decimal(raw)
+    if value is None or not value.is_finite() or (value.adjusted() > 11 and not value.is_zero()):
+        return None
+    return value
 
 
 def _one_of(names: Any, what: str) -> str:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from apps.pricing.rating.book import NO_COMMITMENT, PriceBookDocument, PriceClass
 from apps.pricing.rating.decimals import AMOUNT_PLACES, FACTOR_PLACES
 from apps.pricing.rating.errors import NotPriced, RatingError
-from apps.pricing.rating.terms import FORMS, INTERVAL, QUOTA, SPREAD, Counts, Terms
+from apps.pricing.rating.terms import FORMS, INTERVAL, QUOTA, SPREAD, Counts, Schedule, Terms
 
 MOST_EXECUTIONS = 10**18
 MOST_COUNT = 10**21
@@ -31,11 +31,7 @@ def check_inputs(
     if not 1 <= executions <= MOST_EXECUTIONS:
         raise RatingError(f"{executions:,} executions cannot be priced; ask for 1 to {MOST_EXECUTIONS:,}.")
     _check_counts(counts, MOST_QUOTA if terms.form == QUOTA else MOST_COUNT)
-    for name, factor in terms.discounts.items():
-        if not 0 < factor <= 1 or -int(factor.as_tuple().exponent) > FACTOR_PLACES:
-            raise RatingError(
-                f"The discount {name} of {factor} is not a factor above 0 and at most 1 with at most 4 places."
-            )
+    _check_discounts(terms)
     _check_commitment(terms)
     if (unused or missed) and (unused == missed or terms.served or measured is not None or periods is not None):
         raise RatingError(
@@ -84,6 +80,14 @@ def _check_counts(counts: Counts, most: int) -> None:
         raise RatingError(f"Counts of {counts.operations:,} operations and {counts.cycles:,} cycles are out of range.")
 
 
+def _check_discounts(terms: Terms) -> None:
+    for name, factor in terms.discounts.items():
+        if not 0 < factor <= 1 or -int(factor.as_tuple().exponent) > FACTOR_PLACES:
+            raise RatingError(
+                f"The discount {name} of {factor} is not a factor above 0 and at most 1 with at most 4 places."
+            )
+
+
 def _check_commitment(terms: Terms) -> None:
     factor = terms.commitment_factor
     if factor is None:
@@ -100,10 +104,7 @@ def _check_form(book: PriceBookDocument, executions: int, terms: Terms) -> None:
     if (terms.schedule is not None) != (terms.form in (SPREAD, INTERVAL)):
         raise RatingError(f"A contract of the form {terms.form} is given {'no ' if terms.schedule else 'a '}schedule.")
     if terms.schedule is not None:
-        if terms.schedule.each < 1 or terms.schedule.every <= 0 or terms.schedule.intervals < 1:
-            raise RatingError("A schedule has at least one execution in at least one interval of more than 0 seconds.")
-        if executions > terms.schedule.executions:
-            raise RatingError(f"{executions:,} executions are more than the {terms.schedule.executions:,} contracted.")
+        _check_schedule(terms.schedule, executions)
     if terms.form == INTERVAL and not book.price_class(terms.klass).unused:
         raise NotPriced(
             f"class {terms.klass!r} charges nothing for what is reserved and not used, so it has no price for a "
@@ -111,6 +112,13 @@ def _check_form(book: PriceBookDocument, executions: int, terms: Terms) -> None:
         )
     if terms.measured and terms.form == QUOTA:
         raise NotPriced("a quota is drawn by the worst case; charging what was measured needs a contract for a program")
+
+
+def _check_schedule(schedule: Schedule, executions: int) -> None:
+    if schedule.each < 1 or schedule.every <= 0 or schedule.intervals < 1:
+        raise RatingError("A schedule has at least one execution in at least one interval of more than 0 seconds.")
+    if executions > schedule.executions:
+        raise RatingError(f"{executions:,} executions are more than the {schedule.executions:,} contracted.")
 
 
 def _check_hours(book: PriceBookDocument, terms: Terms) -> None:

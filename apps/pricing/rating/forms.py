@@ -172,18 +172,10 @@ def group_key(rating: Rating) -> str:
 
 def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
     """One rating for all of them, whose amount is exactly the sum of theirs. Raises RatingError if they can't be merged."""
-    distinct = {id(item): item for item in ratings}.values()  # many leases have one rating, and a key is a digest
-    if not ratings or len({group_key(item) for item in distinct}) != 1:
-        raise RatingError("Only ratings of one program under the same terms make one line.")
+    _check_mergeable(ratings)
     first = ratings[0]
     if first.charged is not None:
         return _minimum_alone(book, ratings)
-    periods: dict[str, int] | None = None
-    if first.periods is not None:
-        periods = {}
-        for item in ratings:
-            for name, count in (item.periods or {}).items():
-                periods[name] = periods.get(name, 0) + count
     whole = rate(
         book=book,
         counts=first.counts,
@@ -192,13 +184,28 @@ def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
         unused=first.unused,
         missed=first.missed,
         late=first.late,
-        periods=periods,
+        periods=None if first.periods is None else _periods_sum(ratings),
         measured=None if first.measured is None else [one for item in ratings for one in item.measured or ()],
     )
     apart = exact_sum(item.amount for item in ratings)
     if whole.amount != apart:
         raise RatingError(f"Rated together {whole.amount}, rated apart {apart}; nothing can be invoiced by this.")
     return whole
+
+
+def _check_mergeable(ratings: Sequence[Rating]) -> None:
+    distinct = {id(item): item for item in ratings}.values()  # many leases have one rating, and a key is a digest
+    if not ratings or len({group_key(item) for item in distinct}) != 1:
+        raise RatingError("Only ratings of one program under the same terms make one line.")
+
+
+def _periods_sum(ratings: Sequence[Rating]) -> dict[str, int]:
+    """Executions by period, of all ratings together."""
+    periods: dict[str, int] = {}
+    for item in ratings:
+        for name, count in (item.periods or {}).items():
+            periods[name] = periods.get(name, 0) + count
+    return periods
 
 
 def _minimum_alone(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:

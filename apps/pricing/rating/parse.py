@@ -315,14 +315,21 @@ def _periods(reader: _Reader, value: Any) -> tuple[Period, ...]:
 
 
 def _matrix(reader: _Reader, value: Any, where: str, periods: int) -> Matrix:
-    shaped = isinstance(value, list) and len(value) == 12 and all(isinstance(r, list) and len(r) == 24 for r in value)
-    if not shaped:
+    if not _is_matrix(value):
         reader.problems.append(f"{where} is not 12 rows (months) of 24 numbers (hours)")
         return ()
     cells = [cell for row in value for cell in row]
-    if any(isinstance(cell, bool) or not isinstance(cell, int) or not 0 <= cell < periods for cell in cells):
+    if not all(_is_index(cell, periods) for cell in cells):
         reader.problems.append(f"{where} has a number that is not the index of a period (0 to {periods - 1})")
     return tuple(tuple(row) for row in value)
+
+
+def _is_matrix(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 12 and all(isinstance(r, list) and len(r) == 24 for r in value)
+
+
+def _is_index(value: Any, count: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < count
 
 
 def _holidays(reader: _Reader, value: Any) -> tuple[Holiday, ...]:
@@ -386,6 +393,10 @@ def _check_hours(reader: _Reader, book: PriceBookDocument) -> None:
         item.time_of_use for item in book.classes.values()
     ):
         reader.problems.append("tariff.periods has a factor, but no class has time_of_use, so nothing would follow it")
+    _check_off_peak(reader, book)
+
+
+def _check_off_peak(reader: _Reader, book: PriceBookDocument) -> None:
     if any(item.off_peak_only for item in book.classes.values()):
         used = {index for matrix in (book.tariff.weekday, book.tariff.weekend) for row in matrix for index in row}
         if not any(book.tariff.periods[index].off_peak for index in used):

@@ -128,8 +128,8 @@ def free_lines(own: Mapping[datetime, Held], standing: Standing) -> list[FreeLin
 
 def _free_line(section: datetime, own: Mapping[datetime, Held], standing: Standing) -> FreeLine | None:
     month, held = month_start(section), own[section]
-    ours = [start for start in own if month <= start < section]
-    earlier = standing.eligible(start for start in standing.sections if month <= start < section)
+    ours = _between(own, month, section)
+    earlier = standing.eligible(_between(standing.sections, month, section))
     beside, given = standing.eligible([section]), standing.free(section)
     older = standing.older[month].free if month in standing.older else 0
     free = free_due(
@@ -141,10 +141,9 @@ def _free_line(section: datetime, own: Mapping[datetime, Held], standing: Standi
     )
     if not free.amount:
         return None
-    taken = older + sum(one.free.operations for one in standing.of_month(month))
     basis = {
         "section": stamp(section),
-        "taken": taken + sum(own[start].free.operations for start in ours),
+        "taken": older + _free_operations(standing.of_month(month)) + _free_operations(own[start] for start in ours),
         "operations": free.operations,
         "earlier": [part.to_json() for part in earlier],
         "beside": [part.to_json() for part in beside],
@@ -153,6 +152,15 @@ def _free_line(section: datetime, own: Mapping[datetime, Held], standing: Standi
     }
     held.free = free
     return FreeLine(section, free, max(part.allowance for part in [*held.eligible, *beside]), basis)
+
+
+def _between(sections: Iterable[datetime], month: datetime, section: datetime) -> list[datetime]:
+    """The sections of a month before a section."""
+    return [start for start in sections if month <= start < section]
+
+
+def _free_operations(held: Iterable[Held]) -> int:
+    return sum(one.free.operations for one in held)
 
 
 @dataclass(frozen=True)
@@ -217,14 +225,9 @@ class Payment:
 
 def credits_pay(purse: Purse, own: Mapping[datetime, Held], standing: Standing) -> Payment:
     """What credits pay of a draft's sections, given what standing invoices charge and used."""
-    first, before = min(own, default=None), dict(purse.older)
-    if first is None:
-        return Payment({}, {})
-    for (section, credit), amount in purse.used.items():
-        if section < first:
-            before[credit] = exact_sum([before.get(credit, Decimal(0)), amount])
-    funds = [one for one in funds_left(purse.funds, before) if one.over is None or one.over > first]
-    if not funds:
+    first = min(own, default=None)
+    funds = [] if first is None else _funds_at(purse, first)
+    if first is None or not funds:
         return Payment({}, {})
     used = {key: amount for key, amount in purse.used.items() if key[0] >= first}
     charged = {at: exact_sum(one.charge for one in held) for at, held in standing.sections.items() if at >= first}
@@ -236,18 +239,34 @@ def credits_pay(purse: Purse, own: Mapping[datetime, Held], standing: Standing) 
         left=purse.left,
     )
     basis = {
-        "funds": [
-            {
-                "grant": fund.credit,
-                "start": stamp(fund.start),
-                "end": None if fund.end is None else stamp(fund.end),
-                "amount": decimal_text(fund.amount),
-                "left": decimal_text(purse.left[fund.credit]),
-                **({} if fund.ended is None else {"ended": stamp(fund.ended)}),
-            }
-            for fund in funds
-        ],
+        "funds": [_fund_basis(fund, purse.left[fund.credit]) for fund in funds],
+        **_beside_basis(charged, used),
+    }
+    return Payment(uses, basis)
+
+
+def _beside_basis(charged: Mapping[datetime, Decimal], used: Uses) -> dict[str, Any]:
+    return {
         "beside": [{"start": stamp(at), "charge": decimal_text(charged[at])} for at in sorted(charged)],
         "used": [{"start": stamp(at), "grant": key, "amount": decimal_text(used[at, key])} for at, key in sorted(used)],
     }
-    return Payment(uses, basis)
+
+
+def _funds_at(purse: Purse, first: datetime) -> list[Fund]:
+    """The funds that sections before `first` left, without those that are over by then."""
+    before = dict(purse.older)
+    for (section, credit), amount in purse.used.items():
+        if section < first:
+            before[credit] = exact_sum([before.get(credit, Decimal(0)), amount])
+    return [one for one in funds_left(purse.funds, before) if one.over is None or one.over > first]
+
+
+def _fund_basis(fund: Fund, left: Decimal) -> dict[str, Any]:
+    return {
+        "grant": fund.credit,
+        "start": stamp(fund.start),
+        "end": None if fund.end is None else stamp(fund.end),
+        "amount": decimal_text(fund.amount),
+        "left": decimal_text(left),
+        **({} if fund.ended is None else {"ended": stamp(fund.ended)}),
+    }
