@@ -48,13 +48,14 @@ MONEY = (
     Entry("Price book", "book-2", "pricing:book", "/prices"),
 )
 ADMINISTRATION = (
+    Entry("Platform", "layout-dashboard", "reports:home", "/administration"),
     Entry("Capacity", "gauge", "reports:capacity", "/capacity"),
     Entry("Reports", "table", "reports:report_list", "/reports"),
     Entry("Revenue", "chart-bar", "reports:revenue", "/revenue"),
     Entry("Costs", "receipt-2", "reports:cost_list", "/costs"),
     Entry("Reconciliation", "scale", "reports:reconciliation_list", "/reconciliations"),
     Entry("Fleet", "server", "fleet:fleet", "/fleet"),
-    Entry("New prices", "book-2", "reports:book_new", "/prices/new"),
+    Entry("New prices", "book-2", "reports:draft_list", "/prices/drafts", ("/prices/new",)),
     Entry("Customers", "users", "portal:customer_list", "/customers"),
     Entry("Buying limits", "scale", "sales:buying", "/buying"),
     Entry("Payments", "credit-card", "invoicing:payments", "/payments"),

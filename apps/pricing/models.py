@@ -10,6 +10,8 @@ from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
 from django.db import models
 
+from apps.accounts.models import User
+
 
 class PriceBook(models.Model):
     """One version of the prices, in force during [lower, upper) of `effective`; upper is open until the next book is
@@ -57,3 +59,50 @@ class PriceBook(models.Model):
         """The first instant no longer in force; None if no later book is published."""
         upper: datetime | None = self.effective.upper
         return upper
+
+
+class DraftState(models.TextChoices):
+    """A draft is open until it is published or discarded."""
+
+    OPEN = "open", "Open"
+    PUBLISHED = "published", "Published"
+    DISCARDED = "discarded", "Discarded"
+
+
+class PriceBookDraft(models.Model):
+    """A price book in preparation: a copy of a published book that administrators edit in forms.
+
+    `base` is the version of the book that it was copied from. `revision` counts the saves, so that a page that was
+    loaded before a save can't overwrite it. Nothing is sold by a draft.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    base = models.PositiveIntegerField()
+    document = models.JSONField()
+    revision = models.PositiveIntegerField(default=1)
+    state = models.CharField(max_length=10, choices=DraftState, default=DraftState.OPEN)
+    book = models.OneToOneField(PriceBook, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField()
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
+    saved_at = models.DateTimeField()
+    saved_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
+
+    organisation_path: ClassVar[str | None] = None
+
+    class Meta:
+        ordering = ["-saved_at", "id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(state=DraftState.PUBLISHED, book__isnull=False)
+                | (~models.Q(state=DraftState.PUBLISHED) & models.Q(book__isnull=True)),
+                name="pricebookdraft_published_has_book",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"draft after price book {self.base}, revision {self.revision}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be edited."""
+        return self.state == DraftState.OPEN

@@ -14,12 +14,13 @@ from django.views.decorators.http import require_GET
 
 from apps.accounts.access import principal_get
 from apps.accounts.models import Organisation
+from apps.pricing.differences import rows_of
 from apps.pricing.grid import tariff_grid
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import PriceBookDocument, book_from_json, classes_ordered
 from apps.pricing.seed import derivation as derived
 from apps.pricing.seed import host_measured
-from apps.pricing.selectors import book_differences, book_in_force, book_next, document_of
+from apps.pricing.selectors import book_in_force, book_next, document_of
 
 
 @require_GET
@@ -41,7 +42,7 @@ def book(request: HttpRequest) -> HttpResponse:
         "notice": timedelta(days=document.notice_days),
         "grid": tariff_grid(book=document, zone=zone, now=now),
         "next": following,
-        "differences": book_differences(current, following) if following else [],
+        "differences": rows_of(current, following) if following else [],
         "is_derived": current.digest == book_from_json(derived().document).digest,
         "older": PriceBook.objects.exclude(pk=current.pk).order_by("-version"),
     }
@@ -72,8 +73,14 @@ def compare(request: HttpRequest) -> HttpResponse:
     before = known.get(request.GET.get("before", str(books[min(1, len(books) - 1)].version)))
     if before is None or after is None:
         raise Http404
-    differences = book_differences(before, after)
-    context = {"books": books, "before": before, "after": after, "differences": differences}
+    context = {
+        "books": books,
+        "before": before,
+        "after": after,
+        "before_label": f"Price book {before.version}",
+        "after_label": f"Price book {after.version}",
+        "differences": rows_of(before, after),
+    }
     return render(request, "pricing/compare.html", context)
 
 

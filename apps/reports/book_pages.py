@@ -18,8 +18,10 @@ from apps.accounts.access import platform_admin_check
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.ledger.selectors import month_of
+from apps.pricing.differences import rows_of
+from apps.pricing.drafts import draft_create
 from apps.pricing.models import PriceBook
-from apps.pricing.selectors import Difference, book_differences, book_in_force
+from apps.pricing.selectors import book_in_force
 from apps.pricing.services import pricebook_preview, pricebook_publish
 from apps.reports.rerating_pages import rerating_begin
 
@@ -79,6 +81,9 @@ def book_new(request: HttpRequest) -> HttpResponse:
             "now": now,
         }
         try:
+            if request.POST.get("action") == "draft":
+                draft = draft_create(document=asked["document"], actor=principal.user, now=now)
+                return redirect("reports:draft", pk=draft.pk, section="prices")
             if request.POST.get("action") == "publish":
                 published = pricebook_publish(**asked, actor=principal.user)
                 messages.success(request, f"Price book {published.version} is published.")
@@ -94,13 +99,12 @@ def book_new(request: HttpRequest) -> HttpResponse:
 def _preview(draft: PriceBook, current: PriceBook, form: BookForm, user: User, now: datetime) -> dict[str, Any]:
     """What the book changes; a worker rates the last month and this one by it."""
     last = PriceBook.objects.order_by("-version").first() or current
-    differences: list[Difference] = book_differences(last, draft)
     this_month, _ = month_of(now)
     days = [(this_month - timedelta(days=1)).date(), this_month.date()]
     return {
         "draft": draft,
         "last": last,
-        "differences": differences,
+        "differences": rows_of(last, draft),
         "reratings": [rerating_begin(draft, day, user) for day in days],
         "text": form.cleaned_data["text"],
         "effective_from": f"{form.cleaned_data['effective_from']:%Y-%m-%dT%H:%M}",

@@ -5,8 +5,10 @@ from apps.reports import (
     capacity_plan_pages,
     controller_pages,
     cost_pages,
+    draft_pages,
     failure_pages,
     forecast_pages,
+    home_pages,
     proposal_pages,
     reconciliation_pages,
     rerating_pages,
@@ -19,6 +21,7 @@ from apps.reports import (
 app_name = "reports"
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("administration", home_pages.administration, name="home"),
     path("capacity", views.capacity, name="capacity"),
     path("capacity/plan", capacity_plan_pages.plan_list, name="capacity_plan_list"),
     path("capacity/plan/<uuid:pk>", capacity_plan_pages.plan_detail, name="capacity_plan"),
@@ -42,6 +45,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("revenue/ratings", rerating_pages.rerating_new, name="rerating_new"),
     path("revenue/ratings/<uuid:pk>", rerating_pages.rerating_detail, name="rerating"),
     path("costs", cost_pages.cost_list, name="cost_list"),
+    path("prices/drafts", draft_pages.draft_list, name="draft_list"),
+    path("prices/drafts/<uuid:pk>/review", draft_pages.draft_review, name="draft_review"),
+    path("prices/drafts/<uuid:pk>/discard", draft_pages.draft_discard, name="draft_discard"),
+    path("prices/drafts/<uuid:pk>/price-book.json", draft_pages.draft_json, name="draft_json"),
+    path("prices/drafts/<uuid:pk>/<slug:section>", draft_pages.draft_section, name="draft"),
     path("prices/new", book_pages.book_new, name="book_new"),
     path("reconciliations", reconciliation_pages.run_list, name="reconciliation_list"),
     path("reconciliations/<uuid:pk>", reconciliation_pages.run_detail, name="reconciliation"),

@@ -84,6 +84,7 @@ def make_places(opened: Browser, product: Product) -> Places:
         **found.public,
     }
     found.admin = {
+        "platform": "/administration",
         "capacity": "/capacity",
         "fleet": "/fleet",
         "fleet-pool": "/fleet/pools/lpu-a",

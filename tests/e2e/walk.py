@@ -349,7 +349,7 @@ def preview_prices(visit: Watched) -> None:
         .replace('"version": 2', '"version": 3', 1)
         .replace('"0.000004611"', '"0.000005"', 1)
     )
-    page.get_by_role("button", name="Show what it changes").click()
+    page.get_by_role("button", name="Show what changes").click()
     expect(page.get_by_role("heading", name="What it changes")).to_be_visible()
     expect(page.get_by_role("cell", name="prices.lpu.float32")).to_be_visible()
     assert visit.overflow() == []

@@ -5,6 +5,7 @@ from typing import Any
 from django.utils import timezone
 
 from apps.accounts.roles import Scope
+from apps.pricing.drafts import draft_create
 from apps.reports.capacity_plans.services import capacity_plan_ask
 from apps.reports.changes import Change
 from apps.reports.controller.services import proposals_keep
@@ -81,7 +82,17 @@ def _kept(cast: Cast) -> dict[str, Any]:
     return {"pk": proposals_keep(plan=plan, now=timezone.now())[0].pk}
 
 
+def _draft(cast: Cast) -> dict[str, Any]:
+    open_market()
+    return {"pk": draft_create(actor=cast.admin, now=timezone.now()).pk}
+
+
+def _draft_section(cast: Cast) -> dict[str, Any]:
+    return {**_draft(cast), "section": "prices"}
+
+
 ROUTES = [
+    page("/administration", admin=True),
     page("/capacity/controller", admin=True),
     page("/capacity/controller/pools/<slug:slug>", "GET", "POST", admin=True, make=_ruled),
     page("/capacity/controller/<uuid:pk>", "GET", "POST", admin=True, make=_kept),
@@ -127,6 +138,11 @@ ROUTES = [
     operation("POST /revenue/ratings", scope=Scope.ADMIN),
     operation("GET /revenue/ratings/{uuid:pk}", scope=Scope.ADMIN, make=_rerating),
     page("/prices/new", "GET", "POST", admin=True),
+    page("/prices/drafts", "GET", "POST", admin=True),
+    page("/prices/drafts/<uuid:pk>/review", "GET", "POST", admin=True, make=_draft),
+    page("/prices/drafts/<uuid:pk>/discard", "POST", admin=True, make=_draft),
+    page("/prices/drafts/<uuid:pk>/price-book.json", admin=True, make=_draft),
+    page("/prices/drafts/<uuid:pk>/<slug:section>", "GET", "POST", admin=True, make=_draft_section),
     operation("GET /revenue", scope=Scope.ADMIN),
     operation("GET /capacity", scope=Scope.ADMIN),
     page("/reconciliations", "GET", "POST", admin=True),

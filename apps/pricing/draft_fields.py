@@ -1,0 +1,124 @@
+"""Form fields for the numbers and texts of a price book. Each cleans to what the document holds: decimals as text."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from apps.pricing.rating import decimal_text
+from apps.pricing.rating.decimals import FACTOR_PLACES, PRICE_PLACES
+
+_GROUPED = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?")
+_DECIMAL = re.compile(r"[0-9]{1,30}(\.[0-9]{1,40})?")
+_WHOLE = re.compile(r"[0-9]{1,30}")
+MONEY_MOST = Decimal(10) ** 9
+FACTOR_MOST = Decimal(1000)
+
+
+class DecimalText(forms.CharField):
+    """A decimal from `least` to `most`, cleaned to its canonical text; "" if it is empty.
+
+    With `above`, `least` itself is refused. Commas may separate thousands.
+    """
+
+    def __init__(
+        self, *, least: Decimal, most: Decimal, places: int, example: str, above: bool = False, **options: Any
+    ) -> None:
+        self.least, self.most, self.places, self.example, self.above = least, most, places, example, above
+        options.setdefault("widget", forms.TextInput(attrs={"inputmode": "decimal", "autocomplete": "off"}))
+        super().__init__(**options)
+
+    def clean(self, value: Any) -> str:
+        """The canonical text. Raises ValidationError with a sentence."""
+        text = str(super().clean(value)).strip()
+        if not text:
+            return ""
+        plain = text.replace(",", "") if _GROUPED.fullmatch(text) else text
+        if not _DECIMAL.fullmatch(plain) or len(plain.partition(".")[2].rstrip("0")) > self.places:
+            raise ValidationError(
+                f"Write a number such as {self.example}, with a point and at most {self.places} decimal places."
+            )
+        number = Decimal(plain)
+        if number < self.least or number > self.most or (self.above and number == self.least):
+            word = "above" if self.above else "from"
+            joined = "and at most" if self.above else "to"
+            raise ValidationError(f"Write a number {word} {self.least} {joined} {self.most:,}.")
+        return decimal_text(number)
+
+
+class WholeNumber(forms.CharField):
+    """A whole number from `least` to `most`; None if it is empty. Commas may separate thousands."""
+
+    def __init__(self, *, least: int, most: int, **options: Any) -> None:
+        self.least, self.most = least, most
+        options.setdefault("widget", forms.TextInput(attrs={"inputmode": "numeric", "autocomplete": "off"}))
+        super().__init__(**options)
+
+    def clean(self, value: Any) -> Any:
+        """The number. Raises ValidationError with a sentence."""
+        text = str(super().clean(value)).strip()
+        if not text:
+            return None
+        text = text.replace(",", "") if _GROUPED.fullmatch(text) else text
+        if not _WHOLE.fullmatch(text) or not self.least <= int(text) <= self.most:
+            raise ValidationError(f"Write a whole number from {self.least:,} to {self.most:,}.")
+        return int(text)
+
+
+class PlainText(forms.CharField):
+    """One line of printable text."""
+
+    def __init__(self, *, longest: int, **options: Any) -> None:
+        super().__init__(max_length=longest, **options)
+
+    def clean(self, value: Any) -> str:
+        """The text without surrounding spaces. Raises ValidationError with a sentence."""
+        text = str(super().clean(value)).strip()
+        if not text.isprintable():
+            raise ValidationError("Write one line of text without control characters.")
+        return text
+
+
+class KeyText(forms.CharField):
+    """A name as documents use it for keys."""
+
+    def clean(self, value: Any) -> str:
+        """The name; "" if it is empty. Raises ValidationError with a sentence."""
+        text = str(super().clean(value)).strip()
+        if text and not re.fullmatch(r"[a-z0-9_-]{1,40}", text):
+            raise ValidationError("Write 1 to 40 of the characters a-z, 0-9, _ and -.")
+        return text
+
+
+def price_field(label: str, **options: Any) -> DecimalText:
+    """The price of a tera-operation: above 0, at most 12 decimal places."""
+    return DecimalText(
+        least=Decimal(0),
+        most=MONEY_MOST,
+        places=PRICE_PLACES,
+        example="0.0000046",
+        above=True,
+        label=label,
+        required=False,
+        **options,
+    )
+
+
+def amount_field(label: str, **options: Any) -> DecimalText:
+    """An amount of money of at least 0."""
+    return DecimalText(
+        least=Decimal(0), most=MONEY_MOST, places=PRICE_PLACES, example="0.50", label=label, required=False, **options
+    )
+
+
+def factor_field(
+    label: str, *, least: int = 0, most: Decimal = Decimal(1), above: bool = False, **options: Any
+) -> DecimalText:
+    """A factor with at most 4 decimal places."""
+    return DecimalText(
+        least=Decimal(least), most=most, places=FACTOR_PLACES, example="0.75", above=above, label=label, **options
+    )

@@ -1,0 +1,427 @@
+"""The sections of a price book as forms: prices, classes of service, and general terms.
+
+Each form is built from a document and, once it is valid, writes the document with its section changed. A fault of the
+whole book that concerns one of its fields (see `drafts.draft_faults`) is shown beside that field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any, ClassVar
+
+from django import forms
+from django.forms import BoundField
+from django.forms.utils import ErrorDict
+
+from apps.compilation.models import Precision
+from apps.currencies import PLACES
+from apps.pricing.draft_fields import (
+    FACTOR_MOST,
+    KeyText,
+    PlainText,
+    WholeNumber,
+    amount_field,
+    factor_field,
+    price_field,
+)
+
+Document = dict[str, Any]
+MINUTES_MOST = 60 * 24 * 366
+NOTICE_MINUTES_MOST = 60 * 24 * 62
+OPERATIONS_MOST = 10**12
+
+
+class SectionForm(forms.Form):
+    """One section of a document. `places` maps the name of a field to the place in the document that it edits."""
+
+    title: ClassVar[str]
+
+    def __init__(self, document: Document, data: Any = None) -> None:
+        super().__init__(data)
+        self.document = document
+        self.places: dict[str, str] = {}
+        self.build()
+
+    def build(self) -> None:
+        """Add the fields."""
+        raise NotImplementedError
+
+    def written(self) -> Document:
+        """The document with this section as entered. Call it on a valid form."""
+        raise NotImplementedError
+
+    def add(self, name: str, field: forms.Field, place: str = "", initial: Any = None) -> None:
+        """Add a field for a place of the document."""
+        field.initial = initial
+        self.fields[name] = field
+        if place:
+            self.places[name] = place
+
+    def faults_show(self, faults: Iterable[str]) -> list[str]:
+        """Put each fault of the book beside the field that it names; the others are returned."""
+        others = []
+        found = ErrorDict()
+        by_place = sorted(self.places.items(), key=lambda item: -len(item[1]))
+        for fault in faults:
+            named = next(((one, place) for one, place in by_place if _names(fault, place)), None)
+            if named is None:
+                others.append(fault)
+            else:
+                name, place = named
+                found.setdefault(name, self.error_class()).append(sentence_of(fault.removeprefix(place)))
+        if not self.is_bound:
+            self._errors = found  # fields show them like errors of an entry
+        return others
+
+
+def _names(fault: str, place: str) -> bool:
+    return fault.startswith(place) and fault[len(place) : len(place) + 1] in {":", " "}
+
+
+def sentence_of(fault: str) -> str:
+    """A fault without its place as a sentence."""
+    text = fault.removeprefix(":").strip()
+    text = f"This {text}" if text.startswith(("is ", "has ", "lacks ")) else f"{text[:1].upper()}{text[1:]}"
+    return text if text.endswith(".") else f"{text}."
+
+
+class PricesForm(SectionForm):
+    """Prices of a tera-operation and the fewest operations billed per cycle, by processor class and precision."""
+
+    title = "Prices"
+
+    def build(self) -> None:
+        """A row for each class, and an empty one for a new class."""
+        found = {name for row in self.document["prices"].values() for name in row}
+        self.precisions = sorted({*Precision.values, *found})
+        self.add("new", KeyText(label="New processor class", required=False))
+        for name in [*self.document["prices"], ""]:
+            prices = self.document["prices"].get(name, {})
+            least = self.document["minimum_operations_per_cycle"].get(name, {})
+            for precision in self.precisions:
+                minimum = least.get(precision) if isinstance(least, dict) else least
+                price = price_field(f"Price, {name or 'new class'}, {precision}")
+                self.add(f"price-{name}-{precision}", price, f"prices.{name}.{precision}", prices.get(precision))
+                fewest = WholeNumber(
+                    label=f"Fewest operations per cycle, {name or 'new class'}, {precision}",
+                    least=0,
+                    most=OPERATIONS_MOST,
+                    required=False,
+                )
+                place = f"minimum_operations_per_cycle.{name}"
+                place = f"{place}.{precision}" if isinstance(least, dict) else place
+                self.add(f"minimum-{name}-{precision}", fewest, place, minimum if precision in prices else None)
+
+    @property
+    def rows(self) -> list[tuple[str, list[BoundField], list[BoundField]]]:
+        """(class, prices, minimums); the last is the new class, whose name is ""."""
+        return [
+            (
+                name,
+                [self[f"price-{name}-{precision}"] for precision in self.precisions],
+                [self[f"minimum-{name}-{precision}"] for precision in self.precisions],
+            )
+            for name in [*self.document["prices"], ""]
+        ]
+
+    def clean(self) -> dict[str, Any]:
+        """A price needs its minimum, and at least one class stays."""
+        values = super().clean() or {}
+        for name in [*self.document["prices"], ""]:
+            for precision in self.precisions:
+                self._pair_check(name, precision, values)
+        self._new_check(values)
+        names = [*self.document["prices"], *([""] if values.get("new") else [])]
+        if not self.errors and not any(any(self._prices(values, one)) for one in names):
+            self.add_error(None, "A price book has a price for at least one processor class.")
+        return values
+
+    def _new_check(self, values: dict[str, Any]) -> None:
+        new, has_prices = values.get("new"), any(self._prices(values, ""))
+        if new and new in self.document["prices"]:
+            self.add_error("new", f"There is a class {new} already; write another name.")
+        elif new and not has_prices:
+            self.add_error("new", "Enter a price of the new class, or leave its name empty.")
+        elif has_prices and not new and "new" not in self.errors:
+            self.add_error("new", "Name the new processor class, or empty its prices.")
+
+    def _pair_check(self, name: str, precision: str, values: dict[str, Any]) -> None:
+        price, minimum = f"price-{name}-{precision}", f"minimum-{name}-{precision}"
+        if price in self.errors or minimum in self.errors:
+            return
+        if values.get(price) and values.get(minimum) is None:
+            self.add_error(minimum, "Write the fewest operations billed per cycle; 0 if its cycles are not proven.")
+        elif values.get(minimum) is not None and not values.get(price):
+            self.add_error(price, "Write a price above 0, or empty the operations too.")
+
+    def _prices(self, values: dict[str, Any], name: str) -> list[str]:
+        return [values.get(f"price-{name}-{precision}") or "" for precision in self.precisions]
+
+    def written(self) -> Document:
+        """The document with the prices that were entered; a class without any price is removed."""
+        values = self.cleaned_data
+        prices: dict[str, dict[str, str]] = {}
+        minimums: dict[str, Any] = {}
+        for name in [*self.document["prices"], ""]:
+            sold = [one for one in self.precisions if values[f"price-{name}-{one}"]]
+            key = name or values["new"]
+            if sold and key:
+                prices[key] = {one: values[f"price-{name}-{one}"] for one in sold}
+                least = {one: values[f"minimum-{name}-{one}"] for one in sold}
+                minimums[key] = self._minimum(name, least)
+        return {**self.document, "prices": prices, "minimum_operations_per_cycle": minimums}
+
+    def _minimum(self, name: str, least: dict[str, int]) -> int | dict[str, int]:
+        """One number if all precisions share it and the book had one number; a number for each otherwise."""
+        had = self.document["minimum_operations_per_cycle"].get(name)
+        if not isinstance(had, dict) and len(set(least.values())) == 1:
+            return next(iter(least.values()))
+        return least
+
+
+class ClassesForm(SectionForm):
+    """The classes of service, each with its price factors and its promises."""
+
+    title = "Classes of service"
+    parts: ClassVar[tuple[str, ...]] = (
+        "title",
+        "promise",
+        "offered",
+        "surcharge",
+        "discount",
+        "unused",
+        "time_of_use",
+        "off_peak_only",
+        "start_within_minutes",
+        "finish_within_minutes",
+        "notice_minutes",
+        "share",
+        "remove",
+    )
+
+    def build(self) -> None:
+        """The fields of each class, and the name of a new one."""
+        for name, item in self.document["classes"].items():
+            self._class(name, item)
+        self.add("new", KeyText(label="New class", required=False, help_text="A key such as night_batch."))
+
+    def _class(self, name: str, item: dict[str, Any]) -> None:
+        late = item.get("late_cancellation") or {}
+        minutes: dict[str, Any] = {"least": 1, "most": MINUTES_MOST, "required": False}
+        fields: dict[str, tuple[forms.Field, Any]] = {
+            "title": (PlainText(label="Title", longest=60), item["title"]),
+            "promise": (
+                PlainText(label="Promise", longest=400, widget=forms.TextInput(attrs={"class": "wide"})),
+                item["promise"],
+            ),
+            "offered": (forms.BooleanField(label="Offered to customers", required=False), item["offered"]),
+            "surcharge": (
+                factor_field("Surcharge", least=1, most=FACTOR_MOST, help_text="1 for none; 1.75 adds 75 %."),
+                item["surcharge"],
+            ),
+            "discount": (
+                factor_field("Discount", above=True, help_text="1 for none; 0.6 takes 40 % off."),
+                item["discount"],
+            ),
+            "unused": (
+                factor_field("Price of unused time", help_text="Share of the price; 0 for nothing."),
+                item["unused"],
+            ),
+            "time_of_use": (
+                forms.BooleanField(label="Price follows the tariff hours", required=False),
+                item.get("time_of_use", False),
+            ),
+            "off_peak_only": (forms.BooleanField(label="Off-peak hours only", required=False), item["off_peak_only"]),
+            "start_within_minutes": (
+                WholeNumber(label="Starts within", help_text="Minutes after acceptance.", **minutes),
+                item["start_within_minutes"],
+            ),
+            "finish_within_minutes": (
+                WholeNumber(label="Finishes within", help_text="Minutes after acceptance.", **minutes),
+                item["finish_within_minutes"],
+            ),
+            "notice_minutes": (
+                WholeNumber(
+                    label="Late cancellation: notice",
+                    least=0,
+                    most=NOTICE_MINUTES_MOST,
+                    required=False,
+                    help_text="Minutes before the reserved time. Empty for no late price.",
+                ),
+                late.get("notice_minutes"),
+            ),
+            "share": (
+                factor_field("Late cancellation: price", above=True, required=False, help_text="Share of the price."),
+                late.get("share"),
+            ),
+            "remove": (forms.BooleanField(label="Remove this class", required=False), False),
+        }
+        for part, (field, initial) in fields.items():
+            nested = {"notice_minutes": "late_cancellation.notice_minutes", "share": "late_cancellation.share"}
+            place = "" if part == "remove" else f"classes.{name}.{nested.get(part, part)}"
+            self.add(f"{part}-{name}", field, place, initial)
+
+    @property
+    def rows(self) -> list[tuple[str, dict[str, BoundField]]]:
+        """(class, its fields by part)."""
+        return [(name, {part: self[f"{part}-{name}"] for part in self.parts}) for name in self.document["classes"]]
+
+    def clean(self) -> dict[str, Any]:
+        """Both terms of a late cancellation or none; at least one class stays."""
+        values = super().clean() or {}
+        for name in self.document["classes"]:
+            self._late_check(name, values)
+        kept = [name for name in self.document["classes"] if not values.get(f"remove-{name}")]
+        new = values.get("new")
+        if new and new in self.document["classes"]:
+            self.add_error("new", f"There is a class {new} already; write another key.")
+        if not kept and not new:
+            self.add_error(None, "A price book has at least one class of service.")
+        return values
+
+    def _late_check(self, name: str, values: dict[str, Any]) -> None:
+        notice, share = values.get(f"notice_minutes-{name}"), values.get(f"share-{name}")
+        if notice is not None and share == "" and f"share-{name}" not in self.errors:
+            self.add_error(f"share-{name}", "Write the share of the price, or empty the notice.")
+        if share and notice is None and f"notice_minutes-{name}" not in self.errors:
+            self.add_error(f"notice_minutes-{name}", "Write the notice in minutes, or empty the share.")
+
+    def written(self) -> Document:
+        """The document with the classes as entered; a new one starts as a copy of the list price, not offered."""
+        classes = {
+            name: self._written(name, item)
+            for name, item in self.document["classes"].items()
+            if not self.cleaned_data[f"remove-{name}"]
+        }
+        new = self.cleaned_data["new"]
+        if new:
+            classes[new] = {
+                "title": new.replace("_", " ").replace("-", " ").capitalize(),
+                "promise": "Runs in the first free windows of the period you name.",
+                "surcharge": "1",
+                "discount": "1",
+                "unused": "0",
+                "off_peak_only": False,
+                "start_within_minutes": None,
+                "finish_within_minutes": None,
+                "offered": False,
+            }
+        return {**self.document, "classes": classes}
+
+    def _written(self, name: str, item: dict[str, Any]) -> dict[str, Any]:
+        value = {part: self.cleaned_data[f"{part}-{name}"] for part in self.parts}
+        optional = {"time_of_use", "late_cancellation"}
+        written = {key: value[key] for key in item if key not in optional}
+        if value["time_of_use"]:
+            written["time_of_use"] = True
+        if value["notice_minutes"] is not None:
+            written["late_cancellation"] = {"notice_minutes": value["notice_minutes"], "share": value["share"]}
+        return written
+
+
+class TermsForm(SectionForm):
+    """Currency, validity and notice, minimums, and the discounts of commitments."""
+
+    title = "Terms"
+    amounts: ClassVar[dict[str, tuple[str, str]]] = {
+        "minimum_charge": ("Minimum monthly charge", "For a month with usage; empty or 0 for none."),
+        "contract_minimum": ("Contract minimum", "The least that a contract costs; empty or 0 for none."),
+        "free_tera_operations": ("Free every month", "Tera-operations; empty or 0 for none."),
+    }
+
+    def build(self) -> None:
+        """General terms, then a row for each commitment and an empty one."""
+        document = self.document
+        self.add(
+            "currency",
+            forms.ChoiceField(label="Currency", choices=[(code, code) for code in sorted(PLACES)]),
+            "currency",
+            document["currency"]["code"],
+        )
+        self.add(
+            "notice_days",
+            WholeNumber(label="Notice before prices change", least=0, most=3650, help_text="Days."),
+            "notice_days",
+            document["notice_days"],
+        )
+        self.add(
+            "quote_validity_minutes",
+            WholeNumber(label="A quote is valid for", least=1, most=MINUTES_MOST, help_text="Minutes; 1,440 is a day."),
+            "quote_validity_minutes",
+            document["quote_validity_minutes"],
+        )
+        self.add(
+            "floor",
+            factor_field("Floor", help_text="Share of the list price below which nothing is sold; 0.25 is 25 %."),
+            "floor",
+            document["floor"],
+        )
+        self.add(
+            "missed_guarantee",
+            factor_field("Credit for missed guaranteed work", help_text="Share of its price; 1 is all of it."),
+            "missed_guarantee",
+            document.get("missed_guarantee", "1"),
+        )
+        for key, (label, hint) in self.amounts.items():
+            self.add(key, amount_field(label, help_text=hint), key, document.get(key, "0"))
+        self.names = [name for name in document["commitments"] if name != "none"]
+        for name in [*self.names, ""]:
+            self._commitment(name)
+        self.add("new", KeyText(label="New commitment", required=False))
+
+    def _commitment(self, name: str) -> None:
+        shown = name or "new commitment"
+        factor = factor_field(f"Factor, {shown}", above=True, required=False)
+        self.add(f"factor-{name}", factor, f"commitments.{name}", self.document["commitments"].get(name))
+        days = WholeNumber(label=f"Term in days, {shown}", least=1, most=3660, required=False)
+        stated = self.document.get("commitment_days", {}).get(name)
+        self.add(f"days-{name}", days, f"commitment_days.{name}", stated)
+
+    @property
+    def rows(self) -> list[tuple[str, BoundField, BoundField]]:
+        """(commitment, factor, days); the last is the new one, whose name is ""."""
+        return [(name, self[f"factor-{name}"], self[f"days-{name}"]) for name in [*self.names, ""]]
+
+    def clean(self) -> dict[str, Any]:
+        """A new commitment has a name and a factor."""
+        values = super().clean() or {}
+        new, factor = values.get("new"), values.get("factor-")
+        if new and (new == "none" or new in self.names):
+            self.add_error("new", f"There is a commitment {new} already; write another name.")
+        elif new and not factor and "factor-" not in self.errors:
+            self.add_error("factor-", "Write the factor of the new commitment; 0.9 takes 10 % off.")
+        elif factor and not new and "new" not in self.errors:
+            self.add_error("new", "Name the new commitment, or empty its factor.")
+        for name in self.names:
+            self._days_check(name, values)
+        return values
+
+    def _days_check(self, name: str, values: dict[str, Any]) -> None:
+        if values.get(f"days-{name}") and not values.get(f"factor-{name}") and f"factor-{name}" not in self.errors:
+            self.add_error(f"factor-{name}", "Write a factor, or empty the days too to remove the commitment.")
+
+    def written(self) -> Document:
+        """The document with these terms; a commitment without a factor is removed."""
+        values = self.cleaned_data
+        code = values["currency"]
+        same = code == self.document["currency"]["code"]
+        written = {
+            **self.document,
+            "currency": self.document["currency"] if same else {"code": code, "exponent": PLACES[code]},
+            **{key: values[key] for key in ("notice_days", "quote_validity_minutes", "floor")},
+        }
+        for key, usual in (("missed_guarantee", "1"), *((key, "0") for key in self.amounts)):
+            written.pop(key, None)
+            if values[key] and Decimal(values[key]) != Decimal(usual):
+                written[key] = values[key]
+        return self._commitments_written(written)
+
+    def _commitments_written(self, document: Document) -> Document:
+        values = self.cleaned_data
+        rows = [(name or values["new"], name) for name in [*self.names, ""] if values[f"factor-{name}"]]
+        days = {key: values[f"days-{name}"] for key, name in rows if values[f"days-{name}"]}
+        factors = {key: values[f"factor-{name}"] for key, name in rows}
+        written = {**document, "commitments": {"none": "1", **factors}}
+        written.pop("commitment_days", None)
+        return {**written, "commitment_days": days} if days else written

@@ -1,0 +1,141 @@
+"""Drafts of price books: created from a published book or a file, edited, then published or discarded."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.models import User
+from apps.accounts.problems import Problem
+from apps.accounts.services import audit_record
+from apps.currencies import PLACES
+from apps.pricing.models import DraftState, PriceBook, PriceBookDraft
+from apps.pricing.rating import BookError, book_from_json
+from apps.pricing.services import book_checked, pricebook_preview, pricebook_publish
+
+
+def book_last() -> PriceBook:
+    """The book with the highest version, in force or announced. Raises Problem if none is published."""
+    last = PriceBook.objects.order_by("-version").first()
+    if last is None:
+        raise Problem(409, "No price book", "No price book is published yet; import one first.", kind="no-price-book")
+    return last
+
+
+@transaction.atomic
+def draft_create(*, actor: User | None, now: datetime, document: Any = None) -> PriceBookDraft:
+    """Start a draft from the last published book, or from an imported document.
+
+    The actor's own open draft with the same content that was never saved is returned instead of a second one. Raises
+    Problem if the document is not a price book; its `errors` name every fault.
+    """
+    content = None if document is None else book_checked(document).to_json()
+    last = PriceBook.objects.select_for_update(no_key=True).get(pk=book_last().pk)
+    content = {**(content or last.document), "version": last.version + 1}
+    same = PriceBookDraft.objects.filter(state=DraftState.OPEN, revision=1, created_by=actor, document=content).first()
+    if same is not None:
+        return same
+    return PriceBookDraft.objects.create(
+        base=last.version,
+        document=content,
+        created_at=now,
+        created_by=actor,
+        saved_at=now,
+        saved_by=actor,
+    )
+
+
+def draft_faults(document: dict[str, Any]) -> list[str]:
+    """What has to be corrected before the draft can be published, each with its place; empty if nothing."""
+    try:
+        book_from_json(document, currencies=PLACES)
+    except BookError as error:
+        return list(error.problems)
+    return []
+
+
+@transaction.atomic
+def draft_save(
+    *, pk: UUID, document: dict[str, Any], revision: int, actor: User | None, now: datetime
+) -> PriceBookDraft:
+    """Store a new content of an open draft. Saving the content that it has already changes nothing.
+
+    Raises Problem if the draft is settled, or was saved since `revision`.
+    """
+    draft = _open(pk)
+    if draft.document == document:
+        return draft
+    _revision_check(draft, revision)
+    draft.document, draft.revision, draft.saved_at, draft.saved_by = document, draft.revision + 1, now, actor
+    draft.save(update_fields=["document", "revision", "saved_at", "saved_by"])
+    return draft
+
+
+@transaction.atomic
+def draft_discard(*, pk: UUID, actor: User | None, now: datetime) -> PriceBookDraft:
+    """Discard an open draft; it stays in the list of drafts. Raises Problem if it is settled."""
+    draft = _open(pk)
+    draft.state, draft.saved_at, draft.saved_by = DraftState.DISCARDED, now, actor
+    draft.save(update_fields=["state", "saved_at", "saved_by"])
+    return draft
+
+
+@transaction.atomic
+def draft_publish(
+    *, pk: UUID, revision: int, effective_from: datetime, actor: User | None, now: datetime
+) -> PriceBookDraft:
+    """Publish an open draft as the next price book. A draft that is published already is returned as it is.
+
+    Raises Problem if the draft was saved since `revision`, and for everything that publishing a book refuses.
+    """
+    draft = PriceBookDraft.objects.select_for_update(of=("self",)).select_related("book").get(pk=pk)
+    if draft.state == DraftState.PUBLISHED:
+        return draft
+    _open_check(draft)
+    _revision_check(draft, revision)
+    book = pricebook_publish(document=document_next(draft), effective_from=effective_from, now=now, actor=actor)
+    draft.state, draft.book, draft.saved_at, draft.saved_by = DraftState.PUBLISHED, book, now, actor
+    draft.save(update_fields=["state", "book", "saved_at", "saved_by"])
+    if actor is not None:
+        audit_record(
+            action="price-book.draft-publish",
+            subject=f"price book {book.version}",
+            actor=actor,
+            now=now,
+            detail={"draft": str(draft.pk), "revision": draft.revision},
+        )
+    return draft
+
+
+def draft_preview(draft: PriceBookDraft, *, effective_from: datetime, now: datetime) -> PriceBook:
+    """The draft as the book that it would become, not stored. Raises Problem for everything that publishing refuses."""
+    return pricebook_preview(document=document_next(draft), effective_from=effective_from, now=now)
+
+
+def document_next(draft: PriceBookDraft) -> dict[str, Any]:
+    """The draft's document as the version after the last published book."""
+    return {**draft.document, "version": book_last().version + 1}
+
+
+def _open(pk: UUID) -> PriceBookDraft:
+    draft = PriceBookDraft.objects.select_for_update(of=("self",)).get(pk=pk)
+    _open_check(draft)
+    return draft
+
+
+def _open_check(draft: PriceBookDraft) -> None:
+    if not draft.is_open:
+        detail = f"This draft is {draft.get_state_display().lower()} and can't be changed. Start a new one."
+        raise Problem(409, "Draft is closed", detail, kind="price-draft-closed")
+
+
+def _revision_check(draft: PriceBookDraft, revision: int) -> None:
+    if draft.revision != revision:
+        detail = (
+            f"This draft was saved elsewhere at {draft.saved_at:%H:%M:%S} UTC, after you opened this page. Nothing of this "
+            "page was saved. Load the page again to see the other changes, then make yours."
+        )
+        raise Problem(409, "Draft has changed", detail, kind="price-draft-changed")
