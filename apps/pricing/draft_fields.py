@@ -94,6 +94,16 @@ class KeyText(forms.CharField):
         return text
 
 
+def key_field(label: str, placeholder: str) -> KeyText:
+    """The key of a new entry; empty for none."""
+    return KeyText(
+        label=label,
+        required=False,
+        help_text="1 to 40 of the characters a-z, 0-9, _ and -.",
+        widget=forms.TextInput(attrs={"placeholder": placeholder, "autocomplete": "off"}),
+    )
+
+
 def price_field(label: str, **options: Any) -> DecimalText:
     """The price of a tera-operation: above 0, at most 12 decimal places."""
     return DecimalText(

@@ -18,11 +18,11 @@ from apps.compilation.models import Precision
 from apps.currencies import PLACES
 from apps.pricing.draft_fields import (
     FACTOR_MOST,
-    KeyText,
     PlainText,
     WholeNumber,
     amount_field,
     factor_field,
+    key_field,
     price_field,
 )
 
@@ -95,8 +95,8 @@ class PricesForm(SectionForm):
         """A row for each class, and an empty one for a new class."""
         found = {name for row in self.document["prices"].values() for name in row}
         self.precisions = sorted({*Precision.values, *found})
-        self.add("new", KeyText(label="New processor class", required=False))
-        for name in [*self.document["prices"], ""]:
+        self.add("new", key_field("New processor class", "new class"))
+        for name in [*sorted(self.document["prices"]), ""]:
             prices = self.document["prices"].get(name, {})
             least = self.document["minimum_operations_per_cycle"].get(name, {})
             for precision in self.precisions:
@@ -122,13 +122,13 @@ class PricesForm(SectionForm):
                 [self[f"price-{name}-{precision}"] for precision in self.precisions],
                 [self[f"minimum-{name}-{precision}"] for precision in self.precisions],
             )
-            for name in [*self.document["prices"], ""]
+            for name in [*sorted(self.document["prices"]), ""]
         ]
 
     def clean(self) -> dict[str, Any]:
         """A price needs its minimum, and at least one class stays."""
         values = super().clean() or {}
-        for name in [*self.document["prices"], ""]:
+        for name in [*sorted(self.document["prices"]), ""]:
             for precision in self.precisions:
                 self._pair_check(name, precision, values)
         self._new_check(values)
@@ -163,7 +163,7 @@ class PricesForm(SectionForm):
         values = self.cleaned_data
         prices: dict[str, dict[str, str]] = {}
         minimums: dict[str, Any] = {}
-        for name in [*self.document["prices"], ""]:
+        for name in [*sorted(self.document["prices"]), ""]:
             sold = [one for one in self.precisions if values[f"price-{name}-{one}"]]
             key = name or values["new"]
             if sold and key:
@@ -204,7 +204,7 @@ class ClassesForm(SectionForm):
         """The fields of each class, and the name of a new one."""
         for name, item in self.document["classes"].items():
             self._class(name, item)
-        self.add("new", KeyText(label="New class", required=False, help_text="A key such as night_batch."))
+        self.add("new", key_field("New class", "night_batch"))
 
     def _class(self, name: str, item: dict[str, Any]) -> None:
         late = item.get("late_cancellation") or {}
@@ -341,7 +341,7 @@ class TermsForm(SectionForm):
         )
         self.add(
             "notice_days",
-            WholeNumber(label="Notice before prices change", least=0, most=3650, help_text="Days."),
+            WholeNumber(label="Notice before prices change", least=0, most=3650),
             "notice_days",
             document["notice_days"],
         )
@@ -368,7 +368,7 @@ class TermsForm(SectionForm):
         self.names = [name for name in document["commitments"] if name != "none"]
         for name in [*self.names, ""]:
             self._commitment(name)
-        self.add("new", KeyText(label="New commitment", required=False))
+        self.add("new", key_field("New commitment", "new commitment"))
 
     def _commitment(self, name: str) -> None:
         shown = name or "new commitment"

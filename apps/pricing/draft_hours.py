@@ -81,7 +81,7 @@ class HoursForm(SectionForm):
             ("fill_until", "Until", hours[1:], 24),
             ("fill_period", "Period", periods, 0),
         ):
-            self.add(name, forms.ChoiceField(label=label, choices=choices, required=False), "", initial)
+            self.add(name, forms.ChoiceField(label=label, choices=choices), "", initial)
 
     @property
     def rows(self) -> list[tuple[str, BoundField, BoundField, BoundField, BoundField | None]]:

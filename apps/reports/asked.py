@@ -1,4 +1,4 @@
-"""Work that somebody asked for and that nobody is at, because its message or its worker was lost."""
+"""Recovery of requested work whose message or worker was lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GIVEN_UP_AFTER = timedelta(days=7)
 
 
 def asked_sweep(*, now: datetime) -> int:
-    """Carry out what was asked for a while ago and is not finished; what another process is at is left to it."""
+    """Run requested work that is unfinished and that no other process is working on; return how many runs finished."""
     since, until = now - GIVEN_UP_AFTER, now - LOST_AFTER
     asked = {"finished_at": None, "asked_at__gt": since, "asked_at__lte": until}
     runs = ReconciliationRun.objects.filter(finished_at=None, started_at__gt=since, started_at__lte=until)
@@ -40,6 +40,6 @@ def asked_sweep(*, now: datetime) -> int:
         for pk in list(rows.values_list("pk", flat=True)):
             try:
                 finished += run(pk).finished_at is not None
-            except Exception:  # one that cannot be carried out must not hold up the others
-                log.exception("asked work fails", what=rows.model.__name__, pk=str(pk))
+            except Exception:  # one failure must not block the others
+                log.exception("requested work failed", what=rows.model.__name__, pk=str(pk))
     return finished

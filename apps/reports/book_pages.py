@@ -1,5 +1,4 @@
-"""The administrator's way to the next price book: a file, what it changes, what it would have made of the last months,
-and only then its publication."""
+"""Import of a price book as JSON: its faults, its changes and their effect, before it is published or becomes a draft."""
 
 from __future__ import annotations
 
@@ -29,9 +28,11 @@ BYTES_MOST = 1_000_000
 
 
 class BookForm(forms.Form):
-    """A price book as a file or as text, and from when on it holds."""
+    """A price book as a file or as text, and the instant at which it starts."""
 
-    file = forms.FileField(required=False, label="Price book", help_text="JSON, as the price book's own download.")
+    file = forms.FileField(
+        required=False, label="Price book", help_text="JSON, as exported from a price book or a draft."
+    )
     text = forms.CharField(
         required=False, widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false"}), label="Or its text"
     )
@@ -42,16 +43,16 @@ class BookForm(forms.Form):
     )
 
     def clean(self) -> dict[str, Any]:
-        """Exactly one document, and JSON; the fault names line and column."""
+        """Read the document. A fault of the JSON names its line and column."""
         values = super().clean() or {}
         file, text = values.get("file"), str(values.get("text") or "")
         if file is not None and file.size > BYTES_MOST:
-            self.add_error("file", f"The file has {file.size:,} bytes; a price book has at most {BYTES_MOST:,}.")
+            self.add_error("file", f"The file has {file.size:,} bytes. A price book has at most {BYTES_MOST:,}.")
             return values
         try:
             text = file.read().decode() if file is not None else text
         except UnicodeDecodeError:
-            self.add_error("file", "The file is not text in UTF-8.")
+            self.add_error("file", "The file is not text in UTF-8. Export the price book again.")
             return values
         if not text.strip():
             self.add_error("file", "Choose a file, or enter its text below.")
@@ -59,36 +60,27 @@ class BookForm(forms.Form):
         try:
             values["document"] = json.loads(text)
         except json.JSONDecodeError as fault:
-            self.add_error(None, f"It is not JSON: {fault.msg} in line {fault.lineno}, column {fault.colno}.")
+            self.add_error(None, f"This is not JSON: {fault.msg} in line {fault.lineno}, column {fault.colno}.")
         except (ValueError, RecursionError):
-            self.add_error(None, "It is not JSON: its parts are nested too deeply, or a number is too long.")
+            self.add_error(None, "This is not JSON: it is nested too deeply, or a number is too long.")
         values["text"] = text
         return values
 
 
 @require_http_methods(["GET", "POST"])
 def book_new(request: HttpRequest) -> HttpResponse:
-    """Without an action: a form; `preview`: what the book changes; `publish`: it is announced."""
+    """Show the form. POST with `action`: `preview` shows the changes, `draft` keeps a draft, `publish` publishes."""
     principal, now = platform_admin_check(request), timezone.now()
     current = book_in_force(at=now)
     notice = timedelta(days=int(current.document["notice_days"]), hours=1)
     form = BookForm(request.POST or None, request.FILES or None, initial={"effective_from": now + notice})
     context: dict[str, Any] = {"form": form, "current": current, "notice": notice - timedelta(hours=1)}
     if request.method == "POST" and form.is_valid() and not form.errors:
-        asked = {
-            "document": form.cleaned_data["document"],
-            "effective_from": form.cleaned_data["effective_from"],
-            "now": now,
-        }
         try:
-            if request.POST.get("action") == "draft":
-                draft = draft_create(document=asked["document"], actor=principal.user, now=now)
-                return redirect("reports:draft", pk=draft.pk, section="prices")
-            if request.POST.get("action") == "publish":
-                published = pricebook_publish(**asked, actor=principal.user)
-                messages.success(request, f"Price book {published.version} is published.")
-                return redirect("pricing:book")
-            context |= _preview(pricebook_preview(**asked), current, form, principal.user, now)
+            done = _done(request, form, principal.user, now)
+            if done is not None:
+                return done
+            context |= _preview(pricebook_preview(**_asked(form, now)), current, form, principal.user, now)
         except Problem as refusal:
             context["refusal"] = refusal
             context["faults"] = [one["message"] for one in refusal.errors or []]
@@ -96,8 +88,28 @@ def book_new(request: HttpRequest) -> HttpResponse:
     return render(request, "pricing/new.html", context, status=422 if failed else 200)
 
 
+def _done(request: HttpRequest, form: BookForm, user: User, now: datetime) -> HttpResponse | None:
+    """Publish the book or keep it as a draft, as the button says; None for a preview. Raises Problem."""
+    if request.POST.get("action") == "draft":
+        draft = draft_create(document=form.cleaned_data["document"], actor=user, now=now)
+        return redirect("reports:draft", pk=draft.pk, section="prices")
+    if request.POST.get("action") == "publish":
+        published = pricebook_publish(**_asked(form, now), actor=user)
+        messages.success(request, f"Price book {published.version} is published.")
+        return redirect("pricing:book")
+    return None
+
+
+def _asked(form: BookForm, now: datetime) -> dict[str, Any]:
+    return {
+        "document": form.cleaned_data["document"],
+        "effective_from": form.cleaned_data["effective_from"],
+        "now": now,
+    }
+
+
 def _preview(draft: PriceBook, current: PriceBook, form: BookForm, user: User, now: datetime) -> dict[str, Any]:
-    """What the book changes; a worker rates the last month and this one by it."""
+    """Return the changes of the book, and start re-ratings of last month and this one."""
     last = PriceBook.objects.order_by("-version").first() or current
     this_month, _ = month_of(now)
     days = [(this_month - timedelta(days=1)).date(), this_month.date()]

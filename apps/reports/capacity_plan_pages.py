@@ -1,4 +1,4 @@
-"""Capacity plans for administrators: asked for, watched, read and downloaded, as pages and over JSON."""
+"""Capacity plans: requested, shown and downloaded, as pages and over JSON."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ METHODS = {"configuration": "Linear program over patterns", "dot-product": "Dot-
 
 
 class CapacityPlanOut(Schema):
-    """`percent` tells how far it is; `result` is null until it is finished, and of a cancelled one. Fractions as "3/4": devices,
-    watts, seconds, and money in `currency`."""
+    """`percent` is the progress; `result` is null until the plan is finished, and for a cancelled one. Fractions are text such
+    as "3/4", in devices, watts, seconds, and money in `currency`."""
 
     id: UUID
     asked_at: datetime
@@ -56,11 +56,11 @@ class CapacityPlanOut(Schema):
     auth=requires(Scope.ADMIN),
     response={202: CapacityPlanOut},
     operation_id="capacity_plan_create",
-    summary="Plan how few devices would hold what is sold",
+    summary="Make a capacity plan",
 )
 @idempotent
 def capacity_plan_create(request: HttpRequest) -> tuple[int, CapacityPlan]:
-    """Answers at once; a worker makes the plan. Devices run one program at a time today: the plan is arithmetic."""
+    """Returns at once; a worker makes the plan. It assumes that programs share devices, which they do not today."""
     return 202, capacity_plan_begin(principal_get(request).user)
 
 
@@ -92,7 +92,7 @@ def capacity_plan_get(request: HttpRequest, pk: UUID) -> CapacityPlan:
     auth=requires(Scope.ADMIN),
     response=CapacityPlanOut,
     operation_id="capacity_plan_cancel",
-    summary="End a plan that is being made",
+    summary="Cancel a capacity plan",
 )
 @idempotent
 def capacity_plan_stop(request: HttpRequest, pk: UUID) -> CapacityPlan:
@@ -103,7 +103,7 @@ def capacity_plan_stop(request: HttpRequest, pk: UUID) -> CapacityPlan:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def plan_list(request: HttpRequest) -> HttpResponse:
-    """The newest plan and the earlier ones; a POST asks for another."""
+    """Show the newest plan and a list of all; POST starts another."""
     if request.method == "POST":
         return redirect("reports:capacity_plan", pk=capacity_plan_begin(principal_get(request).user).pk)
     plans = CapacityPlan.objects.select_related("asked_by").defer("result").annotate(needed=NEEDED)
@@ -116,7 +116,7 @@ def plan_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def plan_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One plan; htmx asks for the changing part alone, `?format=csv` and `json` for a file."""
+    """Show one plan; htmx fetches the changing part alone, `?format=csv` and `json` return a file."""
     asked = get_object_or_404(CapacityPlan, pk=pk)
     wanted = request.GET.get("format")
     if wanted in ("csv", "json") and asked.result is not None:
@@ -135,7 +135,7 @@ def plan_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def capacity_plan_begin(user: User | None) -> CapacityPlan:
-    """Written down, and given to a worker once it is committed."""
+    """Create a plan and hand it to a worker."""
     with transaction.atomic():
         asked = services.capacity_plan_ask(asked_by=user, now=timezone.now())
         task_send_on_commit(capacity_plan.name, queue="books", pk=str(asked.pk))
@@ -143,7 +143,7 @@ def capacity_plan_begin(user: User | None) -> CapacityPlan:
 
 
 def shown(asked: CapacityPlan) -> dict[str, Any]:
-    """What the changing part of a page needs; fractions read from their texts."""
+    """Return the context of the changing part of a page, with fractions read from text."""
     result = asked.result or {"pools": [], "left_out": [], "currency": ""}
     pools = [_pool(pool) for pool in result["pools"]]
     return {
@@ -171,7 +171,7 @@ def _pool(pool: dict[str, Any]) -> dict[str, Any]:
 
 
 def _load(row: dict[str, Any]) -> dict[str, Any]:
-    """Rates with their unit; what is resident is bytes."""
+    """Return the load of one dimension with its unit."""
     name = row["dimension"]
     suffix = "" if name == "resident" else "/s"
     written = figures.cycles_format if name == "duty" else figures.bytes_format
@@ -194,7 +194,7 @@ def _setting(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def proposal_shown(row: dict[str, Any]) -> dict[str, Any]:
-    """A proposal with exact values, and the texts of its watts and its latency."""
+    """Return a proposal with exact values, and its watts and latency factor as text."""
     exact = _fractions(row)
     saved = exact.get("watts_saved", exact.get("peak_watts_saved"))
     factor = exact.get("latency_factor")
@@ -202,7 +202,7 @@ def proposal_shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def watts(value: Fraction) -> str:
-    """To a tenth of a watt."""
+    """Format watts with one decimal place."""
     return f"{figures.fixed(value, 1)}{figures.NARROW_SPACE}W"
 
 
@@ -230,7 +230,7 @@ def _fraction(text: str | None) -> Fraction | None:
 
 
 def _csv(asked: CapacityPlan) -> HttpResponse:
-    """A row for each pool and power setting; fractions as decimals with 6 places."""
+    """Return a CSV with a row for each pool and power setting; fractions are decimals with 6 places."""
     response = HttpResponse(content_type="text/csv")
     response["Content-Disposition"] = f'attachment; filename="capacity-plan-{asked.pk}.csv"'
     sheet = csv.writer(response)

@@ -1,4 +1,4 @@
-"""The controller for administrators: what it may do by pool, what it proposes, and what became of its proposals."""
+"""The controller: rules by pool, open proposals, and closed ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ORDER = ("-made_at", "-id")
 
 
 class ControllerProposalOut(Schema):
-    """`facts` is the proposal as its capacity plan has it; `change` the change of the fleet that applied it."""
+    """`facts` is the proposal of the capacity plan; `change` is the fleet change that applied it."""
 
     id: UUID
     plan: UUID
@@ -72,7 +72,7 @@ class ControllerProposalOut(Schema):
 )
 @paginate(Cursor, ordering=ORDER)
 def proposal_all(request: HttpRequest) -> QuerySet[ControllerProposal]:
-    """Open ones and what became of the others."""
+    """Open and closed proposals."""
     return ControllerProposal.objects.select_related("pool")
 
 
@@ -80,10 +80,10 @@ class RuleForm(forms.Form):
     """What the controller may do to a pool."""
 
     mode = forms.ChoiceField(label="Mode", choices=ControllerMode.choices)
-    power_least = forms.IntegerField(label="Lowest power setting", min_value=1, max_value=100)
-    power_most = forms.IntegerField(label="Highest power setting", min_value=1, max_value=100)
-    devices_a_day = forms.IntegerField(label="Most devices in 24 hours", min_value=0, max_value=10**6)
-    payback_hours = forms.IntegerField(label="Longest pay-back", min_value=0, max_value=10**6)
+    power_least = forms.IntegerField(label="Lowest power", min_value=1, max_value=100)
+    power_most = forms.IntegerField(label="Highest power", min_value=1, max_value=100)
+    devices_a_day = forms.IntegerField(label="Devices in 24 hours", min_value=0, max_value=10**6)
+    payback_hours = forms.IntegerField(label="Longest payback", min_value=0, max_value=10**6)
     from_hour = forms.IntegerField(label="From hour (UTC)", min_value=0, max_value=23)
     until_hour = forms.IntegerField(label="Until hour (UTC)", min_value=1, max_value=24)
 
@@ -91,7 +91,7 @@ class RuleForm(forms.Form):
 @require_GET
 @platform_admin_required
 def controller(request: HttpRequest) -> HttpResponse:
-    """Settings by pool, open proposals, and the others, newest first."""
+    """Show rules by pool, open proposals, and closed proposals, newest first."""
     rows = ControllerProposal.objects.select_related("pool", "plan", "change", "settled_by").defer("plan__result")
     opened = rows.filter(state=ProposalState.OPEN).order_by("pool__slug", "kind")
     page = page_of(request, rows.exclude(state=ProposalState.OPEN), ordering=ORDER, size=PER_PAGE)
@@ -113,7 +113,7 @@ def _shown(row: ControllerProposal) -> dict[str, Any]:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def controller_pool(request: HttpRequest, slug: str) -> HttpResponse:
-    """What the controller may do to one pool; POST sets it."""
+    """Show what the controller may do to a pool; POST sets it."""
     pool = get_object_or_404(Pool, slug=slug, is_active=True, kind=PoolKind.SIMULATED)
     rule = rule_of(pool)
     form = RuleForm(request.POST or None, initial={"mode": rule.mode, **asdict(limits_of(rule))})
@@ -127,7 +127,7 @@ def controller_pool(request: HttpRequest, slug: str) -> HttpResponse:
         except Problem as refusal:
             form.add_error(None, refusal.detail)
         else:
-            messages.success(request, f"Saved for {slug}. It holds from the controller's next turn.")
+            messages.success(request, f"Saved for {slug}. It applies from the next run of the controller.")
             return redirect("reports:controller")
     status = 422 if request.method == "POST" else 200
     return render(request, "reports/controller_pool.html", {"pool": pool, "form": form}, status=status)
@@ -136,7 +136,7 @@ def controller_pool(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def proposal(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """What a proposal would change in the fleet; POST applies it, whatever the controller's limits."""
+    """Show what a proposal would change in the fleet; POST applies it, regardless of the controller's limits."""
     asked = get_object_or_404(ControllerProposal.objects.select_related("pool", "plan"), pk=pk)
     if request.method == "POST":
         return _applied(request, asked)
@@ -146,7 +146,7 @@ def proposal(request: HttpRequest, pk: UUID) -> HttpResponse:
     def document() -> Any:
         if asked.state != ProposalState.OPEN:
             detail = f"This proposal is {asked.get_state_display().lower()}."
-            raise Problem(409, "It is settled", detail, kind="proposal-settled")
+            raise Problem(409, "Proposal is closed", detail, kind="proposal-settled")
         return document_of_plan(asked.plan, pool=asked.pool.slug, kind=asked.kind, now=timezone.now())
 
     return difference_page(request, document, shown)
@@ -170,7 +170,7 @@ def _applied(request: HttpRequest, asked: ControllerProposal) -> HttpResponse:
 @require_POST
 @platform_admin_required
 def proposal_end(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Dismisses an open proposal."""
+    """Dismiss an open proposal."""
     try:
         services.proposal_dismiss(pk=pk, actor=principal_get(request).user, now=timezone.now())
     except Problem as refusal:
@@ -178,5 +178,7 @@ def proposal_end(request: HttpRequest, pk: UUID) -> HttpResponse:
             raise
         messages.error(request, refusal.detail)
     else:
-        messages.success(request, "Dismissed. It is not proposed again until a plan says something else.")
+        messages.success(
+            request, "The proposal was dismissed. It is not made again until a plan proposes something else."
+        )
     return redirect("reports:controller")

@@ -1,7 +1,8 @@
-"""Cost rates: what a device-hour of each processor class costs, for administrators, as a page and over JSON."""
+"""Cost rates: the cost of a device-hour by processor class, as a page and over JSON."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,9 +25,9 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.fleet.models import Pool
 from apps.invoicing.forms import PriceField
-from apps.pricing.rating import decimal_text
+from apps.pricing.amounts import Code, currencies_offered, currency_chosen
+from apps.pricing.rating import Currency, decimal_text
 from apps.pricing.rating.decimals import PRICE_PLACES, decimal_of
-from apps.pricing.selectors import book_in_force
 from apps.reports.costs import costrate_set, processor_classes, rounded, segments
 from apps.reports.models import CostRate
 
@@ -36,11 +37,12 @@ AT = ["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d"]
 
 
 class CostRateIn(RequestBody):
-    """`per_hour` is a decimal in quotes, in the currency of the price book in force."""
+    """`per_hour` is a decimal in quotes, in `currency`, by default that of the price book in force."""
 
     processor_class: str = Field(max_length=20)
     per_hour: str = Field(max_length=40)
     effective_from: Instant
+    currency: Code | None = None
     note: str = Field(default="", pattern=r"^[^\x00-\x1f]{0,200}$")
 
 
@@ -63,11 +65,11 @@ class CostRateOut(Schema):
     auth=requires(Scope.ADMIN),
     response=list[CostRateOut],
     operation_id="cost_rate_list",
-    summary="Every cost rate, the last entered first",
+    summary="Cost rates, last entered first",
 )
 @paginate(Cursor, ordering=("-id",))
 def cost_rate_list(request: HttpRequest) -> QuerySet[CostRate]:
-    """Rates are only ever added: of several that begin at one instant, the one entered last holds."""
+    """Rates are only added. Of several that start at the same instant, the last one entered applies."""
     return CostRate.objects.all()
 
 
@@ -76,11 +78,11 @@ def cost_rate_list(request: HttpRequest) -> QuerySet[CostRate]:
     auth=requires(Scope.ADMIN),
     response={201: CostRateOut},
     operation_id="cost_rate_create",
-    summary="State what a device-hour costs",
+    summary="Enter the cost of a device-hour",
 )
 @idempotent
 def cost_rate_create(request: HttpRequest, payload: CostRateIn) -> tuple[int, CostRate]:
-    """From `effective_from` on, in the past too, until the next rate of the class begins."""
+    """The cost applies from `effective_from`, which may be in the past, until the next rate of the class starts."""
     try:
         per_hour = decimal_of(payload.per_hour, places=PRICE_PLACES)
     except ValueError as error:
@@ -89,7 +91,7 @@ def cost_rate_create(request: HttpRequest, payload: CostRateIn) -> tuple[int, Co
     return 201, costrate_set(
         processor_class=payload.processor_class,
         per_hour=per_hour,
-        currency=book_in_force(at=now).currency,
+        currency=currency_chosen(payload.currency, now=now).code,
         effective_from=payload.effective_from,
         note=payload.note,
         actor=principal_get(request).user,
@@ -98,33 +100,38 @@ def cost_rate_create(request: HttpRequest, payload: CostRateIn) -> tuple[int, Co
 
 
 class CostForm(forms.Form):
-    """What a device-hour of a class costs, and from when on."""
+    """The cost of a device-hour of a class from an instant on."""
 
     processor_class = forms.ChoiceField(label="Processor class", widget=forms.Select(attrs={"class": "form-select"}))
-    per_hour = PriceField(label="A device-hour costs")
+    per_hour = PriceField(label="Cost of a device-hour")
+    currency = forms.ChoiceField(label="Currency", required=False, widget=forms.Select(attrs={"class": "form-select"}))
     effective_from = forms.DateTimeField(
         label="From (UTC)",
+        error_messages={"invalid": "Write a date and a time, such as 2026-11-01 00:00."},
         input_formats=AT,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local", "class": "form-control"}, format="%Y-%m-%dT%H:%M"),
     )
     note = forms.CharField(max_length=200, required=False, widget=forms.TextInput(attrs={"class": "form-control"}))
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, currencies: Sequence[Currency], **options: Any) -> None:
         super().__init__(*args, **options)
+        self.fields["currency"].choices = [(one.code, one.code) for one in currencies]  # type: ignore[attr-defined]
         self.fields["processor_class"].choices = [(name, name) for name in processor_classes()]  # type: ignore[attr-defined]
 
 
 @require_http_methods(["GET", "POST"])
 def cost_list(request: HttpRequest) -> HttpResponse:
-    """What is known of costs now, and every rate that was entered; POST adds one."""
+    """Show present costs and every entered rate; POST adds a rate."""
     principal, now = platform_admin_check(request), timezone.now()
-    currency = book_in_force(at=now).currency
+    currencies = currencies_offered(now=now)
+    currency = currencies[0].code
     first = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    form, refusal = CostForm(request.POST or None, initial={"effective_from": first}), None
+    form, refusal = CostForm(request.POST or None, currencies=currencies, initial={"effective_from": first}), None
     if request.method == "POST" and form.is_valid():
         try:
-            costrate_set(**form.cleaned_data, currency=currency, actor=principal.user, now=now)
-            messages.success(request, "Entered. Margins are computed with it from now on.")
+            values = {**form.cleaned_data, "currency": form.cleaned_data["currency"] or currency}
+            costrate_set(**values, actor=principal.user, now=now)
+            messages.success(request, "The cost was added. Margins now include it.")
             return redirect("reports:cost_list")
         except Problem as problem:
             refusal = problem

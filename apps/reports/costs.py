@@ -1,6 +1,6 @@
-"""What owning devices costs: rates by processor class, each from an instant on. A cost that nobody stated is unknown.
+"""The cost of owning devices: rates by processor class, each from an instant on. A cost that nobody entered is unknown.
 
-Where no rate of a class is in force, the facts of a pool (capital, depreciation, power) say what its devices cost.
+If no rate of a class is in force, the cost follows from the pool's own data (capital, depreciation, power).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from apps.reports.models import CostRate
 HOUR = 3600  # seconds
 MICROSECOND = timedelta(microseconds=1)
 FIRST_YEAR, LAST_YEAR = 2000, 2100
-MOST = Decimal(10) ** 9  # of a device-hour, in any currency
+MOST = Decimal(10) ** 9  # for a device-hour, in any currency
 
 
 def processor_classes() -> list[str]:
-    """The classes of every pool there is or was, by name."""
+    """Return the processor classes of all pools, present and past, in alphabetical order."""
     return sorted(set(Pool.objects.values_list("processor_class", flat=True)))
 
 
@@ -44,28 +44,28 @@ def costrate_set(
     actor: User,
     now: datetime,
 ) -> CostRate:
-    """Add what a device-hour of a class costs from an instant on, in the past too. Raises Problem for nonsense."""
+    """Add the cost of a device-hour of a class from an instant on, which may be in the past. Raises Problem for bad input."""
     known = processor_classes()
     if processor_class not in known:
         raise Problem(
             422,
             "No such class",
-            f"There is no pool of class '{processor_class}'. Known: {', '.join(known)}.",
+            f"There is no pool of class '{processor_class}'. The classes are {', '.join(known) or 'none yet'}.",
             kind="class-unknown",
         )
     if not 0 < per_hour < MOST:
         raise Problem(
             422,
             "Impossible cost",
-            f"A device-hour costs more than 0 and less than {MOST:,}; leave out what is not known.",
+            f"A device-hour costs more than 0 and less than {MOST:,}. Enter nothing if the cost is unknown.",
             kind="cost-invalid",
         )
     if not FIRST_YEAR <= effective_from.year < LAST_YEAR:
         raise Problem(
-            422, "Impossible date", f"A cost begins between {FIRST_YEAR} and {LAST_YEAR}.", kind="date-invalid"
+            422, "Impossible date", f"A cost starts between {FIRST_YEAR} and {LAST_YEAR - 1}.", kind="date-invalid"
         )
     if "\x00" in note or len(note) > 200:
-        raise Problem(422, "Impossible note", "A note has at most 200 characters of text.", kind="note-invalid")
+        raise Problem(422, "Impossible note", "Write a note of at most 200 characters.", kind="note-invalid")
     rate = CostRate.objects.create(
         processor_class=processor_class,
         currency=currency,
@@ -82,8 +82,8 @@ def costrate_set(
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a month in which no cost changes: `per_hour` by class where a rate is stated, `derived` by pool where its
-    facts are; without those whose cost is unknown."""
+    """A part of a period in which no cost changes: `per_hour` holds the entered rates by class, `derived` the costs that
+    follow from the data of pools. Unknown costs are left out."""
 
     start: datetime
     end: datetime
@@ -91,14 +91,14 @@ class Segment:
     derived: dict[UUID, Fraction] = field(default_factory=dict)
 
     def rate(self, processor_class: str, pool_id: UUID | None = None) -> Fraction | None:
-        """What a device-hour of the pool costs: as stated for its class, else as its facts say; None when neither is."""
+        """Return the cost of a device-hour: the rate of the class, otherwise the pool's derived cost; None if unknown."""
         stated = self.per_hour.get(processor_class)
         if stated is not None:
             return Fraction(stated)
         return None if pool_id is None else self.derived.get(pool_id)
 
     def cost(self, processor_class: str, seconds: Fraction, pool_id: UUID | None = None) -> Fraction | None:
-        """What so much device time costs here, exactly; None when its cost is not known and the time is not 0."""
+        """Return the exact cost of device time in this segment; None if it is unknown and the time is not 0."""
         if not seconds:
             return Fraction(0)
         rate = self.rate(processor_class, pool_id)
@@ -106,57 +106,72 @@ class Segment:
 
 
 def seconds_of(length: timedelta) -> Fraction:
-    """A length of time in exact seconds."""
+    """Return a duration in exact seconds."""
     return Fraction(length // MICROSECOND, 10**6)
 
 
 def segments(*, start: datetime, end: datetime, currency: str) -> list[Segment]:
-    """[start, end) cut wherever a rate begins; nothing where the period is empty."""
+    """Split [start, end) wherever a cost changes; an empty period has no segments."""
     if start >= end:
         return []
-    rates: dict[str, list[CostRate]] = {}
+    rates, pool_costs = _rates(end, currency), _pool_costs(end, currency)
+    starts = {rate.effective_from for some in rates.values() for rate in some}
+    starts |= {row.begins for some in pool_costs.values() for row in some}
+    cuts = sorted(instant for instant in starts if instant > start)
+    return [_segment(first, last, rates, pool_costs) for first, last in pairwise([start, *cuts, end])]
+
+
+def _rates(end: datetime, currency: str) -> dict[str, list[CostRate]]:
+    """Return the rates that start before `end`, by class, in the order in which they start."""
+    found: dict[str, list[CostRate]] = {}
     for rate in CostRate.objects.filter(currency=currency, effective_from__lt=end).order_by("effective_from", "id"):
-        rates.setdefault(rate.processor_class, []).append(rate)
-    facts: dict[UUID, list[PoolCost]] = {}
+        found.setdefault(rate.processor_class, []).append(rate)
+    return found
+
+
+def _pool_costs(end: datetime, currency: str) -> dict[UUID, list[PoolCost]]:
+    """Return the cost data that start before `end`, by pool, in the order in which they start."""
+    found: dict[UUID, list[PoolCost]] = {}
     for row in PoolCost.objects.filter(currency=currency, begins__lt=end).order_by("begins"):
-        facts.setdefault(row.pool_id, []).append(row)
-    begins = {rate.effective_from for some in rates.values() for rate in some if rate.effective_from > start}
-    begins |= {row.begins for some in facts.values() for row in some if row.begins > start}
-    return [
-        Segment(
-            first,
-            last,
-            {name: one.per_hour for name, some in rates.items() if (one := _at(some, first))},
-            {pool: found for pool, some in facts.items() if (found := _derived(some, first)) is not None},
-        )
-        for first, last in pairwise([start, *sorted(begins), end])
-    ]
+        found.setdefault(row.pool_id, []).append(row)
+    return found
+
+
+def _segment(
+    first: datetime, last: datetime, rates: dict[str, list[CostRate]], pool_costs: dict[UUID, list[PoolCost]]
+) -> Segment:
+    return Segment(
+        first,
+        last,
+        {name: one.per_hour for name, some in rates.items() if (one := _at(some, first))},
+        {pool: cost for pool, some in pool_costs.items() if (cost := _derived(some, first)) is not None},
+    )
 
 
 def _at(ordered: Sequence[CostRate], instant: datetime) -> CostRate | None:
-    """The rate in force: the last that began, and of those that began together the one entered last."""
+    """Return the rate in force: the last to start, and of those that start together the last one entered."""
     place = bisect_right([rate.effective_from for rate in ordered], instant)
     return ordered[place - 1] if place else None
 
 
 def _derived(ordered: Sequence[PoolCost], instant: datetime) -> Fraction | None:
-    """A device-hour by the facts in force: the last that began."""
+    """Return the cost of a device-hour by the pool data in force, the last to start."""
     place = bisect_right([row.begins for row in ordered], instant)
     return cost_of(ordered[place - 1]).per_hour if place else None
 
 
 def unknown(some: Sequence[Segment], processor_class: str, pool_id: UUID | None = None) -> str:
-    """Why a cost is not known, in a sentence; empty where every part has one."""
+    """Return a sentence that says why a cost is unknown; empty if every segment has one."""
     missing = [one for one in some if one.rate(processor_class, pool_id) is None]
     if not missing:
         return ""
     if len(missing) == len(some):
-        return f"No cost of class {processor_class} is stated."
-    return f"No cost of class {processor_class} is stated before {missing[-1].end:%Y-%m-%d %H:%M} UTC."
+        return f"No cost of class {processor_class} is entered."
+    return f"No cost of class {processor_class} is entered for the time before {missing[-1].end:%Y-%m-%d %H:%M} UTC."
 
 
 def rounded(amount: Fraction | Decimal | None) -> Decimal | None:
-    """An amount as it is told: a cost half-even to 12 places, since its exact value may have no last one."""
+    """Round a cost half-even to 12 places, because its exact value may not be a decimal; a Decimal stays as it is."""
     if amount is None or isinstance(amount, Decimal):
         return amount
     with localcontext(prec=120, rounding=ROUND_HALF_EVEN):

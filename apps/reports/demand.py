@@ -1,4 +1,4 @@
-"""What was used of every pool by the hour, and what there is of it: device time in seconds, operations."""
+"""Demand and capacity of each pool by hour, in seconds of device time and in operations."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ UNITS = {DEVICE_TIME: "s", OPERATIONS: "op"}
 
 
 class Demand(NamedTuple):
-    """One dimension of one pool: use by hour since it was first used (None: never), what there is in an hour, and the leases of
-    those hours."""
+    """One dimension of a pool: usage by hour since its first use (None if it was never used), the capacity of an hour, and the
+    number of leases in these hours."""
 
     pool: Pool
     dimension: str
@@ -38,12 +38,12 @@ class Demand(NamedTuple):
 
 
 def hour_of(instant: datetime) -> datetime:
-    """The start of its hour."""
+    """Return the start of the hour of an instant."""
     return instant.replace(minute=0, second=0, microsecond=0)
 
 
 def demands(*, until: datetime) -> list[Demand]:
-    """Every active pool and dimension, by slug, over at most the last twelve weeks before `until` (a whole hour)."""
+    """Return the demand of every active pool and dimension, over at most twelve weeks before `until` (a full hour)."""
     since = until - HISTORY
     rows = list(pools().order_by("slug"))
     times, leases = _device_seconds(since, until)
@@ -59,7 +59,7 @@ def demands(*, until: datetime) -> list[Demand]:
             (OPERATIONS, operations_in_hour(pool) * devices),
         ):
             if not capacity and dimension == OPERATIONS:
-                continue  # a computer's rate is measured by program, none is stated
+                continue  # the operation rate of a host is measured by program
             series = (
                 series_of_hours(used[dimension], start=start, end=until) if start and start + HOUR <= until else None
             )
@@ -68,7 +68,7 @@ def demands(*, until: datetime) -> list[Demand]:
 
 
 def operations_in_hour(pool: Pool) -> float:
-    """What one device can do at most, in its fastest arithmetic; 0 where no rate is stated."""
+    """Return the peak operations of a device in an hour, in its fastest precision; 0 if no rate is stated."""
     if pool.processor is None:
         return 0.0
     target = processor_find(name=pool.processor.name, digest=pool.processor.digest)

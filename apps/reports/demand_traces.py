@@ -1,4 +1,4 @@
-"""Uploaded traces: read strictly, kept by hour, and by second where they end."""
+"""Uploaded traces: validated, then stored by hour, and by second for the last 24 hours."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MICROS = 1_000_000
 
 
 def trace_upload(*, name: str, size: int, lines: Iterable[bytes], actor: User | None, now: datetime) -> DemandTrace:
-    """Read and keep a trace. Raises Problem with the line and the remedy."""
+    """Read and store a trace. Raises Problem that names the line and the remedy."""
     if size > BYTES_MOST:
-        detail = f"The file has {size:,} bytes; the most is {BYTES_MOST:,}. Upload a shorter period."
+        detail = f"The file has {size:,} bytes; the maximum is {BYTES_MOST:,}. Upload a shorter period."
         raise Problem(413, "Trace too large", detail, kind="trace-too-large")
     try:
         trace = trace_read(lines)
@@ -56,10 +56,10 @@ def _instant(micros: int) -> datetime:
 
 
 def hours_of(trace: DemandTrace) -> Series:
-    """Requests by the hour."""
+    """Return the requests by hour."""
     return Series(datetime.fromisoformat(trace.hours["start"]), HOUR, np.array(trace.hours["values"], dtype=np.float64))
 
 
 def seconds_of(trace: DemandTrace) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Requests by the second in the trace's last 24 hours."""
+    """Return the requests by second in the last 24 hours of the trace."""
     return np.frombuffer(zlib.decompress(bytes(trace.seconds)), dtype="<f8")

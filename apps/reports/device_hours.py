@@ -1,4 +1,4 @@
-"""Whether the device time that is kept by hours is the sum of its leases."""
+"""Check that the stored device time of each hour is the sum of its leases."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ ORDER BY 1, 2, 3 LIMIT %(limit)s
 
 
 def device_hours_differ(organisation_id: UUID, *, limit: int) -> list[str]:
-    """A sentence for each hour of a pool and class that does not hold the sum of its leases, at most `limit` of them."""
+    """Return a sentence for each hour of a pool and class that differs from the sum of its leases, at most `limit`."""
     with connection.cursor() as cursor:
         cursor.execute(_DIFFERS, {"organisation": organisation_id, "host": PoolKind.HOST, "limit": limit})
         return [
-            f"the hour from {hour} does not hold the device time of its leases of class {klass} on {pool}"
+            f"the stored device time of the hour from {hour}, class {klass} on {pool}, is not the sum of its leases"
             for hour, pool, klass in cursor.fetchall()
         ]

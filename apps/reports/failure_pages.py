@@ -1,4 +1,4 @@
-"""Recording a device's failure: what moves, what is lost and for whom, before it is written down; as a page and over JSON."""
+"""Recording the failure of a device: a preview of what moves and what is lost, then the record; as a page and over JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ router = Router(tags=["fleet"])
 
 
 class FailureIn(RequestBody):
-    """`expected` is the digest of the fleet that was seen."""
+    """`expected` is the digest of the fleet that you saw."""
 
     expected: str = Field(pattern=r"^[0-9a-f]{64}$")
 
@@ -38,11 +38,11 @@ class FailureIn(RequestBody):
     auth=requires(Scope.ADMIN),
     response=FleetEditOut,
     operation_id="fleet_failure_record",
-    summary="Record that a device failed, though sold time is lost",
+    summary="Record the failure of a device",
 )
 @idempotent
 def failure_create(request: HttpRequest, pk: UUID, payload: FailureIn) -> dict[str, Any]:
-    """Windows move where they can; the rest is lost and credited to its owners, in one transaction. It cannot be undone."""
+    """Windows move to other devices if possible; the others are lost and credited, in one transaction. It cannot be undone."""
     change = failure_record(
         device=_device(pk), expected=payload.expected, actor=principal_get(request).user, now=timezone.now()
     )
@@ -51,7 +51,7 @@ def failure_create(request: HttpRequest, pk: UUID, payload: FailureIn) -> dict[s
 
 @require_http_methods(["GET", "POST"])
 def failure(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """What the failure means; POST records it."""
+    """Show the effect of the failure; POST records it."""
     principal = platform_admin_check(request)
     device = _device(pk)
     if request.method == "POST":
@@ -71,7 +71,7 @@ def _recorded(request: HttpRequest, device: Device, actor: Any) -> HttpResponse:
     except Problem as refusal:
         messages.error(request, refusal.detail)
         return redirect("reports:failure", pk=device.pk)
-    messages.success(request, change.summary if change else "The device had failed already.")
+    messages.success(request, change.summary if change else "The failure of this device was recorded already.")
     return redirect("dispatch:fleet_changes")
 
 

@@ -1,7 +1,7 @@
-"""Recording that a device failed whose windows no other device absorbs: what is lost is credited, in one transaction.
+"""Recording the failure of a device: windows that no other device can take are lost and credited, in one transaction.
 
-A block of a job that was to run there is credited as any block that failed on our side. So is reserved time for which no job was
-submitted yet, by as many executions as that time stands for.
+A lost block of a job is credited like any block that fails on our side. Lost reserved time without a job is credited by
+the number of executions that it was reserved for.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ NOTE = "failure"
 
 @file_transaction()
 def failure_record(*, device: Device, expected: str = "", actor: User | None, now: datetime) -> FleetChange | None:
-    """The device has failed: windows move where they can, spare devices come in, and what finds no place is lost and credited
-    to its owners, who are told. None where it had failed already. Raises Problem as any change of the fleet does."""
+    """Record that a device failed: windows move, spare devices come into service, and lost windows are credited to their
+    owners, who are notified. Return None if the failure was recorded already. Raises Problem like any change of the fleet.
+    """
     edit = edits.device_set(device.pool.slug, device.name, "failed")
     return fleet_edit(
         edit=edit, expected=expected, actor=actor, now=now, note=NOTE, lose=_credited(device.name, actor=actor, now=now)
@@ -46,7 +47,7 @@ def _credited(name: str, *, actor: User | None, now: datetime) -> Callable[[Flee
     def lose(change: FleetChange, lost: list[UUID]) -> None:
         free = _free_seconds(lost, now)
         left = {pk: _left(contract) for pk, contract in _contracts(free).items()}
-        reason = f"Device {name} failed, and no other had room for this job's time. The executions that it lost are credited."
+        reason = f"Device {name} failed, and no other device was free for this job. The lost executions are credited."
         for lease in windows_lose(windows=lost, reason=reason, now=now):
             guarantee_credit(lease, now=now)
         for pk, (contract, lines) in left.items():
@@ -55,7 +56,7 @@ def _credited(name: str, *, actor: User | None, now: datetime) -> Callable[[Flee
     return lose
 
 
-_Line = tuple[dict[str, Any], int, int]  # the frozen line, what is bought of it, and what no job has taken yet
+_Line = tuple[dict[str, Any], int, int]  # the frozen line, its executions, and those without a job
 
 
 def _contracts(free: dict[UUID, Fraction]) -> dict[UUID, Contract]:
@@ -68,7 +69,7 @@ def _contracts(free: dict[UUID, Fraction]) -> dict[UUID, Contract]:
 
 
 def _free_seconds(windows: list[UUID], now: datetime) -> dict[UUID, Fraction]:
-    """By contract the time to come of these windows in which no job's block is planned."""
+    """Return by contract the future seconds of these windows in which no block of a job is planned."""
     found: dict[UUID, Fraction] = {}
     for window in Window.objects.filter(pk__in=windows).select_related("reservation"):
         pk = window.reservation.contract_id
@@ -95,7 +96,7 @@ def _time_credit(
     actor: User | None,
     now: datetime,
 ) -> None:
-    """What the executions without a job would have cost that the lost time stands for, times the book's share."""
+    """Credit the executions without a job that the lost time was reserved for."""
     weights = [
         Fraction(1) if contract.pool.is_host else facts_of_line(line).seconds or Fraction(1) for line, _, _ in lines
     ]
@@ -138,7 +139,7 @@ def _grant(
         amount=rating.amount,
         currency=rating.currency,
         kind=GrantKind.GUARANTEE,
-        reason=f"{what} lost their reserved time when device {device} failed.",
+        reason=f"{what} lost their reserved time because device {device} failed.",
         basis={"change": change.pk, "contract": str(contract.pk), "rating": rating.to_json()},
         expires_at=None,
         idempotency_key=f"lost:{change.pk}:{contract.pk}:{number}",

@@ -1,4 +1,4 @@
-"""Forecasts: the administrator's page, its CSV, and the API."""
+"""Forecasts: page, CSV and API."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ LINES = ("low", "middle", "high")
 
 
 class ScoreOut(Schema):
-    """A method in the backtest: error as a share of what came (WAPE), beside that of repeating the hour before (MASE), and the
-    share of hours inside its 80 % band, null where too few errors were known."""
+    """A method in the backtest: weighted absolute percentage error (WAPE), mean absolute scaled error against repeating the
+    previous hour (MASE), and the share of hours inside its 80 % band, null if too few errors are known."""
 
     method: str
     wape: float
@@ -39,7 +39,7 @@ class ScoreOut(Schema):
 
 
 class BacktestOut(Schema):
-    """Forecasts from so many moments in the past, each so many hours ahead."""
+    """Forecasts from `origins` instants in the past, each `leads` hours ahead."""
 
     origins: int
     leads: int
@@ -47,7 +47,7 @@ class BacktestOut(Schema):
 
 
 class HeadroomOut(Schema):
-    """The first hour in which the line exceeds the capacity; null: not within the forecast."""
+    """The first hour in which each line exceeds the capacity; null if none does within the forecast."""
 
     low: datetime | None
     middle: datetime | None
@@ -55,8 +55,8 @@ class HeadroomOut(Schema):
 
 
 class EntryOut(Schema):
-    """One pool and dimension; `needed` hours of history where there are too few (`known`), else the lines from `start` on, by
-    the hour: the 10 %, 50 % and 90 % quantile, in `unit`; `capacity` is what there is in an hour."""
+    """One pool and dimension. `needed` is the required history in hours if `known` is too little; otherwise the lines hold the
+    10 %, 50 % and 90 % quantiles by hour from `start` on, in `unit`. `capacity` is that of an hour."""
 
     pool: str
     dimension: str
@@ -76,7 +76,7 @@ class EntryOut(Schema):
 
 
 class ForecastOut(Schema):
-    """`entries` is null until `finished_at` is set; `fits_done` of `fits_total` tells how far it is."""
+    """`entries` is null until `finished_at` is set; `fits_done` of `fits_total` is the progress."""
 
     id: UUID
     asked_at: datetime
@@ -97,13 +97,13 @@ class ForecastOut(Schema):
     auth=requires(Scope.ADMIN),
     response=ForecastOut,
     operation_id="forecast_get",
-    summary="The newest forecast of every pool",
+    summary="Get the newest forecast",
 )
 def forecast_get(request: HttpRequest) -> ForecastRun:
-    """The newest that is finished, else the one that is under way."""
+    """The newest finished forecast, otherwise the one in progress."""
     found = forecast_latest() or forecast_waiting(now=timezone.now())
     if found is None:
-        raise Problem(404, "No forecast yet", "Ask for one with POST.", kind="not-found")
+        raise Problem(404, "No forecast yet", "Start one with POST.", kind="not-found")
     return found
 
 
@@ -112,17 +112,17 @@ def forecast_get(request: HttpRequest) -> ForecastRun:
     auth=requires(Scope.ADMIN),
     response={202: ForecastOut},
     operation_id="forecast_create",
-    summary="Forecast every pool from the last whole hour on",
+    summary="Start a forecast of every pool",
 )
 @idempotent
 def forecast_create(request: HttpRequest) -> tuple[int, ForecastRun]:
-    """Answers at once; a worker fits. While one is under way, that one is answered."""
+    """Returns at once; a worker fits the forecast. If one is in progress, that one is returned."""
     return 202, forecast_ask(asked_by=principal_get(request).user, now=timezone.now())
 
 
 @require_http_methods(["GET", "POST"])
 def forecast_page(request: HttpRequest) -> HttpResponse:
-    """The pool and dimension that `?pool=` and `?dimension=` name; POST asks for a new forecast."""
+    """Show the pool and dimension of `?pool=` and `?dimension=`; POST starts a forecast."""
     principal, now = platform_admin_check(request), timezone.now()
     if request.method == "POST":
         forecast_ask(asked_by=principal.user, now=now)
@@ -148,7 +148,7 @@ def forecast_page(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def forecast_csv(request: HttpRequest) -> HttpResponse:
-    """Every hour of every pool and dimension of the newest forecast."""
+    """Return a CSV with every hour of every pool and dimension of the newest forecast."""
     run = forecast_latest()
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = 'attachment; filename="forecast.csv"'
@@ -162,7 +162,7 @@ def forecast_csv(request: HttpRequest) -> HttpResponse:
 
 
 def _chosen(entries: list[dict[str, Any]], request: HttpRequest) -> dict[str, Any] | None:
-    """What the address names, else the first that is known, else the first."""
+    """Return the requested entry, otherwise the first with a forecast, otherwise the first."""
     pool, dimension = request.GET.get("pool"), request.GET.get("dimension")
     named = [one for one in entries if pool in (None, one["pool"]) and dimension in (None, one["dimension"])]
     known = [one for one in named or entries if "low" in one]
@@ -170,14 +170,14 @@ def _chosen(entries: list[dict[str, Any]], request: HttpRequest) -> dict[str, An
 
 
 def _row(one: dict[str, Any]) -> dict[str, Any]:
-    """An entry for the table of pools, with its instants read."""
+    """Return an entry for the table of pools, with instants parsed."""
     ends = {name: end and datetime.fromisoformat(end) for name, end in one.get("headroom", {}).items()}
     peak = max(one["middle"]) / one["capacity"] if one.get("middle") and one["capacity"] else None
     return {**one, "ends": ends, "peak": peak}
 
 
 def _days(entry: dict[str, Any]) -> list[dict[str, Any]]:
-    """The busiest hour of each day to come, as shares of the capacity where there is one, else as amounts."""
+    """Return the busiest hour of each forecast day, as amounts and as shares of the capacity."""
     start = datetime.fromisoformat(entry["start"])
     days: dict[Any, dict[str, Any]] = {}
     for number, values in enumerate(zip(*(entry[line] for line in LINES), strict=True)):
@@ -194,7 +194,7 @@ def _shares(day: dict[str, Any], capacity: float) -> dict[str, Any]:
 
 
 def _chart(entry: dict[str, Any]) -> dict[str, Any]:
-    """Used so far, then the three lines, and what there is; device time as devices that are busy all the time."""
+    """Return past usage, the three lines and the capacity; device time is in fully busy devices."""
     past, ahead = len(entry["past"]), len(entry["low"])
     part, unit = (SECONDS, "devices") if entry["dimension"] == DEVICE_TIME else (1, entry["unit"])
     first = datetime.fromisoformat(entry["past_start"])

@@ -1,4 +1,4 @@
-"""Forecasts of every pool: asked for, fitted by a worker, read by the page."""
+"""Forecasts of every pool: requested, fitted by a worker, and shown."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ HORIZON = HORIZON_DAYS * 24
 PAST_SHOWN = 28 * 24
 DAILY = timedelta(days=1)
 TASK = "apps.reports.tasks.forecast"
-PLACES = 6  # significant digits of an amount that is stored: no forecast knows more
+PLACES = 6  # significant digits of a stored amount; a forecast is not more precise
 
 
 def forecast_ask(*, asked_by: User | None, now: datetime) -> ForecastRun:
-    """Write down that forecasts are wanted from the last whole hour on; a worker fits them. One that is under way already is
-    returned instead."""
+    """Create a forecast from the last full hour on for a worker to fit. If one is in progress, return that one."""
     with transaction.atomic():
         waiting = ForecastRun.objects.filter(finished_at=None, asked_at__gt=now - DAILY).first()
         if waiting is not None:
@@ -48,13 +47,13 @@ def forecast_ask(*, asked_by: User | None, now: datetime) -> ForecastRun:
 
 
 def forecast_daily(*, now: datetime) -> None:
-    """One forecast a day without being asked."""
+    """Create a forecast unless one was created in the last 24 hours."""
     if not ForecastRun.objects.filter(asked_at__gt=now - DAILY).exists():
         forecast_ask(asked_by=None, now=now)
 
 
 def forecast_run(*, pk: UUID, now: datetime) -> ForecastRun:
-    """Fit every pool and dimension and store the result; progress is stored as it goes. Safe to repeat, one process at a time."""
+    """Fit every pool and dimension, with progress, and store the result. Safe to repeat; one process at a time."""
     run = ForecastRun.objects.get(pk=pk)
     with turn(f"forecast {pk}") as is_ours:
         if run.finished_at is None and is_ours:
@@ -75,7 +74,7 @@ def _fit(run: ForecastRun, now: datetime) -> None:
 
 
 def entry_of(demand: Demand) -> dict[str, Any]:
-    """What the page shows of one pool and dimension. Where there is too little history, `needed` and `known` hours alone."""
+    """Return the result of one pool and dimension. With too little history it only has `needed` and `known` hours."""
     known = 0 if demand.used is None or not demand.used.values.any() else len(demand.used.values)
     found: dict[str, Any] = {
         "pool": demand.pool.slug,
@@ -96,12 +95,12 @@ def entry_of(demand: Demand) -> dict[str, Any]:
 
 
 def needed_hours() -> int:
-    """Hours of history that a forecast needs."""
+    """Return the hours of history that a forecast needs."""
     return least_steps(Series(datetime(1970, 1, 1, tzinfo=UTC), timedelta(hours=1), np.ones(1)))
 
 
 def told(made: Forecast, capacity: float) -> dict[str, Any]:
-    """A forecast as it is stored: three lines by the hour, the past, the backtest, and when headroom ends."""
+    """Return the stored form of a forecast: three lines by hour, the past, the backtest, and the end of headroom."""
     ends = headroom_end(made, capacity)
     past = made.series.values[-PAST_SHOWN:]
     return {
@@ -133,15 +132,15 @@ def told(made: Forecast, capacity: float) -> dict[str, Any]:
 
 
 def rounded(value: float | np.floating[Any]) -> float:
-    """To six significant digits."""
+    """Round to six significant digits."""
     return float(f"{float(value):.{PLACES}g}")
 
 
 def forecast_latest() -> ForecastRun | None:
-    """The newest that is finished."""
+    """Return the newest finished forecast."""
     return ForecastRun.objects.exclude(finished_at=None).order_by("-asked_at").first()
 
 
 def forecast_waiting(*, now: datetime) -> ForecastRun | None:
-    """The one that is under way."""
+    """Return the forecast in progress, if any."""
     return ForecastRun.objects.filter(finished_at=None, asked_at__gt=now - DAILY).order_by("-asked_at").first()

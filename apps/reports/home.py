@@ -237,9 +237,14 @@ def _work_notices(found: Home) -> list[Notice]:
     if found.proposals_count:
         text = f"{_counted(found.proposals_count, 'proposal')} of the controller waiting."
         notices.append(Notice(text, reverse("reports:controller"), "Controller"))
-    unknown = next((one.whole.unknown for one in found.revenues[:1] if one.whole.unknown), "")
-    if unknown:
-        notices.append(Notice(f"{unknown} The margin is unknown.", reverse("reports:cost_list"), "Costs"))
+    if any(one.whole.unknown for one in found.revenues[:1]):
+        notices.append(
+            Notice(
+                "The cost of some devices is not entered, so margins are unknown.",
+                reverse("reports:cost_list"),
+                "Costs",
+            )
+        )
     return notices
 
 

@@ -1,6 +1,6 @@
-"""Device time of a period and what it cost: by pool, and by the class and the customer that it ran for.
+"""Device time of a period and its cost, by pool, and by the class and the customer that used it.
 
-Costs are exact fractions (an hour has no decimal part of a microsecond); they are rounded where they are shown.
+Costs are exact fractions; they are rounded only for display.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from django.db import connection
 from apps.fleet.models import Device, Pool, PoolKind
 from apps.reports.costs import Segment, seconds_of, segments, unknown
 
-# Whole hours are kept as sums. An hour from which something reaches over an end of the period is read lease by lease: those
-# that lie within it are summed, those that reach over stand alone, since they are cut there. The class of a lease is
-# the one that was served; without a usage row it counts by the class that was sold. Device time is counted in cycles
-# from an instant, exactly; a host has no such clock, its cycles here are microseconds.
+# Full hours are stored as sums. If a lease crosses an end of the period, its hour is read lease by lease: leases within the
+# period are summed, and leases that cross its end are returned one by one, because they are cut there. The class of a lease
+# is the class served; without a usage row it is the class sold. Device time is counted exactly, in cycles from an instant; a
+# host has no such clock, so its cycles here are microseconds.
 _HOURS = """
 SELECT place, pool_id, klass, organisation_id, clock_hz, sum(cycles)
 FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[]) WITH ORDINALITY AS part (first, last, place)
@@ -61,7 +61,7 @@ FROM ran GROUP BY 1, 2, 3, 4, 5, 6, CASE WHEN is_within THEN NULL ELSE id END OR
 
 
 class Ran(NamedTuple):
-    """Device time in which leases of one class and customer ran on one pool."""
+    """Device time used by one class and customer on one pool."""
 
     pool_id: UUID
     klass: str
@@ -70,7 +70,7 @@ class Ran(NamedTuple):
 
 
 class Time(NamedTuple):
-    """Device time in exact seconds and its cost; None where a part of it has no stated cost, and `unknown` says which."""
+    """Device time in exact seconds and its cost, which is None if a part of it is unknown; `unknown` says which."""
 
     seconds: Fraction
     cost: Fraction | None
@@ -95,7 +95,7 @@ class _Sum:
 
 
 class PoolTime(NamedTuple):
-    """A pool's devices over the period: what was owned, and the part of it in which leases ran."""
+    """Device time of a pool: all that was owned, and the part that was used (`ran`)."""
 
     pool: Pool
     owned: Time
@@ -103,7 +103,7 @@ class PoolTime(NamedTuple):
 
 
 class DeviceTime(NamedTuple):
-    """The device time of a period, parted by pool, and the part that ran by class and by customer."""
+    """The device time of a period by pool, and the used part of it by class and by customer."""
 
     pools: list[PoolTime]
     by_class: dict[str, Time]
@@ -111,7 +111,7 @@ class DeviceTime(NamedTuple):
 
 
 def total(costs: Iterable[Fraction | None]) -> Fraction | None:
-    """The sum, or None as soon as one of them is not known."""
+    """Return the sum, or None if one of the costs is unknown."""
     found = Fraction(0)
     for cost in costs:
         if cost is None:
@@ -121,7 +121,7 @@ def total(costs: Iterable[Fraction | None]) -> Fraction | None:
 
 
 def device_time(*, start: datetime, end: datetime, currency: str) -> DeviceTime:
-    """What was owned and what ran in [start, end), priced by the stated rates in that currency, else by the pools' facts."""
+    """Return owned and used device time of [start, end), with costs from the entered rates, otherwise from the pools' data."""
     parts = segments(start=start, end=end, currency=currency)
     pools = {pool.pk: pool for pool in Pool.objects.order_by("slug")}
     owned = {pk: _Sum() for pk in pools}
@@ -149,14 +149,14 @@ def device_time(*, start: datetime, end: datetime, currency: str) -> DeviceTime:
 
 
 def _owned(device: Device, part: Segment) -> Fraction:
-    """How many seconds the device was owned within the part."""
+    """Return the seconds in which the device was owned within the part."""
     first = max(part.start, device.owned_from or device.pool.created_at)
     last = min(part.end, device.owned_until or part.end)
     return max(Fraction(0), seconds_of(last - first))
 
 
 def ran_within(parts: Sequence[Segment]) -> list[list[Ran]]:
-    """What ran within each of the parts, leases that reach over an end of it cut there; nothing of no length."""
+    """Return the used device time within each of the parts; leases that cross the end of a part are cut there."""
     found: list[list[Ran]] = [[] for _ in parts]
     if not parts:
         return found

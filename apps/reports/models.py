@@ -1,4 +1,4 @@
-"""Reconciliations that were made: when, of what, and what they found. Never changed once they are finished."""
+"""Tables of the reports room: reconciliations, cost rates, re-ratings, capacity plans, the controller, forecasts, what-ifs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from apps.fleet.models import FleetChange, Pool
 
 
 class ReconciliationRun(models.Model):
-    """One comparison of everything that was executed with everything that was metered, rated, posted and invoiced.
+    """One comparison of everything executed with everything metered, rated, posted and invoiced.
 
-    `stripe` is null where no key is set: {"rows": our counts and sums beside Stripe's, "differences": sentences}. A run
-    without `finished_at` is under way, or its worker died.
+    `stripe` is null if no key is set: {"rows": our counts and sums and Stripe's, "differences": sentences}. A run without
+    `finished_at` is running, or its worker died. A finished run never changes.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -33,8 +33,8 @@ class ReconciliationRun(models.Model):
 
 
 class ReconciliationRow(models.Model):
-    """What a run found in one organisation: `stages` in the order in which money passes them, each
-    {"name", "rows", "executions", "amounts": {currency: amount}}, and every difference in a sentence."""
+    """The result of a run for one organisation: `stages` in the order in which money passes them, each
+    {"name", "rows", "executions", "amounts": {currency: amount}}, and `differences` as sentences."""
 
     id = models.BigAutoField(primary_key=True)
     run = models.ForeignKey(ReconciliationRun, on_delete=models.PROTECT, related_name="rows")
@@ -54,10 +54,10 @@ class ReconciliationRow(models.Model):
 
 
 class CostRate(models.Model):
-    """What an hour of owning one device of a processor class costs, from an instant on, until the next one begins.
+    """The cost of owning one device of a processor class for an hour, from an instant on, until the next rate starts.
 
-    Rows are only ever added (a trigger): of several that begin at one instant the one entered last holds. Before the first
-    one begins the cost is not known, which is another thing than 0.
+    Rows are only added (a trigger ensures it): of several that start together the last one entered applies. Before the
+    first one starts the cost is unknown, which is not the same as 0.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -81,11 +81,11 @@ class CostRate(models.Model):
 
 
 class Rerating(models.Model):
-    """The usage of a month rated again by another price book, published or not; a worker carries it out row by row.
+    """The usage of a month rated again by another price book, published or not, by a worker, row by row.
 
     `result` is null until it is finished: {"whole": part, "pool": [part], "class": [part], "customer": [part]}, each part
-    {"name", "executions", "amount", "other", "unpriced"} with amounts as texts. Usage recorded from `until` on is left out,
-    so that asking again gives the same answer.
+    {"name", "executions", "amount", "other", "unpriced"} with amounts as text. Usage recorded from `until` on is left out,
+    so that a repeated run gives the same result.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -109,10 +109,10 @@ class Rerating(models.Model):
 
 
 class CapacityPlan(models.Model):
-    """How few devices of each pool would hold what was sold at `asked_at`, with a bound; a worker makes it.
+    """The number of devices of each pool that would be enough for what was sold at `asked_at`, with a lower bound.
 
-    `result` is null until it is finished: {"currency", "pools": [see `capacity_plans.arithmetic.pool_plan`], "left_out":
-    sentences}. `inputs_digest`: SHA-256 of the facts that it started from. A cancelled one is finished without a result.
+    A worker makes it. `result` is null until then: {"currency", "pools": [see `capacity_plans.arithmetic.pool_plan`],
+    "left_out": sentences}. `inputs_digest`: SHA-256 of its inputs. A cancelled plan is finished without a result.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -141,7 +141,7 @@ class ControllerMode(models.TextChoices):
 
 
 class ControllerRule(models.Model):
-    """What an administrator lets the controller do to a pool; see `controller.limits.Limits`. Without one it proposes."""
+    """What the controller may do to a pool; see `controller.limits.Limits`. Without a rule it only proposes."""
 
     pool = models.OneToOneField(Pool, on_delete=models.PROTECT, primary_key=True, related_name="+")
     mode = models.CharField(max_length=10, choices=ControllerMode, default=ControllerMode.PROPOSES)
@@ -172,7 +172,7 @@ class ControllerRule(models.Model):
 
 
 class ProposalState(models.TextChoices):
-    """A proposal is open until one of the others ends it."""
+    """A proposal is open until it reaches one of the other states."""
 
     OPEN = "open", "Open"
     APPLIED = "applied", "Applied"
@@ -182,10 +182,10 @@ class ProposalState(models.TextChoices):
 
 
 class ControllerProposal(models.Model):
-    """One proposal of a capacity plan that the controller keeps: `facts` is as the plan has it.
+    """A proposal of a capacity plan that the controller keeps; `facts` is a copy from the plan.
 
-    `reason`: why an open one was not applied, or why it was refused. `change`: the change of the fleet that applied it, of which
-    `moved` devices changed their state. `settled_by` is null where the controller itself did it.
+    `reason`: why an open proposal was not applied, or why it was refused. `change`: the fleet change that applied it, in
+    which `moved` devices changed state. `settled_by` is null if the controller settled it.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -222,10 +222,10 @@ class ControllerProposal(models.Model):
 
 
 class ForecastRun(models.Model):
-    """The demand of every pool continued by a worker, once a day or when somebody asks.
+    """A forecast of the demand on every pool, made by a worker once a day and on request.
 
-    `result` is null until it is finished: a list with one entry for each pool and dimension, as `forecasts.py` writes it. Use is
-    read before `until`, a whole hour.
+    `result` is null until it is finished: a list with an entry for each pool and dimension, as `forecasts.py` writes it. It
+    is based on usage before `until`, a full hour.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -267,9 +267,9 @@ class DemandTrace(models.Model):
 
 
 class WhatIf(models.Model):
-    """A question about the fleet, and its answer: the difference between the plan of now and the one with the change.
+    """A what-if: the fleet as it is compared with the fleet after a change.
 
-    `change` is as `changes.py` writes it. `result` is null until a worker is done: a list with one entry for each pool.
+    `change` is as `changes.py` writes it. `result` is null until a worker has finished: a list with an entry for each pool.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

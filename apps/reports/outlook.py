@@ -1,4 +1,4 @@
-"""A pool with some demand: how full it is, when it ends, how long requests wait. Pure: no database."""
+"""Projection of a pool under a demand: utilisation, end of headroom, and waits. Pure: no database."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from apps.reports.forecasting import NotEnough, Series, forecast, headroom_end
 HORIZON = 28 * 24
 WEEK = 168
 DAY_SECONDS = 86_400
-REQUESTS_MOST = 200_000  # of a simulated day; where there are more, the day ends earlier
+REQUESTS_MOST = 200_000  # of a simulated day; with more requests the simulation ends earlier
 SEED = 1
 
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """Devices, their speed beside today's, device seconds used by the hour, times a factor, and the device seconds of one
-    request; `seconds`: requests by the second of a day, where a trace says when they come."""
+    """The inputs: devices, `power` as a factor of the present speed, device seconds used by hour, a factor of demand, and the
+    device seconds of one request. `seconds`: requests by second of a day, if a trace states them."""
 
     devices: int
     power: float
@@ -40,8 +40,8 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a difference: shares of the devices' time by hour of the week (UTC, Monday first; None where nothing is
-    known), headroom ends as instants, waits in seconds, None where nobody asked for anything or nothing serves."""
+    """The result: shares of device time by hour of the week (UTC, Monday first; None if unknown), the end of headroom as
+    instants, and waits in seconds (None without requests or devices)."""
 
     devices: int
     mean: float | None
@@ -52,12 +52,12 @@ class Side:
     unserved: int
 
     def to_json(self) -> dict[str, Any]:
-        """All of it."""
+        """Return the stored form."""
         return asdict(self)
 
 
 def look(outlook: Outlook) -> Side:
-    """What becomes of it."""
+    """Return the projection for these inputs."""
     scaled = None if outlook.used is None else outlook.used.scaled(outlook.factor / outlook.power)
     capacity = outlook.devices * 3600.0
     mean = peak = None
@@ -78,7 +78,7 @@ def _by_hour(series: Series, shares: np.ndarray[Any, Any]) -> list[float | None]
 
 
 def _headroom(series: Series | None, capacity: float) -> dict[str, str | None] | None:
-    """None where there is too little history for a forecast."""
+    """Return the end of headroom by line; None if there is too little history."""
     if series is None or not series.values.any():
         return None
     try:
@@ -89,7 +89,7 @@ def _headroom(series: Series | None, capacity: float) -> dict[str, str | None] |
 
 
 def _waits(outlook: Outlook, scaled: Series | None) -> tuple[dict[str, float] | None, int]:
-    """Waits of a simulated day on one program that is resident on every device, and how many requests were not served."""
+    """Simulate a day with one program that is resident on every device; return waits, and the requests not served."""
     requests, until = _requests(outlook, scaled)
     if requests is None or not outlook.request_seconds:
         return None, 0
@@ -105,7 +105,7 @@ def _waits(outlook: Outlook, scaled: Series | None) -> tuple[dict[str, float] | 
 
 
 def _requests(outlook: Outlook, scaled: Series | None) -> tuple[Requests | None, int]:
-    """Those of the trace's last day, else those that the last day's device time stands for, hour by hour."""
+    """Return the requests of the trace's last day, otherwise random requests for the device time of the last 24 hours."""
     dice = np.random.default_rng(SEED)
     if outlook.seconds is not None:
         rates, width = outlook.seconds * outlook.factor, SECOND

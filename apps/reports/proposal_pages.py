@@ -1,4 +1,4 @@
-"""A what-if or a proposal of a capacity plan as a difference of the fleet: looked at here, applied and undone by the fleet."""
+"""What-ifs and proposals of capacity plans as changes of the fleet: shown here, applied and undone by the fleet pages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ router = Router(tags=["capacity"])
 
 
 class ProposedOut(Schema):
-    """A fleet file for `POST /fleet/diff`, and with `expected` for `POST /fleet/apply`."""
+    """A fleet file for `POST /fleet/diff` and, together with `expected`, for `POST /fleet/apply`."""
 
     expected: str
     toml: str
@@ -36,10 +36,10 @@ class ProposedOut(Schema):
     auth=requires(Scope.ADMIN),
     response=ProposedOut,
     operation_id="what_if_fleet",
-    summary="The fleet file that a what-if stands for",
+    summary="Get a what-if as a fleet file",
 )
 def what_if_fleet_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """Changes nothing. Demand and prices have no place in it."""
+    """Changes nothing. Demand and prices are not part of the file."""
     return _proposed(document_of_what_if(get_object_or_404(WhatIf, pk=pk), now=timezone.now()))
 
 
@@ -48,7 +48,7 @@ def what_if_fleet_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     auth=requires(Scope.ADMIN),
     response=ProposedOut,
     operation_id="capacity_plan_fleet",
-    summary="The fleet file that a plan's proposal stands for",
+    summary="Get a proposal of a capacity plan as a fleet file",
 )
 def plan_fleet_get(request: HttpRequest, pk: UUID, pool: str, kind: str) -> dict[str, Any]:
     """Changes nothing; `kind` is spare, power or short."""
@@ -62,7 +62,7 @@ def _proposed(document: Document) -> dict[str, Any]:
 @require_GET
 @platform_admin_required
 def what_if_fleet(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """What the change of a what-if would do to the fleet and to what is sold, with the button that applies it."""
+    """Show the effect of a what-if on the fleet and on sold windows, with a button to apply it."""
     asked = get_object_or_404(WhatIf, pk=pk)
     shown = Shown("Apply this what-if", reverse("reports:what_if_detail", args=[pk]), "What if", f"what-if {pk}")
     return difference_page(request, lambda: document_of_what_if(asked, now=timezone.now()), shown)
@@ -71,7 +71,7 @@ def what_if_fleet(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def plan_fleet(request: HttpRequest, pk: UUID, pool: str, kind: str) -> HttpResponse:
-    """The same for one proposal of a capacity plan."""
+    """Show the effect of a proposal of a capacity plan, with a button to apply it."""
     asked = get_object_or_404(CapacityPlan, pk=pk)
     shown = Shown(
         "Apply this proposal", reverse("reports:capacity_plan", args=[pk]), "Capacity plan", f"capacity plan {pk}"

@@ -1,4 +1,4 @@
-"""From a what-if or a capacity plan to the fleet document that it proposes; `apps/dispatch/fleet` checks and applies it."""
+"""Fleet documents proposed by what-ifs and capacity plans; `apps/dispatch/fleet` checks and applies them."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ KINDS = ("spare", "power", "short")
 
 
 def windows_held(*, now: datetime) -> dict[tuple[str, str], int]:
-    """How many windows to come each device holds, by pool and name."""
+    """Return the number of future windows of each device, by pool and name."""
     rows = Window.objects.filter(state=WindowState.ACTIVE, period__endswith__gt=now, device__owned_until__isnull=True)
     counted = rows.order_by().values_list("device__pool__slug", "device__name").annotate(count=Count("id"))
     return {(slug, name): count for slug, name, count in counted}
 
 
 def is_of_the_fleet(change: Change) -> bool:
-    """Whether the fleet can be changed so: other demand, a trace or prices alone change nothing in it."""
+    """Return whether the change affects the fleet, and not only demand or prices."""
     return bool(any(change.devices.values()) or change.failed_sites or change.power_percent != 100)
 
 
 def document_of_what_if(asked: WhatIf, *, now: datetime) -> Document:
-    """The running fleet with the change of a what-if. Raises Problem(422) where the fleet cannot become that."""
+    """Return the present fleet with the change of a what-if. Raises Problem(422) if that is impossible."""
     change = Change(**asked.change)
     if not is_of_the_fleet(change):
-        detail = "This what-if changes demand or prices alone; the fleet has nothing to apply."
+        detail = "This what-if changes only demand or prices, so there is no change of the fleet to apply."
         raise Problem(422, "Nothing to apply", detail, kind="proposal-empty")
     held = windows_held(now=now)
 
@@ -61,12 +61,15 @@ def document_of_what_if(asked: WhatIf, *, now: datetime) -> Document:
 
 
 def document_of_plan(asked: CapacityPlan, *, pool: str, kind: str, now: datetime) -> Document:
-    """The running fleet with one proposal of a capacity plan. Raises Problem: 404 where the plan has no such proposal."""
+    """Return the present fleet with one proposal of a capacity plan. Raises Problem(404) if the plan has no such proposal."""
     pools = {one["pool"]: one for one in (asked.result or {}).get("pools", [])}
     found = next((one for one in pools.get(pool, {}).get("proposals", []) if one["kind"] == kind), None)
     if found is None:
         raise Problem(
-            404, "No such proposal", f"This plan proposes nothing of that kind for {pool}.", kind="proposal-unknown"
+            404,
+            "No such proposal",
+            f"This plan has no proposal of kind {kind} for pool {pool}.",
+            kind="proposal-unknown",
         )
     held = windows_held(now=now)
 
@@ -91,7 +94,7 @@ def _edited(edit: Callable[[Raw], None]) -> Document:
 
 
 def _count(raw: Raw, slug: str, count: int, held: Held) -> None:
-    """Devices added, or those with the fewest windows to come retired."""
+    """Add devices, or retire those with the fewest future windows."""
     if not count:
         return
     _known(raw, slug)
@@ -103,7 +106,7 @@ def _count(raw: Raw, slug: str, count: int, held: Held) -> None:
 
 
 def _serve(raw: Raw, slug: str, count: int) -> None:
-    """Spare devices come into service, the first by name first; what they do not make up for is added."""
+    """Bring spare devices into service in the order of their names, and add new devices if there are too few."""
     spares = sorted(
         (one["name"] for one in raw["pools"][slug]["devices"] if one["state"] == DeviceState.SPARE), key=natural
     )
@@ -114,10 +117,10 @@ def _serve(raw: Raw, slug: str, count: int) -> None:
 
 
 def _idlest(raw: Raw, slug: str, count: int, held: Held) -> list[str]:
-    """The active devices that hold the fewest windows to come; of equals the last by name."""
+    """Return the active devices with the fewest future windows; of equals the last by name."""
     active = [one["name"] for one in raw["pools"][slug]["devices"] if one["state"] == DeviceState.ACTIVE]
     if count > len(active):
-        detail = f"Pool {slug} has {len(active):,} active devices by now; {count:,} cannot be taken. Ask again."
+        detail = f"Pool {slug} now has {len(active):,} active devices, so {count:,} cannot be removed. Start a new comparison."
         raise Problem(422, "Too few devices", detail, kind="proposal-outdated")
     ordered = sorted(active, key=natural, reverse=True)
     return sorted(ordered, key=lambda name: held.get((slug, name), 0))[:count]
@@ -131,37 +134,37 @@ def _fail(raw: Raw, site: str) -> None:
 
 
 def _power(raw: Raw, slug: str, share: Fraction) -> None:
-    """The present setting times the share, where that is a whole per cent."""
+    """Multiply the present power setting by the share, if the result is a whole number of per cent."""
     setting = raw["pools"][slug]["power_percent"] * share
     if setting.denominator != 1 or not 1 <= setting <= 100:
         detail = (
-            f"Pool {slug} runs at {raw['pools'][slug]['power_percent']} % now; {float(setting):g} % is no setting. Settings are "
-            "whole per cents from 1 to 100."
+            f"Pool {slug} runs at {raw['pools'][slug]['power_percent']} % now, which would become {float(setting):g} %. Power "
+            "settings are whole numbers from 1 to 100."
         )
         raise Problem(422, "No such power setting", detail, kind="proposal-outdated")
     raw["pools"][slug]["power_percent"] = int(setting)
 
 
 def _unchanged_check(raw: Raw, slug: str, since: datetime) -> None:
-    """What is proposed is relative to the pool as it was: twice in a row it would be another change. Raises Problem."""
+    """Raise Problem if the pool has changed since `since`: a proposal is relative to the pool as it was."""
     change = FleetChange.objects.filter(at__gt=since).order_by("at", "id").first()
     then = change.before["pools"].get(slug) if change is not None else None
     if then is not None and slug in raw["pools"] and _served(then) != _served(raw["pools"][slug]):
         count, power = _served(raw["pools"][slug])
         devices = "1 active device" if count == 1 else f"{count:,} active devices"
         detail = (
-            f"Pool {slug} was changed since this was worked out: it has {devices} at {power} % power now. Ask again."
+            f"Pool {slug} has changed since this was calculated: it now has {devices} at {power} % power. Start again."
         )
         raise Problem(422, "The pool has changed", detail, kind="proposal-outdated")
 
 
 def _served(pool: Raw) -> tuple[int, int]:
-    """Its active devices and its power setting."""
+    """Return the number of active devices and the power setting."""
     active = sum(one["state"] == DeviceState.ACTIVE for one in pool["devices"])
     return active, pool["power_percent"]
 
 
 def _known(raw: Raw, slug: str) -> None:
     if slug not in raw["pools"]:
-        detail = f"There is no pool {slug} any more. Ask again."
-        raise Problem(422, "The pool has gone", detail, kind="proposal-outdated")
+        detail = f"Pool {slug} no longer exists. Start a new comparison."
+        raise Problem(422, "Pool no longer exists", detail, kind="proposal-outdated")

@@ -1,4 +1,4 @@
-"""Reconciliations for administrators: the list of runs, one run, the rows of one organisation, and the API."""
+"""Reconciliations: the list of runs, one run, the rows of one organisation, and the API."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PER_PAGE = 25
 
 
 class RunOut(Schema):
-    """`finished_at` null: under way. `differences` 0 is the normal answer."""
+    """`finished_at` is null while the run is running. `differences` is normally 0."""
 
     id: UUID
     started_at: datetime
@@ -60,11 +60,11 @@ class RowOut(Schema):
     auth=requires(Scope.ADMIN),
     response=list[RunOut],
     operation_id="reconciliation_list",
-    summary="Every reconciliation, newest first",
+    summary="Reconciliations, newest first",
 )
 @paginate(Cursor, ordering=("-started_at", "id"))
 def reconciliation_list(request: HttpRequest) -> QuerySet[ReconciliationRun]:
-    """Once a day by the clock, and whenever somebody asks."""
+    """One run a day, and every requested one."""
     return ReconciliationRun.objects.all()
 
 
@@ -73,11 +73,11 @@ def reconciliation_list(request: HttpRequest) -> QuerySet[ReconciliationRun]:
     auth=requires(Scope.ADMIN),
     response={202: RunOut},
     operation_id="reconciliation_create",
-    summary="Compare everything now",
+    summary="Start a reconciliation",
 )
 @idempotent
 def reconciliation_create(request: HttpRequest) -> tuple[int, ReconciliationRun]:
-    """Answers at once; the run is finished when its `finished_at` is set."""
+    """Starts a run and returns at once; the run is finished when `finished_at` is set."""
     return 202, _ask(principal_get(request).user)
 
 
@@ -89,7 +89,7 @@ def reconciliation_create(request: HttpRequest) -> tuple[int, ReconciliationRun]
     summary="One reconciliation",
 )
 def reconciliation_get(request: HttpRequest, pk: UUID) -> ReconciliationRun:
-    """Its state and the number of differences."""
+    """The state of the run and the number of differences."""
     return get_object_or_404(ReconciliationRun, pk=pk)
 
 
@@ -98,11 +98,11 @@ def reconciliation_get(request: HttpRequest, pk: UUID) -> ReconciliationRun:
     auth=requires(Scope.ADMIN),
     response=list[RowOut],
     operation_id="reconciliation_rows",
-    summary="What a reconciliation found in each organisation",
+    summary="Results of a reconciliation by organisation",
 )
 @paginate(Cursor, ordering=("id",))
 def reconciliation_rows(request: HttpRequest, pk: UUID) -> QuerySet[ReconciliationRow]:
-    """Executed, metered, rated, posted, invoiced: rows, executions and amounts; every difference in a sentence."""
+    """Rows, executions and amounts of each stage, and every difference as a sentence."""
     return get_object_or_404(ReconciliationRun, pk=pk).rows.all()
 
 
@@ -115,10 +115,10 @@ def _ask(user: User | None) -> ReconciliationRun:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def run_list(request: HttpRequest) -> HttpResponse:
-    """Every run, newest first; POST asks for one now."""
+    """List the runs, newest first; POST starts one."""
     if request.method == "POST":
         run = _ask(principal_get(request).user)
-        messages.success(request, "It has begun; reload in a few seconds.")
+        messages.success(request, "The reconciliation was started. Reload this page in a few seconds.")
         return redirect("reports:reconciliation", pk=run.id)
     page = page_of(
         request, ReconciliationRun.objects.select_related("asked_by"), ordering=("-started_at", "-id"), size=PER_PAGE
@@ -129,7 +129,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One run: the organisations with differences first."""
+    """Show one run, organisations with differences first."""
     run = get_object_or_404(ReconciliationRun, pk=pk)
     rows = run.rows.select_related("organisation").order_by("organisation__name", "id")
     wrong = list(rows.exclude(differences=[])[:PER_PAGE])
@@ -141,7 +141,7 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def run_rows(request: HttpRequest, pk: UUID, organisation: UUID) -> HttpResponse:
-    """One organisation of a run: its stages, its differences, and its usage rows with what each is tied to."""
+    """Show one organisation of a run: stages, differences, and usage rows with their transactions and invoices."""
     row = get_object_or_404(
         ReconciliationRow.objects.select_related("run", "organisation"), run_id=pk, organisation_id=organisation
     )

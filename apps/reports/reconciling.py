@@ -1,7 +1,7 @@
-"""Compares what was executed with what was metered, rated, posted and invoiced, organisation by organisation.
+"""Reconciliation: compares what was executed, metered, rated, posted and invoiced, organisation by organisation.
 
-Each organisation is read at one instant, while work goes on. No difference, or an alarm: a line in the log, and word in
-the outbox in the transaction that stores what was found.
+Each organisation is read at one instant while work continues. A difference raises an alarm: a line in the log, and a
+message in the outbox in the transaction that stores the result.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from apps.reports.device_hours import device_hours_differ
 from apps.reports.models import ReconciliationRow, ReconciliationRun
 
 TOPIC = "reconciliation.differs"
-NAMED = 100  # of each kind of difference; the first tell enough
+NAMED = 100  # differences of each kind that are listed
 
 log = structlog.get_logger("reconciliation")
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One place that money passes: how many rows, how many executions (None where that is not counted), amounts."""
+    """One stage that money passes: rows, executions (None if they are not counted), and amounts."""
 
     name: str
     rows: int
@@ -51,13 +51,13 @@ class Stage:
     amounts: dict[str, str] | None
 
     def to_json(self) -> dict[str, Any]:
-        """As it is stored."""
+        """Return the stored form."""
         return {"name": self.name, "rows": self.rows, "executions": self.executions, "amounts": self.amounts}
 
 
 @dataclass(frozen=True)
 class Compared:
-    """An organisation's stages in order, every difference in a sentence, and the reconciliation behind them."""
+    """The stages of an organisation in order, every difference as a sentence, and the underlying reconciliation."""
 
     stages: list[Stage]
     differences: list[str]
@@ -79,7 +79,7 @@ WHERE executed.count IS DISTINCT FROM metered.quantity ORDER BY 1, 2 LIMIT %(lim
 
 
 def organisation_compare(organisation: Organisation) -> Compared:
-    """Executed, metered, rated, posted, invoiced and not yet invoiced: counts and sums, and where they differ."""
+    """Compare counts and sums of everything executed, metered, rated, posted, invoiced and not yet invoiced."""
     with one_instant():
         found = reconcile_all(organisation)
         leases = Lease.objects.filter(stage__job__organisation=organisation, state=LeaseState.DONE).order_by()
@@ -108,24 +108,24 @@ def _told(found: FullReconciliation, name: str) -> dict[str, str]:
 
 
 def _unmatched(organisation_id: UUID) -> list[str]:
-    """Leases that ended without usage, usage without such a lease, and those that disagree about executions."""
+    """Return sentences about leases without usage, usage without a finished lease, and different executions."""
     with connection.cursor() as cursor:
         cursor.execute(_MATCHED, {"organisation": organisation_id, "limit": NAMED})
         found = cursor.fetchall()
     sentences = []
     for lease, key, count, quantity in found:
         if key is None:
-            sentences.append(f"lease {lease} ran {count} executions, and no usage row names it")
+            sentences.append(f"lease {lease} ran {count} executions, but has no usage row")
         elif lease is None:
-            sentences.append(f"usage {key} is of {quantity} executions, and its lease never ended")
+            sentences.append(f"usage {key} has {quantity} executions, but its lease did not finish")
         else:
-            sentences.append(f"usage {key} is of {quantity} executions, and its lease {lease} ran {count}")
+            sentences.append(f"usage {key} has {quantity} executions, but its lease {lease} ran {count}")
     return sentences
 
 
 @transaction.atomic
 def reconciliation_ask(*, asked_by: User | None, now: datetime) -> ReconciliationRun:
-    """Write down that a run begins; a worker carries it out once this is committed."""
+    """Create a run for a worker to carry out."""
     run = ReconciliationRun.objects.create(asked_by=asked_by, started_at=now)
     if asked_by is not None:
         audit_record(action="reconciliation.ask", subject=f"reconciliation {run.id}", actor=asked_by, now=now)
@@ -133,7 +133,7 @@ def reconciliation_ask(*, asked_by: User | None, now: datetime) -> Reconciliatio
 
 
 def reconciliation_run(*, run_id: UUID, now: datetime) -> ReconciliationRun:
-    """Compare every organisation that the run has not compared yet, and finish it. Safe to repeat; one process at a time."""
+    """Compare every organisation that is not compared yet, and finish the run. Safe to repeat; one process at a time."""
     run = ReconciliationRun.objects.get(pk=run_id)
     with turn(f"reconciliation {run_id}") as is_ours:
         if run.finished_at is not None or not is_ours:
@@ -147,13 +147,13 @@ def reconciliation_run(*, run_id: UUID, now: datetime) -> ReconciliationRun:
 
 
 def _stripe_compare(now: datetime) -> dict[str, Any] | None:
-    """What is collected, here and at Stripe; None without a key. An outage is a difference: nothing was compared."""
+    """Compare collected money with Stripe; None without a key. An outage counts as a difference."""
     if not settings.STRIPE_API_KEY:
         return None
     try:
         check = check_run(client=client_of_settings(), now=now)
     except Uncertain as outage:
-        return {"rows": [], "differences": [f"Stripe was not compared: {outage}"]}
+        return {"rows": [], "differences": [f"Stripe could not be compared: {outage}"]}
     return {"rows": check.rows, "differences": check.differences}
 
 
@@ -169,7 +169,7 @@ def _row_store(
         compared_at=now,
     )
     if ReconciliationRow.objects.filter(run=run, organisation=organisation).exists():
-        return  # another delivery of the same task was here
+        return  # another delivery of the task has stored it
     row.save(force_insert=True)
     ledger_check_keep(organisation=organisation, found=found.found, read_at=now, now=until)
     if found.differences:
@@ -198,7 +198,7 @@ def _finish(run: ReconciliationRun, stripe: dict[str, Any] | None, now: datetime
 
 
 def reconciliation_daily(*, now: datetime) -> ReconciliationRun | None:
-    """The day's run by the clock (UTC), unless it is finished: called more often, so that an outage only delays it."""
+    """Run the reconciliation of the day (UTC) unless it is finished. It is called hourly, so that an outage only delays it."""
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     of_today = ReconciliationRun.objects.filter(
         asked_by=None, started_at__gte=today, started_at__lt=today + timedelta(1)

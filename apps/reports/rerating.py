@@ -1,4 +1,4 @@
-"""What another price book would have made of a month: every usage row rated again, by a worker, with its progress."""
+"""Re-rating: the usage of a month rated again by another price book, row by row, by a worker."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from apps.reports.models import Rerating
 from apps.sales.minimum import minimum_lacking
 from apps.sales.models import Contract
 
-CHUNK = 500  # rows between two reports of progress
+CHUNK = 500  # rows between two updates of the progress
 GROUPS = ("pool", "class", "customer")
 
 
 class RatedPart(NamedTuple):
-    """What one pool, class or customer paid, and the same usage by the other book, without `unpriced` rows."""
+    """One pool, class or customer: the amount that was rated, and the amount by the `other` book without `unpriced` rows."""
 
     name: str
     executions: int
@@ -37,16 +37,16 @@ class RatedPart(NamedTuple):
 
     @property
     def difference(self) -> Decimal | None:
-        """More (or less) by the other book; None when it does not price everything."""
+        """The change by the other book; None if it does not price every row."""
         return None if self.unpriced else subtract(self.other, self.amount)
 
     def to_json(self) -> dict[str, Any]:
-        """As it is stored: amounts as texts."""
+        """Return the stored form, with amounts as text."""
         return {**self._asdict(), "amount": decimal_text(self.amount), "other": decimal_text(self.other)}
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> RatedPart:
-        """The part of its stored form."""
+        """Read a part from its stored form."""
         amounts = {"amount": Decimal(stored["amount"]), "other": Decimal(stored["other"])}
         return cls(**{**stored, **amounts})
 
@@ -71,9 +71,9 @@ class _Sum:
 
 
 def rerating_ask(*, book: PriceBook, month: datetime, asked_by: User | None, now: datetime) -> Rerating:
-    """Write down what is to be rated: the usage of the calendar month (UTC) of `month`, recorded before `now`.
+    """Create a re-rating of the usage of a calendar month (UTC), recorded before `now`, for a worker to carry out.
 
-    `book` may be a draft that is stored nowhere. A worker carries it out once this is committed.
+    `book` may be a draft that is not stored.
     """
     start, end = month_of(month)
     asked = Rerating(
@@ -92,7 +92,7 @@ def rerating_ask(*, book: PriceBook, month: datetime, asked_by: User | None, now
 
 
 def rerating_run(*, pk: UUID, now: datetime) -> Rerating:
-    """Rate every row and store the result; progress is stored as it goes. Safe to repeat; one process at a time."""
+    """Rate every row, with progress, and store the result. Safe to repeat; one process at a time."""
     asked = Rerating.objects.get(pk=pk)
     with turn(f"rerating {pk}") as is_ours:
         if asked.finished_at is None and is_ours:
@@ -123,13 +123,13 @@ def _rate(asked: Rerating, now: datetime) -> None:
 
 
 def usage_of(asked: Rerating) -> QuerySet[UsageRow]:
-    """The rows that it rates; rows are never changed, so asking again finds the same."""
+    """Return the usage rows of a re-rating. Rows never change, so a second call returns the same."""
     rows = UsageRow.objects.filter(currency=asked.currency, created_at__gte=asked.start, created_at__lt=asked.until)
     return rows.order_by("id")
 
 
 def _names(asked: Rerating) -> tuple[dict[UUID, str], dict[str, str]]:
-    """The pool of each contract, and the name of each organisation by its id as text."""
+    """Return the pool of each contract, and the name of each organisation by its id as text."""
     rows = usage_of(asked).order_by()
     contracts = Contract.objects.filter(pk__in=rows.values("contract_id"))
     organisations = Organisation.objects.filter(pk__in=rows.values("organisation_id"))
@@ -138,7 +138,7 @@ def _names(asked: Rerating) -> tuple[dict[UUID, str], dict[str, str]]:
 
 
 def parts_of(asked: Rerating) -> dict[str, list[RatedPart]]:
-    """A finished result by group; "whole" is a list of one."""
+    """Return a finished result by group; "whole" is a list of one part."""
     result = asked.result or {}
     whole = [result["whole"]] if "whole" in result else []
     return {
@@ -148,7 +148,7 @@ def parts_of(asked: Rerating) -> dict[str, list[RatedPart]]:
 
 
 def _minimum_again(document: PriceBookDocument, row: UsageRow) -> Decimal | None:
-    """What a contract would lack to another book's minimum, by what its use would have cost under that."""
+    """Return the shortfall of a contract against another book's minimum; None if the book does not price all its usage."""
     others = UsageRow.objects.filter(contract_id=row.contract_id).exclude(pk=row.pk)
     amounts = [rated_again(document, one) for one in others]
     known = [amount for amount in amounts if amount is not None]
@@ -156,8 +156,8 @@ def _minimum_again(document: PriceBookDocument, row: UsageRow) -> Decimal | None
 
 
 def rated_again(document: PriceBookDocument, row: UsageRow) -> Decimal | None:
-    """What the row would cost by another book under its own terms; None when the book has no price for them, or is in
-    another currency."""
+    """Return the amount of a row by another book under the row's own terms; None if that book has no price for them, or is
+    in another currency."""
     rating = Rating.from_json(row.rating)
     if document.currency.code != row.currency:
         return None

@@ -1,4 +1,4 @@
-"""A month by another price book: asked for, watched, and read, as pages and over JSON."""
+"""Re-ratings of a month by another price book, as pages and over JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHOWN = ("customer", "pool", "class")
 
 
 class RatedPartOut(Schema):
-    """`other` is the same usage by the other book, without the `unpriced` rows that it has no price for."""
+    """`amount` is what was rated; `other` is the same usage by the other book, without the `unpriced` rows."""
 
     name: str
     executions: int
@@ -50,7 +50,7 @@ class RatedOut(Schema):
 
 
 class ReratingOut(Schema):
-    """`result` is null until `finished_at` is set; `rows_done` tells how far it is."""
+    """`result` is null until `finished_at` is set; `rows_done` of `rows_total` is the progress."""
 
     id: UUID
     month: date
@@ -78,7 +78,7 @@ class ReratingOut(Schema):
 
 
 class RatingIn(RequestBody):
-    """The version of a published book, and any day of the month (UTC), this month unless stated."""
+    """The version of a published book, and any day of the month (UTC), by default today."""
 
     book: int
     month: Day | None = None
@@ -93,7 +93,7 @@ class RatingIn(RequestBody):
 )
 @idempotent
 def rerating_create(request: HttpRequest, payload: RatingIn) -> tuple[int, Rerating]:
-    """Answers at once; a worker rates every usage row of the month again."""
+    """Starts the re-rating and returns at once; a worker rates every usage row of the month."""
     return 202, rerating_begin(_book(payload.book), payload.month, principal_get(request).user)
 
 
@@ -102,17 +102,17 @@ def rerating_create(request: HttpRequest, payload: RatingIn) -> tuple[int, Rerat
     auth=requires(Scope.ADMIN),
     response=ReratingOut,
     operation_id="rerating_get",
-    summary="A month by another price book",
+    summary="Get a re-rating",
 )
 def rerating_get(request: HttpRequest, pk: UUID) -> Rerating:
-    """How far it is, and the result once it is finished."""
+    """The progress, and the result once it is finished."""
     return get_object_or_404(Rerating, pk=pk)
 
 
 @require_POST
 @platform_admin_required
 def rerating_new(request: HttpRequest) -> HttpResponse:
-    """A month by the published book that the form names."""
+    """Start a re-rating of a month by the published book of the form."""
     text = request.POST.get("book", "")
     book = _book(int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0)
     asked = rerating_begin(book, month_read(request.POST.get("month", "")), principal_get(request).user)
@@ -122,14 +122,14 @@ def rerating_new(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def rerating_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Progress, then the result by customer, pool and class; htmx asks for the changing part alone."""
+    """Show the progress, then the result by customer, pool and class; htmx fetches the changing part alone."""
     asked = get_object_or_404(Rerating, pk=pk)
     name = "reports/_rerating.html" if request.headers.get("HX-Request") else "reports/rerating.html"
     return render(request, name, {**shown(asked), "api_path": f"/api/v1/revenue/ratings/{pk}"})
 
 
 def shown(asked: Rerating) -> dict[str, Any]:
-    """What the changing part of a page needs."""
+    """Return the context of the changing part of a page."""
     parts = parts_of(asked)
     return {
         "asked": asked,
@@ -140,7 +140,7 @@ def shown(asked: Rerating) -> dict[str, Any]:
 
 
 def rerating_begin(book: PriceBook, month: date | None, user: User | None) -> Rerating:
-    """Written down, and given to a worker once it is committed."""
+    """Create a re-rating and hand it to a worker."""
     now = timezone.now()
     with transaction.atomic():
         asked = rerating_ask(book=book, month=month_instant(month, now), asked_by=user, now=now)
@@ -152,6 +152,6 @@ def _book(version: int) -> PriceBook:
     book = PriceBook.objects.filter(version=version).first() if 0 < version < 2**31 else None
     if book is None:
         raise Problem(
-            422, "No such price book", "Name the version of a published price book.", kind="price-book-unknown"
+            422, "No such price book", "Choose the version of a published price book.", kind="price-book-unknown"
         )
     return book

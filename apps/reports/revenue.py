@@ -1,8 +1,8 @@
-"""What a month brought in, by pool, class and customer, against the device time that is owned and what it costs.
+"""Revenue, cost and margin of a month, by pool, class and customer.
 
-Amounts are the ledger's own, exact. What credit notes of the month took back of usage is a figure of its own; the rest is
-net. The cost of the time that ran belongs to whom it ran for; the rest of what is owned is idle, and stands apart: net
-revenue - cost of what ran - cost of what was idle = margin.
+Amounts are exact and come from the ledger. Usage that credit notes of the month credited is subtracted: the rest is net
+revenue. The cost of used device time counts for the class and the customer that used it; the rest of the owned time is
+idle: net revenue - cost of used time - idle cost = margin.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ NOTHING = Decimal(0)
 
 
 class Part(NamedTuple):
-    """One pool, class or customer: executions, what they brought in, what credit notes took back of that or of what earlier
-    months brought in, the device time in which they ran and its cost.
+    """One pool, class or customer: executions, their revenue, what credit notes of the month credited (of this month's or
+    earlier usage), the device time used (`ran`) and its cost.
 
-    `owned` is a pool's device time with its cost, None for a class or a customer, who own none.
+    `owned` is the device time of a pool with its cost; None for a class or a customer.
     """
 
     name: str
@@ -48,36 +48,36 @@ class Part(NamedTuple):
 
     @property
     def net(self) -> Decimal:
-        """What is left of the revenue."""
+        """Revenue less credits."""
         return subtract(self.amount, self.credited)
 
     @property
     def idle(self) -> Fraction:
-        """The seconds that are owned and in which nothing ran."""
+        """Owned seconds in which nothing ran."""
         return self.owned.seconds - self.ran.seconds if self.owned else Fraction(0)
 
     @property
     def idle_cost(self) -> Fraction | None:
-        """The cost of what is owned and did not run; None when that is not known, or nothing is owned."""
+        """Idle cost; None if it is unknown, or there is no owned time."""
         if self.owned is None or self.owned.cost is None or self.ran.cost is None:
             return None
         return self.owned.cost - self.ran.cost
 
     @property
     def margin(self) -> Fraction | None:
-        """Net revenue less the cost of all that is owned, or of what ran where nothing is owned; None when not known."""
+        """Net revenue less the cost of owned time (of used time for a class or a customer); None if a cost is unknown."""
         cost = (self.owned or self.ran).cost
         return None if cost is None else Fraction(self.net) - cost
 
     @property
     def share(self) -> Fraction:
-        """What ran, of what is owned."""
+        """Used time as a share of owned time."""
         return self.ran.seconds / self.owned.seconds if self.owned and self.owned.seconds else Fraction(0)
 
 
 @dataclass(frozen=True)
 class Revenue:
-    """A month in one currency, device time up to `until`: its end, or now."""
+    """A month in one currency; device time counts up to `until`, the end of the month or now."""
 
     start: datetime
     end: datetime
@@ -88,7 +88,7 @@ class Revenue:
 
 
 def revenue(*, month: datetime, currency: str, now: datetime) -> Revenue:
-    """The usage recorded in the calendar month (UTC) that holds `month`, against the device time of that month so far."""
+    """Return revenue and cost of the calendar month (UTC) that contains `month`, in one currency."""
     start, end = month_of(month)
     until = max(start, min(end, now))
     time = device_time(start=start, end=until, currency=currency)
@@ -106,8 +106,11 @@ def revenue(*, month: datetime, currency: str, now: datetime) -> Revenue:
 
 
 def revenues(*, month: datetime, first: str, now: datetime) -> list[Revenue]:
-    """The report of every currency in which something was used or credited in the month, after that in `first`: money of two
-    currencies is never added. Device time is the same in each; its cost is what is stated in that currency."""
+    """Return a report for `first` and for every other currency with usage or credits in the month.
+
+    Amounts of different currencies are never added. Device time is the same in each report; its cost is the one entered in
+    that currency.
+    """
     start, end = month_of(month)
     rows = UsageSum.objects.filter(recorded_at__gte=start, recorded_at__lt=end).order_by()
     notes = CreditNote.objects.filter(issued_at__gte=start, issued_at__lt=end).order_by()
@@ -119,7 +122,7 @@ _Income = dict[str, tuple[int, Decimal]]
 
 
 def _income(start: datetime, end: datetime, currency: str) -> dict[str, _Income]:
-    """Executions and amounts by pool (slug), class and customer (id as text), summed by the database, which is exact."""
+    """Return executions and exact amounts by pool (slug), class and customer (id as text)."""
     rows = (
         UsageSum.objects.filter(recorded_at__gte=start, recorded_at__lt=end, currency=currency)
         .values("contract_id", "organisation_id", "klass")
@@ -138,8 +141,11 @@ def _income(start: datetime, end: datetime, currency: str) -> dict[str, _Income]
 
 
 def credited(start: datetime, end: datetime, currency: str) -> dict[str, dict[str, Decimal]]:
-    """What credit notes of the month took back of usage, by pool, class and customer. What an invoice had carried in from
-    earlier ones is of no one pool and class. An invoice that is void took nothing back: its usage is invoiced again."""
+    """Return the usage that credit notes of the month credited, by pool, class and customer.
+
+    Amounts carried over from earlier invoices have no pool and no class. Void invoices are left out, because their usage is
+    invoiced again.
+    """
     rows = (
         CreditNoteLine.objects.filter(
             Q(line__isnull=False) | Q(number=CARRIED),
@@ -166,7 +172,7 @@ def _pool_part(one: PoolTime, income: _Income) -> Part:
 
 
 def _parts(income: _Income, ran: dict[str, Time], back: dict[str, Decimal]) -> list[Part]:
-    """One part for each name that brought something in, ran or was credited, the dearest first."""
+    """Return a part for each name with revenue, device time or credits, highest revenue first."""
     parts = []
     for name in sorted(income.keys() | ran.keys() | back.keys()):
         time = ran.get(name, Time(Fraction(0), Fraction(0)))

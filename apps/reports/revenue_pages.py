@@ -1,4 +1,4 @@
-"""Revenue and margin of a month: the administrator's page, its CSV, and the API."""
+"""Revenue and margin of a month: page, CSV and API."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ router = Router(tags=["capacity"])
 
 
 class PartOut(Schema):
-    """`credited` is what credit notes of the month took back of `amount`, or of what earlier months brought in; `net` is the
-    rest, and the margin is of it. Device time in whole microseconds, and what ran also in seconds, since it may be shorter
-    than one; `owned_us` and `cost_idle` of pools and the whole alone. A cost or a margin that is null is not known, and
-    `unknown` says why; costs and seconds are rounded half-even to 12 places."""
+    """`credited` is what credit notes of the month credited, for usage of this month or earlier ones; `net` is `amount` less
+    `credited`, and the margin follows from it. Device time is in whole microseconds, used time also in exact seconds.
+    `owned_us` and `cost_idle` are null for classes and customers. A cost or margin that is null is unknown, and `unknown`
+    says why. Costs and seconds are rounded half-even to 12 places."""
 
     name: str
     executions: int
@@ -50,13 +50,13 @@ class PartOut(Schema):
 
 
 class InCurrencyOut(PartOut):
-    """The whole of the month in one currency."""
+    """All pools of the month in one currency."""
 
     currency: str
 
 
 class RevenueOut(Schema):
-    """In `currency` but for `by_currency`, which has the whole of the month in each; none is ever added to another."""
+    """Amounts are in `currency`; `by_currency` has the month in each currency. Currencies are never added."""
 
     month: date
     until: datetime
@@ -76,8 +76,8 @@ class RevenueOut(Schema):
     summary="Revenue and margin of a month",
 )
 def revenue_get(request: HttpRequest, month: Day | None = None, currency: Code | None = None) -> dict[str, Any]:
-    """Any day of the month (UTC), this month unless stated; the currency of the price book in force unless stated. Device
-    time counts up to `until`: the month's end, or now."""
+    """`month` is any day of the month (UTC), by default today; `currency` is by default that of the price book in force. Device
+    time counts up to `until`, the end of the month or now."""
     chosen = currency_chosen(currency, now=timezone.now()).code
     reports = reports_of(month)
     report = next((one for one in reports if one.currency == chosen), None) or report_in(chosen, month)
@@ -90,7 +90,7 @@ def revenue_get(request: HttpRequest, month: Day | None = None, currency: Code |
 @require_GET
 @platform_admin_required
 def revenue_page(request: HttpRequest) -> HttpResponse:
-    """`?month=2026-11`, this one unless stated; `&currency=KWD`; `&format=csv` is the file, in every currency."""
+    """Show a month: `?month=2026-11`, by default this one; `&currency=KWD`; `&format=csv` for a file with every currency."""
     reports = reports_of(month_read(request.GET.get("month", "")))
     if request.GET.get("format") == "csv":
         return _file(reports)
@@ -107,25 +107,25 @@ def revenue_page(request: HttpRequest) -> HttpResponse:
 
 
 def reports_of(month: date | None) -> list[Revenue]:
-    """The reports of the month of a day, of this month without one: in the currency of the price book in force, then in
-    every other one in which something was used."""
+    """Return the reports of a month, by default this one: first in the currency of the price book in force, then in every
+    other currency with usage."""
     now = timezone.now()
     return revenues(month=month_instant(month, now), first=book_in_force(at=now).currency, now=now)
 
 
 def report_in(currency: str, month: date | None) -> Revenue:
-    """The report in one currency, whether anything was used in it or not."""
+    """Return the report in one currency, even without usage in it."""
     now = timezone.now()
     return revenue(month=month_instant(month, now), currency=currency, now=now)
 
 
 def month_instant(month: date | None, now: datetime) -> datetime:
-    """The first instant of the month of a day; `now` without one, and beyond the calendar."""
+    """Return the first instant of the month of a day; `now` without a day, or in the last year of the calendar."""
     return datetime(month.year, month.month, 1, tzinfo=UTC) if month and month.year < 9999 else now
 
 
 def month_read(text: str) -> date | None:
-    """ "2026-11" as its first day; None for anything else."""
+    """Return the first day of a month such as "2026-11"; None for any other text."""
     try:
         return date.fromisoformat(f"{text[:7]}-01")
     except ValueError:
@@ -133,12 +133,12 @@ def month_read(text: str) -> date | None:
 
 
 def _chart(report: Revenue) -> dict[str, Any]:
-    """Revenue and the two parts of the cost of each pool; what is not known is left out of the drawing."""
+    """Return net revenue, cost of used time and idle cost of each pool; unknown values are left out of the chart."""
     pools = report.parts["pool"]
     series = (
-        ("Revenue, net", [part.net for part in pools]),
-        ("Cost of what ran", [part.ran.cost for part in pools]),
-        ("Cost of what was idle", [part.idle_cost for part in pools]),
+        ("Net revenue", [part.net for part in pools]),
+        ("Cost of used time", [part.ran.cost for part in pools]),
+        ("Idle cost", [part.idle_cost for part in pools]),
     )
     return {
         "unit": report.currency,
@@ -172,7 +172,7 @@ def _text(amount: Fraction | Decimal | None) -> str | None:
 
 
 def _file(reports: list[Revenue]) -> HttpResponse:
-    """Every part in every currency; each row says which."""
+    """Return a CSV with every part in every currency."""
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="takt-revenue-{reports[0].start:%Y-%m}.csv"'
     writer = csv.writer(response)

@@ -1,4 +1,4 @@
-"""What the scheduler asks of the reports. Hourly and repeatable, so that a night without power delays and never skips."""
+"""Periodic tasks of the reports room. Daily work is checked every hour, so that an outage only delays it."""
 
 from celery.schedules import crontab
 

@@ -1,4 +1,4 @@
-"""The reports over a period, as pages, files and JSON, all from the same table."""
+"""Reports over a period, as pages, files and JSON from the same rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from apps.reports.sheets.core import Asked, Report, Sheet, as_csv, as_json, peri
 from apps.reports.sheets.index import ELSEWHERE, REPORTS
 
 router = Router(tags=["reports"])
-SHOWN = 500  # rows that a page lists; the files have all
+SHOWN = 500  # rows on a page; files have all rows
 
 
 class ReportLineOut(Schema):
@@ -33,7 +33,7 @@ class ReportLineOut(Schema):
 
 
 class ColumnOut(Schema):
-    """`kind`: text, share (1 is all), seconds, count, money (of the report's currency), instant, day."""
+    """`kind`: text, share (1 is 100 %), seconds, count, money (in the report's currency), instant or day."""
 
     name: str
     label: str
@@ -41,8 +41,8 @@ class ColumnOut(Schema):
 
 
 class ReportOut(Schema):
-    """Days from `from` to `to`, both included (UTC). Rows by the names of their columns: exact decimals as texts, with at most 12
-    places; null is not known."""
+    """Days from `from` to `to`, both included (UTC). Rows are keyed by column names. Decimals are text with at most 12 places;
+    null is unknown."""
 
     report: str
     title: str
@@ -62,7 +62,7 @@ class ReportOut(Schema):
     summary="The administrator's reports",
 )
 def report_all(request: HttpRequest) -> list[dict[str, Any]]:
-    """Each has an address of its own."""
+    """The list of reports, with the question that each answers."""
     return [{"report": one.slug, "title": one.title, "line": one.line} for one in REPORTS.values()]
 
 
@@ -74,8 +74,7 @@ def report_all(request: HttpRequest) -> list[dict[str, Any]]:
     summary="One report over a period",
 )
 def report_get(request: HttpRequest, slug: str, first: Day | None = None, last: Day | None = None) -> dict[str, Any]:
-    """The last 28 days unless stated, at most 366; the calendar of gaps reaches from today on, at most 62 days. Raises
-    Problem(422) for days that cannot be reported on."""
+    """By default the last 28 days, at most 366. The report `gaps` covers the next 7 days by default, at most 62."""
     report = REPORTS.get(slug)
     if report is None:
         detail = f"There is no report '{slug}'. Choose one of: {', '.join(REPORTS)}."
@@ -90,7 +89,7 @@ def report_get(request: HttpRequest, slug: str, first: Day | None = None, last: 
 @require_GET
 @platform_admin_required
 def report_list(request: HttpRequest) -> HttpResponse:
-    """Every report with the question that it answers."""
+    """List all reports with the question that each answers."""
     context = {"reports": REPORTS.values(), "elsewhere": ELSEWHERE}
     return render(request, "reports/report_list.html", context)
 
@@ -98,7 +97,7 @@ def report_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def report_page(request: HttpRequest, slug: str) -> HttpResponse:
-    """`?from=2026-11-01&to=2026-11-28`, `&view=` of the map; `&format=csv` and `json` are the files."""
+    """Show a report: `?from=2026-11-01&to=2026-11-28`, `&view=` of the heat map, `&format=csv` or `json` for a file."""
     report = REPORTS.get(slug)
     if report is None:
         raise Http404
@@ -127,7 +126,7 @@ def report_page(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _height(sheet: Sheet) -> str:
-    """Horizontal bars need room for each of them."""
+    """Return the height of the chart; horizontal bars need space for each bar."""
     bars = len(sheet.chart["categories"]) if sheet.chart and sheet.chart.get("horizontal") else 0
     return "sm" if 0 < bars <= 4 else "lg" if bars > 10 else "md"
 
@@ -140,6 +139,6 @@ def _asked(report: Report, first: str, last: str, view: str) -> Asked:
     now = timezone.now()
     try:
         currency = book_in_force(at=now).currency
-    except Problem:  # without a price book no cost is stated in any currency
+    except Problem:  # without a price book there is no currency
         currency = ""
     return Asked(period_read(first, last, now=now, is_ahead=report.is_ahead), now, currency, view)

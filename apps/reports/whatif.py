@@ -1,4 +1,4 @@
-"""What if: the plan of now beside the one with a change, pool by pool, by a worker that can be stopped."""
+"""What-ifs: each pool as it is and as it would be with a change, compared by a worker that can be cancelled."""
 
 from __future__ import annotations
 
@@ -33,17 +33,20 @@ RERATE = "apps.reports.tasks.rerate"
 
 
 def what_if_ask(*, change: Change, trace: DemandTrace | None, asked_by: User | None, now: datetime) -> WhatIf:
-    """Write the question down; a worker answers it. A price book is asked about last month's usage. Raises Problem."""
+    """Create a what-if for a worker to answer. A price book is compared on last month's usage. Raises Problem."""
     rows = list(pools())
     change_check(
-        change, pools={pool.slug for pool in rows}, sites={pool.site.slug for pool in rows}, has_trace=trace is not None
+        change,
+        pools={pool.slug: len(pool.devices.all()) for pool in rows},
+        sites={pool.site.slug for pool in rows},
+        has_trace=trace is not None,
     )
     with transaction.atomic():
         rerating = None
         if change.book is not None:
             book = PriceBook.objects.filter(version=change.book).first() if 0 < change.book < 2**31 else None
             if book is None:
-                detail = "Name the version of a published price book."
+                detail = "Choose the version of a published price book."
                 raise Problem(422, "No such price book", detail, kind="price-book-unknown")
             start, _ = month_of(now)
             month = start - timedelta(days=1)
@@ -64,7 +67,7 @@ def what_if_ask(*, change: Change, trace: DemandTrace | None, asked_by: User | N
 
 
 def what_if_cancel(*, pk: UUID, actor: User | None, now: datetime) -> WhatIf:
-    """Stop it after the pool that the worker is at. One that is finished stays as it is. Raises WhatIf.DoesNotExist."""
+    """Cancel a what-if; the worker stops after the present pool. A finished one is left as it is. Raises WhatIf.DoesNotExist."""
     with transaction.atomic():
         open_rows = WhatIf.objects.filter(pk=pk, finished_at=None, cancelled_at=None)
         if open_rows.update(cancelled_at=now):
@@ -73,7 +76,7 @@ def what_if_cancel(*, pk: UUID, actor: User | None, now: datetime) -> WhatIf:
 
 
 def what_if_run(*, pk: UUID, now: datetime) -> WhatIf:
-    """Answer it; progress is stored after each pool. Safe to repeat, one process at a time."""
+    """Answer a what-if, with progress after each pool. Safe to repeat; one process at a time."""
     asked = WhatIf.objects.select_related("trace").get(pk=pk)
     with turn(f"what-if {pk}") as is_ours:
         if asked.finished_at is None and asked.cancelled_at is None and is_ours:
@@ -100,12 +103,12 @@ def _answer(asked: WhatIf, now: datetime) -> None:
             }
         )
         if not unfinished.update(steps_done=done, steps_total=len(wanted)):
-            return  # somebody cancelled it
+            return  # it was cancelled
     unfinished.update(result=result, finished_at=now)
 
 
 def outlooks(one: Demand, change: Change, trace: DemandTrace | None) -> tuple[Outlook, Outlook]:
-    """The pool as it is, and as it would be."""
+    """Return the pool as it is, and as it would be."""
     devices = len(one.pool.devices.all())
     mean = 0.0
     if one.used is not None and one.leases:
@@ -124,6 +127,6 @@ def outlooks(one: Demand, change: Change, trace: DemandTrace | None) -> tuple[Ou
 
 
 def side_json(side: Side, rate: Fraction | None) -> dict[str, Any]:
-    """One side of the difference as it is stored; the cost of its devices in an hour as a text, null where it is not known."""
+    """Return the stored form of one side, with the hourly cost of its devices as text, null if unknown."""
     cost = rounded(None if rate is None else rate * side.devices)
     return {**side.to_json(), "cost_per_hour": None if cost is None else decimal_text(cost)}

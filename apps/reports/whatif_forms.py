@@ -18,11 +18,9 @@ SHOWN = 50
 
 
 class WhatIfForm(forms.Form):
-    """A change of fleet, demand or prices; what is left as it is changes nothing."""
+    """A change of the fleet, demand or prices; every field starts with the present state."""
 
-    failed_sites = forms.MultipleChoiceField(
-        label="Sites that fail", required=False, widget=forms.CheckboxSelectMultiple
-    )
+    failed_sites = forms.MultipleChoiceField(label="Failed sites", required=False, widget=forms.CheckboxSelectMultiple)
     power_percent = forms.IntegerField(
         label="Power", initial=100, min_value=1, max_value=200, widget=forms.NumberInput(NUMBER)
     )
@@ -33,12 +31,12 @@ class WhatIfForm(forms.Form):
         label="Trace",
         queryset=DemandTrace.objects.none(),
         required=False,
-        empty_label="none: past use",
+        empty_label="none (past usage)",
         widget=forms.Select(CHOICE),
     )
     trace_pool = forms.ChoiceField(label="Pool of the trace", required=False, widget=forms.Select(CHOICE))
     request_seconds = forms.FloatField(
-        label="Device time of a request",
+        label="Device time per request",
         required=False,
         min_value=0.000_001,
         max_value=86_400,
@@ -64,7 +62,7 @@ class WhatIfForm(forms.Form):
         choices: dict[str, list[tuple[Any, str]]] = {
             "failed_sites": [(site.slug, site.name) for site in sites],
             "trace_pool": [(slug, slug) for slug in self.slugs],
-            "book": [("", "as it is"), *((v, f"version {v}") for v in _books())],
+            "book": [("", "no change"), *((v, f"version {v}") for v in _books())],
         }
         for name, some in choices.items():
             self.fields[name].choices = some  # type: ignore[attr-defined]
@@ -72,11 +70,11 @@ class WhatIfForm(forms.Form):
 
     @property
     def device_fields(self) -> list[forms.BoundField]:
-        """One field for each pool."""
+        """Return the field of each pool."""
         return [self[f"devices-{slug}"] for slug in self.slugs]
 
     def change(self) -> Change:
-        """What was asked for."""
+        """Return the entered change."""
         given = self.cleaned_data
         devices = {slug: given[f"devices-{slug}"] for slug in self.slugs if given.get(f"devices-{slug}")}
         return Change(
@@ -95,6 +93,6 @@ def _books() -> list[int]:
 
 
 class TraceForm(forms.Form):
-    """A file with requests of another system."""
+    """A trace: a file with requests of another system."""
 
     file = forms.FileField(label="File", widget=forms.ClearableFileInput({"class": "form-control"}))

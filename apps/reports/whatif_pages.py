@@ -1,4 +1,4 @@
-"""What if: asked, watched, cancelled and read, and traces uploaded for it, as pages and over JSON."""
+"""What-ifs and the traces uploaded for them, as pages and over JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 class TraceOut(Schema):
-    """An uploaded trace: `ignored` columns meant nothing here."""
+    """An uploaded trace; `ignored` lists its unknown columns."""
 
     id: UUID
     name: str
@@ -50,8 +50,9 @@ class TraceOut(Schema):
 
 
 class WhatIfIn(RequestBody):
-    """`devices` to add (or take, below 0) by pool, slugs of sites that fail, power in per cent of now, demand times a factor; a
-    trace with the pool that its requests come to and the device seconds of one; a published price book by version."""
+    """`devices` to add by pool (negative to remove), slugs of failed sites, power in per cent of the present setting, a factor
+    of demand, a trace with the pool that serves it and the device time of one request in seconds, and the version of a
+    published price book."""
 
     devices: dict[str, int] = Field(default_factory=dict, max_length=1000)
     failed_sites: list[str] = Field(default_factory=list, max_length=1000)
@@ -64,8 +65,8 @@ class WhatIfIn(RequestBody):
 
 
 class SideOut(Schema):
-    """Shares of the devices' time by hour of the week (UTC, Monday first), waits in seconds, cost of the devices in an hour;
-    null where it is not known, or where no device is left."""
+    """Shares of device time by hour of the week (UTC, Monday first), waits in seconds, and the hourly cost of the devices.
+    Values are null if they are unknown or no device is left."""
 
     devices: int
     mean: float | None
@@ -86,8 +87,8 @@ class DifferenceOut(Schema):
 
 
 class WhatIfOut(Schema):
-    """`pools` is null until `finished_at` is set; `steps_done` of `steps_total` tells how far it is. Last month's usage by the
-    other price book is the rating `rerating_id`."""
+    """`pools` is null until `finished_at` is set; `steps_done` of `steps_total` is the progress. `rerating_id` is the
+    re-rating of last month's usage by the other price book."""
 
     id: UUID
     asked_at: datetime
@@ -111,11 +112,11 @@ class WhatIfOut(Schema):
     auth=requires(Scope.ADMIN),
     response=list[TraceOut],
     operation_id="trace_list",
-    summary="Uploaded traces, the newest first",
+    summary="Uploaded traces, newest first",
 )
 @paginate(Cursor, ordering=("-uploaded_at", "-id"))
 def trace_list(request: HttpRequest) -> QuerySet[DemandTrace]:
-    """Requests of other systems, for questions of what if."""
+    """Requests of other systems, for what-ifs."""
     return DemandTrace.objects.defer("hours", "seconds")
 
 
@@ -128,7 +129,7 @@ def trace_list(request: HttpRequest) -> QuerySet[DemandTrace]:
 )
 @idempotent
 def trace_create(request: HttpRequest, file: File[UploadedFile]) -> tuple[int, DemandTrace]:
-    """CSV with a column timestamp (and count, program), OpenTelemetry spans as JSON lines, or an access log; in order of time."""
+    """CSV with a column timestamp (and count, program), OpenTelemetry spans as JSON lines, or an access log, in order of time."""
     return 201, _uploaded(file, principal_get(request).user)
 
 
@@ -137,17 +138,17 @@ def trace_create(request: HttpRequest, file: File[UploadedFile]) -> tuple[int, D
     auth=requires(Scope.ADMIN),
     response={202: WhatIfOut},
     operation_id="what_if_create",
-    summary="Ask what a change of fleet or demand would do",
+    summary="Start a what-if",
 )
 @idempotent
 def what_if_create(request: HttpRequest, payload: WhatIfIn) -> tuple[int, WhatIf]:
-    """Answers at once; a worker compares both plans, pool by pool."""
+    """Returns at once; a worker compares each pool before and after the change."""
     given = payload.model_dump(exclude={"trace"})
     trace = None
     if payload.trace is not None:
         trace = DemandTrace.objects.filter(pk=payload.trace).first()
         if trace is None:
-            raise Problem(422, "No such trace", "Name the id of an uploaded trace.", kind="trace-unknown")
+            raise Problem(422, "No such trace", "Enter the id of an uploaded trace.", kind="trace-unknown")
     return 202, what_if_ask(
         change=Change(**given), trace=trace, asked_by=principal_get(request).user, now=timezone.now()
     )
@@ -158,10 +159,10 @@ def what_if_create(request: HttpRequest, payload: WhatIfIn) -> tuple[int, WhatIf
     auth=requires(Scope.ADMIN),
     response=WhatIfOut,
     operation_id="what_if_get",
-    summary="The difference between two plans",
+    summary="Get a what-if",
 )
 def what_if_get(request: HttpRequest, pk: UUID) -> WhatIf:
-    """How far it is, and the difference once it is finished."""
+    """The progress, and the comparison once it is finished."""
     return get_object_or_404(WhatIf, pk=pk)
 
 
@@ -170,24 +171,24 @@ def what_if_get(request: HttpRequest, pk: UUID) -> WhatIf:
     auth=requires(Scope.ADMIN),
     response=WhatIfOut,
     operation_id="what_if_cancel",
-    summary="Stop a comparison",
+    summary="Cancel a what-if",
 )
 @idempotent
 def what_if_stop(request: HttpRequest, pk: UUID) -> WhatIf:
-    """It stops after the pool that the worker is at; one that is finished stays as it is."""
+    """The worker stops after the present pool. A finished what-if is left as it is."""
     get_object_or_404(WhatIf, pk=pk)
     return what_if_cancel(pk=pk, actor=principal_get(request).user, now=timezone.now())
 
 
 def _uploaded(file: DjangoFile[bytes], actor: User | None) -> DemandTrace:
-    # Lines of at most a mebibyte: a file without line ends must not become one text.
+    # At most 1 MiB at a time, because a file may have no line ends.
     lines = iter(lambda: file.readline(1 << 20), b"")
     return trace_upload(name=file.name or "", size=file.size or 0, lines=lines, actor=actor, now=timezone.now())
 
 
 @require_http_methods(["GET", "POST"])
 def what_if_page(request: HttpRequest) -> HttpResponse:
-    """The question, the form to upload a trace, and what was asked before. POST asks."""
+    """Show the form of a what-if, the form to upload a trace, and earlier what-ifs; POST starts a what-if."""
     principal = platform_admin_check(request)
     form, refusal = WhatIfForm(request.POST or None), None
     if request.method == "POST" and form.is_valid():
@@ -230,7 +231,7 @@ def _asking(request: HttpRequest, form: WhatIfForm, upload: TraceForm, refusal: 
 @require_GET
 @platform_admin_required
 def what_if_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Progress, then the difference; htmx asks for the changing part alone."""
+    """Show the progress, then the comparison; htmx fetches the changing part alone."""
     asked = get_object_or_404(WhatIf.objects.select_related("trace", "rerating"), pk=pk)
     name = "reports/_what_if.html" if request.headers.get("HX-Request") else "reports/what_if_detail.html"
     context: dict[str, Any] = {
@@ -250,14 +251,14 @@ def what_if_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @platform_admin_required
 def what_if_cancelled(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Stop it."""
+    """Cancel a what-if."""
     get_object_or_404(WhatIf, pk=pk)
     what_if_cancel(pk=pk, actor=principal_get(request).user, now=timezone.now())
     return redirect("reports:what_if_detail", pk=pk)
 
 
 def _row(one: dict[str, Any]) -> dict[str, Any]:
-    """A pool's difference with its instants read."""
+    """Return the comparison of a pool, with instants parsed."""
     for side in ("now", "then"):
         ends = one[side]["headroom"]
         if ends is not None:
@@ -267,25 +268,25 @@ def _row(one: dict[str, Any]) -> dict[str, Any]:
     has_hours = any(value is not None for value in [*before, *after])
     return {
         "pool": one["pool"],
-        "sides": [("now", one["now"]), ("then", one["then"])],
+        "sides": [("now", one["now"]), ("changed", one["then"])],
         "week": week,
         "has_hours": has_hours,
     }
 
 
 def said(asked: WhatIf) -> list[str]:
-    """The change in short sentences."""
+    """Return the change in short sentences."""
     change = Change(**asked.change)
     found = [f"{pool}: {count:+,} devices." for pool, count in sorted(change.devices.items()) if count]
     found += [f"Site {site} fails." for site in change.failed_sites]
     if change.power_percent != 100:
         found.append(f"Power {change.power_percent} %.")
     if change.demand_factor != 1:
-        found.append(f"Demand times {change.demand_factor:g}.")
+        found.append(f"Demand × {change.demand_factor:g}.")
     if asked.trace is not None:
         found.append(
-            f"{change.trace_pool} serves the trace {asked.trace.name}, {change.request_seconds:g} s a request."
+            f"{change.trace_pool} serves the trace {asked.trace.name}, {change.request_seconds:g} s per request."
         )
     if change.book is not None:
-        found.append(f"Last month by price book {change.book}.")
-    return found or ["Nothing changes."]
+        found.append(f"Usage of last month rated by price book {change.book}.")
+    return found or ["No change."]

@@ -350,8 +350,8 @@ def preview_prices(visit: Watched) -> None:
         .replace('"0.000004611"', '"0.000005"', 1)
     )
     page.get_by_role("button", name="Show what changes").click()
-    expect(page.get_by_role("heading", name="What it changes")).to_be_visible()
-    expect(page.get_by_role("cell", name="prices.lpu.float32")).to_be_visible()
+    expect(page.get_by_role("heading", name="What changes")).to_be_visible()
+    expect(page.get_by_role("rowheader", name="prices.lpu.float32")).to_be_visible()
     assert visit.overflow() == []
     assert visit.barriers() == []
 
@@ -362,7 +362,7 @@ def plan_capacity(visit: Watched) -> str:
     visit.open("/capacity/plan")
     page.get_by_role("button", name="Make a plan now").click()
     page.wait_for_url(re.compile(r"/capacity/plan/[0-9a-f-]{36}$"))
-    expect(page.get_by_text("Co-location is planned arithmetic")).to_be_visible(timeout=PATIENT)
+    expect(page.get_by_text("This plan assumes shared devices")).to_be_visible(timeout=PATIENT)
     return path_of(page)
 
 
@@ -372,12 +372,12 @@ def costs_and_another_book(visit: Watched, name: str) -> str:
     for processor_class, cost in (("lpu", "0.50"), ("lpu2", "1.75"), ("host", "0.02")):
         visit.open("/costs")
         page.get_by_label("Processor class").select_option(processor_class)
-        page.get_by_label("A device-hour costs").fill(cost)
-        page.get_by_role("button", name="Enter it").click()
-        expect(page.get_by_text("Entered. Margins are computed")).to_be_visible()
+        page.get_by_label("Cost of a device-hour").fill(cost)
+        page.get_by_role("button", name="Add cost").click()
+        expect(page.get_by_text("The cost was added.")).to_be_visible()
     visit.open("/revenue")
     page.get_by_label("Price book").select_option("2")
-    page.get_by_role("button", name="by it").click()
+    page.get_by_role("button", name=re.compile("^Rate ")).click()
     page.wait_for_url(re.compile(r"/revenue/ratings/[0-9a-f-]{36}$"))
     expect(page.get_by_role("rowheader", name=name)).to_be_visible(timeout=PATIENT)  # by itself, without a reload
     return path_of(page)

@@ -112,6 +112,11 @@ def test_no_file_ends_in_anything_but_a_document_or_its_faults(data: bytes) -> N
         (POOL + COST + "capital = 1\npue = 0.5", "pools.lpu-a.cost[0].pue", "at least 1"),
         (POOL + COST.replace("Z\n", "\n") + "capital = 1", "pools.lpu-a.cost[0].from", "with its zone"),
         (POOL + COST.replace('"EUR"', '"euro"') + "capital = 1", "pools.lpu-a.cost[0].currency", "write"),
+        (
+            POOL + COST.replace("EUR", "XYZ") + "capital = 1",
+            "pools.lpu-a.cost[0].currency",
+            "not a currency of ISO 4217",
+        ),
         (POOL + COST.replace("48", "0") + "capital = 1", "pools.lpu-a.cost[0].months", "1 to 1200"),
         (POOL + (COST + "capital = 1\n") * 2, "pools.lpu-a.cost[1].from", "keep one"),
         (HEAD + '[processors.lpu]\nfile = "x"', "processors.lpu", "another name"),
@@ -149,3 +154,11 @@ def test_a_difference_is_said_in_one_sentence() -> None:
 
 def test_the_demo_fleet_is_a_sound_file() -> None:
     assert sorted(parse(FILE.read_bytes(), known=KNOWN).pools) == ["host-cpu", "lpu-a", "lpu2-b"]
+
+
+def test_a_stored_cost_in_a_currency_that_is_none_stays_readable() -> None:
+    stored = parse(POOL + COST + "capital = 1", known=KNOWN).to_json()
+    stored["pools"]["lpu-a"]["cost"][0]["currency"] = "XYZ"
+    assert check(stored, known=None).pools["lpu-a"].costs[0].currency == "XYZ"
+    with pytest.raises(DocumentError, match="not a currency of ISO 4217"):
+        check(stored, known=KNOWN)

@@ -77,14 +77,14 @@ def test_a_faulty_book_is_refused_with_every_place(admin: Client) -> None:
     for asked, said in (
         (_asked(_broken), ("prices.lpu.float32", "classes.batch.discount")),
         (_asked(text='{"format": \n "x",, }'), ("line 2, column 6",)),
-        (_asked(text="[" * 100_000), ("It is not JSON",)),
-        (_asked(text="9" * 10_000), ("It is not JSON",)),
+        (_asked(text="[" * 100_000), ("This is not JSON",)),
+        (_asked(text="9" * 10_000), ("This is not JSON",)),
         (_asked(text="null"), ("Not a price book",)),
         (_asked(text=" "), ("Choose a file",)),
         (_asked(days=3), ("Prices change with 30 days' notice",)),
         (_asked(lambda book: book.update(version=3)), ("The next price book is version 2",)),
         (_asked(effective_from="tomorrow"), ("Enter a valid date/time",)),
-        (_asked(text="<script>hostile</script>"), ("It is not JSON",)),
+        (_asked(text="<script>hostile</script>"), ("This is not JSON",)),
     ):
         for action in ("preview", "publish"):
             answer = admin.post(PLACE, {**asked, "action": action})

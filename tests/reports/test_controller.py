@@ -164,11 +164,15 @@ def test_a_turn_plans_applies_once_and_undoing_is_heeded(scene: Scene) -> None:
 
     turn()
     opened = ControllerProposal.objects.get(kind="spare")
-    assert (opened.state, opened.facts["devices"], opened.reason) == ("open", 3, "The controller only proposes here.")
+    assert (opened.state, opened.facts["devices"], opened.reason) == (
+        "open",
+        3,
+        "The controller only proposes changes for this pool.",
+    )
     allow(scene, devices_a_day=2)
     turn()
     opened.refresh_from_db()
-    assert "It would change 3 devices; the limit is 2 in 24 hours" in opened.reason
+    assert "3 devices would change state. The limit is 2 in 24 hours" in opened.reason
     allow(scene, devices_a_day=3)
     before = document_now()
     plan = turn()
@@ -221,7 +225,10 @@ def test_one_failure_does_not_stop_the_others(scene: Scene, monkeypatch: pytest.
     monkeypatch.setattr(services, "document_of_plan", document)
     services.controller_turn(clock=lambda: NOW)
     states = {one.pool.slug: (one.state, one.reason) for one in ControllerProposal.objects.all()}
-    assert states == {"lpu-a": ("open", "Applying it failed; the log says why."), "lpu2-b": ("applied", "")}
+    assert states == {
+        "lpu-a": ("open", "Applying the proposal failed. The log has the cause."),
+        "lpu2-b": ("applied", ""),
+    }
     monkeypatch.setattr(services, "document_of_plan", real)
     services.controller_turn(clock=lambda: NOW)
     assert ControllerProposal.objects.get(pool=scene.market.lpu).state == "applied"
@@ -247,7 +254,7 @@ def test_an_administrator_sets_limits_sees_applies_and_dismisses(
     fleet_edit(edit=edits.devices_add("lpu-a", 1), actor=None, now=NOW)
     browser.post(f"/capacity/controller/{first.pk}", {"digest": shown.context["digest"]})
     first.refresh_from_db()
-    assert (first.state, first.reason) == ("open", "The fleet was changed since this was planned.")
+    assert (first.state, first.reason[:22]) == ("open", "The fleet has changed ")
     browser.post(f"/capacity/controller/{first.pk}", {"digest": document_now().digest})
     first.refresh_from_db()
     assert (first.state, first.settled_by, first.moved) == ("applied", scene.cast.admin, 2)

@@ -182,7 +182,7 @@ def test_a_trace_is_kept_by_hours_and_by_its_last_seconds(cast: Cast) -> None:
     kept = trace_upload(name="a", size=1, lines=lines, actor=cast.admin, now=MONDAY)
     assert hours_of(kept).values.tolist() == list(range(1, 29))
     assert seconds_of(kept).sum() == sum(range(6, 30))
-    with pytest.raises(Problem, match="the most is 67,108,864"):
+    with pytest.raises(Problem, match="the maximum is 67,108,864"):
         trace_upload(name="a", size=1 << 30, lines=lines, actor=cast.admin, now=MONDAY)
 
 
@@ -191,16 +191,17 @@ def test_a_trace_is_kept_by_hours_and_by_its_last_seconds(cast: Cast) -> None:
     [
         (Change(devices={"nowhere": 1}), "There is no pool 'nowhere'. Choose among: a."),
         (Change(failed_sites=["mars"]), "There is no site 'mars'"),
-        (Change(devices={"a": 10**6}), "Add or take at most 100,000"),
-        (Change(power_percent=0), "State the power in whole per cent from 1 to 200."),
-        (Change(demand_factor=float("nan")), "State the demand as a factor"),
-        (Change(trace_pool="b", request_seconds=1.0), "Name the pool that the trace's requests come to"),
-        (Change(trace_pool="a", request_seconds=-1.0), "State the device time of one request"),
+        (Change(devices={"a": 10**6}), "Add or remove at most 100,000"),
+        (Change(devices={"a": -4}), "Pool a has 3 active devices, so 4 cannot be removed."),
+        (Change(power_percent=0), "Enter the power as a whole number of per cent from 1 to 200."),
+        (Change(demand_factor=float("nan")), "Enter the demand as a factor"),
+        (Change(trace_pool="b", request_seconds=1.0), "Choose the pool that serves the trace"),
+        (Change(trace_pool="a", request_seconds=-1.0), "Enter the device time of one request"),
     ],
 )
 def test_an_impossible_change_is_refused_with_its_remedy(change: Change, sentence: str) -> None:
     with pytest.raises(Problem) as refused:
-        change_check(change, pools={"a"}, sites={"s"}, has_trace=bool(change.trace_pool))
+        change_check(change, pools={"a": 3}, sites={"s"}, has_trace=bool(change.trace_pool))
     assert refused.value.detail.startswith(sentence)
 
 

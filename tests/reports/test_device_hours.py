@@ -107,7 +107,7 @@ def test_an_hour_that_is_not_the_sum_of_its_leases_is_named(scene: Scene, change
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE dispatch_devicehour SET {change} WHERE klass = 'priority'")  # noqa: S608 - the changes stand above
     found = organisation_compare(scene.cast.organisation).differences
-    said = "does not hold the device time of its leases of class priority on lpu-a"
+    said = "class priority on lpu-a, is not the sum of its leases"
     assert [one for one in found if said in one] != []
 
 

@@ -173,3 +173,17 @@ def test_a_credit_is_ended_on_the_customers_page_and_over_the_api(
     refused = api.post("/api/v1/credits", {**body, "amount": "1000001"}, content_type="application/json")
     assert (refused.status_code, "at most JPY\u202f1,000,000" in refused.json()["detail"]) == (422, True)
     assert reconcile_all(both.organisation).differences == []
+
+
+def test_a_margin_is_known_in_every_currency_in_which_a_cost_is_entered(
+    both: Cast, as_user: AsUser, as_token: AsToken
+) -> None:
+    admin, api = as_user(both.admin), as_token(both.admin, None, Scope.ADMIN)
+    assert api.get("/api/v1/revenue?currency=EUR").json()["whole"]["margin"] is None
+    for name in ("lpu", "lpu2", "host"):
+        sent = {"processor_class": name, "per_hour": "2", "currency": "EUR", "effective_from": "2020-01-01T00:00"}
+        assert admin.post("/costs", sent).status_code == 302
+    assert api.get("/api/v1/revenue?currency=EUR").json()["whole"]["margin"] is not None
+    assert api.get("/api/v1/revenue?currency=JPY").json()["whole"]["margin"] is None
+    wrong = {"processor_class": "lpu", "per_hour": "2", "currency": "XXX", "effective_from": "2020-01-01T00:00"}
+    assert admin.post("/costs", wrong).status_code == 422

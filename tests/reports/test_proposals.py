@@ -112,7 +112,9 @@ def test_a_proposal_is_applied_once_and_outdated_when_its_pool_has_changed(scene
         lambda: document_of_what_if(what_if, now=later),
         lambda: document_of_what_if(weaker, now=later),
     ):
-        with pytest.raises(Problem, match="was changed since this was worked out: it has 2 active devices") as refused:
+        with pytest.raises(
+            Problem, match="has changed since this was calculated: it now has 2 active devices"
+        ) as refused:
             ask()
         assert refused.value.kind == "proposal-outdated"
     assert len(document_of_what_if(elsewhere, now=later).pools["lpu2-b"].devices) == 3
@@ -133,5 +135,5 @@ def test_proposals_of_a_capacity_plan_become_documents(scene: Scene) -> None:
     ]
     assert len(document("short", devices=3)) == 6
     assert document("power", share="3/4")["power"] == "75"
-    with pytest.raises(Problem, match="proposes nothing"):
+    with pytest.raises(Problem, match="has no proposal of kind"):
         document_of_plan(planned(scene, "short", devices=1), pool="lpu-a", kind="power", now=scene.now)

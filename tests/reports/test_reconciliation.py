@@ -74,12 +74,12 @@ def test_what_ran_is_what_was_invoiced(worked: Scene) -> None:
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("UPDATE dispatch_lease SET state = 'revoked'", "its lease never ended"),
+        ("UPDATE dispatch_lease SET state = 'revoked'", "its lease did not finish"),
         (
             "UPDATE dispatch_lease SET count = count + 1 WHERE from_item = (SELECT max(from_item) FROM dispatch_lease)",
             "and its lease",
         ),
-        ("UPDATE ledger_usagerow SET lease_id = gen_random_uuid()", "no usage row names it"),
+        ("UPDATE ledger_usagerow SET lease_id = gen_random_uuid()", "has no usage row"),
         ("UPDATE ledger_usagerow SET amount = amount * 2", "its steps say"),
         ("DELETE FROM billing_invoicedusage", "metered minus invoiced and open"),
     ],
@@ -137,19 +137,19 @@ def test_the_administrator_asks_reads_and_drills(
     sent: list[str] = []
     monkeypatch.setattr("apps.accounts.broker.task_send", lambda *_, run_id, **__: sent.append(run_id))
     browser = as_user(worked.cast.admin)
-    assert "Nothing was compared yet" in browser.get("/reconciliations").content.decode()
+    assert "No reconciliation has run yet" in browser.get("/reconciliations").content.decode()
     with django_capture_on_commit_callbacks(execute=True):
         answer = browser.post("/reconciliations")
     run = ReconciliationRun.objects.get()
     assert (answer["Location"], sent) == (f"/reconciliations/{run.id}", [str(run.id)])
-    assert "Under way" in browser.get(answer["Location"]).content.decode()
+    assert "Running since" in browser.get(answer["Location"]).content.decode()
     Lease.objects.update(state="revoked")
     run = reconciliation_run(run_id=run.id, now=worked.now + timedelta(seconds=2))
-    assert "no invoice should go out" in browser.get(answer["Location"]).content.decode()
+    assert "Clarify every difference" in browser.get(answer["Location"]).content.decode()
     rows = browser.get(f"/reconciliations/{run.id}/{worked.cast.organisation.id}").content.decode()
     for usage in UsageRow.objects.all():
         assert f"<code>{usage.idempotency_key}</code>" in rows
-    assert rows.count("its lease never ended") == UsageRow.objects.count()
+    assert rows.count("its lease did not finish") == UsageRow.objects.count()
     token = as_token(worked.cast.admin, None, Scope.ADMIN)
     (told,) = token.get("/api/v1/reconciliations").json()["results"]
     assert (told["id"], told["differences"]) == (str(run.id), run.differences)

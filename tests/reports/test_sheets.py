@@ -67,7 +67,7 @@ def test_causes_sum_to_what_is_owned_and_a_device_out_of_service_counts_from_the
     found = {row["cause"]: row["seconds"] for row in rows(made(scene, "stranded")) if row["pool"] == "lpu-a"}
     passed = Fraction(14.5 * 3600)  # of the day, to 14:30
     assert sum(found.values()) == 2 * passed
-    assert (found["ran"], found["sold and idle"], found["out of service"]) == (2400, 600, 7200)
+    assert (found["used"], found["reserved but unused"], found["out of service"]) == (2400, 600, 7200)
     assert found["reduced power"] == ZERO
 
 
@@ -95,7 +95,7 @@ def test_idle_is_its_owners_and_the_rest_is_nobodys(scene: Scene) -> None:
     found = {(row["owner"], row["pool"]): row for row in rows(made(scene, "idle-cost"))}
     own = found[scene.cast.organisation.name, "lpu-a"]
     assert (own["sold"], own["ran"], own["idle"], own["cost"]) == (3000, 2400, 600, None)
-    assert own["idle"] + own["ran"] + found["nobody", "lpu-a"]["idle"] == 2 * Fraction(14.5 * 3600)
+    assert own["idle"] + own["ran"] + found["unallocated", "lpu-a"]["idle"] == 2 * Fraction(14.5 * 3600)
 
 
 def test_idle_costs_what_owning_the_device_costs(scene: Scene) -> None:

@@ -1,1 +1,1 @@
-"""The administrator's plan: how few devices would hold what is sold, if programs lived side by side."""
+"""Capacity plans: how many devices would be enough for what is sold, if programs shared devices."""

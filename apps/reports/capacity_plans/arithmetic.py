@@ -1,5 +1,6 @@
-"""From the facts of a pool to its plan: devices needed beside devices owned, power settings, and what it would take to get
-there. Exact and without a clock; JSON documents hold fractions as texts, "3/4".
+"""The capacity plan of a pool: devices needed and owned, power settings, and proposals with their cost.
+
+Exact, without a clock. JSON documents hold fractions as text, such as "3/4".
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from apps.planner.packing import (
 from apps.reports.capacity_plans.facts import Load, PoolFacts
 
 SHARES = (Fraction(1), Fraction(3, 4), Fraction(1, 2), Fraction(1, 4))
-TYPES_MOST = 40  # programs of one pool that the linear program takes; its time grows with them
+TYPES_MOST = 40  # programs of a pool up to which the linear program is used
 FEMTO = 10**15
 HOUR = 3600
 
@@ -30,7 +31,7 @@ Progress = Callable[[float], None]
 
 
 def pool_plan(pool: PoolFacts, *, progress: Progress) -> dict[str, Any]:
-    """The whole answer for one pool. What `progress` raises ends the work."""
+    """Return the plan of a pool. An exception of `progress` ends the work."""
     settings = [_setting(pool, share, part(progress, at, len(SHARES))) for at, share in enumerate(SHARES)]
     full = settings[0]
     return {
@@ -50,13 +51,16 @@ def pool_plan(pool: PoolFacts, *, progress: Progress) -> dict[str, Any]:
 
 
 def part(progress: Progress, at: int, of: int) -> Progress:
-    """The progress of the part number `at` of so many equal ones."""
+    """Return the progress function of part `at` of `of` equal parts."""
     return lambda done: progress((at + done) / of)
 
 
 def instance_of(pool: PoolFacts, share: Fraction) -> Instance:
-    """Devices of the pool at a share of their clock. A program that asks for more than one device is split into as few equal
-    parts as fit, each with the whole program in memory."""
+    """Return the packing instance of a pool at a share of its clock.
+
+    A program that needs more than one device is split into the fewest equal parts that fit; each has the whole program in
+    memory.
+    """
     capacity = (int(pool.clock * share), pool.link_in, pool.link_out, pool.memory)
     programs = tuple(
         ProgramType(load.digest, parts(load, capacity), {"device": demand(load, parts(load, capacity))})
@@ -66,13 +70,13 @@ def instance_of(pool: PoolFacts, share: Fraction) -> Instance:
 
 
 def demand(load: Load, parts: int) -> tuple[int, int, int, int]:
-    """Cycles and bytes a second, each rounded up, and resident bytes, of one part."""
+    """Return cycles and bytes a second of one part, each rounded up, and its resident bytes."""
     rate = load.rate / parts
     return (ceil(rate * load.interval), ceil(rate * load.bytes_in), ceil(rate * load.bytes_out), load.resident)
 
 
 def parts(load: Load, capacity: tuple[int, ...]) -> int:
-    """The fewest equal parts of which each asks for at most one device."""
+    """Return the fewest equal parts that each need at most one device."""
     asked = (load.rate * load.interval, load.rate * load.bytes_in, load.rate * load.bytes_out)
     return max([1, *(ceil(one / room) for one, room in zip(asked, capacity, strict=False) if room)])
 
@@ -110,13 +114,13 @@ def _setting(pool: PoolFacts, share: Fraction, progress: Progress) -> dict[str, 
 
 
 def _devices_bound(instance: Instance, value: int, packing: Packing) -> int:
-    """The bound in devices: what cannot run anywhere is in every packing's cost, and in the bound's."""
+    """Return the bound in devices: the bound of the cost less the penalty of programs that no device can run."""
     left = sum(instance.penalty(p) * count for p, count in zip(instance.programs, packing.unserved, strict=True))
     return max(0, value - left)
 
 
 def volume_bound(instance: Instance) -> int:
-    """No fewer devices than the sum of demands asks for in any dimension."""
+    """Return a lower bound on the devices: the largest quotient of total demand and capacity over all dimensions."""
     device = instance.devices[0]
     fitting = [
         p for p in instance.programs if all(a <= b for a, b in zip(p.demands["device"], device.capacity, strict=True))
@@ -132,7 +136,7 @@ def volume_bound(instance: Instance) -> int:
 
 
 def _peak(pool: PoolFacts) -> Fraction:
-    """Watts beside the static ones of a device that runs its most power-hungry program without a pause."""
+    """Return the dynamic watts of a device that runs its most power-hungry program continuously."""
     return max((Fraction(load.energy * pool.clock, load.interval * FEMTO) for load in pool.loads), default=Fraction(0))
 
 
@@ -150,7 +154,7 @@ def _device(instance: Instance, pool: PoolFacts, counts: tuple[int, ...], times:
 
 
 def _load(pool: PoolFacts) -> list[dict[str, Any]]:
-    """Each dimension: all that is asked, what one device has, the share of all owned devices that is asked."""
+    """Return for each dimension the total demand, the capacity of one device, and the share of all owned devices."""
     capacity = (pool.clock, pool.link_in, pool.link_out, pool.memory)
     instance = instance_of(pool, Fraction(1))
     rows = []
@@ -182,7 +186,7 @@ def _program(pool: PoolFacts, load: Load) -> dict[str, Any]:
 
 
 def _proposals(pool: PoolFacts, settings: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What could be changed: fewer devices, or less power for the same ones; or that devices are missing."""
+    """Return the proposals: spare devices, lower power, or more devices if some are missing."""
     full = settings[0]
     if full["too_large"]:
         return
@@ -203,8 +207,8 @@ def _proposals(pool: PoolFacts, settings: list[dict[str, Any]]) -> Iterator[dict
 
 
 def spare(pool: PoolFacts, full: dict[str, Any]) -> dict[str, Any]:
-    """Devices that could be spare, and the cost of getting there: every part of every program is loaded once, over the link,
-    and its device does nothing else meanwhile. Pay-back is the time after which the spare devices have made up for that."""
+    """Return the proposal to make devices spare, with its cost: every part of every program is loaded once over the link,
+    during which its device does nothing else. The payback period is the time until the spare devices have saved that cost."""
     devices = pool.owned - full["needed"]
     moved = sum(load.moved * parts(load, (pool.clock, pool.link_in, pool.link_out)) for load in pool.loads)
     seconds = Fraction(moved, pool.link_in)

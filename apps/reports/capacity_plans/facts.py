@@ -1,4 +1,4 @@
-"""What a capacity plan starts from: pools with their devices, and what the contracts in force ask of them."""
+"""Inputs of a capacity plan: pools with their devices, and the demand of the contracts in force."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from compiler import ModelError, targets
 
 @dataclass(frozen=True)
 class Load:
-    """A program and how often the contracts in force ask for it: `rate` executions a second, evenly over each contract's time.
+    """A program and its demand: `rate` executions a second, spread evenly over the time of each contract in force.
 
-    Cycles, bytes and femtojoules of one execution; `resident` is what the program keeps on the device, `moved` what crosses
-    the link to load it.
+    Cycles, bytes and femtojoules are for one execution. `resident`: bytes that the program keeps on the device; `moved`:
+    bytes over the link to load it.
     """
 
     digest: str
@@ -45,15 +45,15 @@ class Load:
 
 
 def _load_bytes(program: Program) -> int:
-    """What crosses the link to load it; the binary's size where that is not known."""
+    """Return the bytes over the link to load the program; the size of its binary if that is unknown."""
     load = program_load(program)
     return program.binary_bytes if load is None else load["bytes_in"]
 
 
 @dataclass(frozen=True)
 class PoolFacts:
-    """One pool: a device's cycles and bytes a second, its memory, the femtojoules of a cycle whatever runs, what a
-    device-hour costs (None: not known), and its programs."""
+    """One pool: cycles and bytes a second of a device, its memory, the idle energy of a cycle in femtojoules, the cost of a
+    device-hour (None if unknown), and its programs."""
 
     slug: str
     owned: int
@@ -68,7 +68,7 @@ class PoolFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """`left_out`: why something is not in the plan, a sentence each."""
+    """Inputs of all pools; `left_out` has a sentence for everything that is not in the plan."""
 
     pools: tuple[PoolFacts, ...]
     left_out: tuple[str, ...]
@@ -76,13 +76,13 @@ class Facts:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all of it: equal facts give equal plans."""
+        """SHA-256 of all inputs: equal inputs give equal plans."""
         text = json.dumps(asdict(self), default=str, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def facts_at(*, now: datetime, currency: str) -> Facts:
-    """Everything that a plan of this moment depends on."""
+    """Return all inputs of a plan at this instant."""
     lines, left_out = _lines(now)
     pools = (
         Pool.objects.filter(is_active=True)
@@ -95,11 +95,11 @@ def facts_at(*, now: datetime, currency: str) -> Facts:
     for pool in pools:
         processor = pool.processor
         if processor is None:
-            left_out.append(f"{pool.slug} is a host: what it does is measured, so it is not planned.")
+            left_out.append(f"{pool.slug} is a host. Its work is measured, so it is not planned.")
             continue
         target = target_of(processor.name, processor.digest)
         if target is None:
-            left_out.append(f"{pool.slug}: the description of its processor {processor} is no longer offered.")
+            left_out.append(f"{pool.slug}: its processor {processor} is no longer offered.")
             continue
         found.append(
             PoolFacts(
@@ -118,7 +118,7 @@ def facts_at(*, now: datetime, currency: str) -> Facts:
 
 
 def target_of(name: str, digest: str) -> Any | None:
-    """The description of a processor as it is offered now; None where it is another one."""
+    """Return the description of a processor by name and digest; None if it is no longer offered."""
     try:
         return processor_find(name=name, digest=digest) or targets.find(name, digest)
     except ModelError:
@@ -131,19 +131,19 @@ def per_second(target: Any, link: str) -> int:
 
 
 def _lines(now: datetime) -> tuple[dict[Any, list[ContractLine]], list[str]]:
-    """The lines of contracts in force by pool, and what is left out of them."""
+    """Return the lines of contracts in force by pool, and sentences about contracts that are left out."""
     in_force = Contract.objects.filter(state=ContractState.ACTIVE, starts_at__lte=now, ends_at__gt=now)
     quotas = in_force.filter(quota__isnull=False).count()
     by_pool = defaultdict(list)
     lines = ContractLine.objects.filter(contract__in=in_force, executions__isnull=False)
     for line in lines.select_related("contract", "program__model_version__model").order_by("contract_id", "number"):
         by_pool[line.contract.pool_id].append(line)
-    said = f"{quotas} quota contracts name no program, so what they will run is not planned."
+    said = f"{quotas} quota contract{'' if quotas == 1 else 's'} name no program, so their work is not planned."
     return by_pool, [said] if quotas else []
 
 
 def _loads(lines: Iterable[ContractLine], target: Any, left_out: list[str], now: datetime) -> Iterable[Load]:
-    """One load for each program, whatever the number of contracts."""
+    """Return one load for each program, over all its contracts."""
     by_digest: dict[str, list[ContractLine]] = defaultdict(list)
     for line in lines:
         by_digest[line.program_digest].append(line)

@@ -1,4 +1,4 @@
-"""Asking for a capacity plan, making it with its progress, and ending one that takes too long."""
+"""Capacity plans: requested, made by a worker with progress, and cancelled."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ NIGHTLY_AFTER = timedelta(hours=20)
 
 
 class Cancelled(Exception):
-    """Somebody cancelled the plan while it was being made."""
+    """The plan was cancelled while it was being made."""
 
 
 @transaction.atomic
 def capacity_plan_ask(*, asked_by: User | None, now: datetime) -> CapacityPlan:
-    """Write down that a plan of this moment is wanted; a worker makes it once this is committed."""
+    """Create a capacity plan for a worker to make."""
     asked = CapacityPlan.objects.create(asked_by=asked_by, asked_at=now)
     audit_record(action="capacity-plan.ask", now=now, actor=asked_by, subject=f"capacity plan {asked.pk}")
     return asked
 
 
 def capacity_plan_run(*, pk: UUID, now: datetime) -> CapacityPlan:
-    """Make it and store it, with progress as it goes. Safe to repeat; one process at a time."""
+    """Make a plan, with progress, and store it. Safe to repeat; one process at a time."""
     asked = CapacityPlan.objects.get(pk=pk)
     with turn(f"capacity plan {pk}") as is_ours:
         if asked.finished_at is None and is_ours:
@@ -57,7 +57,7 @@ def _make(asked: CapacityPlan, now: datetime) -> None:
 
 
 def _currency(at: datetime) -> str:
-    """That of the price book in force; empty where there is none, and then no cost is known."""
+    """Return the currency of the price book in force; empty without one, and then every cost is unknown."""
     try:
         return book_in_force(at=at).currency
     except Problem:
@@ -70,7 +70,7 @@ def _result(facts: Facts, pools: list[dict[str, Any]]) -> dict[str, Any]:
 
 @dataclass
 class _Meter:
-    """Stores whole percents, and stops the work of a plan that was cancelled."""
+    """Stores the progress in whole per cent, and stops the work on a cancelled plan."""
 
     pk: UUID
     percent: int = 0
@@ -85,14 +85,16 @@ class _Meter:
 
 @transaction.atomic
 def capacity_plan_cancel(*, pk: UUID, actor: User, now: datetime) -> CapacityPlan:
-    """End a plan that is being made. Raises Problem(409) where it is finished."""
+    """Cancel a plan that is being made. Raises Problem(409) if it is finished."""
     if not CapacityPlan.objects.filter(pk=pk, finished_at=None).update(finished_at=now, is_cancelled=True):
-        raise Problem(409, "It is finished", "This plan is no longer being made.", kind="capacity-plan-finished")
+        raise Problem(
+            409, "Plan is finished", "This plan is finished, so it cannot be cancelled.", kind="capacity-plan-finished"
+        )
     audit_record(action="capacity-plan.cancel", now=now, actor=actor, subject=f"capacity plan {pk}")
     return CapacityPlan.objects.get(pk=pk)
 
 
 def capacity_plan_nightly(*, now: datetime) -> CapacityPlan | None:
-    """One plan a night, unless one was made since; None then."""
+    """Make one plan a night. Return None if one was made recently."""
     recent = CapacityPlan.objects.filter(asked_at__gt=now - NIGHTLY_AFTER, is_cancelled=False).exists()
     return None if recent else capacity_plan_run(pk=capacity_plan_ask(asked_by=None, now=now).pk, now=now)

@@ -1,4 +1,4 @@
-"""What the controller may do to a pool, and whether a change of the fleet is within that. Pure."""
+"""The limits of the controller for a pool, and whether a change of the fleet is within them. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ HOUR = 3600
 
 @dataclass(frozen=True)
 class Limits:
-    """Power in per cent of the clock, devices that change their state in 24 hours, hours of the UTC day `[from, until)` (over
-    midnight where `until` is the smaller one), and the longest pay-back in hours."""
+    """Power settings in per cent of the clock, devices that may change state in 24 hours, hours of the UTC day
+    `[from_hour, until_hour)` (across midnight if `until_hour` is smaller), and the longest payback period in hours."""
 
     power_least: int = 50
     power_most: int = 100
@@ -24,7 +24,7 @@ class Limits:
     payback_hours: int = 24
 
     def is_open(self, at: datetime) -> bool:
-        """Whether the instant is in the hours in which the controller may apply."""
+        """Return whether the controller may apply changes at this instant."""
         hour = at.astimezone(UTC).hour
         if self.from_hour < self.until_hour:
             return self.from_hour <= hour < self.until_hour
@@ -33,8 +33,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a change of the fleet does to one pool: devices that change their state, that come or go, the power setting before
-    and after, and whether anything else changes."""
+    """The effect of a change of the fleet on one pool: devices that change state, devices added or removed, the power setting
+    before and after, and whether anything else changes (`is_more`)."""
 
     moved: int
     bought: int
@@ -43,7 +43,7 @@ class Effect:
 
 
 def effect_of(before: Document, after: Document, slug: str) -> Effect:
-    """What becomes of a pool that is in both documents."""
+    """Return the effect on a pool that is in both documents."""
     old, new = before.pools[slug], after.pools[slug]
     moved = sum(old.devices.get(name, state) != state for name, state in new.devices.items())
     allowed: Pool = replace(old, devices=new.devices, power_percent=new.power_percent)
@@ -52,23 +52,23 @@ def effect_of(before: Document, after: Document, slug: str) -> Effect:
 
 
 def outside(limits: Limits, effect: Effect, *, payback: Fraction | None, moved_today: int, now: datetime) -> list[str]:
-    """Every limit that the change would cross, each in a sentence; nothing where it is within all. `payback` in seconds, None
-    where nothing has to pay back."""
+    """Return a sentence for each limit that the change exceeds. `payback` is in seconds, None if nothing is migrated."""
     found = []
     if not limits.is_open(now):
-        found.append(f"It may apply from {limits.from_hour:02}:00 to {limits.until_hour:02}:00 UTC.")
-    if effect.is_more:
-        found.append("It would change more than the pool's devices and power.")
-    if effect.bought:
-        found.append("Devices would be added or removed, which an administrator decides.")
-    if effect.moved + moved_today > limits.devices_a_day:
         found.append(
-            f"It would change {effect.moved:,} device{'s' if effect.moved != 1 else ''}; the limit is {limits.devices_a_day:,} "
-            f"in 24 hours, of which {moved_today:,} {'is' if moved_today == 1 else 'are'} used."
+            f"The controller may apply changes from {limits.from_hour:02}:00 to {limits.until_hour:02}:00 UTC."
         )
+    if effect.is_more:
+        found.append("The change affects more than the devices and the power of the pool.")
+    if effect.bought:
+        found.append("Devices would be added or removed; only an administrator may do that.")
+    if effect.moved + moved_today > limits.devices_a_day:
+        devices = f"{effect.moved:,} device{'s' if effect.moved != 1 else ''}"
+        used = f"{moved_today:,} {'is' if moved_today == 1 else 'are'} used"
+        found.append(f"{devices} would change state. The limit is {limits.devices_a_day:,} in 24 hours, and {used}.")
     before, after = effect.power
     if before != after and not limits.power_least <= after <= limits.power_most:
         found.append(f"Power would be {after} %; the limits are {limits.power_least} % to {limits.power_most} %.")
     if payback is not None and payback > limits.payback_hours * HOUR:
-        found.append(f"It pays back after more than {limits.payback_hours:,} hours.")
+        found.append(f"The payback period is longer than {limits.payback_hours:,} hours.")
     return found

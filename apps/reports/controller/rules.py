@@ -1,4 +1,4 @@
-"""What administrators let the controller do, by pool."""
+"""The controller's rules, set by administrators for each pool."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ FIELDS = tuple(one.name for one in fields(Limits))
 
 
 def limits_of(rule: ControllerRule) -> Limits:
-    """The limits of a rule."""
+    """Return the limits of a rule."""
     return Limits(**{name: getattr(rule, name) for name in FIELDS})
 
 
 def pools_ruled() -> list[Pool]:
-    """Pools that capacity plans look at: those in use, without hosts."""
+    """Return the active pools of deterministic processors, which capacity plans cover."""
     return list(Pool.objects.filter(is_active=True, kind=PoolKind.SIMULATED).order_by("slug"))
 
 
 def rules_now() -> list[ControllerRule]:
-    """One for each such pool; where nothing was set the one that only proposes, unsaved. In two queries."""
+    """Return a rule for each of these pools, by default an unsaved one that only proposes. Takes two queries."""
     pools = pools_ruled()
     stored = {
         rule.pool_id: rule for rule in ControllerRule.objects.filter(pool__in=pools).select_related("pool", "set_by")
@@ -37,16 +37,16 @@ def rules_now() -> list[ControllerRule]:
 
 
 def rule_of(pool: Pool, *, is_locked: bool = False) -> ControllerRule:
-    """That of one pool; with `is_locked` nobody changes it until the transaction ends."""
+    """Return the rule of a pool; `is_locked` locks it until the transaction ends."""
     rows = ControllerRule.objects.select_for_update(no_key=True) if is_locked else ControllerRule.objects.all()
     return rows.filter(pool=pool).first() or ControllerRule(pool=pool)
 
 
 @transaction.atomic
 def rule_set(*, pool: Pool, mode: str, limits: Limits, actor: User, now: datetime) -> ControllerRule:
-    """Lets the controller do so much to a pool from now on. Raises Problem(422) where the limits contradict themselves."""
+    """Set what the controller may do to a pool. Raises Problem(422) for contradicting limits."""
     if mode not in ControllerMode.values:
-        raise Problem(422, "No such mode", "The mode is off, proposes or applies.", kind="controller-rule")
+        raise Problem(422, "No such mode", "Choose one of the modes: off, proposes, applies.", kind="controller-rule")
     _check(limits)
     before = rule_of(pool, is_locked=True)
     values = {"mode": mode, **asdict(limits)}
@@ -65,10 +65,10 @@ def rule_set(*, pool: Pool, mode: str, limits: Limits, actor: User, now: datetim
 def _check(limits: Limits) -> None:
     found = []
     if not 1 <= limits.power_least <= limits.power_most <= 100:
-        found.append("Power goes from 1 to 100 %, and the lowest setting is at most the highest.")
+        found.append("Power settings are from 1 to 100 %, and the lowest must not be above the highest.")
     if not (0 <= limits.from_hour <= 23 and 1 <= limits.until_hour <= 24) or limits.from_hour == limits.until_hour:
-        found.append("Hours are two different ones, from 0 to 23 until 1 to 24.")
+        found.append("The hours must differ: the first from 0 to 23, the last from 1 to 24.")
     if not (0 <= limits.devices_a_day <= 10**6 and 0 <= limits.payback_hours <= 10**6):
-        found.append("Devices and hours of pay-back are whole numbers from 0 to 1,000,000.")
+        found.append("Devices and payback hours are whole numbers from 0 to 1,000,000.")
     if found:
-        raise Problem(422, "Limits that cannot hold", " ".join(found), kind="controller-rule")
+        raise Problem(422, "Contradicting limits", " ".join(found), kind="controller-rule")

@@ -1,5 +1,6 @@
-"""A turn of the controller: proposals of a new capacity plan are kept, and those within the limits applied, one transaction
-each. Administrators apply and dismiss the others.
+"""The controller: keeps the proposals of a new capacity plan, and applies those within the limits, each in a transaction.
+
+Administrators apply or dismiss the others.
 """
 
 from __future__ import annotations
@@ -28,19 +29,21 @@ from apps.reports.proposals import document_of_plan
 
 log = structlog.get_logger("controller")
 DAY = timedelta(hours=24)
-LATER = {"fleet-changed", "fleet-busy", "capacity-busy"}  # refusals of this moment: the proposal stays open
+LATER = {"fleet-changed", "fleet-busy", "capacity-busy"}  # temporary refusals: the proposal stays open
 VERBS = {
     ProposalState.APPLIED: "apply",
     ProposalState.REFUSED: "refuse",
     ProposalState.DISMISSED: "dismiss",
     ProposalState.SUPERSEDED: "supersede",
 }
-MATTERS = ("devices", "share")  # what a proposal would change; two that agree in it are the same proposal
+MATTERS = ("devices", "share")  # two proposals that agree in these are the same
 
 
 def controller_turn(*, clock: Callable[[], datetime]) -> CapacityPlan | None:
-    """One turn: a plan is made, its proposals kept, and what an administrator allowed applied. None where another turn is
-    under way or the controller is off everywhere."""
+    """Run the controller once: make a plan, keep its proposals, and apply the allowed ones.
+
+    Return None if another run is in progress, or the controller is off for every pool.
+    """
     with turn("controller") as is_ours:
         return _turn(clock) if is_ours else None
 
@@ -61,14 +64,14 @@ def _turn(clock: Callable[[], datetime]) -> CapacityPlan | None:
 
 
 def _attempt(pk: UUID, seen: str, now: datetime) -> str:
-    """The digest of the fleet afterwards. What fails is logged and said, and does not stop the others."""
+    """Try to apply a proposal, and return the digest of the fleet afterwards. A failure is logged and stored as its reason."""
     if not ControllerProposal.objects.filter(pk=pk, state=ProposalState.OPEN).exists():
         return seen
     try:
         done = proposal_apply(pk=pk, actor=None, expected=seen, now=now)
-    except Exception as error:  # one that cannot be applied must not hold up the others
+    except Exception as error:  # one failure must not block the others
         log.exception("proposal_failed", proposal=str(pk))
-        said = error.detail if isinstance(error, Problem) else "Applying it failed; the log says why."
+        said = error.detail if isinstance(error, Problem) else "Applying the proposal failed. The log has the cause."
         ControllerProposal.objects.filter(pk=pk, state=ProposalState.OPEN).update(reason=said)
         return seen
     return done.change.after_digest if done.change else seen
@@ -110,7 +113,7 @@ def _kept(new: ControllerProposal) -> ControllerProposal | None:
 
 
 def _replaced(new: ControllerProposal, *, besides: Sequence[UUID] = ()) -> None:
-    """At most one of a kind is open for a pool, also where two were made at the same instant."""
+    """Supersede other open proposals of the same kind and pool."""
     rows = ControllerProposal.objects.filter(pool=new.pool, kind=new.kind, state=ProposalState.OPEN).exclude(
         pk__in=besides
     )
@@ -119,16 +122,16 @@ def _replaced(new: ControllerProposal, *, besides: Sequence[UUID] = ()) -> None:
 
 @transaction.atomic
 def proposal_apply(*, pk: UUID, actor: User | None, expected: str, now: datetime) -> ControllerProposal:
-    """Applies an open proposal through the fleet, once. `actor` None: the controller, which keeps to the pool's limits.
+    """Apply an open proposal to the fleet, once. Without `actor` it is the controller, which observes the pool's limits.
 
-    `expected` is the digest of the fleet that was seen. What the fleet refuses is kept with its reason: see `state`. Raises
-    Problem: 404 where there is none, 409 where it is settled.
+    `expected` is the digest of the fleet that was seen. If the fleet refuses the change, the proposal keeps the reason.
+    Raises Problem: 404 for an unknown proposal, 409 for a closed one.
     """
     asked = _open(pk)
     if actor is None:
         allowed = rule_of(asked.pool, is_locked=True)
         if allowed.mode != ControllerMode.APPLIES:
-            return _waits(asked, "The controller only proposes here.")
+            return _waits(asked, "The controller only proposes changes for this pool.")
     try:
         with transaction.atomic():
             change = _change(asked, actor=actor, expected=expected, now=now)
@@ -139,7 +142,9 @@ def proposal_apply(*, pk: UUID, actor: User | None, expected: str, now: datetime
             return _waits(asked, refusal.detail)
         return _settle(asked, ProposalState.REFUSED, actor=actor, now=now, reason=refusal.detail)
     if change is None:
-        return _settle(asked, ProposalState.SUPERSEDED, actor=actor, now=now, reason="The fleet is so already.")
+        return _settle(
+            asked, ProposalState.SUPERSEDED, actor=actor, now=now, reason="The fleet has this state already."
+        )
     asked.change = change
     _settle(asked, ProposalState.APPLIED, actor=actor, now=now)
     others = ControllerProposal.objects.filter(pool=asked.pool, state=ProposalState.OPEN)
@@ -148,7 +153,7 @@ def proposal_apply(*, pk: UUID, actor: User | None, expected: str, now: datetime
 
 
 class _OutsideLimits(Exception):
-    """What the controller may not do by itself."""
+    """The change exceeds the controller's limits."""
 
 
 def _change(asked: ControllerProposal, *, actor: User | None, expected: str, now: datetime) -> FleetChange | None:
@@ -176,17 +181,20 @@ def _change(asked: ControllerProposal, *, actor: User | None, expected: str, now
 def _seen_check(digest: str, expected: str) -> None:
     if digest != expected:
         raise Problem(
-            409, "The fleet has changed", "The fleet was changed since this was planned.", kind="fleet-changed"
+            409,
+            "The fleet has changed",
+            "The fleet has changed since this was planned. Load the page again.",
+            kind="fleet-changed",
         )
 
 
 def payback_of(facts: dict[str, Any]) -> Fraction | None:
-    """Seconds after which a proposal has paid for its migration; None where nothing is migrated."""
+    """Return the payback period of a proposal's migration in seconds; None if nothing is migrated."""
     return Fraction(facts["payback_seconds"]) if facts.get("payback_seconds") else None
 
 
 def moved_since(asked: ControllerProposal, start: datetime) -> int:
-    """Devices of the pool that changed their state by proposals applied after an instant, undone or not."""
+    """Return how many devices of the pool changed state by proposals applied after an instant, including undone ones."""
     rows = ControllerProposal.objects.filter(pool=asked.pool, state=ProposalState.APPLIED, settled_at__gt=start)
     return sum(rows.values_list("moved", flat=True))
 
@@ -198,7 +206,7 @@ def _open(pk: UUID) -> ControllerProposal:
         raise Problem(404, "No such proposal", "The controller has no such proposal.", kind="proposal-unknown")
     if found.state != ProposalState.OPEN:
         detail = f"This proposal is {found.get_state_display().lower()}; nothing was changed."
-        raise Problem(409, "It is settled", detail, kind="proposal-settled")
+        raise Problem(409, "Proposal is closed", detail, kind="proposal-settled")
     return found
 
 
@@ -211,7 +219,7 @@ def _waits(asked: ControllerProposal, reason: str) -> ControllerProposal:
 def _settle(
     asked: ControllerProposal, state: ProposalState, *, actor: User | None, now: datetime, reason: str = ""
 ) -> ControllerProposal:
-    is_known = state == ProposalState.REFUSED and asked.reason == reason  # tried every hour, and written down once
+    is_known = state == ProposalState.REFUSED and asked.reason == reason  # tried every hour, but recorded once
     asked.state, asked.reason, asked.settled_at, asked.settled_by = state, reason, now, actor
     asked.moved = asked.moved if state == ProposalState.APPLIED else 0
     asked.save(update_fields=["state", "reason", "settled_at", "settled_by", "change", "moved"])
@@ -235,6 +243,8 @@ def _settle(
 
 @transaction.atomic
 def proposal_dismiss(*, pk: UUID, actor: User, now: datetime) -> ControllerProposal:
-    """Ends an open proposal; it is not made again until a plan says something else. Raises Problem: 404, or 409 where it is
-    settled."""
+    """Dismiss an open proposal; it is not made again until a plan proposes something else.
+
+    Raises Problem: 404 for an unknown proposal, 409 for a closed one.
+    """
     return _settle(_open(pk), ProposalState.DISMISSED, actor=actor, now=now)

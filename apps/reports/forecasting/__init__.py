@@ -1,4 +1,4 @@
-"""Demand: read from use or from a trace, continued with its uncertainty, judged by its past. Pure; no Django, no clock.
+"""Forecasts of demand from usage or traces, with uncertainty and a backtest. Pure: no Django, no clock.
 
 >>> from datetime import UTC, datetime
 >>> import numpy as np

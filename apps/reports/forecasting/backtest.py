@@ -1,8 +1,8 @@
-"""Which method is best, and how wide its band must be: by forecasts from moments in the past, judged by what came.
+"""Backtest: chooses the method and the width of its band by forecasts from instants in the past.
 
-From each of several origins every method continues only what lay before it. A method's errors, each divided by the
-deviation that the method stated, are kept by lead; the band is cut at their quantiles (conformal prediction: Vovk et al.,
-2005). What the page tells of a band's coverage is counted on origins whose band was cut from earlier errors alone.
+From each origin every method forecasts from the data before it. The errors of a method, divided by its stated deviation,
+are grouped by lead; their quantiles are the band (conformal prediction: Vovk et al., 2005). The reported coverage counts
+only origins whose band came from earlier errors.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from apps.reports.forecasting.methods import DAY, Path, methods_for
 from apps.reports.forecasting.series import HOUR, Amounts, Series, SeriesError
 
 LOW, HIGH = 0.1, 0.9
-ORIGINS = 21  # days, or steps of a series that has no days
+ORIGINS = 21  # days, or steps if the series is not hourly
 LEAD_HOURS = 168
 LEAD_STEPS = 5
 LEAST_HOURS, LEAST_STEPS = 120, 16
-ERRORS_LEAST = 8  # fewer errors than these leave the method's own band
+ERRORS_LEAST = 8  # with fewer errors the band is the method's own
 NORMAL = 1.2816  # the 90 % quantile of the normal distribution
 
 
 class Plan(NamedTuple):
-    """Where a backtest forecasts from: so many steps known at each origin, and how far ahead it looks."""
+    """The origins of a backtest, as numbers of known steps, and the steps of each forecast."""
 
     origins: tuple[int, ...]
     leads: int
 
 
 class NotEnough(SeriesError):
-    """The series is too short; `needed` and `known` are numbers of its steps."""
+    """The series is too short; `needed` and `known` are numbers of steps."""
 
     def __init__(self, needed: int, known: int) -> None:
         super().__init__(f"The series has {known} steps; a forecast with a backtest needs {needed}.")
@@ -44,8 +44,8 @@ class NotEnough(SeriesError):
 
 @dataclass(frozen=True)
 class Score:
-    """A method over all origins and leads: error as a share of what came (WAPE), error beside that of repeating the
-    step before (MASE; 1 is as good), the share of steps inside its 80 % band, and over how many steps."""
+    """A method over all origins and leads: weighted absolute percentage error (WAPE), mean absolute scaled error against
+    repeating the previous step (MASE), the share of steps inside its 80 % band, and the number of steps."""
 
     method: str
     wape: float
@@ -56,7 +56,7 @@ class Score:
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """Amounts by step from `start` on, each the 10 %, 50 % and 90 % quantile, and what the backtest said."""
+    """10 %, 50 % and 90 % quantiles by step from `start` on, and the result of the backtest."""
 
     method: str
     start: datetime
@@ -69,15 +69,14 @@ class Forecast:
 
 
 def least_steps(series: Series) -> int:
-    """How many steps a forecast needs."""
+    """Return the number of steps that a forecast needs."""
     return LEAST_HOURS if series.step == HOUR else LEAST_STEPS
 
 
 def plan_of(series: Series) -> Plan:
-    """Origins a day apart and up to a week ahead for hours, else a step apart and five ahead; the first origin knows at
-    least half of the series.
+    """Return the plan of a backtest: for hours, origins a day apart and a week ahead; otherwise a step apart, five ahead.
 
-    Raises NotEnough.
+    The first origin knows at least half of the series. Raises NotEnough.
     """
     known, needed = len(series.values), least_steps(series)
     if known < needed:
@@ -89,7 +88,7 @@ def plan_of(series: Series) -> Plan:
 
 
 def forecast(series: Series, *, horizon: int, progress: Callable[[int, int], None] | None = None) -> Forecast:
-    """The best method by backtest, continued for `horizon` steps; `progress` hears (fits done, fits in all).
+    """Return the forecast of the best method for `horizon` steps; `progress` is called with (fits done, all fits).
 
     Raises NotEnough.
     """
@@ -146,7 +145,7 @@ def _score(name: str, paths: list[tuple[int, Path]], series: Series, roots: Amou
 
 
 def _known_errors(paths: list[tuple[int, Path]], roots: Amounts, leads: int, until: int) -> tuple[Amounts, Amounts]:
-    """(lead, error in stated deviations) of every step that earlier forecasts told and that has come by `until`."""
+    """Return (leads, errors in stated deviations) of all steps before `until` that earlier forecasts covered."""
     found_leads, found = [np.empty(0)], [np.empty(0)]
     for origin, path in paths:
         count = min(leads, until - origin)
@@ -156,7 +155,7 @@ def _known_errors(paths: list[tuple[int, Path]], roots: Amounts, leads: int, unt
 
 
 def _band(path: Path, paths: list[tuple[int, Path]], roots: Amounts, leads: int, until: int) -> tuple[Amounts, Amounts]:
-    """The 10 % and the 90 % quantile by lead, in roots: from the errors of similar leads, else the method's own."""
+    """Return the 10 % and 90 % quantiles by lead, in roots: from errors of similar leads, otherwise the method's own."""
     at, errors = _known_errors(paths, roots, leads, until)
     horizon = len(path.middle)
     low, high = np.full(horizon, -NORMAL), np.full(horizon, NORMAL)
@@ -172,12 +171,12 @@ def _band(path: Path, paths: list[tuple[int, Path]], roots: Amounts, leads: int,
 
 
 def _edges(leads: int) -> list[int]:
-    """Leads apart by how far they look: up to a day, up to three, beyond; all of a few together."""
+    """Return the edges of groups of leads: up to a day, up to three days, and beyond."""
     return sorted({0, min(DAY, leads), min(3 * DAY, leads), leads})
 
 
 def _quantiles(errors: Amounts) -> tuple[float, float]:
-    """The two quantiles that the next error is between with 80 % (the conformal correction for few errors)."""
+    """Return the bounds of the next error with a probability of 80 %, corrected for few errors."""
     count = len(errors)
     high = min(1.0, np.ceil((count + 1) * HIGH) / count)
     low = max(0.0, np.floor((count + 1) * LOW) / count)

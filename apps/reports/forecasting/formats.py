@@ -1,4 +1,4 @@
-"""One line of each format to the requests that it states. What a line does wrong is told with its number."""
+"""Readers of trace formats: each turns a line into events. Errors name the line and the remedy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ACCESS = re.compile(r'^\S+ \S+ .*?\[(?P<time>[^\]]+)\] "(?P<request>[^"]*)" \d{
 
 
 class TraceError(ValueError):
-    """A trace that cannot be read; the sentences name the line and the remedy."""
+    """A trace cannot be read; the message names the line and the remedy."""
 
 
 class Event(NamedTuple):
@@ -34,24 +34,24 @@ class Event(NamedTuple):
 
 
 class Reader(Protocol):
-    """What turns one numbered line into its events."""
+    """Turns a numbered line into events."""
 
     has_header: bool
     ignored: tuple[str, ...]
 
     def events(self, number: int, line: str) -> Iterator[Event]:
-        """The events of a line."""
+        """Return the events of a line."""
 
 
 def detect(first: str) -> str:
-    """The format of a file with that first line."""
+    """Return the format of a file by its first line."""
     if first.startswith("{"):
         return "otlp"
     return "access" if _ACCESS.match(first) else "csv"
 
 
 class CsvReader:
-    """A header with the column timestamp, and count and program if there are any; other columns are ignored."""
+    """CSV with a header: a column timestamp, optionally count and program; other columns are ignored."""
 
     has_header = True
 
@@ -73,7 +73,7 @@ class CsvReader:
         return next((self.names.index(name) for name in known if name in self.names), None)
 
     def events(self, number: int, line: str) -> Iterator[Event]:
-        """One event."""
+        """Return the event of a line."""
         cells = _cells(number, line)
         if len(cells) != len(self.names):
             wanted = len(self.names)
@@ -93,13 +93,13 @@ def _cells(number: int, line: str) -> list[str]:
 
 
 def iso_instant(number: int, text: str) -> tuple[int, bool]:
-    """Microseconds since 1970, and whether the text states a zone; without one it is read as UTC."""
+    """Return microseconds since 1970, and whether the text has a time zone; without one it is UTC."""
     try:
         read = datetime.fromisoformat(text.strip())
         has_zone = read.tzinfo is not None
         return ((read if has_zone else read.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND, has_zone
     except (ValueError, OverflowError):
-        said = f"Line {number} has the time '{text.strip()[:40]}', which is no instant."
+        said = f"Line {number} has the time '{text.strip()[:40]}', which is not a time."
         raise TraceError(f"{said} Write it as 2026-03-01T10:15:00Z.") from None
 
 
@@ -124,7 +124,7 @@ class SpanReader:
         pass
 
     def events(self, number: int, line: str) -> Iterator[Event]:
-        """One event for each span, at its start, by its name."""
+        """Return an event for each span, at its start, with its name as program."""
         try:
             found = json.loads(line)
             spans = list(_spans(found))
@@ -157,7 +157,7 @@ def _nanos(number: int, span: dict[str, Any]) -> int:
 
 
 class AccessReader:
-    """Access logs in the common or the combined format; the program is the path that was asked for."""
+    """Access logs in the common or combined format; the program is the requested path."""
 
     has_header = False
     ignored: tuple[str, ...] = ()
@@ -166,15 +166,15 @@ class AccessReader:
         pass
 
     def events(self, number: int, line: str) -> Iterator[Event]:
-        """One event."""
+        """Return the event of a line."""
         match = _ACCESS.match(line)
         if match is None:
-            said = f"Line {number} is not of the common or combined log format."
-            raise TraceError(f'{said} It reads: host - user [01/Mar/2026:10:15:00 +0000] "GET / HTTP/1.1" 200 512')
+            said = f"Line {number} is not in the common or combined log format."
+            raise TraceError(f'{said} Write: host - user [01/Mar/2026:10:15:00 +0000] "GET / HTTP/1.1" 200 512')
         try:
             instant = datetime.strptime(match["time"], "%d/%b/%Y:%H:%M:%S %z")
         except ValueError:
-            said = f"Line {number} has the time '{match['time'][:40]}', which is no instant."
+            said = f"Line {number} has the time '{match['time'][:40]}', which is not a time."
             raise TraceError(f"{said} Write it as 01/Mar/2026:10:15:00 +0000.") from None
         words = match["request"].split()
         program = words[1].split("?")[0][:200] if len(words) > 1 else ""

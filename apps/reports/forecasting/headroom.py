@@ -1,4 +1,4 @@
-"""When demand is more than there is."""
+"""When demand exceeds capacity."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from apps.reports.forecasting.series import Amounts
 
 
 class Headroom(NamedTuple):
-    """The starts of the first steps in which the low, the middle and the high forecast exceed the capacity; None: not
-    within the forecast. The high one ends first: it is the earliest day to expect, the low one the latest."""
+    """The first steps in which the low, middle and high forecasts exceed the capacity; None if not within the forecast.
+
+    The high forecast gives the earliest instant, the low one the latest.
+    """
 
     low: datetime | None
     middle: datetime | None
@@ -21,7 +23,7 @@ class Headroom(NamedTuple):
 
 
 def headroom_end(forecast: Forecast, capacity: float | Amounts) -> Headroom:
-    """Where each of the three lines exceeds `capacity`, an amount for every step or one for each."""
+    """Return when each line exceeds `capacity`, one amount or one for each step."""
     return Headroom(*(_first(forecast, line, capacity) for line in (forecast.low, forecast.middle, forecast.high)))
 
 

@@ -1,6 +1,6 @@
-"""Ways to continue a series. Each gives a middle and, by lead, how uncertain it takes itself to be.
+"""Forecast methods. Each returns a median and a standard deviation by lead.
 
-All work on square roots: seasons and noise of a demand grow with its level, and hours with no use are common. The
+All work on square roots, because seasons and noise of demand grow with its level and hours without usage are common. The
 smoothing and the seasons are statsmodels' (ETS; Hyndman et al., "Forecasting with Exponential Smoothing", 2008; MSTL;
 Bandara et al., 2021). The deviations of the naive methods are those of Hyndman and Athanasopoulos, section 5.5.
 """
@@ -17,13 +17,13 @@ import numpy as np
 from apps.reports.forecasting.series import HOUR, Amounts
 
 DAY, WEEK = 24, 168
-SEASONS_SEEN = 2  # a season is known once it was seen so many times, and one step more
+SEASONS_SEEN = 2  # a season needs this many repetitions and one step
 ETS_LEAST = 8
 SMALLEST_DEVIATION = 1e-6
 
 
 class Path(NamedTuple):
-    """A continuation by lead, in square roots of the series' unit: middle, and standard deviation."""
+    """A forecast by lead, in square roots of the series' unit: median and standard deviation."""
 
     middle: Amounts
     deviation: Amounts
@@ -33,14 +33,14 @@ Method = Callable[[Amounts, int], Path]
 
 
 def seasons_of(step: timedelta, length: int) -> tuple[int, ...]:
-    """The seasons, in steps, that a series of so many steps has shown often enough: a day, a week."""
+    """Return the seasons, in steps, that a series of this length shows: a day, a week."""
     if step != HOUR:
         return ()
     return tuple(season for season in (DAY, WEEK) if length > SEASONS_SEEN * season)
 
 
 def methods_for(step: timedelta, length: int) -> dict[str, Method]:
-    """The methods that a series of so many steps allows, by name, the simplest first."""
+    """Return the methods for a series of this length by name, simplest first."""
     seasons = seasons_of(step, length)
     found: dict[str, Method] = {"last value": last_value}
     if seasons:
@@ -52,27 +52,27 @@ def methods_for(step: timedelta, length: int) -> dict[str, Method]:
 
 
 def last_value(roots: Amounts, horizon: int) -> Path:
-    """As it was in the last step."""
+    """Repeat the last step."""
     steps = np.diff(roots)
     leads = np.arange(1, horizon + 1)
     return Path(np.full(horizon, roots[-1]), _deviation(steps) * np.sqrt(leads))
 
 
 def seasonal_naive(roots: Amounts, horizon: int, *, season: int) -> Path:
-    """As it was one season ago."""
+    """Repeat the last season."""
     ahead = np.arange(horizon)
     differences = roots[season:] - roots[:-season]
     return Path(roots[len(roots) - season + ahead % season], _deviation(differences) * np.sqrt(1 + ahead // season))
 
 
 def smoothing(roots: Amounts, horizon: int) -> Path:
-    """Exponential smoothing without a trend: additive errors, the level learnt by maximum likelihood."""
+    """Exponential smoothing without a trend, with additive errors, fitted by maximum likelihood."""
     from statsmodels.tsa.exponential_smoothing.ets import ETSModel
 
     if np.ptp(roots) == 0:
         return last_value(roots, horizon)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a fit at the edge of its parameters is a fit all the same
+        warnings.simplefilter("ignore")  # parameters at their bounds are acceptable
         fitted = ETSModel(roots, error="add").fit(disp=False)
     middle = np.asarray(fitted.forecast(horizon), dtype=np.float64)
     alpha = float(fitted.params[0])
@@ -81,8 +81,8 @@ def smoothing(roots: Amounts, horizon: int) -> Path:
 
 
 def seasonal_smoothing(roots: Amounts, horizon: int, *, seasons: Sequence[int]) -> Path:
-    """Seasons taken apart by LOESS, each the same throughout; the level by exponential smoothing of daily means, and what
-    the last hour was away from it fading as it did so far."""
+    """Constant seasons by LOESS; the level by exponential smoothing of daily means; the deviation of the last hour decays by
+    its autocorrelation."""
     from statsmodels.tsa.seasonal import MSTL
 
     if np.ptp(roots) == 0:
@@ -106,11 +106,11 @@ def seasonal_smoothing(roots: Amounts, horizon: int, *, seasons: Sequence[int]) 
 
 
 def _fading(away: Amounts) -> float:
-    """How much of a deviation is left an hour later: the autocorrelation at lag one, between 0 and 1."""
+    """Return the autocorrelation of the deviations at lag one, between 0 and 0.99."""
     power = float((away**2).sum())
     return min(max(float((away[1:] * away[:-1]).sum()) / power, 0.0), 0.99) if power else 0.0
 
 
 def _deviation(errors: Amounts) -> float:
-    """Root of the mean square, and never 0: a band of no width would say that nothing can happen."""
+    """Return the root mean square, at least a small positive number, so that no band has width 0."""
     return max(float(np.sqrt(np.mean(errors**2))) if len(errors) else 0.0, SMALLEST_DEVIATION)

@@ -1,4 +1,4 @@
-"""Demand over time: amounts in steps of equal length that follow each other."""
+"""Time series of demand: amounts in consecutive steps of equal length."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ LONGEST = 100_000  # steps: eleven years of hours
 
 
 class SeriesError(ValueError):
-    """A series that no forecast can read; the sentence names the place and the remedy."""
+    """A series cannot be used; the message names the place and the remedy."""
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """`values[i]` is what was used in [start + i * step, start + (i + 1) * step), in any unit; `start` is in UTC."""
+    """`values[i]` is the usage in [start + i * step, start + (i + 1) * step), in any unit; `start` is in UTC."""
 
     start: datetime
     step: timedelta
@@ -31,12 +31,14 @@ class Series:
         if self.values.ndim != 1 or not self.values.size:
             raise SeriesError("The series is empty. It needs at least one step with an amount.")
         if self.values.size > LONGEST:
-            raise SeriesError(f"The series has {self.values.size:,} steps; the most is {LONGEST:,}. Take longer steps.")
+            raise SeriesError(
+                f"The series has {self.values.size:,} steps; the maximum is {LONGEST:,}. Use longer steps."
+            )
         wrong = np.flatnonzero(~np.isfinite(self.values) | (self.values < 0))
         if wrong.size:
             at, value = self.start + int(wrong[0]) * self.step, self.values[wrong[0]]
             said = f"The amount of the step from {at:%Y-%m-%d %H:%M} is {value:g}."
-            raise SeriesError(f"{said} Give an amount of at least 0, and 0 where nothing was used.")
+            raise SeriesError(f"{said} Write an amount of at least 0; 0 if nothing was used.")
 
     @property
     def end(self) -> datetime:
@@ -44,29 +46,29 @@ class Series:
         return self.start + len(self.values) * self.step
 
     def until(self, count: int) -> Series:
-        """The first `count` steps."""
+        """Return the first `count` steps."""
         return Series(self.start, self.step, self.values[:count])
 
     def scaled(self, factor: float) -> Series:
-        """Every amount times a factor."""
+        """Return the series multiplied by a factor."""
         return Series(self.start, self.step, self.values * factor)
 
 
 def series_of_hours(amounts: dict[datetime, float], *, start: datetime, end: datetime) -> Series:
-    """Hours of [start, end) with their amounts, 0 where none is stated; both instants are whole hours in UTC."""
+    """Return the hours of [start, end) with their amounts, 0 if an hour has none; both instants are full hours in UTC."""
     hours = (end - start) // HOUR
     return Series(start, HOUR, np.array([amounts.get(start + n * HOUR, 0.0) for n in range(hours)], dtype=np.float64))
 
 
 def series_of_events(micros: npt.NDArray[np.int64], counts: Amounts, *, step: timedelta) -> Series:
-    """Events (microseconds since 1970, UTC) added up by steps; the first and the last step, which are cut, are left out
-    where at least three remain."""
+    """Sum events (microseconds since 1970, UTC) by step. The first and last step, which are incomplete, are left out if at
+    least three remain."""
     width = step // timedelta(microseconds=1)
     places = micros // width
     first, last = int(places.min()), int(places.max())
     if last - first >= LONGEST:
         raise SeriesError(
-            f"From the first event to the last there are {last - first + 1:,} steps; the most is {LONGEST:,}."
+            f"The events cover {last - first + 1:,} steps; the maximum is {LONGEST:,}. Use a shorter period."
         )
     sums = np.bincount((places - first).astype(np.int64), weights=counts, minlength=last - first + 1)
     if len(sums) >= 5:

@@ -1,7 +1,7 @@
-"""Traces of others: when requests came, read from CSV, OpenTelemetry spans or access logs, strictly, line by line.
+"""Traces of requests, read line by line from CSV, OpenTelemetry spans or access logs.
 
-Every refusal is one sentence that names the line and another that names the remedy. A trace is in order of time but for
-`TOLERANCE`: servers write a request down when it ends, and exporters send spans in batches.
+Each error names the line and the remedy. Lines are in order of time up to `TOLERANCE`, because servers log a request when
+it ends, and exporters send spans in batches.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ SHORT = {"csv": "CSV", "otlp": "OpenTelemetry", "access": "access log"}
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Requests by time: microseconds since 1970 (UTC) in ascending order, how many came at each, and of which program
-    (an index into `names`; one empty name where the trace names none)."""
+    """Requests in order of time: microseconds since 1970 (UTC), the number at each instant, and the program as an index into
+    `names` (one empty name if the trace has no programs)."""
 
     format: str
     micros: npt.NDArray[np.int64]
     counts: npt.NDArray[np.float64]
     programs: npt.NDArray[np.int64]
     names: tuple[str, ...]
-    ignored: tuple[str, ...] = ()  # columns that mean nothing here
+    ignored: tuple[str, ...] = ()  # unknown columns
 
     @property
     def total(self) -> float:
-        """All requests."""
+        """The number of all requests."""
         return float(self.counts.sum())
 
 
 def trace_read(lines: Iterable[bytes], *, format: str = "") -> Trace:  # noqa: A002 - the field's word
-    """The trace in `lines`; `format` is "csv", "otlp" or "access", or empty: then the first line tells.
+    """Read a trace from `lines`; `format` is "csv", "otlp" or "access", or empty to detect it from the first line.
 
-    Raises TraceError with the number of the line and what to change.
+    Raises TraceError, which names the line and the remedy.
     """
     numbered = _lines(lines)
     try:
@@ -71,16 +71,16 @@ def _rows(
 
 
 def _lines(lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
-    """Numbered from 1, without those that are blank."""
+    """Return the lines that are not blank, numbered from 1."""
     for number, raw in enumerate(lines, 1):
         if len(raw) > LINE_MAX:
-            raise TraceError(f"Line {number} has {len(raw):,} bytes; the most is {LINE_MAX:,}. Split it into lines.")
+            raise TraceError(f"Line {number} has {len(raw):,} bytes; the maximum is {LINE_MAX:,}. Split it into lines.")
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError:
             raise TraceError(f"Line {number} is not UTF-8 text. Save the file as UTF-8.") from None
         if "\0" in text:
-            raise TraceError(f"Line {number} holds a character of no text (U+0000). Save the file as UTF-8 text.")
+            raise TraceError(f"Line {number} has a NUL character (U+0000). Save the file as UTF-8 text.")
         if text:
             yield number, text
 
@@ -95,11 +95,11 @@ def _collected(chosen: str, reader: formats.Reader, rows: Iterator[tuple[int, Ev
         zoned = event.has_zone if zoned is None else zoned
         if zoned != event.has_zone:
             said = (
-                "states a time zone, earlier lines state none"
+                "has a time zone, but earlier lines have none"
                 if event.has_zone
-                else "states no time zone, earlier lines do"
+                else "has no time zone, but earlier lines have one"
             )
-            raise TraceError(f"Line {number} {said}. Use one way throughout.")
+            raise TraceError(f"Line {number} {said}. Use the same form in every line.")
         if latest is not None and event.micros < latest - slack:
             behind = timedelta(microseconds=latest - event.micros)
             raise TraceError(
@@ -120,13 +120,15 @@ def _collected(chosen: str, reader: formats.Reader, rows: Iterator[tuple[int, Ev
 def _place(number: int, places: dict[str, int], name: str) -> int:
     place = places.setdefault(name, len(places))
     if len(places) > PROGRAMS_MAX:
-        raise TraceError(f"Line {number} names program {PROGRAMS_MAX + 1:,}; the most is {PROGRAMS_MAX:,}. Name fewer.")
+        raise TraceError(
+            f"Line {number} names program {PROGRAMS_MAX + 1:,}; the maximum is {PROGRAMS_MAX:,}. Use fewer programs."
+        )
     return place
 
 
 def _within(number: int, first: int, latest: int, known: int) -> None:
     if known >= EVENTS_MAX:
-        raise TraceError(f"Line {number} is beyond the {EVENTS_MAX:,} requests that are read. Upload a shorter period.")
+        raise TraceError(f"Line {number} exceeds the maximum of {EVENTS_MAX:,} requests. Upload a shorter period.")
     if latest - first > SPAN_MAX // timedelta(microseconds=1):
         years = SPAN_MAX.days // 365
         raise TraceError(
@@ -146,5 +148,5 @@ def _trace(
     order = np.argsort(times, kind="stable")
     amounts, which = np.frombuffer(counts, dtype=np.float64)[order], np.frombuffer(programs, dtype=np.int64)[order]
     if not amounts.any():
-        raise TraceError("Every count of the trace is 0. Upload a period in which requests came.")
+        raise TraceError("Every count of the trace is 0. Upload a period with requests.")
     return Trace(chosen, times[order], amounts, which, names, reader.ignored)

@@ -1,4 +1,4 @@
-"""A calendar of what is still free, and what it would fetch by the price book in force at the class for gaps."""
+"""Free device time by day, and what it could earn at the prices in force."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ COLUMNS = (
     Column("free", "Free", "seconds"),
     Column("longest", "Longest gap", "seconds"),
     Column("price_class", "Class"),
-    Column("per_hour", "A device-hour fetches", "money"),
-    Column("fetches", "Would fetch", "money"),
+    Column("per_hour", "Revenue per device-hour", "money"),
+    Column("fetches", "Possible revenue", "money"),
 )
 
 
@@ -40,8 +40,10 @@ class _Day:
 
 @dataclass(frozen=True)
 class Rates:
-    """What a device-hour of a pool fetches at least, at any hour and at off-peak hours, with the classes' names; None where
-    the book has no price, or no fewest operations of a cycle (hosts)."""
+    """The least revenue of a used device-hour of a pool, at any hour and at off-peak hours, with the names of the classes.
+
+    None if the book has no price, or no minimum of operations per cycle (hosts).
+    """
 
     anytime: Fraction | None
     off_peak: Fraction | None
@@ -49,20 +51,14 @@ class Rates:
 
 
 def calendar(asked: Asked) -> Sheet:
-    """A row for each pool and day from now on; gaps are cut at midnight (UTC)."""
-    start, end = max(asked.period.start, asked.now), asked.period.end
+    """Return a row for each pool and day from now on; gaps are split at midnight (UTC)."""
     try:
         book = document_of(book_in_force(at=asked.now))
     except Problem:
         book = None
-    found = service(start=start, end=end)
     pools = {pool.pk: pool for pool in Pool.objects.select_related("processor").filter(is_active=True).order_by("slug")}
     rates = {pk: gap_rates(book, pool) for pk, pool in pools.items()}
-    off_peak = book.tariff.intervals(start, end) if book and start < end else []
-    days: dict[tuple[UUID, datetime], _Day] = defaultdict(_Day)
-    for gap in gaps(found.spans, start=start, end=end) if start < end else []:
-        if gap.pool in pools:
-            _spread(gap, rates[gap.pool], off_peak, days)
+    days = _days(asked, book, rates)
     order = {pk: place for place, pk in enumerate(pools)}
     keys = sorted(days, key=lambda key: (order[key[0]], key[1]))
     rows = [_row(pools[pool].slug, day, days[pool, day], rates[pool]) for pool, day in keys]
@@ -75,39 +71,60 @@ def calendar(asked: Asked) -> Sheet:
             Metric(
                 "Free", sum((days[key].seconds for key in keys), Fraction(0)), "seconds", "device time of all pools"
             ),
-            Metric("Would fetch", sum((Fraction(one) for one in worth), Fraction(0)), "money", "where it is known"),  # type: ignore[arg-type]
+            Metric(
+                "Possible revenue", sum((Fraction(one) for one in worth), Fraction(0)), "money", "where it is known"
+            ),  # type: ignore[arg-type]
         ],
         notes=[
-            "A gap fetches at least what the book asks for a used device-hour, in the cheapest class that may run at that hour.",
-            "That is the fewest operations of a cycle at the price of the cheapest precision; denser work pays more.",
-            "Classes that keep time for their owner are left out.",
-            "A price for hosts follows from operations that are measured, not from hours, so it is not known.",
+            "Possible revenue is the least price of a used device-hour, in the cheapest class that may run at that hour.",
+            "It assumes the fewest operations billed per cycle in the cheapest precision. Denser work pays more.",
+            "Classes that charge for unused time are left out.",
+            "Hosts are priced by operations, not by hours, so their possible revenue is unknown.",
         ],
         chart=_chart(pools, days, asked),
         currency=currency,
     )
 
 
+def _days(asked: Asked, book: PriceBookDocument | None, rates: dict[UUID, Rates]) -> dict[tuple[UUID, datetime], _Day]:
+    """Return the free time of each pool and day."""
+    start, end = max(asked.period.start, asked.now), asked.period.end
+    days: dict[tuple[UUID, datetime], _Day] = defaultdict(_Day)
+    if start >= end:
+        return days
+    off_peak = book.tariff.intervals(start, end) if book else []
+    for gap in gaps(service(start=start, end=end).spans, start=start, end=end):
+        if gap.pool in rates:
+            _spread(gap, rates[gap.pool], off_peak, days)
+    return days
+
+
 def gap_rates(book: PriceBookDocument | None, pool: Pool) -> Rates:
-    """What a device-hour in a gap of this pool fetches."""
-    if book is None or pool.processor is None:
+    """Return the least revenue of a used device-hour in a gap of the pool."""
+    hourly = None if book is None or pool.processor is None else _list_price(book, pool)
+    if book is None or hourly is None:
         return Rates(None, None, "")
-    hourly = _list_price(book, pool)
-    gap = [one for one in book.classes.values() if one.offered and not one.unused and not one.time_of_use]
-    anytime = min((one for one in gap if not one.off_peak_only), key=_factor, default=None)
-    cheapest = min(gap, key=_factor, default=None)
-    if hourly is None or cheapest is None:
+    anytime, cheapest = _classes(book)
+    if cheapest is None:
         return Rates(None, None, "")
-    said = list(dict.fromkeys(one.name for one in (anytime, cheapest) if one is not None))
+    floor = Fraction(book.floor)
+    names = list(dict.fromkeys(one.name for one in (anytime, cheapest) if one is not None))
     return Rates(
-        None if anytime is None else hourly * max(_factor(anytime), Fraction(book.floor)),
-        hourly * max(_factor(cheapest), Fraction(book.floor)),
-        ", ".join(said),
+        None if anytime is None else hourly * max(_factor(anytime), floor),
+        hourly * max(_factor(cheapest), floor),
+        ", ".join(names),
     )
 
 
+def _classes(book: PriceBookDocument) -> tuple[PriceClass | None, PriceClass | None]:
+    """Return the cheapest offered class that may run at any hour, and the cheapest of all."""
+    classes = [one for one in book.classes.values() if one.offered and not one.unused and not one.time_of_use]
+    anytime = min((one for one in classes if not one.off_peak_only), key=_factor, default=None)
+    return anytime, min(classes, key=_factor, default=None)
+
+
 def _list_price(book: PriceBookDocument, pool: Pool) -> Fraction | None:
-    """Of an hour: fewest operations of a cycle x cycles, in the precision that fetches least."""
+    """Return the list price of a device-hour: minimum operations per cycle x cycles, in the cheapest precision."""
     assert pool.processor is not None
     cycles = pool.clock_at(pool.processor.clock_hz) * HOUR
     found = []
@@ -126,7 +143,7 @@ def _factor(one: PriceClass) -> Fraction:
 def _spread(
     gap: Free, rates: Rates, off_peak: list[tuple[datetime, datetime]], days: dict[tuple[UUID, datetime], _Day]
 ) -> None:
-    """Adds the gap to each of its days."""
+    """Add the gap to each of its days."""
     at = gap.start
     while at < gap.end:
         midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,4 +1,4 @@
-"""How far the fleet is from the fewest devices that could hold what is sold, by the capacity plans of the period."""
+"""Devices in service compared with the proven lower bound for what is sold, from the capacity plans of the period."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from django.db import connection
 from apps.reports.models import CapacityPlan
 from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio, whole
 
-PLANS_MOST = 62  # the newest of the period
+PLANS_MOST = 62  # the newest plans of the period
 COLUMNS = (
     Column("at", "Plan of", "instant"),
     Column("pool", "Pool"),
     Column("owned", "In service", "count"),
-    Column("used", "Hold windows", "count"),
-    Column("needed", "Plan needs", "count"),
+    Column("used", "With windows", "count"),
+    Column("needed", "Needed by the plan", "count"),
     Column("bound", "Proven bound", "count"),
     Column("above", "Plan above bound", "share"),
     Column("apart", "Devices above bound", "count"),
 )
 
-# Devices that hold a window within the day after the plan: what the sold work uses.
+# Devices with a window within the day after the plan, which sold work uses.
 _USED = """
 SELECT place, pool.slug, count(DISTINCT win.device_id)
 FROM unnest(%(instants)s::timestamptz[]) WITH ORDINALITY AS plan (at, place)
@@ -35,33 +35,22 @@ GROUP BY 1, 2
 
 
 def bounds(asked: Asked) -> Sheet:
-    """A row for each plan of the period and pool, the newest first."""
-    plans = CapacityPlan.objects.filter(
-        asked_at__gte=asked.period.start,
-        asked_at__lt=asked.period.end,
-        finished_at__isnull=False,
-        is_cancelled=False,
-        result__isnull=False,
-    ).order_by("-asked_at", "-id")
-    some = list(plans.values_list("asked_at", "result__pools")[:PLANS_MOST])
-    used = _used([at for at, _ in some])
-    rows = [
-        _row(at, pool, used.get((place, pool["pool"]), 0)) for place, (at, pools) in enumerate(some) for pool in pools
-    ]
+    """Return a row for each capacity plan and pool, newest plan first."""
+    rows = _rows(asked)
     newest = [row for row in rows if row[0] == rows[0][0]] if rows else []
     sums = [sum(whole(row[at]) for row in newest) for at in (2, 3, 4, 5)]
     return Sheet(
         COLUMNS,
         rows,
         metrics=[
-            Metric("In service", sums[0], "count", "devices, in the newest plan"),
-            Metric("Hold windows", sums[1], "count"),
-            Metric("Plan needs", sums[2], "count", "if programs shared devices"),
+            Metric("In service", sums[0], "count", "devices, newest plan"),
+            Metric("With windows", sums[1], "count", "within a day of the plan"),
+            Metric("Needed by the plan", sums[2], "count", "if programs shared devices"),
             Metric("Proven bound", sums[3], "count"),
         ],
         notes=[
-            "Devices run one program at a time today. The plan and its bound say how few would do if programs shared them.",
-            "How many hold windows is what the sold work uses within a day of the plan.",
+            "Today a device runs one program at a time. The plan and its bound assume that programs share devices.",
+            "Devices with windows are those that sold work uses within a day of the plan.",
         ],
         chart={
             "unit": "",
@@ -72,6 +61,21 @@ def bounds(asked: Asked) -> Sheet:
             ],
         },
     )
+
+
+def _rows(asked: Asked) -> list[tuple[Value, ...]]:
+    plans = CapacityPlan.objects.filter(
+        asked_at__gte=asked.period.start,
+        asked_at__lt=asked.period.end,
+        finished_at__isnull=False,
+        is_cancelled=False,
+        result__isnull=False,
+    ).order_by("-asked_at", "-id")
+    found = list(plans.values_list("asked_at", "result__pools")[:PLANS_MOST])
+    used = _used([at for at, _ in found])
+    return [
+        _row(at, pool, used.get((place, pool["pool"]), 0)) for place, (at, pools) in enumerate(found) for pool in pools
+    ]
 
 
 def _used(instants: list[datetime]) -> dict[tuple[int, str], int]:

@@ -1,4 +1,4 @@
-"""What a report is: a period in whole days, columns with their units, rows of exact values, a drawing, and what to say."""
+"""What reports over a period share: the request, the result with columns and exact rows, and the files made from it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from apps.pricing.rating import decimal_text
 from apps.reports.costs import rounded
 
 DAY = timedelta(days=1)
-PAST_MOST = 366  # days of a report of the past
-AHEAD_MOST = 62  # days of one of what is to come: as far as quotes reach
+PAST_MOST = 366  # days of a report about the past
+AHEAD_MOST = 62  # days of a report about the future, as far as quotes reach
 PAST_USUAL, AHEAD_USUAL = 28, 7
 
 Kind = Literal["text", "share", "seconds", "count", "money", "instant", "day", "number"]
@@ -25,7 +25,7 @@ Value = str | int | Fraction | Decimal | datetime | None
 
 
 class Column(NamedTuple):
-    """A column: its name in files, its heading, its unit. Seconds and shares are exact fractions."""
+    """A column: its name in files, its heading and its unit. Seconds and shares are exact fractions."""
 
     name: str
     label: str
@@ -42,7 +42,7 @@ class Metric(NamedTuple):
 
 
 class Heat(NamedTuple):
-    """A table of shares: one row for each name, one column for each head; None where nothing is known."""
+    """A heat map of shares: a row for each name, a column for each head; None where a share is unknown."""
 
     title: str
     corner: str
@@ -53,8 +53,8 @@ class Heat(NamedTuple):
 
 @dataclass(frozen=True)
 class Sheet:
-    """A report's answer. `total` is a row for all together; `notes` are sentences below the table; `chart` is what
-    static/js/charts.js draws, of the kind `drawn`."""
+    """The result of a report. `total` is the sum of all rows; `notes` are sentences below the table; `chart` holds the
+    data of a chart of the kind `drawn` (static/js/charts.js)."""
 
     columns: Sequence[Column]
     rows: list[tuple[Value, ...]]
@@ -71,7 +71,7 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Period:
-    """Days [first, last], both included, in UTC. `notice` says what was wrong with those that were asked for."""
+    """Days from `first` to `last`, both included, in UTC. `notice` says why another period was requested and not used."""
 
     first: date
     last: date
@@ -84,12 +84,12 @@ class Period:
 
     @property
     def end(self) -> datetime:
-        """The first instant after it."""
+        """The first instant after the period."""
         return datetime(self.last.year, self.last.month, self.last.day, tzinfo=UTC) + DAY
 
 
 class Asked(NamedTuple):
-    """What a report is made from: the period, this moment, the currency of costs, and the view that was chosen."""
+    """A request for a report: the period, the present instant, the currency of costs, and the chosen view."""
 
     period: Period
     now: datetime
@@ -98,13 +98,13 @@ class Asked(NamedTuple):
 
     @property
     def until(self) -> datetime:
-        """The end of the period, or now: what has passed of it."""
+        """The end of the part of the period that has passed."""
         return max(self.period.start, min(self.period.end, self.now))
 
 
 @dataclass(frozen=True)
 class Report:
-    """One report of the index. `line` says what it answers; `empty` what to do where there is nothing yet, with a link."""
+    """A report of the index. `line` is the question that it answers; `empty` says what to do if there is no data, with a link."""
 
     slug: str
     title: str
@@ -116,28 +116,31 @@ class Report:
 
 
 def period_read(first: str, last: str, *, now: datetime, is_ahead: bool) -> Period:
-    """The days that an address names; the usual ones where it names none, or nonsense, which is said."""
+    """Return the period of two dates as text. Without dates, or with unusable ones, it is the default period with a notice."""
     usual = _usual(now.astimezone(UTC).date(), is_ahead)
     if not first and not last:
         return usual
     try:
-        begin = date.fromisoformat(first) if first else None
-        end = date.fromisoformat(last) if last else None
+        begin, end = _day(first), _day(last)
     except ValueError:
-        return Period(usual.first, usual.last, "Write days as 2026-11-24; the usual period is shown.")
-    width = timedelta(days=(AHEAD_USUAL if is_ahead else PAST_USUAL) - 1)
+        return Period(usual.first, usual.last, "Write days such as 2026-11-24. The default period is shown.")
+    width = usual.last - usual.first
     try:
         begin = begin or (end or usual.last) - width
         end = end or begin + width
         following = end + DAY
     except OverflowError:
-        return Period(usual.first, usual.last, "That day is beyond the calendar; the usual period is shown.")
+        return Period(usual.first, usual.last, "That day is outside the calendar. The default period is shown.")
     most = AHEAD_MOST if is_ahead else PAST_MOST
     if end < begin:
-        return Period(usual.first, usual.last, "The last day is before the first; the usual period is shown.")
+        return Period(usual.first, usual.last, "The last day is before the first day. The default period is shown.")
     if (following - begin).days > most:
-        return Period(begin, begin + timedelta(days=most - 1), f"A report reaches over at most {most} days.")
+        return Period(begin, begin + timedelta(days=most - 1), f"A report covers at most {most} days.")
     return Period(begin, end)
+
+
+def _day(text: str) -> date | None:
+    return date.fromisoformat(text) if text else None
 
 
 def _usual(today: date, is_ahead: bool) -> Period:
@@ -147,7 +150,7 @@ def _usual(today: date, is_ahead: bool) -> Period:
 
 
 def told(value: Value) -> str | int | None:
-    """A value as files hold it: decimals as texts with at most 12 places, instants with their zone, None for unknown."""
+    """Return a value as files hold it: decimals as text with at most 12 places, instants in UTC, None if unknown."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     if isinstance(value, Fraction | Decimal):
@@ -157,7 +160,7 @@ def told(value: Value) -> str | int | None:
 
 
 def as_json(report: Report, asked: Asked, sheet: Sheet) -> dict[str, Any]:
-    """The report as data: each row by the names of its columns."""
+    """Return the report as data, each row keyed by column names."""
     return {
         "report": report.slug,
         "title": report.title,
@@ -171,7 +174,7 @@ def as_json(report: Report, asked: Asked, sheet: Sheet) -> dict[str, Any]:
 
 
 def as_csv(report: Report, asked: Asked, sheet: Sheet) -> HttpResponse:
-    """The same rows as a file; an empty cell is not known."""
+    """Return the report as a CSV file; an empty cell is unknown."""
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     name = f"{report.slug}-{asked.period.first}-{asked.period.last}.csv"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
@@ -182,15 +185,15 @@ def as_csv(report: Report, asked: Asked, sheet: Sheet) -> HttpResponse:
 
 
 def ratio(part: Fraction | int, whole: Fraction | int) -> Fraction | None:
-    """A share; None where there is nothing to take a share of."""
+    """Return part / whole, or None if the whole is 0."""
     return Fraction(part) / Fraction(whole) if whole else None
 
 
 def whole(value: Value) -> int:
-    """A count of a row; 0 where it is not known."""
+    """Return a count of a row, 0 if it is unknown."""
     return value if isinstance(value, int) else 0
 
 
 def hours(seconds: Fraction) -> float:
-    """Seconds as hours, as a chart draws them."""
+    """Return seconds in hours, for charts."""
     return float(seconds / 3600)

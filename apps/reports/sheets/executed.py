@@ -1,4 +1,4 @@
-"""What was predicted beside what was executed, by pool: cycles as counted, and seconds."""
+"""Predicted and executed cycles and seconds, by pool."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio,
 
 COLUMNS = (
     Column("pool", "Pool"),
-    Column("kind", "Device time is"),
+    Column("kind", "Device time"),
     Column("blocks", "Blocks", "count"),
     Column("executions", "Executions", "count"),
     Column("predicted_cycles", "Predicted cycles", "count"),
@@ -20,11 +20,11 @@ COLUMNS = (
     Column("predicted", "Predicted time", "seconds"),
     Column("executed", "Executed time", "seconds"),
     Column("difference", "Difference", "share"),
-    Column("wall", "Simulated or run in", "seconds"),
+    Column("wall", "Wall-clock time", "seconds"),
 )
 
-# A simulated processor counts the cycles of one execution of the block; a host's device time is its wall clock, and its pace
-# was a measured percentile in nanoseconds. Sums by clock keep whole numbers.
+# A simulated processor counts the cycles of one execution of the block. A host's device time is wall-clock time, and its
+# prediction was a measured percentile in nanoseconds. Sums are by clock, so that they stay whole numbers.
 _EXECUTED = """
 SELECT pool.slug, pool.kind, stage.clock_hz, count(*), sum(lease.count), sum(lease.count * stage.interval_cycles),
     sum(lease.count * (lease.counters ->> 'interval')::numeric),
@@ -41,7 +41,7 @@ GROUP BY 1, 2, 3 ORDER BY 1, 3
 
 
 def executed(asked: Asked) -> Sheet:
-    """A row for each pool in which something ran."""
+    """Return a row for each pool in which something ran."""
     with connection.cursor() as cursor:
         cursor.execute(_EXECUTED, {"start": asked.period.start, "end": asked.until})
         found = cursor.fetchall()
@@ -60,14 +60,14 @@ def executed(asked: Asked) -> Sheet:
                 "Cycles that differ",
                 off,
                 "count",
-                "of deterministic processors; of programs with a bound fewer may run",
+                "on deterministic processors; a program with a bound may run fewer",
             ),
         ],
         notes=[
-            "Deterministic processors: predicted is the compiler's count, executed is what the processor counted.",
-            "Where a program's cost depends on its data, the prediction is a proven bound.",
-            "Hosts: predicted is the percentile that was measured before, executed is the wall clock.",
-            "The last column says how long the execution took here; it is never billed on a deterministic processor.",
+            "On deterministic processors the compiler predicts the cycles and the processor counts them.",
+            "If a program's cost depends on its data, the prediction is a proven upper bound.",
+            "On hosts the prediction is an earlier measured percentile, and executed time is wall-clock time.",
+            "Wall-clock time is how long the worker took. It is never billed on a deterministic processor.",
         ],
         chart={
             "unit": "s",
@@ -81,22 +81,26 @@ def executed(asked: Asked) -> Sheet:
 
 
 def _row(slug: str, some: list[tuple[Any, ...]]) -> tuple[Value, ...]:
-    """One pool, whatever clocks it had."""
-    is_host = some[0][1] == PoolKind.HOST
+    """Return the row of one pool, over all clocks that it had."""
     blocks, executions = sum(row[3] for row in some), int(sum(row[4] for row in some))
     predicted = sum((Fraction(int(row[5]), row[2]) for row in some), Fraction(0))
     wall = Fraction(int(sum(row[9] or 0 for row in some)), 10**9)
-    if is_host:
+    if some[0][1] == PoolKind.HOST:
         ran = Fraction(int(sum(row[8] for row in some)), 10**6)
         return slug, "measured", blocks, executions, None, None, predicted, ran, _off(predicted, ran), wall
-    counted = [row for row in some if row[6] is not None]
-    cycles, seen = int(sum(row[5] for row in some)), int(sum(row[5] - (row[7] or 0) for row in some))
-    ran = sum((Fraction(int(row[5] - (row[7] or 0)), row[2]) for row in some), Fraction(0))
-    if not counted:
-        return slug, "exact", blocks, executions, cycles, None, predicted, None, None, wall
-    return slug, "exact", blocks, executions, cycles, seen, predicted, ran, _off(predicted, ran), wall
+    return slug, "exact", blocks, executions, *_counted(some, predicted), wall
+
+
+def _counted(some: list[tuple[Any, ...]], predicted: Fraction) -> tuple[Value, Value, Value, Value, Value]:
+    """Return predicted and counted cycles, predicted and executed seconds, and the difference; None if not counted."""
+    cycles = int(sum(row[5] for row in some))
+    if all(row[6] is None for row in some):
+        return cycles, None, predicted, None, None
+    counted = [(int(row[5] - (row[7] or 0)), row[2]) for row in some]  # cycles and clock
+    ran = sum((Fraction(count, clock) for count, clock in counted), Fraction(0))
+    return cycles, sum(count for count, _ in counted), predicted, ran, _off(predicted, ran)
 
 
 def _off(predicted: Fraction, ran: Fraction) -> Fraction | None:
-    """By how much of the prediction less (below 0) or more ran."""
+    """Return the difference as a share of the prediction; below 0 if less time was taken."""
     return ratio(ran - predicted, predicted)

@@ -1,4 +1,4 @@
-"""What idle device time cost, by whose it was: sold to somebody and not used, or sold to nobody."""
+"""The cost of idle device time by owner: reserved by a customer but unused, or unallocated."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from apps.reports.margin import device_time, ran_within, total
 from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, hours, ratio
 from apps.reports.sheets.spans import sold
 
-NOBODY = "nobody"
-CHARTED = 20  # owners that the drawing shows, the dearest
+NOBODY = "unallocated"
+CHARTED = 20  # owners in the chart, those with the highest cost
 COLUMNS = (
     Column("owner", "Owner"),
     Column("pool", "Pool"),
     Column("sold", "Sold", "seconds"),
-    Column("ran", "Ran", "seconds"),
+    Column("ran", "Used", "seconds"),
     Column("idle", "Idle", "seconds"),
-    Column("share", "Idle of sold", "share"),
-    Column("cost", "Cost of idle", "money"),
+    Column("share", "Share unused", "share"),
+    Column("cost", "Idle cost", "money"),
 )
 
 
 @dataclass
 class _Line:
-    """Device time that an owner bought of a pool, and what of it ran; `costs` are those of what did not."""
+    """Device time of a pool that an owner reserved and used; `costs` are those of the unused time."""
 
     sold: Fraction
     ran: Fraction
@@ -37,14 +37,12 @@ class _Line:
 
 
 def idle(asked: Asked) -> Sheet:
-    """A row for each owner and pool, the dearest first; what nobody bought stands last for each pool."""
+    """Return a row for each owner and pool, highest cost first; unallocated time of each pool comes last."""
     start, until = asked.period.start, asked.until
     parts = segments(start=start, end=until, currency=asked.currency)
     pools = {pool.pk: pool for pool in Pool.objects.order_by("slug")}
     lines = _lines(parts, pools)
-    names = dict(Organisation.objects.filter(pk__in={owner for owner, _ in lines}).values_list("pk", "name"))
-    rows = [_row(names[owner], pools[pool].slug, line) for (owner, pool), line in lines.items()]
-    rows.sort(key=lambda row: (-Fraction(row[6] or 0), -Fraction(row[4] or 0), str(row[0]), str(row[1])))  # type: ignore[arg-type]
+    rows = _rows(lines, pools)
     nobody = _nobody(asked, lines)
     cost = total(c for line in lines.values() for c in line.costs)
     seconds = sum((line.sold - line.ran for line in lines.values()), Fraction(0))
@@ -53,20 +51,31 @@ def idle(asked: Asked) -> Sheet:
         COLUMNS,
         [*rows, *nobody] if rows else [],
         metrics=[
-            Metric("Sold and idle", seconds, "seconds"),
-            Metric("Idle of sold", ratio(seconds, bought), "share"),
-            Metric("Cost of it", cost, "money", "not known where no cost is stated" if cost is None else ""),
+            Metric("Reserved but unused", seconds, "seconds"),
+            Metric("Share unused", ratio(seconds, bought), "share", "of what was sold"),
+            Metric(
+                "Idle cost",
+                cost,
+                "money",
+                "enter what a device-hour costs" if cost is None else "of reserved but unused time",
+            ),
         ],
         notes=[
-            "What customers paid for idle time stands under Revenue; this is what owning the devices cost meanwhile."
+            "This is what the devices cost while they were idle. What customers paid for unused time is in the revenue report."
         ],
         chart=_chart(rows, asked.currency),
         currency=asked.currency,
     )
 
 
+def _rows(lines: dict[tuple[UUID, UUID], _Line], pools: dict[UUID, Pool]) -> list[tuple[Value, ...]]:
+    names = dict(Organisation.objects.filter(pk__in={owner for owner, _ in lines}).values_list("pk", "name"))
+    rows = [_row(names[owner], pools[pool].slug, line) for (owner, pool), line in lines.items()]
+    return sorted(rows, key=lambda row: (-Fraction(row[6] or 0), -Fraction(row[4] or 0), str(row[0]), str(row[1])))  # type: ignore[arg-type]
+
+
 def _lines(parts: list[Segment], pools: dict[UUID, Pool]) -> dict[tuple[UUID, UUID], _Line]:
-    """By owner and pool: sold, ran within it, and the cost of the rest in every part of the period."""
+    """Return by owner and pool the time sold, the time used within it, and the costs of the rest."""
     bought: dict[tuple[int, UUID, UUID], Fraction] = {}
     for one in sold((part.start, part.end) for part in parts):
         bought[one.place, one.organisation, one.pool] = one.seconds
@@ -90,7 +99,7 @@ def _row(owner: str, pool: str, line: _Line) -> tuple[Value, ...]:
 
 
 def _nobody(asked: Asked, lines: dict[tuple[UUID, UUID], _Line]) -> list[tuple[Value, ...]]:
-    """What is owned and was sold to nobody, at the mean cost of what is owned."""
+    """Return the unallocated time of each pool, at the mean cost of its device time."""
     bought: dict[UUID, Fraction] = defaultdict(Fraction)
     for (_, pool), line in lines.items():
         bought[pool] += line.sold
@@ -104,7 +113,7 @@ def _nobody(asked: Asked, lines: dict[tuple[UUID, UUID], _Line]) -> list[tuple[V
 
 
 def _chart(rows: list[tuple[Value, ...]], currency: str) -> dict[str, object]:
-    """The dearest owners, in money where it is known for all of them, else in time."""
+    """Return the owners with the highest idle cost, in money if it is known for all, otherwise in hours."""
     sums: dict[str, list[Value]] = {}
     for row in rows:
         sums.setdefault(str(row[0]), []).append(row[6])

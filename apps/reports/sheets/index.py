@@ -1,4 +1,4 @@
-"""The list of reports, in the order of the index; those that stand on pages of their own are linked."""
+"""The reports in the order of the index; reports with their own pages are linked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apps.reports.sheets.load import load
 from apps.reports.sheets.promises import promises
 from apps.reports.sheets.stranded import stranded
 
-CAPACITY, CONTRACTS = ("reports:capacity", "Open capacity"), ("reports:capacity", "See free windows")
+CAPACITY = ("reports:capacity", "Open capacity")
 
 REPORTS = {
     one.slug: one
@@ -21,58 +21,58 @@ REPORTS = {
         Report(
             "load",
             "Load by hour",
-            "How full is every pool in each hour of the day: time, link, memory?",
+            "How busy is each pool by hour of the day: device time, link and memory?",
             load,
-            "Nothing was sold and nothing ran in these days. Choose others, or look at what is free.",
+            "Nothing was sold and nothing ran in this period. Choose other days, or see what is free.",
             CAPACITY,
         ),
         Report(
             "stranded",
             "Stranded capacity",
-            "Which owned device time could nobody use, and why?",
+            "Which device time could not be sold or was not used, and why?",
             stranded,
-            "Nothing was sold and nothing was out of service in these days, so no capacity was stranded.",
+            "In this period nothing was sold and no device was out of service, so no capacity was stranded.",
             CAPACITY,
         ),
         Report(
             "idle-cost",
             "Idle cost by owner",
-            "Who bought device time and did not use it, and what did that cost?",
+            "Which customers reserved device time without using it, and what did it cost?",
             idle,
-            "Nobody held device time in these days. Once contracts have windows, this says what was left unused.",
+            "No device time was reserved in this period. Once contracts hold windows, this report shows what stayed unused.",
             CAPACITY,
         ),
         Report(
             "gaps",
             "Calendar of gaps",
-            "What is still free on which day, and what would it fetch?",
+            "How much device time is free on each day, and what could it earn?",
             calendar,
-            "No device is in service, so nothing is free. Add devices to a pool first.",
+            "No device is in service, so no time is free. Add devices to a pool first.",
             ("fleet:fleet", "Open the fleet"),
             is_ahead=True,
         ),
         Report(
             "deadlines",
             "Deadlines kept",
-            "What was promised beside what was done, and what repeats cost.",
+            "Did blocks of work run as promised, and what did repeated work cost?",
             promises,
-            "No block was due in these days. Once a customer's job has run, this says whether its promise was kept.",
+            "No block was due in this period. Once a customer's job has run, this report shows whether its promise was kept.",
             CAPACITY,
         ),
         Report(
             "executed",
             "Predicted and executed",
-            "Did programs take the cycles and seconds that were predicted?",
+            "Did programs take as many cycles and seconds as predicted?",
             executed,
-            "Nothing ran in these days. Once a job has run, its counts stand beside those of the compiler.",
+            "Nothing ran in this period. Once a job has run, this report compares its counts with the compiler's.",
             CAPACITY,
         ),
         Report(
             "bound",
             "Distance to the bound",
-            "How many devices does sold work use, and how few could hold it?",
+            "How many devices does sold work use, and how many would be enough?",
             bounds,
-            "No capacity plan was made in these days. One is made every night, and when you ask for it.",
+            "No capacity plan was made in this period. A plan is made every night, and on request.",
             ("reports:capacity_plan_list", "Make a capacity plan"),
         ),
     )
@@ -80,7 +80,7 @@ REPORTS = {
 
 
 class Elsewhere(NamedTuple):
-    """A report with a page of its own."""
+    """A report with its own page."""
 
     route: str
     title: str
@@ -89,15 +89,19 @@ class Elsewhere(NamedTuple):
 
 ELSEWHERE = (
     Elsewhere(
-        "reports:capacity", "Capacity of a day", "What did every pool sell and run on a day, and what was refused?"
+        "reports:capacity",
+        "Capacity of a day",
+        "What did each pool sell and run on one day, and which requests were refused?",
     ),
     Elsewhere(
-        "reports:forecast", "Headroom", "When does each pool's headroom end, by a low, middle and high forecast?"
+        "reports:forecast",
+        "Headroom",
+        "When does demand exceed each pool's capacity, by a low, middle and high forecast?",
     ),
     Elsewhere(
-        "reports:revenue", "Revenue and margin", "What did each pool, class and customer bring in, and at what cost?"
+        "reports:revenue", "Revenue and margin", "What did each pool, class and customer earn, and what did it cost?"
     ),
-    Elsewhere("reports:what_if", "What if", "What would other devices, power, demand or prices change?"),
-    Elsewhere("reports:capacity_plan_list", "Capacity plans", "How few devices would hold what is sold?"),
-    Elsewhere("reports:reconciliation_list", "Reconciliation", "Is everything that ran metered, priced and invoiced?"),
+    Elsewhere("reports:what_if", "What if", "What if devices, power, demand or prices change?"),
+    Elsewhere("reports:capacity_plan_list", "Capacity plans", "How many devices are enough for what is sold?"),
+    Elsewhere("reports:reconciliation_list", "Reconciliation", "Was everything that ran metered, rated and invoiced?"),
 )

@@ -1,4 +1,4 @@
-"""How full every pool is in each hour of the day: device time, bytes over the link, and memory."""
+"""Load of each pool by hour of the day: device time, bytes over the link, and memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from apps.reports.sheets.spans import Service, service
 HOURS = 24
 VIEWS = (
     ("sold", "Time sold"),
-    ("ran", "Time that ran"),
+    ("ran", "Time used"),
     ("link-in", "Link in"),
     ("link-out", "Link out"),
     ("memory", "Memory"),
@@ -29,16 +29,16 @@ COLUMNS = (
     Column("hour", "Hour (UTC)"),
     Column("available", "In service", "seconds"),
     Column("sold", "Sold", "seconds"),
-    Column("ran", "Ran", "seconds"),
-    Column("sold_share", "Time sold", "share"),
-    Column("ran_share", "Time that ran", "share"),
+    Column("ran", "Used", "seconds"),
+    Column("sold_share", "Share sold", "share"),
+    Column("ran_share", "Share used", "share"),
     Column("link_in_share", "Link in", "share"),
     Column("link_out_share", "Link out", "share"),
     Column("memory_share", "Memory", "share"),
 )
 PLACES = {name: 5 + at for at, (name, _) in enumerate(VIEWS)}
 
-# A window that reaches over several hours is cut at each of them.
+# A window over several hours is split at each full hour.
 _SOLD = """
 SELECT owner.pool_id, extract(hour FROM hour AT TIME ZONE 'UTC')::int,
     sum((1000000 * extract(epoch FROM
@@ -51,7 +51,7 @@ CROSS JOIN LATERAL generate_series(
 WHERE win.state = 'active' AND win.period && tstzrange(%(start)s, %(end)s) AND hour < least(upper(win.period), %(end)s)
 GROUP BY 1, 2
 """
-# Blocks count in the hour in which they began. The program's own figures are read once for each program.
+# A block counts in the hour in which it started. Each program's resources are read once.
 _RAN = """
 WITH ran AS (
     SELECT owner.pool_id, extract(hour FROM lease.device_from AT TIME ZONE 'UTC')::int AS hour, stage.program_id,
@@ -74,7 +74,7 @@ FROM ran JOIN compilation_program AS program ON program.id = ran.program_id GROU
 
 @dataclass
 class _Cell:
-    """One pool in one hour of the day, over all days: seconds in service, sold and run, bytes, and byte-seconds."""
+    """One pool in one hour of the day, summed over all days: seconds in service, sold and used, bytes, and byte-seconds."""
 
     available: Fraction = Fraction(0)
     sold: Fraction = Fraction(0)
@@ -86,58 +86,62 @@ class _Cell:
 
 @dataclass(frozen=True)
 class _Rates:
-    """Bytes a second of one device's link each way and its memory; None for a host, whose program counts say nothing."""
+    """Link rates of one device in bytes a second, and its memory in bytes; None for hosts, where they are not stated."""
 
     link_in: int | None = None
     link_out: int | None = None
     memory: int | None = None
 
 
+_ByPool = list[tuple[str, list[Value]]]  # a slug, and one dimension by hour of the day
+
+
 def load(asked: Asked) -> Sheet:
-    """A row for each pool and hour of the day; the view is the dimension that the map shows."""
+    """Return a row for each pool and hour of the day; the view selects the dimension of the heat map."""
     start, until = asked.period.start, asked.until
     found = service(start=start, end=until)
     pools = [pool for pool in Pool.objects.select_related("processor").order_by("slug") if found.owned.get(pool.pk)]
     cells = _cells(found, start, until)
     rows = [_row(pool, hour, cells[pool.pk, hour], _rates(pool)) for pool in pools for hour in range(HOURS)]
-    whole = [sum((Fraction(row[at] or 0) for row in rows), Fraction(0)) for at in (2, 3, 4)]  # type: ignore[arg-type]
+    available, sold, used = (sum((Fraction(row[at] or 0) for row in rows), Fraction(0)) for at in (2, 3, 4))  # type: ignore[arg-type]
     view = asked.view if asked.view in PLACES else "sold"
-    title = dict(VIEWS)[view]
+    by_pool: _ByPool = [
+        (pool.slug, [row[PLACES[view]] for row in rows[at * HOURS : (at + 1) * HOURS]]) for at, pool in enumerate(pools)
+    ]
     return Sheet(
         COLUMNS,
-        rows if whole[1] or whole[2] else [],
+        rows if sold + used else [],
         metrics=[
-            Metric("In service", whole[0], "seconds", "device time of all pools"),
-            Metric("Sold", ratio(whole[1], whole[0]), "share", "of the time in service"),
-            Metric("Ran", ratio(whole[2], whole[0]), "share", "of the time in service"),
+            Metric("In service", available, "seconds", "device time of all pools"),
+            Metric("Sold", ratio(sold, available), "share", "of the time in service"),
+            Metric("Used", ratio(used, available), "share", "of the time in service"),
         ],
         notes=[
-            "Each hour of the day is the mean over all days. A block counts in the hour in which it began.",
-            "Memory: the share of all devices' memory that running programs filled, over time. Hosts state no link and memory.",
+            "Each hour of the day is the mean over all days. A block counts in the hour in which it started.",
+            "Memory is the mean share of all devices' memory that running programs filled. Hosts state no link or memory.",
         ],
-        chart={
-            "unit": "%",
-            "categories": [f"{hour:02d}" for hour in range(HOURS)],
-            "series": [
-                {
-                    "name": pool.slug,
-                    "values": [_per_cent(rows[at * HOURS + hour][PLACES[view]]) for hour in range(HOURS)],
-                }
-                for at, pool in enumerate(pools)
-            ],
-        },
-        heat=Heat(
-            title,
-            "Pool",
-            [f"{hour:02d}" for hour in range(HOURS)],
-            [
-                (pool.slug, [_share(rows[at * HOURS + hour][PLACES[view]]) for hour in range(HOURS)])
-                for at, pool in enumerate(pools)
-            ],
-            "By pool and hour of the day (UTC), the mean of all days. Darker: fuller. Empty: nothing, or not known.",
-        ),
+        chart=_chart(by_pool),
+        heat=_heat(dict(VIEWS)[view], by_pool),
         views=list(VIEWS),
         view=view,
+    )
+
+
+def _chart(by_pool: _ByPool) -> dict[str, Any]:
+    return {
+        "unit": "%",
+        "categories": [f"{hour:02d}" for hour in range(HOURS)],
+        "series": [{"name": slug, "values": [_per_cent(value) for value in values]} for slug, values in by_pool],
+    }
+
+
+def _heat(title: str, by_pool: _ByPool) -> Heat:
+    return Heat(
+        title,
+        "Pool",
+        [f"{hour:02d}" for hour in range(HOURS)],
+        [(slug, [_share(value) for value in values]) for slug, values in by_pool],
+        "By pool and hour of the day (UTC), the mean over all days. Darker cells are busier; empty cells are 0 or unknown.",
     )
 
 
@@ -180,7 +184,7 @@ def _cells(found: Service, start: datetime, until: datetime) -> dict[tuple[UUID,
 
 
 def _by_hour(start: datetime, end: datetime) -> dict[int, Fraction]:
-    """Seconds of [start, end) by hour of the day (UTC); whole days are counted, not walked."""
+    """Return the seconds of [start, end) by hour of the day (UTC)."""
     days, rest = divmod(end - start, timedelta(days=1))
     found = {hour: Fraction(3600 * days) for hour in range(HOURS)} if days else {}
     at, until = start, start + rest
@@ -208,7 +212,7 @@ def _row(pool: Pool, hour: int, cell: _Cell, rates: _Rates) -> tuple[Value, ...]
 
 
 def _of(amount: Fraction | None, rate: int | None, seconds: Fraction) -> Fraction | None:
-    """An amount of what a rate gives in so much time; nothing ran: none of it."""
+    """Return the share of an amount in what a rate gives over `seconds`; None without a rate or time."""
     if not rate or not seconds:
         return None
     return (amount or Fraction(0)) / (rate * seconds)

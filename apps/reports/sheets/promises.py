@@ -1,4 +1,4 @@
-"""What was promised beside what was done, and what repeated or lost blocks cost."""
+"""Blocks of work that kept or missed their promise, and the cost of repeated and lost ones."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio,
 
 COLUMNS = (
     Column("pool", "Pool"),
-    Column("class", "Class bought"),
+    Column("class", "Class sold"),
     Column("due", "Blocks due", "count"),
     Column("kept", "Promise kept", "count"),
-    Column("late", "Lesser class", "count"),
+    Column("late", "Lower class", "count"),
     Column("missed", "Missed", "count"),
-    Column("share", "Kept of due", "share"),
-    Column("delay", "Results after, p95", "seconds"),
+    Column("share", "Share kept", "share"),
+    Column("delay", "Result delay, p95", "seconds"),
     Column("repeated", "Repeated", "count"),
-    Column("repeated_seconds", "Time of repeats and losses", "seconds"),
-    Column("repeated_cost", "Its cost", "money"),
+    Column("repeated_seconds", "Repeated and lost time", "seconds"),
+    Column("repeated_cost", "Cost of that time", "money"),
 )
 
-# A block counts where its device time began. It kept its promise if the class that was served is the one that was bought; an
-# attempt that another worker repeated took device time that nobody paid, and so did a block that failed on our side.
+# A block counts where its device time started. It kept its promise if it was served in the class that was sold. Nobody paid for
+# the device time of attempts that another worker repeated, nor for blocks that failed on our side.
 _BLOCKS = """
 SELECT place, owner.pool_id, reservation.klass,
     count(*) FILTER (WHERE lease.state = 'done' AND coalesce(used.klass, reservation.klass) = reservation.klass),
@@ -71,7 +71,7 @@ class _Blocks(NamedTuple):
 
 
 def promises(asked: Asked) -> Sheet:
-    """A row for each pool and class that was bought."""
+    """Return a row for each pool and sold class."""
     parts = segments(start=asked.period.start, end=asked.until, currency=asked.currency)
     pools = {pool.pk: pool for pool in Pool.objects.order_by("slug")}
     groups: dict[tuple[str, str], list[_Blocks]] = {}
@@ -84,13 +84,13 @@ def promises(asked: Asked) -> Sheet:
         rows,
         metrics=[
             Metric("Blocks due", due, "count"),
-            Metric("Kept", ratio(kept, due), "share", "served as the class that was bought"),
-            Metric("Missed", missed, "count", "failed on our side, credited by themselves"),
+            Metric("Kept", ratio(kept, due), "share", "served in the class sold"),
+            Metric("Missed", missed, "count", "failed on our side; credited automatically"),
         ],
         notes=[
-            "A block is a run of executions on one device. It kept its promise when it ended in the time of the class bought.",
-            "Work that got a lesser class costs what that class costs.",
-            "A block is repeated when a worker fell silent and another took it over; nobody pays for the attempts before.",
+            "A block is a run of executions on one device. It kept its promise if it ended in the time of the class sold.",
+            "Work that was served in a lower class is charged the price of that class.",
+            "A block is repeated if its worker stopped responding and another took over. Earlier attempts are not charged.",
         ],
         chart={
             "unit": "",

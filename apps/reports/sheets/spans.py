@@ -1,4 +1,4 @@
-"""When devices were in service: the fleet's history read from its changes, and what windows took of that time."""
+"""When devices were in service, from the changes of the fleet, and which of that time no window holds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MICROS = Fraction(1, 10**6)
 
 
 class Span(NamedTuple):
-    """A device that took new windows over [start, end), in a pool at a power setting (per cent)."""
+    """A device in service over [start, end): it accepted windows, in a pool at a power setting in per cent."""
 
     device: UUID
     pool: UUID
@@ -33,7 +33,7 @@ class Span(NamedTuple):
 
 @dataclass
 class Service:
-    """What devices did in a period: when each was in service, and by pool the seconds in which they were not."""
+    """Devices in a period: spans in service, and by pool the seconds owned, out of service, and saved by power settings."""
 
     spans: list[Span] = field(default_factory=list)
     owned: dict[UUID, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
@@ -42,7 +42,7 @@ class Service:
 
 
 class Free(NamedTuple):
-    """A device's time in service that nobody bought."""
+    """A gap: device time in service that no window holds."""
 
     device: UUID
     pool: UUID
@@ -51,8 +51,10 @@ class Free(NamedTuple):
 
 
 def service(*, start: datetime, end: datetime) -> Service:
-    """States and power settings over [start, end), from the changes of the fleet. `saved`: seconds at full power that a power
-    setting below 100 % leaves out."""
+    """Return states and power settings over [start, end), from the changes of the fleet.
+
+    `saved` counts the seconds at full power that a power setting below 100 % switches off.
+    """
     found = Service()
     if start >= end:
         return found
@@ -77,7 +79,7 @@ def service(*, start: datetime, end: datetime) -> Service:
 
 
 def _add(spans: list[Span], one: Span) -> None:
-    """A device that stayed in service through a change has one span."""
+    """Add a span, or extend the last one if the device stayed in service through a change."""
     if spans and spans[-1].end == one.start and spans[-1]._replace(start=one.start, end=one.end) == one:
         spans[-1] = spans[-1]._replace(end=one.end)
     else:
@@ -88,7 +90,7 @@ _Piece = tuple[datetime, datetime, Mapping[tuple[str, str], str], Mapping[str, i
 
 
 def _pieces(start: datetime, end: datetime) -> list[_Piece]:
-    """[start, end) cut wherever the fleet changed, each piece with the states and power settings in force."""
+    """Split [start, end) at each change of the fleet; each piece has the states and power settings in force."""
     rows = FleetChange.objects.filter(Q(at__gt=start) | Q(undone_at__gt=start)).order_by("id")
     events: list[tuple[datetime, int, Any, Any]] = []
     for pk, at, undone, before, after in rows.values_list("id", "at", "undone_at", "before", "after"):
@@ -112,7 +114,7 @@ def _states(raw: Any) -> tuple[dict[tuple[str, str], str], dict[str, int]]:
     return states, {slug: int(pool.get("power_percent", 100)) for slug, pool in raw["pools"].items()}
 
 
-# What windows leave of the devices' time in service: one row for each gap.
+# Time in service without windows: one row for each gap.
 _GAPS = """
 WITH life AS (
     SELECT device, range_agg(tstzrange(first, last)) AS held
@@ -149,14 +151,14 @@ WHERE win.state = 'active' AND win.period && tstzrange(%(start)s, %(end)s) GROUP
 
 
 def usual_work(*, start: datetime, end: datetime) -> dict[UUID, int]:
-    """By pool the length in microseconds that nine of ten windows sold in [start, end) reach."""
+    """Return by pool the 10th percentile of the lengths of windows sold in [start, end), in microseconds."""
     with connection.cursor() as cursor:
         cursor.execute(_USUAL, {"start": start, "end": end})
         return {pool: int(least) for pool, least in cursor.fetchall()}
 
 
 class Gaps(NamedTuple):
-    """Time of a pool in service that nobody bought: how many gaps, their seconds, and of both those too short."""
+    """All gaps of a pool: number and seconds, in total and of those that are too short."""
 
     number: int
     seconds: Fraction
@@ -167,7 +169,7 @@ class Gaps(NamedTuple):
 def gaps_summed(
     spans: Iterable[Span], least: Mapping[UUID, int], *, start: datetime, end: datetime
 ) -> dict[UUID, Gaps]:
-    """By pool, summed by the database; a gap shorter than `least` (microseconds, by pool) is too short."""
+    """Return the sums of gaps by pool; a gap shorter than `least` (microseconds, by pool) is too short."""
     told = _told(spans, start, end) | {"pools": list(least), "least": list(least.values())}
     with connection.cursor() as cursor:
         cursor.execute(_GAPS + _SUMMED, told)
@@ -178,7 +180,7 @@ def gaps_summed(
 
 
 def gaps(spans: Iterable[Span], *, start: datetime, end: datetime) -> list[Free]:
-    """Every gap, by device and start."""
+    """Return every gap, ordered by device and start."""
     spans = list(spans)
     pools = {one.device: one.pool for one in spans}
     with connection.cursor() as cursor:
