@@ -104,8 +104,8 @@ class Derivation:
     def rented_said(self) -> str:
         """The comparison with rented machines in words, with its sources."""
         return (
-            "For comparison: what an hour costs elsewhere, used or not. Other hardware, another currency; no price here is "
-            f"computed from it. Source: {self.rented['source']}."
+            "For comparison only: the price of an hour elsewhere, used or not, on other hardware and in another currency. "
+            f"Source: {self.rented['source']}."
         )
 
 
@@ -168,9 +168,9 @@ def _class(name: str, targets: dict[str, Any]) -> ClassDerivation:
     target = cost * (1 + value["Margin"])
     used = target / value["Expected use"]
     steps = (
-        Computed("Purchase, an hour", f"{shown(value['Purchase'])} / {shown(hours)} h", capital, "an hour"),
+        Computed("Purchase per hour", f"{shown(value['Purchase'])} / {shown(hours)} h", capital, "an hour"),
         Computed(
-            "Energy, an hour",
+            "Energy per hour",
             f"{shown(value['Power'])} W / 1,000 x {shown(value['Cooling'])} x {shown(value['Energy'])}",
             energy,
             "an hour",
@@ -182,7 +182,9 @@ def _class(name: str, targets: dict[str, Any]) -> ClassDerivation:
             "an hour",
         ),
         Computed("Target of a device-hour", f"{shown(cost)} x (1 + {shown(value['Margin'])})", target, "an hour"),
-        Computed("A used hour must fetch", f"{shown(target)} / {shown(value['Expected use'])}", used, "a used hour"),
+        Computed(
+            "Required revenue of a used hour", f"{shown(target)} / {shown(value['Expected use'])}", used, "a used hour"
+        ),
     )
     prices = tuple(_prices(row, used))
     return ClassDerivation(

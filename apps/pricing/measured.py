@@ -43,8 +43,8 @@ def measured_price(found: Derivation, record: dict[str, Any]) -> Measured:
     per_hour = rate * HOUR / TERA
     price = Price(stated.precision, None, per_hour, rounded_up(used / per_hour, DIGITS))
     steps = (
-        Computed("Operations, a second", f"{shown(operations)} x 1,000,000 / {shown(micro)}", rate, "a second"),
-        Computed("Tera-operations, a used hour", f"{shown(rate)} x 3,600 / 10^12", per_hour, "a used hour"),
+        Computed("Operations per second", f"{shown(operations)} x 1,000,000 / {shown(micro)}", rate, "a second"),
+        Computed("Tera-operations per used hour", f"{shown(rate)} x 3,600 / 10^12", per_hour, "a used hour"),
         Computed(
             "Price of a tera-operation",
             f"{shown(used)} / {shown(per_hour)}, rounded up to four significant digits",
@@ -62,18 +62,18 @@ def _given(record: dict[str, Any]) -> tuple[Given, ...]:
         f"{record['rounds']} rounds"
     )
     return (
-        Given("Operations of an image", Fraction(record["operations"]), "", "counted: the compiled program"),
+        Given("Operations per image", Fraction(record["operations"]), "", "counted: the compiled program"),
         Given(
-            "An image",
+            "Processor time per image",
             Fraction(record["processor_microseconds"]),
             "µs of a processor",
             f"{source}; the median of {record['images']}; {quiet}",
         ),
         Given(
-            "An image by the clock",
+            "Wall-clock time per image",
             Fraction(record["clock_microseconds"]),
             "µs",
-            "the same images, with waits for a turn",
+            "the same images, including waits",
         ),
     )
 

@@ -21,9 +21,9 @@ from apps.reports.failure_pages import router as failure_router
 from apps.reports.forecast_pages import router as forecast_router
 from apps.reports.proposal_pages import router as proposal_router
 from apps.reports.reconciliation_pages import router as reconciliation_router
+from apps.reports.report_pages import router as report_router
 from apps.reports.rerating_pages import router as rerating_router
 from apps.reports.revenue_pages import router as revenue_router
-from apps.reports.sheet_pages import router as sheet_router
 from apps.reports.views import day_of
 from apps.reports.whatif_pages import router as what_if_router
 
@@ -36,7 +36,7 @@ router.add_router("", rerating_router)
 router.add_router("", reconciliation_router)
 router.add_router("", forecast_router)
 router.add_router("", what_if_router)
-router.add_router("", sheet_router)
+router.add_router("", report_router)
 router.add_router("", failure_router)
 router.add_router("", proposal_router)
 
@@ -93,9 +93,9 @@ class CapacityOut(Schema):
     refusals: list[RefusalOut]
 
 
-@router.get("/capacity", auth=requires(Scope.ADMIN), response=CapacityOut, summary="Load of every pool over a day")
+@router.get("/capacity", auth=requires(Scope.ADMIN), response=CapacityOut, summary="Capacity of every pool over a day")
 def capacity(request: HttpRequest, day: Day | None = None) -> dict[str, Any]:
-    """`day` is a UTC day, today unless stated. Times are whole microseconds of device time, free windows from now on."""
+    """`day` is a UTC day, by default today. Times are whole microseconds of device time; free windows are from now on."""
     now = timezone.now()
     report = selectors.capacity(day=day_of(day.isoformat() if day else "", now=now), now=now)
     return {

@@ -117,12 +117,12 @@ def plan_list(request: HttpRequest) -> HttpResponse:
 @platform_admin_required
 def plan_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show one plan; htmx fetches the changing part alone, `?format=csv` and `json` return a file."""
-    asked = get_object_or_404(CapacityPlan, pk=pk)
+    plan = get_object_or_404(CapacityPlan, pk=pk)
     wanted = request.GET.get("format")
-    if wanted in ("csv", "json") and asked.result is not None:
-        return _csv(asked) if wanted == "csv" else _json(asked)
+    if wanted in ("csv", "json") and plan.result is not None:
+        return _csv(plan) if wanted == "csv" else _json(plan)
     name = "reports/_capacity_plan.html" if request.headers.get("HX-Request") else "reports/capacity_plan.html"
-    return render(request, name, {**shown(asked), "api_path": f"/api/v1/capacity/plans/{pk}"})
+    return render(request, name, {**shown(plan), "api_path": f"/api/v1/capacity/plans/{pk}"})
 
 
 @require_POST
@@ -137,17 +137,17 @@ def plan_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 def capacity_plan_begin(user: User | None) -> CapacityPlan:
     """Create a plan and hand it to a worker."""
     with transaction.atomic():
-        asked = services.capacity_plan_ask(asked_by=user, now=timezone.now())
-        task_send_on_commit(capacity_plan.name, queue="books", pk=str(asked.pk))
-    return asked
+        plan = services.capacity_plan_request(asked_by=user, now=timezone.now())
+        task_send_on_commit(capacity_plan.name, queue="books", pk=str(plan.pk))
+    return plan
 
 
-def shown(asked: CapacityPlan) -> dict[str, Any]:
+def shown(plan: CapacityPlan) -> dict[str, Any]:
     """Return the context of the changing part of a page, with fractions read from text."""
-    result = asked.result or {"pools": [], "left_out": [], "currency": ""}
+    result = plan.result or {"pools": [], "left_out": [], "currency": ""}
     pools = [_pool(pool) for pool in result["pools"]]
     return {
-        "asked": asked,
+        "plan": plan,
         "pools": pools,
         "left_out": result["left_out"],
         "currency": result["currency"],
@@ -229,10 +229,10 @@ def _fraction(text: str | None) -> Fraction | None:
     return None if text is None else Fraction(text)
 
 
-def _csv(asked: CapacityPlan) -> HttpResponse:
+def _csv(plan: CapacityPlan) -> HttpResponse:
     """Return a CSV with a row for each pool and power setting; fractions are decimals with 6 places."""
     response = HttpResponse(content_type="text/csv")
-    response["Content-Disposition"] = f'attachment; filename="capacity-plan-{asked.pk}.csv"'
+    response["Content-Disposition"] = f'attachment; filename="capacity-plan-{plan.pk}.csv"'
     sheet = csv.writer(response)
     columns = (
         "share",
@@ -246,15 +246,15 @@ def _csv(asked: CapacityPlan) -> HttpResponse:
         "peak_watts",
     )
     sheet.writerow(["pool", "owned", *columns])
-    for pool in (asked.result or {})["pools"]:
+    for pool in (plan.result or {})["pools"]:
         for row in pool["power"]:
             values = [f"{float(Fraction(row[name])):.6f}" if name in EXACT else row[name] for name in columns]
             sheet.writerow([pool["pool"], pool["owned"], *values])
     return response
 
 
-def _json(asked: CapacityPlan) -> HttpResponse:
-    document = {"asked_at": asked.asked_at.isoformat(), "inputs_digest": asked.inputs_digest, **(asked.result or {})}
+def _json(plan: CapacityPlan) -> HttpResponse:
+    document = {"asked_at": plan.asked_at.isoformat(), "inputs_digest": plan.inputs_digest, **(plan.result or {})}
     response = HttpResponse(json.dumps(document, indent=1), content_type="application/json")
-    response["Content-Disposition"] = f'attachment; filename="capacity-plan-{asked.pk}.json"'
+    response["Content-Disposition"] = f'attachment; filename="capacity-plan-{plan.pk}.json"'
     return response

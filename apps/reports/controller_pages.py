@@ -137,25 +137,25 @@ def controller_pool(request: HttpRequest, slug: str) -> HttpResponse:
 @platform_admin_required
 def proposal(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show what a proposal would change in the fleet; POST applies it, regardless of the controller's limits."""
-    asked = get_object_or_404(ControllerProposal.objects.select_related("pool", "plan"), pk=pk)
+    row = get_object_or_404(ControllerProposal.objects.select_related("pool", "plan"), pk=pk)
     if request.method == "POST":
-        return _applied(request, asked)
+        return _applied(request, row)
     back = reverse("reports:controller")
     shown = Shown("Apply this proposal", back, "Controller", "", reverse("reports:controller_proposal", args=[pk]))
 
     def document() -> Any:
-        if asked.state != ProposalState.OPEN:
-            detail = f"This proposal is {asked.get_state_display().lower()}."
+        if row.state != ProposalState.OPEN:
+            detail = f"This proposal is {row.get_state_display().lower()}."
             raise Problem(409, "Proposal is closed", detail, kind="proposal-settled")
-        return document_of_plan(asked.plan, pool=asked.pool.slug, kind=asked.kind, now=timezone.now())
+        return document_of_plan(row.plan, pool=row.pool.slug, kind=row.kind, now=timezone.now())
 
     return difference_page(request, document, shown)
 
 
-def _applied(request: HttpRequest, asked: ControllerProposal) -> HttpResponse:
+def _applied(request: HttpRequest, row: ControllerProposal) -> HttpResponse:
     try:
         done = services.proposal_apply(
-            pk=asked.pk, actor=principal_get(request).user, expected=request.POST.get("digest", ""), now=timezone.now()
+            pk=row.pk, actor=principal_get(request).user, expected=request.POST.get("digest", ""), now=timezone.now()
         )
     except Problem as refusal:
         messages.error(request, refusal.detail)

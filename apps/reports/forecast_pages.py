@@ -19,7 +19,7 @@ from apps.accounts.idempotency import idempotent
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.reports.demand import DEVICE_TIME, SECONDS
-from apps.reports.forecasts import HORIZON_DAYS, forecast_ask, forecast_latest, forecast_waiting, rounded
+from apps.reports.forecasts import HORIZON_DAYS, forecast_latest, forecast_request, forecast_waiting, rounded
 from apps.reports.models import ForecastRun
 
 router = Router(tags=["capacity"])
@@ -117,7 +117,7 @@ def forecast_get(request: HttpRequest) -> ForecastRun:
 @idempotent
 def forecast_create(request: HttpRequest) -> tuple[int, ForecastRun]:
     """Returns at once; a worker fits the forecast. If one is in progress, that one is returned."""
-    return 202, forecast_ask(asked_by=principal_get(request).user, now=timezone.now())
+    return 202, forecast_request(asked_by=principal_get(request).user, now=timezone.now())
 
 
 @require_http_methods(["GET", "POST"])
@@ -125,7 +125,7 @@ def forecast_page(request: HttpRequest) -> HttpResponse:
     """Show the pool and dimension of `?pool=` and `?dimension=`; POST starts a forecast."""
     principal, now = platform_admin_check(request), timezone.now()
     if request.method == "POST":
-        forecast_ask(asked_by=principal.user, now=now)
+        forecast_request(asked_by=principal.user, now=now)
         return redirect("reports:forecast")
     run = forecast_latest()
     entries = (run.result or []) if run else []

@@ -33,7 +33,7 @@ TASK = "apps.reports.tasks.forecast"
 PLACES = 6  # significant digits of a stored amount; a forecast is not more precise
 
 
-def forecast_ask(*, asked_by: User | None, now: datetime) -> ForecastRun:
+def forecast_request(*, asked_by: User | None, now: datetime) -> ForecastRun:
     """Create a forecast from the last full hour on for a worker to fit. If one is in progress, return that one."""
     with transaction.atomic():
         waiting = ForecastRun.objects.filter(finished_at=None, asked_at__gt=now - DAILY).first()
@@ -49,7 +49,7 @@ def forecast_ask(*, asked_by: User | None, now: datetime) -> ForecastRun:
 def forecast_daily(*, now: datetime) -> None:
     """Create a forecast unless one was created in the last 24 hours."""
     if not ForecastRun.objects.filter(asked_at__gt=now - DAILY).exists():
-        forecast_ask(asked_by=None, now=now)
+        forecast_request(asked_by=None, now=now)
 
 
 def forecast_run(*, pk: UUID, now: datetime) -> ForecastRun:
@@ -63,11 +63,11 @@ def forecast_run(*, pk: UUID, now: datetime) -> ForecastRun:
 
 
 def _fit(run: ForecastRun, now: datetime) -> None:
-    asked = demands(until=run.until)
+    wanted = demands(until=run.until)
     unfinished = ForecastRun.objects.filter(pk=run.pk, finished_at=None)
-    unfinished.update(fits_total=len(asked), fits_done=0)
+    unfinished.update(fits_total=len(wanted), fits_done=0)
     result = []
-    for done, one in enumerate(asked, 1):
+    for done, one in enumerate(wanted, 1):
         result.append(entry_of(one))
         unfinished.update(fits_done=done)
     unfinished.update(result=result, finished_at=now)
@@ -91,7 +91,7 @@ def entry_of(demand: Demand) -> dict[str, Any]:
     except NotEnough as short:
         return {**found, "needed": short.needed}
     made = forecast(series, horizon=HORIZON)
-    return {**found, **told(made, demand.capacity)}
+    return {**found, **forecast_json(made, demand.capacity)}
 
 
 def needed_hours() -> int:
@@ -99,7 +99,7 @@ def needed_hours() -> int:
     return least_steps(Series(datetime(1970, 1, 1, tzinfo=UTC), timedelta(hours=1), np.ones(1)))
 
 
-def told(made: Forecast, capacity: float) -> dict[str, Any]:
+def forecast_json(made: Forecast, capacity: float) -> dict[str, Any]:
     """Return the stored form of a forecast: three lines by hour, the past, the backtest, and the end of headroom."""
     ends = headroom_end(made, capacity)
     past = made.series.values[-PAST_SHOWN:]

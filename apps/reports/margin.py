@@ -160,17 +160,17 @@ def ran_within(parts: Sequence[Segment]) -> list[list[Ran]]:
     found: list[list[Ran]] = [[] for _ in parts]
     if not parts:
         return found
-    told: dict[str, Any] = {
+    params: dict[str, Any] = {
         "starts": [part.start for part in parts],
         "ends": [part.end for part in parts],
         "host": PoolKind.HOST,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_HOURS, told)
+        cursor.execute(_HOURS, params)
         for place, pool_id, klass, organisation_id, clock, cycles in cursor.fetchall():
             if cycles:
                 found[place - 1].append(Ran(pool_id, klass, organisation_id, Fraction(int(cycles), clock)))
-        cursor.execute(_RAN, told)
+        cursor.execute(_RAN, params)
         rows = cursor.fetchall()
     for place, pool_id, klass, organisation_id, clock, is_within, origin, first, cycles in rows:
         part, seconds = parts[place - 1], Fraction(int(cycles), clock)

@@ -63,17 +63,17 @@ def _proposed(document: Document) -> dict[str, Any]:
 @platform_admin_required
 def what_if_fleet(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show the effect of a what-if on the fleet and on sold windows, with a button to apply it."""
-    asked = get_object_or_404(WhatIf, pk=pk)
+    what_if = get_object_or_404(WhatIf, pk=pk)
     shown = Shown("Apply this what-if", reverse("reports:what_if_detail", args=[pk]), "What if", f"what-if {pk}")
-    return difference_page(request, lambda: document_of_what_if(asked, now=timezone.now()), shown)
+    return difference_page(request, lambda: document_of_what_if(what_if, now=timezone.now()), shown)
 
 
 @require_GET
 @platform_admin_required
 def plan_fleet(request: HttpRequest, pk: UUID, pool: str, kind: str) -> HttpResponse:
     """Show the effect of a proposal of a capacity plan, with a button to apply it."""
-    asked = get_object_or_404(CapacityPlan, pk=pk)
+    plan = get_object_or_404(CapacityPlan, pk=pk)
     shown = Shown(
         "Apply this proposal", reverse("reports:capacity_plan", args=[pk]), "Capacity plan", f"capacity plan {pk}"
     )
-    return difference_page(request, lambda: document_of_plan(asked, pool=pool, kind=kind, now=timezone.now()), shown)
+    return difference_page(request, lambda: document_of_plan(plan, pool=pool, kind=kind, now=timezone.now()), shown)

@@ -36,9 +36,9 @@ def is_of_the_fleet(change: Change) -> bool:
     return bool(any(change.devices.values()) or change.failed_sites or change.power_percent != 100)
 
 
-def document_of_what_if(asked: WhatIf, *, now: datetime) -> Document:
+def document_of_what_if(what_if: WhatIf, *, now: datetime) -> Document:
     """Return the present fleet with the change of a what-if. Raises Problem(422) if that is impossible."""
-    change = Change(**asked.change)
+    change = Change(**what_if.change)
     if not is_of_the_fleet(change):
         detail = "This what-if changes only demand or prices, so there is no change of the fleet to apply."
         raise Problem(422, "Nothing to apply", detail, kind="proposal-empty")
@@ -48,7 +48,7 @@ def document_of_what_if(asked: WhatIf, *, now: datetime) -> Document:
         processors = [slug for slug, one in raw["pools"].items() if one["processor"] != HOST]
         changed = {slug for slug, count in change.devices.items() if count}
         for slug in sorted(changed | set(processors if change.power_percent != 100 else [])):
-            _unchanged_check(raw, slug, asked.asked_at)
+            _unchanged_check(raw, slug, what_if.asked_at)
         for slug, count in sorted(change.devices.items()):
             _count(raw, slug, count, held)
         for slug in change.failed_sites:
@@ -60,9 +60,9 @@ def document_of_what_if(asked: WhatIf, *, now: datetime) -> Document:
     return _edited(edit)
 
 
-def document_of_plan(asked: CapacityPlan, *, pool: str, kind: str, now: datetime) -> Document:
+def document_of_plan(plan: CapacityPlan, *, pool: str, kind: str, now: datetime) -> Document:
     """Return the present fleet with one proposal of a capacity plan. Raises Problem(404) if the plan has no such proposal."""
-    pools = {one["pool"]: one for one in (asked.result or {}).get("pools", [])}
+    pools = {one["pool"]: one for one in (plan.result or {}).get("pools", [])}
     found = next((one for one in pools.get(pool, {}).get("proposals", []) if one["kind"] == kind), None)
     if found is None:
         raise Problem(
@@ -75,7 +75,7 @@ def document_of_plan(asked: CapacityPlan, *, pool: str, kind: str, now: datetime
 
     def edit(raw: Raw) -> None:
         _known(raw, pool)
-        _unchanged_check(raw, pool, asked.asked_at)
+        _unchanged_check(raw, pool, plan.asked_at)
         if kind == "short":
             _serve(raw, pool, found["devices"])
         elif kind == "power":

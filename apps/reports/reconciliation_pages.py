@@ -23,7 +23,7 @@ from apps.accounts.paging import Cursor, page_of, paginate
 from apps.accounts.roles import Scope
 from apps.ledger.models import UsageRow
 from apps.reports.models import ReconciliationRow, ReconciliationRun
-from apps.reports.reconciling import reconciliation_ask
+from apps.reports.reconciling import reconciliation_request
 from apps.reports.tasks import reconcile
 
 router = Router(tags=["reconciliation"])
@@ -107,7 +107,7 @@ def reconciliation_rows(request: HttpRequest, pk: UUID) -> QuerySet[Reconciliati
 
 
 def _ask(user: User | None) -> ReconciliationRun:
-    run = reconciliation_ask(asked_by=user, now=timezone.now())
+    run = reconciliation_request(asked_by=user, now=timezone.now())
     task_send_on_commit(reconcile.name, queue="books", run_id=str(run.id))
     return run
 

@@ -32,7 +32,7 @@ from apps.ledger.instant import one_instant
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import executions_sum
 from apps.pricing.rating import decimal_text
-from apps.reports.device_hours import device_hours_differ
+from apps.reports.device_hour_check import device_hour_faults
 from apps.reports.models import ReconciliationRow, ReconciliationRun
 
 TOPIC = "reconciliation.differs"
@@ -88,22 +88,22 @@ def organisation_compare(organisation: Organisation) -> Compared:
         metered = rows.filter(lease_id__isnull=False).aggregate(rows=Count("id"), executions=Sum("quantity"))
         unused = rows.filter(lease_id__isnull=True).aggregate(rows=Count("id"), executions=executions_sum())
         invoiced = InvoicedUsage.objects.filter(usage__organisation=organisation).count()
-        unmatched = _unmatched(organisation.id) + device_hours_differ(organisation.id, limit=NAMED)
+        unmatched = _unmatched(organisation.id) + device_hour_faults(organisation.id, limit=NAMED)
     ledger = found.ledger
     stages = [
         Stage("executed", executed["rows"], executed["executions"] or 0, None),
         Stage("metered", metered["rows"], metered["executions"] or 0, None),
         Stage("unused", unused["rows"], unused["executions"] or 0, None),
-        Stage("used and unused", ledger.rows, None, _told(found, "metered")),
-        Stage("rated", ledger.rows, None, _told(found, "rated")),
-        Stage("posted", ledger.rows, None, _told(found, "posted")),
-        Stage("invoiced", invoiced, None, _told(found, "invoiced")),
-        Stage("not yet invoiced", ledger.rows - invoiced, None, _told(found, "not_yet_invoiced")),
+        Stage("used and unused", ledger.rows, None, _amounts(found, "metered")),
+        Stage("rated", ledger.rows, None, _amounts(found, "rated")),
+        Stage("posted", ledger.rows, None, _amounts(found, "posted")),
+        Stage("invoiced", invoiced, None, _amounts(found, "invoiced")),
+        Stage("not yet invoiced", ledger.rows - invoiced, None, _amounts(found, "not_yet_invoiced")),
     ]
     return Compared(stages, [*unmatched, *found.differences], found)
 
 
-def _told(found: FullReconciliation, name: str) -> dict[str, str]:
+def _amounts(found: FullReconciliation, name: str) -> dict[str, str]:
     return {one.currency: decimal_text(getattr(one, name)) for one in found.sums}
 
 
@@ -124,7 +124,7 @@ def _unmatched(organisation_id: UUID) -> list[str]:
 
 
 @transaction.atomic
-def reconciliation_ask(*, asked_by: User | None, now: datetime) -> ReconciliationRun:
+def reconciliation_request(*, asked_by: User | None, now: datetime) -> ReconciliationRun:
     """Create a run for a worker to carry out."""
     run = ReconciliationRun.objects.create(asked_by=asked_by, started_at=now)
     if asked_by is not None:
@@ -205,5 +205,5 @@ def reconciliation_daily(*, now: datetime) -> ReconciliationRun | None:
     )
     if of_today.exclude(finished_at=None).exists():
         return None
-    run = of_today.first() or reconciliation_ask(asked_by=None, now=now)
+    run = of_today.first() or reconciliation_request(asked_by=None, now=now)
     return reconciliation_run(run_id=run.id, now=now)

@@ -70,13 +70,13 @@ class _Sum:
         return RatedPart(name, self.executions, self.amount, self.other, self.unpriced)
 
 
-def rerating_ask(*, book: PriceBook, month: datetime, asked_by: User | None, now: datetime) -> Rerating:
+def rerating_request(*, book: PriceBook, month: datetime, asked_by: User | None, now: datetime) -> Rerating:
     """Create a re-rating of the usage of a calendar month (UTC), recorded before `now`, for a worker to carry out.
 
     `book` may be a draft that is not stored.
     """
     start, end = month_of(month)
-    asked = Rerating(
+    rerating = Rerating(
         asked_by=asked_by,
         version=book.version,
         document=book.document,
@@ -86,28 +86,28 @@ def rerating_ask(*, book: PriceBook, month: datetime, asked_by: User | None, now
         rows_total=0,
         asked_at=now,
     )
-    asked.rows_total = usage_of(asked).count()
-    asked.save(force_insert=True)
-    return asked
+    rerating.rows_total = usage_of(rerating).count()
+    rerating.save(force_insert=True)
+    return rerating
 
 
 def rerating_run(*, pk: UUID, now: datetime) -> Rerating:
     """Rate every row, with progress, and store the result. Safe to repeat; one process at a time."""
-    asked = Rerating.objects.get(pk=pk)
+    rerating = Rerating.objects.get(pk=pk)
     with turn(f"rerating {pk}") as is_ours:
-        if asked.finished_at is None and is_ours:
-            _rate(asked, now)
-    asked.refresh_from_db()
-    return asked
+        if rerating.finished_at is None and is_ours:
+            _rate(rerating, now)
+    rerating.refresh_from_db()
+    return rerating
 
 
-def _rate(asked: Rerating, now: datetime) -> None:
-    document, whole = book_from_json(asked.document), _Sum()
-    unfinished = Rerating.objects.filter(pk=asked.pk, finished_at__isnull=True)
+def _rate(rerating: Rerating, now: datetime) -> None:
+    document, whole = book_from_json(rerating.document), _Sum()
+    unfinished = Rerating.objects.filter(pk=rerating.pk, finished_at__isnull=True)
     sums: dict[str, dict[str, _Sum]] = {group: {} for group in GROUPS}
-    pools, names = _names(asked)
+    pools, names = _names(rerating)
     done = 0
-    for row in usage_of(asked).iterator(chunk_size=CHUNK):
+    for row in usage_of(rerating).iterator(chunk_size=CHUNK):
         other = rated_again(document, row)
         whole.add(row, other)
         for group, name in zip(GROUPS, (pools[row.contract_id], row.klass, str(row.organisation_id)), strict=True):
@@ -122,24 +122,26 @@ def _rate(asked: Rerating, now: datetime) -> None:
     unfinished.update(rows_done=done, result=result, finished_at=now)
 
 
-def usage_of(asked: Rerating) -> QuerySet[UsageRow]:
+def usage_of(rerating: Rerating) -> QuerySet[UsageRow]:
     """Return the usage rows of a re-rating. Rows never change, so a second call returns the same."""
-    rows = UsageRow.objects.filter(currency=asked.currency, created_at__gte=asked.start, created_at__lt=asked.until)
+    rows = UsageRow.objects.filter(
+        currency=rerating.currency, created_at__gte=rerating.start, created_at__lt=rerating.until
+    )
     return rows.order_by("id")
 
 
-def _names(asked: Rerating) -> tuple[dict[UUID, str], dict[str, str]]:
+def _names(rerating: Rerating) -> tuple[dict[UUID, str], dict[str, str]]:
     """Return the pool of each contract, and the name of each organisation by its id as text."""
-    rows = usage_of(asked).order_by()
+    rows = usage_of(rerating).order_by()
     contracts = Contract.objects.filter(pk__in=rows.values("contract_id"))
     organisations = Organisation.objects.filter(pk__in=rows.values("organisation_id"))
     names = {str(pk): name for pk, name in organisations.values_list("pk", "name")}
     return dict(contracts.values_list("pk", "pool__slug")), names
 
 
-def parts_of(asked: Rerating) -> dict[str, list[RatedPart]]:
+def parts_of(rerating: Rerating) -> dict[str, list[RatedPart]]:
     """Return a finished result by group; "whole" is a list of one part."""
-    result = asked.result or {}
+    result = rerating.result or {}
     whole = [result["whole"]] if "whole" in result else []
     return {
         group: [RatedPart.from_json(one) for one in some]

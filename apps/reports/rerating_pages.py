@@ -24,7 +24,7 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.pricing.models import PriceBook
 from apps.reports.models import Rerating
-from apps.reports.rerating import GROUPS, parts_of, rerating_ask
+from apps.reports.rerating import GROUPS, parts_of, rerating_request
 from apps.reports.revenue_pages import month_instant, month_read
 from apps.reports.tasks import rerate
 
@@ -63,18 +63,18 @@ class ReratingOut(Schema):
     result: RatedOut | None
 
     @staticmethod
-    def resolve_month(asked: Rerating) -> date:
-        return asked.start.date()
+    def resolve_month(rerating: Rerating) -> date:
+        return rerating.start.date()
 
     @staticmethod
-    def resolve_book(asked: Rerating) -> int:
-        return asked.version
+    def resolve_book(rerating: Rerating) -> int:
+        return rerating.version
 
     @staticmethod
-    def resolve_result(asked: Rerating) -> dict[str, Any] | None:
-        if asked.result is None:
+    def resolve_result(rerating: Rerating) -> dict[str, Any] | None:
+        if rerating.result is None:
             return None
-        return {"whole": asked.result["whole"], **{f"by_{group}": asked.result[group] for group in GROUPS}}
+        return {"whole": rerating.result["whole"], **{f"by_{group}": rerating.result[group] for group in GROUPS}}
 
 
 class RatingIn(RequestBody):
@@ -115,25 +115,25 @@ def rerating_new(request: HttpRequest) -> HttpResponse:
     """Start a re-rating of a month by the published book of the form."""
     text = request.POST.get("book", "")
     book = _book(int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0)
-    asked = rerating_begin(book, month_read(request.POST.get("month", "")), principal_get(request).user)
-    return redirect("reports:rerating", pk=asked.pk)
+    rerating = rerating_begin(book, month_read(request.POST.get("month", "")), principal_get(request).user)
+    return redirect("reports:rerating", pk=rerating.pk)
 
 
 @require_GET
 @platform_admin_required
 def rerating_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show the progress, then the result by customer, pool and class; htmx fetches the changing part alone."""
-    asked = get_object_or_404(Rerating, pk=pk)
+    rerating = get_object_or_404(Rerating, pk=pk)
     name = "reports/_rerating.html" if request.headers.get("HX-Request") else "reports/rerating.html"
-    return render(request, name, {**shown(asked), "api_path": f"/api/v1/revenue/ratings/{pk}"})
+    return render(request, name, {**shown(rerating), "api_path": f"/api/v1/revenue/ratings/{pk}"})
 
 
-def shown(asked: Rerating) -> dict[str, Any]:
+def shown(rerating: Rerating) -> dict[str, Any]:
     """Return the context of the changing part of a page."""
-    parts = parts_of(asked)
+    parts = parts_of(rerating)
     return {
-        "asked": asked,
-        "version": str(asked.version),
+        "rerating": rerating,
+        "version": str(rerating.version),
         "parts": parts,
         "groups": [(one, parts[one]) for one in SHOWN],
     }
@@ -143,9 +143,9 @@ def rerating_begin(book: PriceBook, month: date | None, user: User | None) -> Re
     """Create a re-rating and hand it to a worker."""
     now = timezone.now()
     with transaction.atomic():
-        asked = rerating_ask(book=book, month=month_instant(month, now), asked_by=user, now=now)
-        task_send_on_commit(rerate.name, queue="books", pk=str(asked.pk))
-    return asked
+        rerating = rerating_request(book=book, month=month_instant(month, now), asked_by=user, now=now)
+        task_send_on_commit(rerate.name, queue="books", pk=str(rerating.pk))
+    return rerating
 
 
 def _book(version: int) -> PriceBook:

@@ -14,7 +14,7 @@ SCHEDULE = {
         "options": {"queue": "books", "expires": 3600},
     },
     "reports-asked": {
-        "task": "apps.reports.tasks.asked_sweep",
+        "task": "apps.reports.tasks.unfinished_sweep",
         "schedule": 10.0,
         "options": {"queue": "books", "expires": 10},
     },

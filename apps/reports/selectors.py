@@ -1,4 +1,4 @@
-"""What the administrator reads of the pools' capacity. Times are whole microseconds; shares are exact fractions."""
+"""Capacity of the pools over a day. Times are whole microseconds; shares are exact fractions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HEAT_STEPS = 6
 
 
 class Cell(NamedTuple):
-    """One pool in one hour: what was sold and what ran, of what there was. `heat` is 0 to 6 by the share sold."""
+    """One pool in one hour: device time available, sold and used (`executed`). `heat` is 0 to 6 by the share sold."""
 
     start: datetime
     available: int
@@ -47,7 +47,7 @@ class Cell(NamedTuple):
 
     @property
     def lengths(self) -> dict[str, timedelta]:
-        """The three as lengths of time."""
+        """The three times as durations."""
         return {
             "available": timedelta(microseconds=self.available),
             "sold": timedelta(microseconds=self.sold),
@@ -56,7 +56,7 @@ class Cell(NamedTuple):
 
     @property
     def share_sold(self) -> Fraction:
-        """Of the device time that there is."""
+        """The share of device time that was sold."""
         return Fraction(self.sold, self.available) if self.available else Fraction(0)
 
     @property
@@ -81,13 +81,13 @@ class Cell(NamedTuple):
 
     @property
     def heat(self) -> int:
-        """0 for nothing sold, then six equal steps."""
+        """0 if nothing was sold, then six equal steps."""
         return -int(-self.share_sold * HEAT_STEPS // 1)
 
 
 @dataclass(frozen=True)
 class Waits:
-    """How long leases that were due waited for a worker; None when none was taken."""
+    """How long due leases waited for a worker; None if no lease was taken."""
 
     count: int
     p50: timedelta | None
@@ -133,7 +133,7 @@ class PoolLoad:
 
 
 class Income(NamedTuple):
-    """What one class brought in on one pool: executions that ran in the day's device time, and their exact price."""
+    """Revenue of one class on one pool: executions in the day's device time, and their exact amount."""
 
     pool: str
     klass: str
@@ -144,7 +144,7 @@ class Income(NamedTuple):
 
 @dataclass(frozen=True)
 class Capacity:
-    """The page: every pool over one UTC day, and what was refused lately."""
+    """Every pool over one UTC day, with income and the newest refusals."""
 
     day: datetime
     hours: list[datetime]
@@ -179,18 +179,18 @@ class Capacity:
 
 
 def capacity(*, day: datetime, now: datetime) -> Capacity:
-    """Load, queue, waits and free windows of every pool over the UTC day that holds `day`."""
+    """Return load, queue, waits and free windows of every pool over the UTC day that contains `day`."""
     start = day.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     hours = [start + number * HOUR for number in range(HOURS)]
     rows = pools_in_full(now=now)
-    known = _Known.of([device for row in rows for device in row.devices], hours, now)
-    loads = [_pool_load(row, hours, known) for row in rows]
+    facts = _Facts.of([device for row in rows for device in row.devices], hours, now)
+    loads = [_pool_load(row, hours, facts) for row in rows]
     refusals = Refusal.objects.select_related("pool", "organisation").order_by("-at")
     return Capacity(start, hours, loads, list(refusals[:REFUSALS_SHOWN]), income(start, hours[-1] + HOUR), now)
 
 
 def income(start: datetime, end: datetime) -> list[Income]:
-    """By pool and class, from the ledger's usage whose device time began in [start, end), whole hours."""
+    """Return income by pool and class, from usage whose device time started in [start, end), full hours."""
     rows = (
         UsageSum.objects.filter(occurred_at__gte=start, occurred_at__lt=end)
         .values("contract_id", "klass", "currency")
@@ -207,8 +207,8 @@ def income(start: datetime, end: datetime) -> list[Income]:
     return [Income(pool, klass, *sums[pool, klass, currency], currency) for pool, klass, currency in sorted(sums)]
 
 
-class _Known(NamedTuple):
-    """What the database says of all pools: device time sold and run by device, free slots in order, queues, waits by pool."""
+class _Facts(NamedTuple):
+    """Data of all pools: device time sold and used by device, free slots in order, queues, and waits by pool."""
 
     sold: dict[UUID, list[Interval]]
     executed: dict[UUID, list[Interval]]
@@ -217,8 +217,8 @@ class _Known(NamedTuple):
     waits: dict[UUID, Waits]
 
     @classmethod
-    def of(cls, devices: Sequence[Device], hours: Sequence[datetime], now: datetime) -> _Known:
-        """In one query each, however many pools and devices there are."""
+    def of(cls, devices: Sequence[Device], hours: Sequence[datetime], now: datetime) -> _Facts:
+        """Read everything in one query each."""
         start, end = hours[0], hours[-1] + HOUR
         free = slots_free([device for device in devices if device.is_active], now, now + FREE_AHEAD, now=now)
         ids = [device.pk for device in devices]
@@ -227,24 +227,24 @@ class _Known(NamedTuple):
         )
 
 
-def _pool_load(row: PoolInFull, hours: Sequence[datetime], known: _Known) -> PoolLoad:
+def _pool_load(row: PoolInFull, hours: Sequence[datetime], facts: _Facts) -> PoolLoad:
     ids = {device.pk for device in row.devices}
     sold, executed = (
-        _by_hour([some for pk, some in found.items() if pk in ids], hours) for found in (known.sold, known.executed)
+        _by_hour([some for pk, some in found.items() if pk in ids], hours) for found in (facts.sold, facts.executed)
     )
     devices = sum(device.is_active for device in row.devices)
     cells = [
         Cell(hour, devices * HOUR_MICROS, in_sale, run)
         for hour, in_sale, run in zip(hours, sold, executed, strict=True)
     ]
-    free = [_slot_row(slot) for slot in known.free if slot.device.pk in ids]
+    free = [_slot_row(slot) for slot in facts.free if slot.device.pk in ids]
     longest = sorted(free, key=lambda slot: (-slot.length, slot.start))[:FREE_SHOWN]
     return PoolLoad(
         pool=row.pool,
         fleet=row,
         cells=cells,
-        queue=known.queues.get(row.pool.slug, {}),
-        waits=known.waits.get(row.pool.pk, Waits(0, None, None)),
+        queue=facts.queues.get(row.pool.slug, {}),
+        waits=facts.waits.get(row.pool.pk, Waits(0, None, None)),
         free=sorted(longest, key=lambda slot: (slot.start, slot.device)),
         free_total=sum((slot.length for slot in free), timedelta()),
     )
@@ -255,7 +255,7 @@ def _slot_row(slot: Slot) -> SlotRow:
 
 
 def _sold(devices: Sequence[UUID], start: datetime, end: datetime) -> dict[UUID, list[Interval]]:
-    """Sold device time by device; what is only held is not."""
+    """Return sold device time by device; held time is not sold."""
     rows = Window.objects.filter(
         device__in=devices, state=WindowState.ACTIVE, period__overlap=DateTimeTZRange(start, end, "[)")
     )
@@ -263,7 +263,7 @@ def _sold(devices: Sequence[UUID], start: datetime, end: datetime) -> dict[UUID,
 
 
 def _executed(devices: Sequence[UUID], start: datetime, end: datetime) -> dict[UUID, list[Interval]]:
-    """Device time in which leases ran to their end, by device."""
+    """Return the device time of finished leases, by device."""
     rows = Lease.objects.filter(
         device__in=devices, state=LeaseState.DONE, device_from__lt=end, device_to__gt=start
     ).order_by()
@@ -278,7 +278,7 @@ def _by_device(rows: Iterable[tuple[UUID, datetime, datetime]]) -> dict[UUID, li
 
 
 def _by_hour(of_devices: Iterable[list[Interval]], hours: Sequence[datetime]) -> list[int]:
-    """Microseconds of the devices' intervals inside each of the hours, which follow each other; each device's once."""
+    """Return the microseconds of all intervals in each of the consecutive hours; overlaps of one device count once."""
     start, end = micros_of(hours[0]), micros_of(hours[-1] + HOUR)
     sums = [0] * len(hours)
     for some in of_devices:
@@ -292,7 +292,7 @@ def _by_hour(of_devices: Iterable[list[Interval]], hours: Sequence[datetime]) ->
     return sums
 
 
-# Nearest ranks, of the time between the moment at which a lease was due and the one at which its first worker took it.
+# Nearest-rank percentiles of the time from the instant at which a lease was due until its first worker took it.
 _WAITS = """
 SELECT device.pool_id, count(*), percentile_disc(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY greatest(
     interval '0', lease.taken_at - greatest(
@@ -311,7 +311,7 @@ WHERE lease.taken_at >= %(since)s AND lease.epoch = 1 GROUP BY 1
 
 
 def waits(*, since: datetime) -> dict[UUID, Waits]:
-    """How long leases waited that were taken since then, by pool; pools without any are left out."""
+    """Return the waits of leases taken since an instant, by pool; pools without leases are left out."""
     with connection.cursor() as cursor:
         cursor.execute(_WAITS, {"since": since})
         return {pool: Waits(count, *ranks) for pool, count, ranks in cursor.fetchall()}

@@ -7,7 +7,7 @@ from uuid import UUID
 from celery import shared_task
 from django.utils import timezone
 
-from apps.reports import asked, forecasts, reconciling, rerating, whatif
+from apps.reports import forecasts, reconciling, recovery, rerating, whatif
 from apps.reports.capacity_plans import services as capacity_plans
 from apps.reports.controller.services import controller_turn
 
@@ -48,10 +48,10 @@ def what_if(*, pk: str) -> None:
     whatif.what_if_run(pk=UUID(pk), now=timezone.now())
 
 
-@shared_task(name="apps.reports.tasks.asked_sweep", queue="books", ignore_result=True)
-def asked_sweep() -> None:
+@shared_task(name="apps.reports.tasks.unfinished_sweep", queue="books", ignore_result=True)
+def unfinished_sweep() -> None:
     """Run requested work that was lost."""
-    asked.asked_sweep(now=timezone.now())
+    recovery.unfinished_sweep(now=timezone.now())
 
 
 @shared_task(name="apps.reports.tasks.capacity_plan", queue="books", ignore_result=True)

@@ -25,14 +25,14 @@ from apps.reports.costs import rounded, segments
 from apps.reports.demand import DEVICE_TIME, Demand, demands, hour_of
 from apps.reports.demand_traces import hours_of, seconds_of
 from apps.reports.models import DemandTrace, WhatIf
-from apps.reports.outlook import Outlook, Side, look
-from apps.reports.rerating import rerating_ask
+from apps.reports.projection import Projection, ProjectionInput, project
+from apps.reports.rerating import rerating_request
 
 TASK = "apps.reports.tasks.what_if"
 RERATE = "apps.reports.tasks.rerate"
 
 
-def what_if_ask(*, change: Change, trace: DemandTrace | None, asked_by: User | None, now: datetime) -> WhatIf:
+def what_if_request(*, change: Change, trace: DemandTrace | None, asked_by: User | None, now: datetime) -> WhatIf:
     """Create a what-if for a worker to answer. A price book is compared on last month's usage. Raises Problem."""
     rows = list(pools())
     change_check(
@@ -50,9 +50,9 @@ def what_if_ask(*, change: Change, trace: DemandTrace | None, asked_by: User | N
                 raise Problem(422, "No such price book", detail, kind="price-book-unknown")
             start, _ = month_of(now)
             month = start - timedelta(days=1)
-            rerating = rerating_ask(book=book, month=month, asked_by=asked_by, now=now)
+            rerating = rerating_request(book=book, month=month, asked_by=asked_by, now=now)
             task_send_on_commit(RERATE, queue="books", pk=str(rerating.pk))
-        asked = WhatIf.objects.create(
+        what_if = WhatIf.objects.create(
             asked_by=asked_by,
             asked_at=now,
             change=change.to_json(),
@@ -61,9 +61,9 @@ def what_if_ask(*, change: Change, trace: DemandTrace | None, asked_by: User | N
             rerating=rerating,
             steps_total=len(rows),
         )
-        audit_record(action="what-if.ask", subject=f"what-if {asked.pk}", actor=asked_by, now=now)
-        task_send_on_commit(TASK, queue="books", pk=str(asked.pk))
-    return asked
+        audit_record(action="what-if.ask", subject=f"what-if {what_if.pk}", actor=asked_by, now=now)
+        task_send_on_commit(TASK, queue="books", pk=str(what_if.pk))
+    return what_if
 
 
 def what_if_cancel(*, pk: UUID, actor: User | None, now: datetime) -> WhatIf:
@@ -77,29 +77,29 @@ def what_if_cancel(*, pk: UUID, actor: User | None, now: datetime) -> WhatIf:
 
 def what_if_run(*, pk: UUID, now: datetime) -> WhatIf:
     """Answer a what-if, with progress after each pool. Safe to repeat; one process at a time."""
-    asked = WhatIf.objects.select_related("trace").get(pk=pk)
+    what_if = WhatIf.objects.select_related("trace").get(pk=pk)
     with turn(f"what-if {pk}") as is_ours:
-        if asked.finished_at is None and asked.cancelled_at is None and is_ours:
-            _answer(asked, now)
-    asked.refresh_from_db()
-    return asked
+        if what_if.finished_at is None and what_if.cancelled_at is None and is_ours:
+            _answer(what_if, now)
+    what_if.refresh_from_db()
+    return what_if
 
 
-def _answer(asked: WhatIf, now: datetime) -> None:
-    change = Change(**asked.change)
-    wanted = [one for one in demands(until=hour_of(asked.asked_at)) if one.dimension == DEVICE_TIME]
-    end = asked.asked_at + timedelta(days=1)
-    parts = segments(start=asked.asked_at, end=end, currency=asked.currency)
-    unfinished = WhatIf.objects.filter(pk=asked.pk, finished_at=None, cancelled_at=None)
+def _answer(what_if: WhatIf, now: datetime) -> None:
+    change = Change(**what_if.change)
+    wanted = [one for one in demands(until=hour_of(what_if.asked_at)) if one.dimension == DEVICE_TIME]
+    end = what_if.asked_at + timedelta(days=1)
+    parts = segments(start=what_if.asked_at, end=end, currency=what_if.currency)
+    unfinished = WhatIf.objects.filter(pk=what_if.pk, finished_at=None, cancelled_at=None)
     result = []
     for done, one in enumerate(wanted, 1):
-        before, after = outlooks(one, change, asked.trace)
+        before, after = projection_inputs(one, change, what_if.trace)
         rate = parts[0].rate(one.pool.processor_class, one.pool.pk) if parts else None
         result.append(
             {
                 "pool": one.pool.slug,
-                "now": side_json(look(before), rate),
-                "then": side_json(look(after), rate),
+                "now": projection_json(project(before), rate),
+                "then": projection_json(project(after), rate),
             }
         )
         if not unfinished.update(steps_done=done, steps_total=len(wanted)):
@@ -107,13 +107,15 @@ def _answer(asked: WhatIf, now: datetime) -> None:
     unfinished.update(result=result, finished_at=now)
 
 
-def outlooks(one: Demand, change: Change, trace: DemandTrace | None) -> tuple[Outlook, Outlook]:
+def projection_inputs(
+    one: Demand, change: Change, trace: DemandTrace | None
+) -> tuple[ProjectionInput, ProjectionInput]:
     """Return the pool as it is, and as it would be."""
     devices = len(one.pool.devices.all())
     mean = 0.0
     if one.used is not None and one.leases:
         mean = float(one.used.values.sum()) / one.leases
-    before = Outlook(devices=devices, power=1.0, used=one.used, request_seconds=mean)
+    before = ProjectionInput(devices=devices, power=1.0, used=one.used, request_seconds=mean)
     left = 0 if one.pool.site.slug in change.failed_sites else max(0, devices + change.devices.get(one.pool.slug, 0))
     after = replace(before, devices=left, power=change.power_percent / 100, factor=change.demand_factor)
     if trace is not None and change.trace_pool == one.pool.slug:
@@ -126,7 +128,7 @@ def outlooks(one: Demand, change: Change, trace: DemandTrace | None) -> tuple[Ou
     return before, after
 
 
-def side_json(side: Side, rate: Fraction | None) -> dict[str, Any]:
+def projection_json(side: Projection, rate: Fraction | None) -> dict[str, Any]:
     """Return the stored form of one side, with the hourly cost of its devices as text, null if unknown."""
     cost = rounded(None if rate is None else rate * side.devices)
     return {**side.to_json(), "cost_per_hour": None if cost is None else decimal_text(cost)}

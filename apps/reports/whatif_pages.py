@@ -28,7 +28,7 @@ from apps.reports.demand_traces import trace_upload
 from apps.reports.models import DemandTrace, WhatIf
 from apps.reports.proposals import is_of_the_fleet
 from apps.reports.rerating_pages import shown
-from apps.reports.whatif import what_if_ask, what_if_cancel
+from apps.reports.whatif import what_if_cancel, what_if_request
 from apps.reports.whatif_forms import TraceForm, WhatIfForm
 
 router = Router(tags=["capacity"])
@@ -102,8 +102,8 @@ class WhatIfOut(Schema):
     pools: list[DifferenceOut] | None
 
     @staticmethod
-    def resolve_pools(asked: WhatIf) -> list[dict[str, Any]] | None:
-        pools: list[dict[str, Any]] | None = asked.result
+    def resolve_pools(what_if: WhatIf) -> list[dict[str, Any]] | None:
+        pools: list[dict[str, Any]] | None = what_if.result
         return pools
 
 
@@ -149,7 +149,7 @@ def what_if_create(request: HttpRequest, payload: WhatIfIn) -> tuple[int, WhatIf
         trace = DemandTrace.objects.filter(pk=payload.trace).first()
         if trace is None:
             raise Problem(422, "No such trace", "Enter the id of an uploaded trace.", kind="trace-unknown")
-    return 202, what_if_ask(
+    return 202, what_if_request(
         change=Change(**given), trace=trace, asked_by=principal_get(request).user, now=timezone.now()
     )
 
@@ -194,8 +194,8 @@ def what_if_page(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             trace = form.cleaned_data["trace"]
-            asked = what_if_ask(change=form.change(), trace=trace, asked_by=principal.user, now=timezone.now())
-            return redirect("reports:what_if_detail", pk=asked.pk)
+            what_if = what_if_request(change=form.change(), trace=trace, asked_by=principal.user, now=timezone.now())
+            return redirect("reports:what_if_detail", pk=what_if.pk)
         except Problem as problem:
             refusal = problem
     return _asking(request, form, TraceForm(), refusal)
@@ -232,19 +232,19 @@ def _asking(request: HttpRequest, form: WhatIfForm, upload: TraceForm, refusal: 
 @platform_admin_required
 def what_if_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show the progress, then the comparison; htmx fetches the changing part alone."""
-    asked = get_object_or_404(WhatIf.objects.select_related("trace", "rerating"), pk=pk)
+    what_if = get_object_or_404(WhatIf.objects.select_related("trace", "rerating"), pk=pk)
     name = "reports/_what_if.html" if request.headers.get("HX-Request") else "reports/what_if_detail.html"
     context: dict[str, Any] = {
-        "what_if": asked,
-        "change": said(asked),
-        "rows": [_row(one) for one in asked.result or []],
+        "what_if": what_if,
+        "change": said(what_if),
+        "rows": [_row(one) for one in what_if.result or []],
         "hours": [f"{hour:02d}" for hour in range(24)],
-        "currency": asked.currency,
-        "applies": asked.finished_at is not None and is_of_the_fleet(Change(**asked.change)),
+        "currency": what_if.currency,
+        "applies": what_if.finished_at is not None and is_of_the_fleet(Change(**what_if.change)),
         "api_path": f"/api/v1/capacity/what-if/{pk}",
     }
-    if asked.rerating is not None and asked.finished_at:
-        context |= shown(asked.rerating)
+    if what_if.rerating is not None and what_if.finished_at:
+        context |= shown(what_if.rerating)
     return render(request, name, context)
 
 
@@ -274,18 +274,18 @@ def _row(one: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def said(asked: WhatIf) -> list[str]:
+def said(what_if: WhatIf) -> list[str]:
     """Return the change in short sentences."""
-    change = Change(**asked.change)
+    change = Change(**what_if.change)
     found = [f"{pool}: {count:+,} devices." for pool, count in sorted(change.devices.items()) if count]
     found += [f"Site {site} fails." for site in change.failed_sites]
     if change.power_percent != 100:
         found.append(f"Power {change.power_percent} %.")
     if change.demand_factor != 1:
         found.append(f"Demand × {change.demand_factor:g}.")
-    if asked.trace is not None:
+    if what_if.trace is not None:
         found.append(
-            f"{change.trace_pool} serves the trace {asked.trace.name}, {change.request_seconds:g} s per request."
+            f"{change.trace_pool} serves the trace {what_if.trace.name}, {change.request_seconds:g} s per request."
         )
     if change.book is not None:
         found.append(f"Usage of last month rated by price book {change.book}.")

@@ -41,15 +41,15 @@ from apps.notifications.webhooks.services import endpoint_create, test_message
 from apps.planner.models import EvaluationRun, Task
 from apps.registry.models import Project
 from apps.registry.services import project_ensure, upload_open
-from apps.reports.capacity_plans.services import capacity_plan_ask
+from apps.reports.capacity_plans.services import capacity_plan_request
 from apps.reports.changes import Change
 from apps.reports.controller.services import proposals_keep
 from apps.reports.costs import costrate_set
 from apps.reports.demand_traces import trace_upload
 from apps.reports.forecasts import forecast_run
 from apps.reports.models import ForecastRun, ReconciliationRow, ReconciliationRun
-from apps.reports.rerating import rerating_ask
-from apps.reports.whatif import what_if_ask
+from apps.reports.rerating import rerating_request
+from apps.reports.whatif import what_if_request
 from apps.sales.models import Commitment, Contract, QuotaNode, Quote
 from apps.sales.services import quote_create, standing_file
 from apps.timetable.models import Refusal
@@ -232,16 +232,16 @@ class Growth:
         run = ReconciliationRun.objects.create(asked_by=cast.admin, started_at=now)
         for one in Organisation.objects.all():
             ReconciliationRow.objects.create(run=run, organisation=one, stages=[], compared_at=now)
-        planned = capacity_plan_ask(asked_by=cast.admin, now=now)
+        planned = capacity_plan_request(asked_by=cast.admin, now=now)
         facts = {"kind": "short", "devices": number + 1}
         planned.result = {"pools": [{"pool": "lpu-a", "proposals": [facts]}, {"pool": "lpu2-b", "proposals": [facts]}]}
         proposals_keep(plan=planned, now=now)
-        rerating_ask(book=market.book, month=now, asked_by=cast.admin, now=now)
+        rerating_request(book=market.book, month=now, asked_by=cast.admin, now=now)
         forecast = ForecastRun.objects.create(asked_by=cast.admin, asked_at=now, until=now)
         forecast_run(pk=forecast.pk, now=now)
         lines = [b"timestamp", b"2026-03-02T10:00:00Z"]
         trace_upload(name=f"trace-{number}", size=1, lines=lines, actor=cast.admin, now=now)
-        what_if_ask(change=Change(), trace=None, asked_by=cast.admin, now=now)
+        what_if_request(change=Change(), trace=None, asked_by=cast.admin, now=now)
         StripeEvent.objects.create(
             id=f"evt_growth_{number}", type="invoice.paid", created=now, received_at=now, payload={}, error="no"
         )

@@ -38,8 +38,8 @@ from apps.registry.feeds import arrays_pack
 from apps.registry.models import ModelVersion, Upload
 from apps.registry.selectors import SAMPLES
 from apps.registry.services import sample_add, upload_check_next, upload_chunk_put, upload_complete, upload_open
-from apps.reports.asked import asked_sweep
-from apps.reports.reconciling import reconciliation_ask
+from apps.reports.reconciling import reconciliation_request
+from apps.reports.recovery import unfinished_sweep
 from apps.sales.models import Contract, ContractLine
 from tests.cast import Cast
 from tests.dispatch.real import real_program
@@ -129,9 +129,9 @@ def test_a_compile_is_accepted_without_the_broker_and_handed_out_once_it_is_back
 
 def test_work_for_reports_that_the_broker_lost_is_carried_out_by_the_sweep(present: Scene) -> None:
     now = timezone.now()
-    run = reconciliation_ask(asked_by=present.cast.admin, now=now)
-    assert asked_sweep(now=now) == 0
-    assert asked_sweep(now=now + timedelta(seconds=10)) == 1
+    run = reconciliation_request(asked_by=present.cast.admin, now=now)
+    assert unfinished_sweep(now=now) == 0
+    assert unfinished_sweep(now=now + timedelta(seconds=10)) == 1
     run.refresh_from_db()
     assert run.finished_at is not None
 

@@ -44,7 +44,7 @@ def test_the_administrator_sees_who_serves_which_pool_and_who_fell_silent(cast: 
     text = as_user(cast.admin).get("/fleet").content.decode()
     assert text.index("near") < text.index("far")
     assert "silent" in text
-    assert "No host serves this pool" in text
+    assert "No worker host serves this pool" in text
 
 
 def test_the_seed_may_run_again(cast: Cast) -> None:

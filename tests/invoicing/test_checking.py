@@ -26,7 +26,7 @@ from apps.invoicing.checking import (
 )
 from apps.invoicing.models import LedgerCheck
 from apps.invoicing.reconciling import reconcile_all
-from apps.reports.reconciling import reconciliation_ask, reconciliation_run
+from apps.reports.reconciling import reconciliation_request, reconciliation_run
 from tests.cast import Cast
 from tests.invoicing.checks import checked
 from tests.invoicing.tenancy import an_invoice_of
@@ -161,7 +161,7 @@ def test_a_long_history_is_checked_by_the_clock_a_hundredth_of_the_time(cast: Ca
 def test_the_daily_reconciliation_is_a_check_of_every_organisation(cast: Cast) -> None:
     an_invoice_of(cast)
     asked = ledger_check_ask(organisation=cast.organisation, actor=cast.owner, now=NOON - timedelta(seconds=1))
-    reconciliation_run(run_id=reconciliation_ask(asked_by=None, now=NOON).id, now=NOON)
+    reconciliation_run(run_id=reconciliation_request(asked_by=None, now=NOON).id, now=NOON)
     found = last_check(cast.organisation.pk)
     assert found == asked
     assert (found.read_at, found.intact, found.differences) == (NOON, True, [])

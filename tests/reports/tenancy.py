@@ -6,14 +6,14 @@ from django.utils import timezone
 
 from apps.accounts.roles import Scope
 from apps.pricing.drafts import draft_create
-from apps.reports.capacity_plans.services import capacity_plan_ask
+from apps.reports.capacity_plans.services import capacity_plan_request
 from apps.reports.changes import Change
 from apps.reports.controller.services import proposals_keep
-from apps.reports.forecasts import forecast_ask
+from apps.reports.forecasts import forecast_request
 from apps.reports.models import CapacityPlan, ReconciliationRun
-from apps.reports.reconciling import reconciliation_ask, reconciliation_run
-from apps.reports.rerating import rerating_ask
-from apps.reports.whatif import what_if_ask
+from apps.reports.reconciling import reconciliation_request, reconciliation_run
+from apps.reports.rerating import rerating_request
+from apps.reports.whatif import what_if_request
 from tests.cast import Cast
 from tests.sales.market import open_market
 from tests.tenancy import operation, page
@@ -21,7 +21,7 @@ from tests.tenancy import operation, page
 
 def _run(cast: Cast) -> ReconciliationRun:
     now = timezone.now()
-    return reconciliation_run(run_id=reconciliation_ask(asked_by=cast.admin, now=now).id, now=now)
+    return reconciliation_run(run_id=reconciliation_request(asked_by=cast.admin, now=now).id, now=now)
 
 
 def _pk(cast: Cast) -> dict[str, Any]:
@@ -34,20 +34,20 @@ def _both(cast: Cast) -> dict[str, Any]:
 
 def _rerating(cast: Cast) -> dict[str, Any]:
     now = timezone.now()
-    return {"pk": rerating_ask(book=open_market().book, month=now, asked_by=cast.admin, now=now).pk}
+    return {"pk": rerating_request(book=open_market().book, month=now, asked_by=cast.admin, now=now).pk}
 
 
 def _capacity_plan(cast: Cast) -> dict[str, Any]:
-    return {"pk": capacity_plan_ask(asked_by=cast.admin, now=timezone.now()).pk}
+    return {"pk": capacity_plan_request(asked_by=cast.admin, now=timezone.now()).pk}
 
 
 def _what_if(cast: Cast) -> dict[str, Any]:
     open_market()
-    return {"pk": what_if_ask(change=Change(), trace=None, asked_by=cast.admin, now=timezone.now()).pk}
+    return {"pk": what_if_request(change=Change(), trace=None, asked_by=cast.admin, now=timezone.now()).pk}
 
 
 def _forecast(cast: Cast) -> dict[str, Any]:
-    forecast_ask(asked_by=cast.admin, now=timezone.now())
+    forecast_request(asked_by=cast.admin, now=timezone.now())
     return {}
 
 
@@ -61,12 +61,12 @@ def _sheet(cast: Cast) -> dict[str, Any]:
 
 def _applied(cast: Cast) -> dict[str, Any]:
     open_market()
-    return {"pk": what_if_ask(change=Change({"lpu-a": 1}), trace=None, asked_by=cast.admin, now=timezone.now()).pk}
+    return {"pk": what_if_request(change=Change({"lpu-a": 1}), trace=None, asked_by=cast.admin, now=timezone.now()).pk}
 
 
 def _proposal(cast: Cast) -> dict[str, Any]:
     open_market()
-    asked = capacity_plan_ask(asked_by=cast.admin, now=timezone.now())
+    asked = capacity_plan_request(asked_by=cast.admin, now=timezone.now())
     asked.result = {"pools": [{"pool": "lpu-a", "proposals": [{"kind": "short", "devices": 1}]}]}
     asked.save(update_fields=["result"])
     return {"pk": asked.pk, "pool": "lpu-a", "kind": "short"}

@@ -135,7 +135,7 @@ def test_a_plan_is_asked_for_watched_read_and_cancelled(
 
 def test_a_plan_that_is_cancelled_while_it_is_made_stops(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.contract((scene.program(interval=CLOCK // 1000, latency=CLOCK // 500), 36_000))
-    asked = services.capacity_plan_ask(asked_by=None, now=scene.now)
+    asked = services.capacity_plan_request(asked_by=None, now=scene.now)
     planned, whole = services.pool_plan, []
 
     def meanwhile(*given: object, **named: object) -> object:

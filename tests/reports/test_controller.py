@@ -19,7 +19,7 @@ from apps.accounts.problems import Problem
 from apps.dispatch.fleet import edits, fleet_edit, fleet_undo
 from apps.fleet.current import document_now
 from apps.fleet.models import FleetChange
-from apps.reports.capacity_plans.services import capacity_plan_ask
+from apps.reports.capacity_plans.services import capacity_plan_request
 from apps.reports.controller import services
 from apps.reports.controller.limits import Limits
 from apps.reports.controller.rules import rule_set
@@ -47,7 +47,7 @@ def scene(cast: Cast) -> Scene:
 
 
 def planned(now: datetime, **pools: list[dict[str, Any]]) -> CapacityPlan:
-    found = capacity_plan_ask(asked_by=None, now=now)
+    found = capacity_plan_request(asked_by=None, now=now)
     found.result = {"pools": [{"pool": slug.replace("_", "-"), "proposals": facts} for slug, facts in pools.items()]}
     found.save(update_fields=["result"])
     return found

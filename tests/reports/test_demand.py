@@ -21,7 +21,7 @@ from apps.reports.costs import costrate_set
 from apps.reports.demand import DEVICE_TIME, demands, hour_of
 from apps.reports.demand_traces import hours_of, seconds_of, trace_upload
 from apps.reports.forecasting import HOUR, Series
-from apps.reports.outlook import Outlook, look
+from apps.reports.projection import ProjectionInput, project
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
 from tests.sales.market import CLOCK, Market, open_market
@@ -74,8 +74,8 @@ def test_a_forecast_names_the_day_on_which_headroom_ends_and_how_good_it_was(
 ) -> None:
     now = timezone.now()
     used(market, cast, hours=200, until=hour_of(now), share=2.5)
-    run = forecasts.forecast_ask(asked_by=cast.admin, now=now)
-    assert forecasts.forecast_ask(asked_by=cast.admin, now=now) == run  # one at a time
+    run = forecasts.forecast_request(asked_by=cast.admin, now=now)
+    assert forecasts.forecast_request(asked_by=cast.admin, now=now) == run  # one at a time
     forecasts.forecast_run(pk=run.pk, now=now)
     browser = as_user(cast.admin)
     entries = {
@@ -111,7 +111,7 @@ def test_the_difference_of_a_lost_device_and_twice_the_demand(market: Market, ca
         now=now,
     )
     change = Change(devices={"lpu-a": -1}, demand_factor=2, power_percent=50)
-    asked = whatif.what_if_ask(change=change, trace=None, asked_by=cast.admin, now=now)
+    asked = whatif.what_if_request(change=change, trace=None, asked_by=cast.admin, now=now)
     done = whatif.what_if_run(pk=asked.pk, now=now)
     assert done.result is not None
     row = next(one for one in done.result if one["pool"] == "lpu-a")
@@ -134,7 +134,7 @@ def test_a_failed_site_leaves_no_device_and_serves_nobody(market: Market, cast: 
     used(market, cast, hours=24, until=hour_of(now))
     change = Change(failed_sites=[market.lpu.site.slug])
     done = whatif.what_if_run(
-        pk=whatif.what_if_ask(change=change, trace=None, asked_by=cast.admin, now=now).pk, now=now
+        pk=whatif.what_if_request(change=change, trace=None, asked_by=cast.admin, now=now).pk, now=now
     )
     assert done.result is not None
     after = next(one["then"] for one in done.result if one["pool"] == "lpu-a")
@@ -146,14 +146,14 @@ def test_a_cancelled_comparison_stops_after_its_pool(
     market: Market, cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = timezone.now()
-    asked = whatif.what_if_ask(change=Change(), trace=None, asked_by=cast.admin, now=now)
-    real = whatif.outlooks
+    asked = whatif.what_if_request(change=Change(), trace=None, asked_by=cast.admin, now=now)
+    real = whatif.projection_inputs
 
     def cancelling(*given: object) -> object:
         whatif.what_if_cancel(pk=asked.pk, actor=cast.admin, now=now)
         return real(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(whatif, "outlooks", cancelling)
+    monkeypatch.setattr(whatif, "projection_inputs", cancelling)
     done = whatif.what_if_run(pk=asked.pk, now=now)
     assert (done.result, done.finished_at, done.cancelled_at) == (None, None, now)
     assert AuditEntry.objects.filter(action="what-if.cancel").count() == 1
@@ -207,9 +207,13 @@ def test_an_impossible_change_is_refused_with_its_remedy(change: Change, sentenc
 
 def test_twice_the_devices_halve_the_use_and_never_lengthen_the_waits() -> None:
     series = Series(MONDAY, HOUR, np.full(48, 1800.0))
-    one, two = (look(Outlook(devices=count, power=1.0, used=series, request_seconds=300.0)) for count in (1, 2))
+    one, two = (
+        project(ProjectionInput(devices=count, power=1.0, used=series, request_seconds=300.0)) for count in (1, 2)
+    )
     assert (one.mean, two.mean) == (0.5, 0.25)
     assert one.waits is not None
     assert two.waits is not None
     assert all(two.waits[rank] <= one.waits[rank] for rank in ("p50", "p95", "p99"))
-    assert look(Outlook(devices=1, power=1.0, used=series, request_seconds=300.0)) == one  # the same each time
+    assert (
+        project(ProjectionInput(devices=1, power=1.0, used=series, request_seconds=300.0)) == one
+    )  # the same each time

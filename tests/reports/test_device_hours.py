@@ -14,7 +14,7 @@ from hypothesis.extra.django import TestCase
 from apps.dispatch.models import DeviceHour, Lease, LeaseState
 from apps.ledger.models import UsageRow
 from apps.reports import margin
-from apps.reports.device_hours import device_hours_differ
+from apps.reports.device_hour_check import device_hour_faults
 from apps.reports.reconciling import organisation_compare
 from tests.cast import Cast, assemble
 from tests.dispatch.scene import Scene
@@ -66,7 +66,7 @@ class Hours(TestCase):
                 start, start + timedelta(minutes=length)
             )
         assert ran(MONTH, MONTH + timedelta(days=40)) == ran_by_leases(MONTH, MONTH + timedelta(days=40))
-        assert device_hours_differ(scene.cast.organisation.pk, limit=9) == []
+        assert device_hour_faults(scene.cast.organisation.pk, limit=9) == []
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_lease_that_is_done_no_more_is_taken_out(scene: Scene) -> None:
     Lease.objects.filter(stage__job__contract__klass="priority").update(state=LeaseState.REVOKED)
     assert dict(DeviceHour.objects.values_list("klass", "leases")).get("priority") == 0
     assert ran(MONTH, MONTH + timedelta(days=60)) == ran_by_leases(MONTH, MONTH + timedelta(days=60))
-    assert device_hours_differ(scene.cast.organisation.pk, limit=9) == []
+    assert device_hour_faults(scene.cast.organisation.pk, limit=9) == []
 
 
 @pytest.mark.django_db

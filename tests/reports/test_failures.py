@@ -17,7 +17,7 @@ from apps.invoicing.models import CreditGrant
 from apps.invoicing.services import guarantees_credit_due
 from apps.ledger.models import Entry, OutboxRow
 from apps.reports.failures import failure_record
-from apps.reports.reconciling import reconciliation_ask, reconciliation_run
+from apps.reports.reconciling import reconciliation_request, reconciliation_run
 from apps.sales.models import Contract
 from apps.timetable.models import Window, WindowState
 from tests.cast import Cast
@@ -66,7 +66,7 @@ def test_every_contract_that_lost_time_is_credited_once_and_money_sums_to_zero(s
     told = OutboxRow.objects.filter(topic="credit.granted").values_list("payload__credit", flat=True)
     assert {str(pk) for pk in CreditGrant.objects.values_list("pk", flat=True)} == set(told)
     assert guarantees_credit_due(now=scene.now) == 0  # nothing is credited again
-    run = reconciliation_run(run_id=reconciliation_ask(asked_by=scene.cast.admin, now=scene.now).pk, now=scene.now)
+    run = reconciliation_run(run_id=reconciliation_request(asked_by=scene.cast.admin, now=scene.now).pk, now=scene.now)
     assert run.differences == 0, [row.differences for row in run.rows.all()]
     with pytest.raises(Problem, match="credited, so it stays"):
         fleet_undo(actor=scene.cast.admin, now=scene.now)

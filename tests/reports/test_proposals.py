@@ -15,11 +15,11 @@ from apps.accounts.problems import Problem
 from apps.dispatch.fleet import edits, fleet_apply, fleet_edit, fleet_undo
 from apps.fleet.current import document_now
 from apps.fleet.models import FleetChange
-from apps.reports.capacity_plans.services import capacity_plan_ask
+from apps.reports.capacity_plans.services import capacity_plan_request
 from apps.reports.changes import Change
 from apps.reports.models import CapacityPlan, WhatIf
 from apps.reports.proposals import document_of_plan, document_of_what_if, windows_held
-from apps.reports.whatif import what_if_ask
+from apps.reports.whatif import what_if_request
 from apps.timetable.models import Window
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
@@ -38,14 +38,14 @@ def scene(cast: Cast) -> Scene:
 
 
 def asked(scene: Scene, change: Change) -> WhatIf:
-    found = what_if_ask(change=change, trace=None, asked_by=scene.cast.admin, now=scene.now)
+    found = what_if_request(change=change, trace=None, asked_by=scene.cast.admin, now=scene.now)
     found.finished_at, found.result = scene.now, []
     found.save(update_fields=["finished_at", "result"])
     return found
 
 
 def planned(scene: Scene, kind: str, **facts: object) -> CapacityPlan:
-    found = capacity_plan_ask(asked_by=scene.cast.admin, now=scene.now)
+    found = capacity_plan_request(asked_by=scene.cast.admin, now=scene.now)
     found.result = {"pools": [{"pool": "lpu-a", "proposals": [{"kind": kind, **facts}]}]}
     found.save(update_fields=["result"])
     return found

@@ -19,7 +19,7 @@ from apps.invoicing.services import invoice_issue
 from apps.ledger.models import OutboxRow, UsageRow
 from apps.pricing.rating import decimal_text, exact_sum
 from apps.reports.models import ReconciliationRow, ReconciliationRun
-from apps.reports.reconciling import TOPIC, reconciliation_ask, reconciliation_daily, reconciliation_run
+from apps.reports.reconciling import TOPIC, reconciliation_daily, reconciliation_request, reconciliation_run
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
 from tests.sales.market import open_market
@@ -41,7 +41,7 @@ def worked(cast: Cast) -> Scene:
 
 
 def made(now: datetime) -> ReconciliationRun:
-    return reconciliation_run(run_id=reconciliation_ask(asked_by=None, now=now).id, now=now)
+    return reconciliation_run(run_id=reconciliation_request(asked_by=None, now=now).id, now=now)
 
 
 def behind_its_back(sql: str) -> None:
@@ -99,7 +99,7 @@ def test_a_difference_is_an_alarm_that_names_it(worked: Scene, sql: str, said: s
 
 def test_the_day_has_one_run_and_one_that_broke_off_is_taken_up(worked: Scene) -> None:
     now = datetime(2026, 11, 24, 0, 10, tzinfo=UTC)
-    broken = reconciliation_ask(asked_by=None, now=now)
+    broken = reconciliation_request(asked_by=None, now=now)
     done = reconciliation_daily(now=now + timedelta(hours=1))
     assert done is not None
     assert (done.id, done.differences) == (broken.id, 0)

@@ -32,7 +32,7 @@ from apps.pricing.services import pricebook_publish
 from apps.reports.costs import Segment, costrate_set, rounded, seconds_of
 from apps.reports.margin import Time, device_time
 from apps.reports.models import CostRate, Rerating
-from apps.reports.rerating import GROUPS, parts_of, rerating_ask, rerating_run
+from apps.reports.rerating import GROUPS, parts_of, rerating_request, rerating_run
 from apps.reports.revenue import Part, Revenue, revenue
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
@@ -279,7 +279,7 @@ def test_another_book_rates_the_same_usage_again(scene: Scene) -> None:
     worked(scene)
     now = timezone.now()
     dearer = pricebook_publish(document=document(doubled), effective_from=now + timedelta(days=90), now=now)
-    asked = rerating_ask(book=dearer, month=scene.now, asked_by=None, now=now)
+    asked = rerating_request(book=dearer, month=scene.now, asked_by=None, now=now)
     assert (asked.rows_total, asked.finished_at) == (UsageRow.objects.count(), None)
     for _ in range(2):  # a worker that is given it twice
         done = rerating_run(pk=asked.pk, now=now)
@@ -291,7 +291,9 @@ def test_another_book_rates_the_same_usage_again(scene: Scene) -> None:
         assert (
             exact_sum(part.amount for part in parts[group]) == parts["whole"][0].amount == reported(scene).whole.amount
         )
-    same = rerating_run(pk=rerating_ask(book=scene.market.book, month=scene.now, asked_by=None, now=now).pk, now=now)
+    same = rerating_run(
+        pk=rerating_request(book=scene.market.book, month=scene.now, asked_by=None, now=now).pk, now=now
+    )
     assert parts_of(same)["whole"][0].difference == 0
     with pytest.raises(IntegrityError, match="never changes"), transaction.atomic():
         Rerating.objects.filter(pk=done.pk).update(rows_done=0)

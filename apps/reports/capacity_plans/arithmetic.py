@@ -77,8 +77,8 @@ def demand(load: Load, parts: int) -> tuple[int, int, int, int]:
 
 def parts(load: Load, capacity: tuple[int, ...]) -> int:
     """Return the fewest equal parts that each need at most one device."""
-    asked = (load.rate * load.interval, load.rate * load.bytes_in, load.rate * load.bytes_out)
-    return max([1, *(ceil(one / room) for one, room in zip(asked, capacity, strict=False) if room)])
+    demanded = (load.rate * load.interval, load.rate * load.bytes_in, load.rate * load.bytes_out)
+    return max([1, *(ceil(one / room) for one, room in zip(demanded, capacity, strict=False) if room)])
 
 
 def _setting(pool: PoolFacts, share: Fraction, progress: Progress) -> dict[str, Any]:
@@ -159,14 +159,14 @@ def _load(pool: PoolFacts) -> list[dict[str, Any]]:
     instance = instance_of(pool, Fraction(1))
     rows = []
     for at, name in enumerate(DIMENSIONS):
-        asked = sum(program.count * program.demands["device"][at] for program in instance.programs)
+        demanded = sum(program.count * program.demands["device"][at] for program in instance.programs)
         owned = capacity[at] * pool.owned
         rows.append(
             {
                 "dimension": name,
-                "asked": asked,
+                "asked": demanded,
                 "device": capacity[at],
-                "share": str(Fraction(asked, owned)) if owned else None,
+                "share": str(Fraction(demanded, owned)) if owned else None,
             }
         )
     return rows

@@ -26,33 +26,33 @@ class Cancelled(Exception):
 
 
 @transaction.atomic
-def capacity_plan_ask(*, asked_by: User | None, now: datetime) -> CapacityPlan:
+def capacity_plan_request(*, asked_by: User | None, now: datetime) -> CapacityPlan:
     """Create a capacity plan for a worker to make."""
-    asked = CapacityPlan.objects.create(asked_by=asked_by, asked_at=now)
-    audit_record(action="capacity-plan.ask", now=now, actor=asked_by, subject=f"capacity plan {asked.pk}")
-    return asked
+    plan = CapacityPlan.objects.create(asked_by=asked_by, asked_at=now)
+    audit_record(action="capacity-plan.ask", now=now, actor=asked_by, subject=f"capacity plan {plan.pk}")
+    return plan
 
 
 def capacity_plan_run(*, pk: UUID, now: datetime) -> CapacityPlan:
     """Make a plan, with progress, and store it. Safe to repeat; one process at a time."""
-    asked = CapacityPlan.objects.get(pk=pk)
+    plan = CapacityPlan.objects.get(pk=pk)
     with turn(f"capacity plan {pk}") as is_ours:
-        if asked.finished_at is None and is_ours:
-            _make(asked, now)
-    asked.refresh_from_db()
-    return asked
+        if plan.finished_at is None and is_ours:
+            _make(plan, now)
+    plan.refresh_from_db()
+    return plan
 
 
-def _make(asked: CapacityPlan, now: datetime) -> None:
-    facts = facts_at(now=asked.asked_at, currency=_currency(asked.asked_at))
-    meter = _Meter(asked.pk)
+def _make(plan: CapacityPlan, now: datetime) -> None:
+    facts = facts_at(now=plan.asked_at, currency=_currency(plan.asked_at))
+    meter = _Meter(plan.pk)
     pools = []
     try:
         for number, pool in enumerate(facts.pools):
             pools.append(pool_plan(pool, progress=part(meter.at, number, len(facts.pools))))
     except Cancelled:
         return
-    unfinished = CapacityPlan.objects.filter(pk=asked.pk, finished_at=None)
+    unfinished = CapacityPlan.objects.filter(pk=plan.pk, finished_at=None)
     unfinished.update(inputs_digest=facts.digest, result=_result(facts, pools), percent=100, finished_at=now)
 
 
@@ -97,4 +97,4 @@ def capacity_plan_cancel(*, pk: UUID, actor: User, now: datetime) -> CapacityPla
 def capacity_plan_nightly(*, now: datetime) -> CapacityPlan | None:
     """Make one plan a night. Return None if one was made recently."""
     recent = CapacityPlan.objects.filter(asked_at__gt=now - NIGHTLY_AFTER, is_cancelled=False).exists()
-    return None if recent else capacity_plan_run(pk=capacity_plan_ask(asked_by=None, now=now).pk, now=now)
+    return None if recent else capacity_plan_run(pk=capacity_plan_request(asked_by=None, now=now).pk, now=now)

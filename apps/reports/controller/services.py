@@ -21,7 +21,7 @@ from apps.accounts.turns import turn
 from apps.dispatch.fleet import fleet_apply
 from apps.fleet.current import document_now
 from apps.fleet.models import FleetChange
-from apps.reports.capacity_plans.services import capacity_plan_ask, capacity_plan_run
+from apps.reports.capacity_plans.services import capacity_plan_request, capacity_plan_run
 from apps.reports.controller.limits import effect_of, outside
 from apps.reports.controller.rules import limits_of, rule_of, rules_now
 from apps.reports.models import CapacityPlan, ControllerMode, ControllerProposal, ProposalState
@@ -55,7 +55,7 @@ def _turn(clock: Callable[[], datetime]) -> CapacityPlan | None:
         )
         return None
     seen = document_now().digest
-    plan = capacity_plan_run(pk=capacity_plan_ask(asked_by=None, now=clock()).pk, now=clock())
+    plan = capacity_plan_run(pk=capacity_plan_request(asked_by=None, now=clock()).pk, now=clock())
     if plan.result is None:
         return plan
     for proposal in proposals_keep(plan=plan, now=clock()):
@@ -79,8 +79,11 @@ def _attempt(pk: UUID, seen: str, now: datetime) -> str:
 
 @transaction.atomic
 def proposals_keep(*, plan: CapacityPlan, now: datetime) -> list[ControllerProposal]:
-    """The plan's proposals as rows, in its order. One that was open or refused before stays the same row; one that was dismissed
-    or undone is not proposed again until it says something else; open ones that the plan no longer has are superseded."""
+    """Store the proposals of a plan, and return them in its order.
+
+    A proposal that was open or refused keeps its row. One that was dismissed or undone is not made again until the plan
+    proposes something else. Open proposals that the plan does not contain are superseded.
+    """
     pools = {rule.pool.slug: rule.pool for rule in rules_now() if rule.mode != ControllerMode.OFF}
     kept: list[ControllerProposal] = []
     for part in (plan.result or {})["pools"]:
@@ -127,46 +130,44 @@ def proposal_apply(*, pk: UUID, actor: User | None, expected: str, now: datetime
     `expected` is the digest of the fleet that was seen. If the fleet refuses the change, the proposal keeps the reason.
     Raises Problem: 404 for an unknown proposal, 409 for a closed one.
     """
-    asked = _open(pk)
+    row = _open(pk)
     if actor is None:
-        allowed = rule_of(asked.pool, is_locked=True)
+        allowed = rule_of(row.pool, is_locked=True)
         if allowed.mode != ControllerMode.APPLIES:
-            return _waits(asked, "The controller only proposes changes for this pool.")
+            return _waits(row, "The controller only proposes changes for this pool.")
     try:
         with transaction.atomic():
-            change = _change(asked, actor=actor, expected=expected, now=now)
+            change = _change(row, actor=actor, expected=expected, now=now)
     except _OutsideLimits as found:
-        return _waits(asked, str(found))
+        return _waits(row, str(found))
     except Problem as refusal:
         if refusal.kind in LATER:
-            return _waits(asked, refusal.detail)
-        return _settle(asked, ProposalState.REFUSED, actor=actor, now=now, reason=refusal.detail)
+            return _waits(row, refusal.detail)
+        return _settle(row, ProposalState.REFUSED, actor=actor, now=now, reason=refusal.detail)
     if change is None:
-        return _settle(
-            asked, ProposalState.SUPERSEDED, actor=actor, now=now, reason="The fleet has this state already."
-        )
-    asked.change = change
-    _settle(asked, ProposalState.APPLIED, actor=actor, now=now)
-    others = ControllerProposal.objects.filter(pool=asked.pool, state=ProposalState.OPEN)
+        return _settle(row, ProposalState.SUPERSEDED, actor=actor, now=now, reason="The fleet has this state already.")
+    row.change = change
+    _settle(row, ProposalState.APPLIED, actor=actor, now=now)
+    others = ControllerProposal.objects.filter(pool=row.pool, state=ProposalState.OPEN)
     others.update(state=ProposalState.SUPERSEDED, settled_at=now, reason="Another proposal of this pool was applied.")
-    return asked
+    return row
 
 
 class _OutsideLimits(Exception):
     """The change exceeds the controller's limits."""
 
 
-def _change(asked: ControllerProposal, *, actor: User | None, expected: str, now: datetime) -> FleetChange | None:
+def _change(row: ControllerProposal, *, actor: User | None, expected: str, now: datetime) -> FleetChange | None:
     before = document_now()
-    after = document_of_plan(asked.plan, pool=asked.pool.slug, kind=asked.kind, now=now)
-    effect = effect_of(before, after, asked.pool.slug)
-    asked.moved = effect.moved
+    after = document_of_plan(row.plan, pool=row.pool.slug, kind=row.kind, now=now)
+    effect = effect_of(before, after, row.pool.slug)
+    row.moved = effect.moved
     if actor is None:
         found = outside(
-            limits_of(rule_of(asked.pool)),
+            limits_of(rule_of(row.pool)),
             effect,
-            payback=payback_of(asked.facts),
-            moved_today=moved_since(asked, now - DAY),
+            payback=payback_of(row.facts),
+            moved_today=moved_since(row, now - DAY),
             now=now,
         )
         if found:
@@ -174,7 +175,7 @@ def _change(asked: ControllerProposal, *, actor: User | None, expected: str, now
     who = "controller" if actor is None else "controller's proposal"
     _seen_check(before.digest, expected)
     return fleet_apply(
-        document=after, expected=before.digest, actor=actor, now=now, note=f"{who}, capacity plan {asked.plan_id}"
+        document=after, expected=before.digest, actor=actor, now=now, note=f"{who}, capacity plan {row.plan_id}"
     )
 
 
@@ -193,9 +194,9 @@ def payback_of(facts: dict[str, Any]) -> Fraction | None:
     return Fraction(facts["payback_seconds"]) if facts.get("payback_seconds") else None
 
 
-def moved_since(asked: ControllerProposal, start: datetime) -> int:
+def moved_since(row: ControllerProposal, start: datetime) -> int:
     """Return how many devices of the pool changed state by proposals applied after an instant, including undone ones."""
-    rows = ControllerProposal.objects.filter(pool=asked.pool, state=ProposalState.APPLIED, settled_at__gt=start)
+    rows = ControllerProposal.objects.filter(pool=row.pool, state=ProposalState.APPLIED, settled_at__gt=start)
     return sum(rows.values_list("moved", flat=True))
 
 
@@ -210,35 +211,35 @@ def _open(pk: UUID) -> ControllerProposal:
     return found
 
 
-def _waits(asked: ControllerProposal, reason: str) -> ControllerProposal:
-    asked.reason = reason
-    asked.save(update_fields=["reason"])
-    return asked
+def _waits(row: ControllerProposal, reason: str) -> ControllerProposal:
+    row.reason = reason
+    row.save(update_fields=["reason"])
+    return row
 
 
 def _settle(
-    asked: ControllerProposal, state: ProposalState, *, actor: User | None, now: datetime, reason: str = ""
+    row: ControllerProposal, state: ProposalState, *, actor: User | None, now: datetime, reason: str = ""
 ) -> ControllerProposal:
-    is_known = state == ProposalState.REFUSED and asked.reason == reason  # tried every hour, but recorded once
-    asked.state, asked.reason, asked.settled_at, asked.settled_by = state, reason, now, actor
-    asked.moved = asked.moved if state == ProposalState.APPLIED else 0
-    asked.save(update_fields=["state", "reason", "settled_at", "settled_by", "change", "moved"])
+    is_known = state == ProposalState.REFUSED and row.reason == reason  # tried every hour, but recorded once
+    row.state, row.reason, row.settled_at, row.settled_by = state, reason, now, actor
+    row.moved = row.moved if state == ProposalState.APPLIED else 0
+    row.save(update_fields=["state", "reason", "settled_at", "settled_by", "change", "moved"])
     if is_known:
-        return asked
+        return row
     audit_record(
         action=f"controller.{VERBS[state]}",
         now=now,
         actor=actor,
-        subject=f"controller proposal {asked.pk}",
+        subject=f"controller proposal {row.pk}",
         detail={
             "by": "administrator" if actor else "controller",
-            "pool": asked.pool.slug,
-            "kind": asked.kind,
+            "pool": row.pool.slug,
+            "kind": row.kind,
             "reason": reason,
-            "fleet_change": asked.change_id,
+            "fleet_change": row.change_id,
         },
     )
-    return asked
+    return row
 
 
 @transaction.atomic

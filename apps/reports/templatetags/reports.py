@@ -1,4 +1,4 @@
-"""What only the administrator's reports write."""
+"""Filters and tags of the administrator's pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from apps import figures
 from apps.reports.costs import rounded
-from apps.reports.sheets.core import Value
+from apps.reports.period_reports.core import Value
 
 register = template.Library()
 WRITTEN: dict[str, Callable[[Fraction | int], str]] = {
@@ -25,7 +25,7 @@ WRITTEN: dict[str, Callable[[Fraction | int], str]] = {
 
 @register.filter
 def known(amount: Fraction | Decimal | None, currency: str) -> SafeString:
-    """{{ part.margin|known:report.currency }}: an amount, or in words that it is not known."""
+    """{{ part.margin|known:report.currency }}: an amount, or "not known"."""
     exact = rounded(amount)
     if exact is None:
         return format_html('<span class="text-secondary">{}</span>', "not known")
@@ -35,14 +35,14 @@ def known(amount: Fraction | Decimal | None, currency: str) -> SafeString:
 
 @register.filter
 def share(value: float | None) -> str:
-    """{{ side.mean|share }}: 0.314 -> 31.4 %; none where there is nothing to take a share of."""
+    """{{ side.mean|share }}: 0.314 -> 31.4 %, or "none"."""
     return "none" if value is None else figures.percent_format(value, 1)
 
 
 @register.filter
 def wait(seconds: float | str | None) -> str:
-    """{{ side.waits.p95|wait }}: seconds as a length of time; none where nothing was served."""
-    if not isinstance(seconds, float | int):  # a missing dictionary reads as an empty text in a template
+    """{{ side.waits.p95|wait }}: seconds as a duration, or "none"."""
+    if not isinstance(seconds, float | int):  # templates read a missing dictionary as ""
         return "none"
     return figures.duration_format(Fraction(seconds).limit_denominator(1_000_000))
 
@@ -55,13 +55,13 @@ def age_seconds(at: datetime, now: datetime) -> int:
 
 @register.filter
 def heat(value: float | None) -> int:
-    """0 for nothing, then six equal steps up to all of it."""
+    """{{ value|heat }}: 0 for nothing, then six equal steps up to 1."""
     return 0 if not value else min(6, -int(-value * 6 // 1))
 
 
 @register.simple_tag
 def cell(value: Value, kind: str, currency: str = "") -> str:
-    """{% cell value column.kind sheet.currency %}: a report's value in its unit; in words where it is not known."""
+    """{% cell value column.kind data.currency %}: a value of a report in its unit, or "not known"."""
     if value is None:
         return format_html('<span class="text-secondary">{}</span>', "not known")
     if kind == "money" and isinstance(value, Fraction | Decimal):
@@ -73,11 +73,11 @@ def cell(value: Value, kind: str, currency: str = "") -> str:
 
 @register.filter
 def is_figure(kind: str) -> bool:
-    """{% if column.kind|is_figure %}: whether the column stands to the right."""
+    """{% if column.kind|is_figure %}: whether the column is right-aligned."""
     return kind not in {"text", "day", "instant"}
 
 
 @register.filter
 def heat_of(value: Fraction | None) -> int:
-    """0 for nothing, then six equal steps up to all of it; more than all is as all."""
+    """{{ value|heat_of }}: 0 for nothing, then six equal steps up to 1; larger values count as 1."""
     return 0 if not value else min(6, -int(-value * 6 // 1))

@@ -13,8 +13,8 @@ from apps.fleet.models import Pool
 from apps.pricing.rating import NotPriced, PriceBookDocument, PriceClass
 from apps.pricing.selectors import book_in_force, document_of
 from apps.reports.margin import total
-from apps.reports.sheets.core import DAY, Asked, Column, Metric, Sheet, Value, hours
-from apps.reports.sheets.spans import Free, gaps, service
+from apps.reports.period_reports.core import DAY, Column, Metric, ReportData, ReportRequest, Value, hours
+from apps.reports.period_reports.service_time import Gap, gaps, service
 
 TERA = 10**12
 HOUR = Fraction(3600)
@@ -50,21 +50,21 @@ class Rates:
     name: str
 
 
-def calendar(asked: Asked) -> Sheet:
+def calendar(request: ReportRequest) -> ReportData:
     """Return a row for each pool and day from now on; gaps are split at midnight (UTC)."""
     try:
-        book = document_of(book_in_force(at=asked.now))
+        book = document_of(book_in_force(at=request.now))
     except Problem:
         book = None
     pools = {pool.pk: pool for pool in Pool.objects.select_related("processor").filter(is_active=True).order_by("slug")}
     rates = {pk: gap_rates(book, pool) for pk, pool in pools.items()}
-    days = _days(asked, book, rates)
+    days = _days(request, book, rates)
     order = {pk: place for place, pk in enumerate(pools)}
     keys = sorted(days, key=lambda key: (order[key[0]], key[1]))
     rows = [_row(pools[pool].slug, day, days[pool, day], rates[pool]) for pool, day in keys]
-    currency = book.currency.code if book else asked.currency
+    currency = book.currency.code if book else request.currency
     worth = [row[7] for row in rows if row[7] is not None]
-    return Sheet(
+    return ReportData(
         COLUMNS,
         rows,
         metrics=[
@@ -81,14 +81,16 @@ def calendar(asked: Asked) -> Sheet:
             "Classes that charge for unused time are left out.",
             "Hosts are priced by operations, not by hours, so their possible revenue is unknown.",
         ],
-        chart=_chart(pools, days, asked),
+        chart=_chart(pools, days, request),
         currency=currency,
     )
 
 
-def _days(asked: Asked, book: PriceBookDocument | None, rates: dict[UUID, Rates]) -> dict[tuple[UUID, datetime], _Day]:
+def _days(
+    request: ReportRequest, book: PriceBookDocument | None, rates: dict[UUID, Rates]
+) -> dict[tuple[UUID, datetime], _Day]:
     """Return the free time of each pool and day."""
-    start, end = max(asked.period.start, asked.now), asked.period.end
+    start, end = max(request.period.start, request.now), request.period.end
     days: dict[tuple[UUID, datetime], _Day] = defaultdict(_Day)
     if start >= end:
         return days
@@ -141,7 +143,7 @@ def _factor(one: PriceClass) -> Fraction:
 
 
 def _spread(
-    gap: Free, rates: Rates, off_peak: list[tuple[datetime, datetime]], days: dict[tuple[UUID, datetime], _Day]
+    gap: Gap, rates: Rates, off_peak: list[tuple[datetime, datetime]], days: dict[tuple[UUID, datetime], _Day]
 ) -> None:
     """Add the gap to each of its days."""
     at = gap.start
@@ -174,8 +176,10 @@ def _row(pool: str, day: datetime, one: _Day, rates: Rates) -> tuple[Value, ...]
     return pool, day.date().isoformat(), one.count, one.seconds, one.longest, rates.name or None, per_hour, fetches
 
 
-def _chart(pools: dict[UUID, Pool], days: dict[tuple[UUID, datetime], _Day], asked: Asked) -> dict[str, object]:
-    every = [asked.period.start + DAY * number for number in range((asked.period.end - asked.period.start).days)]
+def _chart(
+    pools: dict[UUID, Pool], days: dict[tuple[UUID, datetime], _Day], request: ReportRequest
+) -> dict[str, object]:
+    every = [request.period.start + DAY * number for number in range((request.period.end - request.period.start).days)]
     return {
         "unit": "h",
         "stacked": True,

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import connection
 
 from apps.fleet.models import PoolKind
-from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio, whole
+from apps.reports.period_reports.core import Column, Metric, ReportData, ReportRequest, Value, ratio, whole
 
 COLUMNS = (
     Column("pool", "Pool"),
@@ -40,10 +40,10 @@ GROUP BY 1, 2, 3 ORDER BY 1, 3
 """
 
 
-def executed(asked: Asked) -> Sheet:
+def executed(request: ReportRequest) -> ReportData:
     """Return a row for each pool in which something ran."""
     with connection.cursor() as cursor:
-        cursor.execute(_EXECUTED, {"start": asked.period.start, "end": asked.until})
+        cursor.execute(_EXECUTED, {"start": request.period.start, "end": request.until})
         found = cursor.fetchall()
     by_pool: dict[str, list[tuple[Any, ...]]] = {}
     for row in found:
@@ -51,7 +51,7 @@ def executed(asked: Asked) -> Sheet:
     rows = [_row(slug, some) for slug, some in by_pool.items()]
     exact = [row for row in rows if row[4] is not None]
     off = sum(abs(whole(row[4]) - whole(row[5])) for row in exact)
-    return Sheet(
+    return ReportData(
         COLUMNS,
         rows,
         metrics=[

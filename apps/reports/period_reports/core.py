@@ -52,7 +52,7 @@ class Heat(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sheet:
+class ReportData:
     """The result of a report. `total` is the sum of all rows; `notes` are sentences below the table; `chart` holds the
     data of a chart of the kind `drawn` (static/js/charts.js)."""
 
@@ -88,7 +88,7 @@ class Period:
         return datetime(self.last.year, self.last.month, self.last.day, tzinfo=UTC) + DAY
 
 
-class Asked(NamedTuple):
+class ReportRequest(NamedTuple):
     """A request for a report: the period, the present instant, the currency of costs, and the chosen view."""
 
     period: Period
@@ -109,7 +109,7 @@ class Report:
     slug: str
     title: str
     line: str
-    make: Callable[[Asked], Sheet]
+    make: Callable[[ReportRequest], ReportData]
     empty: str
     link: tuple[str, str]
     is_ahead: bool = False
@@ -149,7 +149,7 @@ def _usual(today: date, is_ahead: bool) -> Period:
     return Period(today - timedelta(days=PAST_USUAL - 1), today)
 
 
-def told(value: Value) -> str | int | None:
+def exported(value: Value) -> str | int | None:
     """Return a value as files hold it: decimals as text with at most 12 places, instants in UTC, None if unknown."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
@@ -159,28 +159,28 @@ def told(value: Value) -> str | int | None:
     return value
 
 
-def as_json(report: Report, asked: Asked, sheet: Sheet) -> dict[str, Any]:
+def as_json(report: Report, request: ReportRequest, data: ReportData) -> dict[str, Any]:
     """Return the report as data, each row keyed by column names."""
     return {
         "report": report.slug,
         "title": report.title,
-        "from": asked.period.first.isoformat(),
-        "to": asked.period.last.isoformat(),
-        "currency": sheet.currency,
-        "columns": [column._asdict() for column in sheet.columns],
-        "rows": [{c.name: told(v) for c, v in zip(sheet.columns, row, strict=True)} for row in sheet.rows],
-        "notes": sheet.notes,
+        "from": request.period.first.isoformat(),
+        "to": request.period.last.isoformat(),
+        "currency": data.currency,
+        "columns": [column._asdict() for column in data.columns],
+        "rows": [{c.name: exported(v) for c, v in zip(data.columns, row, strict=True)} for row in data.rows],
+        "notes": data.notes,
     }
 
 
-def as_csv(report: Report, asked: Asked, sheet: Sheet) -> HttpResponse:
+def as_csv(report: Report, request: ReportRequest, data: ReportData) -> HttpResponse:
     """Return the report as a CSV file; an empty cell is unknown."""
     response = HttpResponse(content_type="text/csv; charset=utf-8")
-    name = f"{report.slug}-{asked.period.first}-{asked.period.last}.csv"
+    name = f"{report.slug}-{request.period.first}-{request.period.last}.csv"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     out = csv.writer(response)
-    out.writerow([column.name for column in sheet.columns])
-    out.writerows([told(value) for value in row] for row in sheet.rows)
+    out.writerow([column.name for column in data.columns])
+    out.writerows([exported(value) for value in row] for row in data.rows)
     return response
 
 

@@ -41,7 +41,7 @@ class Service:
     saved: dict[UUID, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
 
 
-class Free(NamedTuple):
+class Gap(NamedTuple):
     """A gap: device time in service that no window holds."""
 
     device: UUID
@@ -170,25 +170,25 @@ def gaps_summed(
     spans: Iterable[Span], least: Mapping[UUID, int], *, start: datetime, end: datetime
 ) -> dict[UUID, Gaps]:
     """Return the sums of gaps by pool; a gap shorter than `least` (microseconds, by pool) is too short."""
-    told = _told(spans, start, end) | {"pools": list(least), "least": list(least.values())}
+    params = _params(spans, start, end) | {"pools": list(least), "least": list(least.values())}
     with connection.cursor() as cursor:
-        cursor.execute(_GAPS + _SUMMED, told)
+        cursor.execute(_GAPS + _SUMMED, params)
         return {
             pool: Gaps(count, int(total) * _MICROS, short_count, int(short) * _MICROS)
             for pool, count, total, short_count, short in cursor.fetchall()
         }
 
 
-def gaps(spans: Iterable[Span], *, start: datetime, end: datetime) -> list[Free]:
+def gaps(spans: Iterable[Span], *, start: datetime, end: datetime) -> list[Gap]:
     """Return every gap, ordered by device and start."""
     spans = list(spans)
     pools = {one.device: one.pool for one in spans}
     with connection.cursor() as cursor:
-        cursor.execute(_GAPS + _EACH, _told(spans, start, end))
-        return [Free(device, pools[device], first, last) for device, first, last in cursor.fetchall()]
+        cursor.execute(_GAPS + _EACH, _params(spans, start, end))
+        return [Gap(device, pools[device], first, last) for device, first, last in cursor.fetchall()]
 
 
-def _told(spans: Iterable[Span], start: datetime, end: datetime) -> dict[str, Any]:
+def _params(spans: Iterable[Span], start: datetime, end: datetime) -> dict[str, Any]:
     some = list(spans)
     return {
         "devices": [one.device for one in some],

@@ -23,17 +23,17 @@ LOST_AFTER = timedelta(seconds=10)
 GIVEN_UP_AFTER = timedelta(days=7)
 
 
-def asked_sweep(*, now: datetime) -> int:
+def unfinished_sweep(*, now: datetime) -> int:
     """Run requested work that is unfinished and that no other process is working on; return how many runs finished."""
     since, until = now - GIVEN_UP_AFTER, now - LOST_AFTER
-    asked = {"finished_at": None, "asked_at__gt": since, "asked_at__lte": until}
+    unfinished = {"finished_at": None, "asked_at__gt": since, "asked_at__lte": until}
     runs = ReconciliationRun.objects.filter(finished_at=None, started_at__gt=since, started_at__lte=until)
     work: list[tuple[QuerySet[Any], Callable[[UUID], Any]]] = [
         (runs, lambda pk: reconciliation_run(run_id=pk, now=now)),
-        (Rerating.objects.filter(**asked), lambda pk: rerating_run(pk=pk, now=now)),
-        (CapacityPlan.objects.filter(**asked), lambda pk: capacity_plan_run(pk=pk, now=now)),
-        (ForecastRun.objects.filter(**asked), lambda pk: forecast_run(pk=pk, now=now)),
-        (WhatIf.objects.filter(cancelled_at=None, **asked), lambda pk: what_if_run(pk=pk, now=now)),
+        (Rerating.objects.filter(**unfinished), lambda pk: rerating_run(pk=pk, now=now)),
+        (CapacityPlan.objects.filter(**unfinished), lambda pk: capacity_plan_run(pk=pk, now=now)),
+        (ForecastRun.objects.filter(**unfinished), lambda pk: forecast_run(pk=pk, now=now)),
+        (WhatIf.objects.filter(cancelled_at=None, **unfinished), lambda pk: what_if_run(pk=pk, now=now)),
     ]
     finished = 0
     for rows, run in work:

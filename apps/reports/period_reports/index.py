@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from apps.reports.sheets.ahead import calendar
-from apps.reports.sheets.bounds import bounds
-from apps.reports.sheets.core import Report
-from apps.reports.sheets.executed import executed
-from apps.reports.sheets.idle import idle
-from apps.reports.sheets.load import load
-from apps.reports.sheets.promises import promises
-from apps.reports.sheets.stranded import stranded
+from apps.reports.period_reports.bounds import bounds
+from apps.reports.period_reports.core import Report
+from apps.reports.period_reports.deadlines import promises
+from apps.reports.period_reports.executed import executed
+from apps.reports.period_reports.gap_calendar import calendar
+from apps.reports.period_reports.idle_cost import idle
+from apps.reports.period_reports.load import load
+from apps.reports.period_reports.stranded import stranded
 
 CAPACITY = ("reports:capacity", "Open capacity")
 

@@ -13,8 +13,8 @@ from apps.fleet.models import Pool
 from apps.pricing.rating.tariff import Interval
 from apps.pricing.selectors import book_in_force, document_of
 from apps.reports.margin import device_time
-from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, hours, ratio
-from apps.reports.sheets.spans import Free, Gaps, Service, gaps, gaps_summed, service, usual_work
+from apps.reports.period_reports.core import Column, Metric, ReportData, ReportRequest, Value, hours, ratio
+from apps.reports.period_reports.service_time import Gap, Gaps, Service, gaps, gaps_summed, service, usual_work
 
 USUAL_OVER = timedelta(days=28)
 RAN, IDLE, FREE = "used", "reserved but unused", "free"
@@ -30,14 +30,14 @@ COLUMNS = (
 )
 
 
-def stranded(asked: Asked) -> Sheet:
+def stranded(request: ReportRequest) -> ReportData:
     """Return a row for each pool and cause; the causes of a pool add up to its owned time at full power."""
-    start, until = asked.period.start, asked.until
+    start, until = request.period.start, request.until
     found = service(start=start, end=until)
     before = until - min(USUAL_OVER, until - datetime.min.replace(tzinfo=UTC))  # dates start with the year 1
     usual = usual_work(start=min(start, before), end=until)
     pools = list(Pool.objects.order_by("slug"))
-    parts = _parts(found, usual, asked)
+    parts = _parts(found, usual, request)
     owned = [(pool, parts[pool.pk]) for pool in pools if found.owned.get(pool.pk)]
     rows: list[tuple[Value, ...]] = [
         (pool.slug, cause, some[cause], ratio(some[cause], found.owned[pool.pk]))
@@ -46,7 +46,7 @@ def stranded(asked: Asked) -> Sheet:
     whole = sum((found.owned[pool.pk] for pool, _ in owned), Fraction(0))
     lost = sum((some[cause] for (_, some), cause in product(owned, STRANDED)), Fraction(0))
     busy = sum((some[RAN] for _, some in owned), Fraction(0))
-    return Sheet(
+    return ReportData(
         COLUMNS,
         rows if busy or lost else [],
         metrics=[
@@ -74,11 +74,11 @@ def _chart(owned: list[tuple[Pool, dict[str, Fraction]]]) -> dict[str, object]:
     }
 
 
-def _parts(found: Service, usual: dict[UUID, int], asked: Asked) -> dict[UUID, dict[str, Fraction]]:
+def _parts(found: Service, usual: dict[UUID, int], request: ReportRequest) -> dict[UUID, dict[str, Fraction]]:
     """Return by pool the seconds of each cause at full power."""
-    start, until = asked.period.start, asked.until
+    start, until = request.period.start, request.until
     empty = gaps_summed(found.spans, usual, start=start, end=until)
-    ran = {one.pool.pk: one.ran.seconds for one in device_time(start=start, end=until, currency=asked.currency).pools}
+    ran = {one.pool.pk: one.ran.seconds for one in device_time(start=start, end=until, currency=request.currency).pools}
     closed = _closed(found, start, until)
     return {pool: _split(pool, found, empty, ran, closed) for pool in found.owned}
 
@@ -125,7 +125,7 @@ def _outside(allowed: list[Interval], start: datetime, until: datetime) -> list[
     return [(first, last) for first, last in list(pairwise(edges))[::2] if first < last]
 
 
-def _overlap(free: Free, interval: Interval) -> Fraction:
+def _overlap(free: Gap, interval: Interval) -> Fraction:
     """Return the seconds of a gap that are in the interval."""
     length = (min(free.end, interval[1]) - max(free.start, interval[0])) / timedelta(microseconds=1)
     return Fraction(round(length), 10**6) if length > 0 else Fraction(0)

@@ -9,7 +9,7 @@ from typing import Any
 from django.db import connection
 
 from apps.reports.models import CapacityPlan
-from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio, whole
+from apps.reports.period_reports.core import Column, Metric, ReportData, ReportRequest, Value, ratio, whole
 
 PLANS_MOST = 62  # the newest plans of the period
 COLUMNS = (
@@ -34,12 +34,12 @@ GROUP BY 1, 2
 """
 
 
-def bounds(asked: Asked) -> Sheet:
+def bounds(request: ReportRequest) -> ReportData:
     """Return a row for each capacity plan and pool, newest plan first."""
-    rows = _rows(asked)
+    rows = _rows(request)
     newest = [row for row in rows if row[0] == rows[0][0]] if rows else []
     sums = [sum(whole(row[at]) for row in newest) for at in (2, 3, 4, 5)]
-    return Sheet(
+    return ReportData(
         COLUMNS,
         rows,
         metrics=[
@@ -63,10 +63,10 @@ def bounds(asked: Asked) -> Sheet:
     )
 
 
-def _rows(asked: Asked) -> list[tuple[Value, ...]]:
+def _rows(request: ReportRequest) -> list[tuple[Value, ...]]:
     plans = CapacityPlan.objects.filter(
-        asked_at__gte=asked.period.start,
-        asked_at__lt=asked.period.end,
+        asked_at__gte=request.period.start,
+        asked_at__lt=request.period.end,
         finished_at__isnull=False,
         is_cancelled=False,
         result__isnull=False,

@@ -17,8 +17,8 @@ from apps.accounts.numbers import Day
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.pricing.selectors import book_in_force
-from apps.reports.sheets.core import Asked, Report, Sheet, as_csv, as_json, period_read
-from apps.reports.sheets.index import ELSEWHERE, REPORTS
+from apps.reports.period_reports.core import Report, ReportData, ReportRequest, as_csv, as_json, period_read
+from apps.reports.period_reports.index import ELSEWHERE, REPORTS
 
 router = Router(tags=["reports"])
 SHOWN = 500  # rows on a page; files have all rows
@@ -79,11 +79,11 @@ def report_get(request: HttpRequest, slug: str, first: Day | None = None, last: 
     if report is None:
         detail = f"There is no report '{slug}'. Choose one of: {', '.join(REPORTS)}."
         raise Problem(404, "No such report", detail, kind="report-unknown")
-    asked = _asked(report, first.isoformat() if first else "", last.isoformat() if last else "", "")
-    if asked.period.notice:
-        raise Problem(422, "Impossible period", asked.period.notice, kind="report-period")
-    told = as_json(report, asked, report.make(asked))
-    return {**told, "first": told["from"], "last": told["to"]}
+    wanted = _report_request(report, first.isoformat() if first else "", last.isoformat() if last else "", "")
+    if wanted.period.notice:
+        raise Problem(422, "Impossible period", wanted.period.notice, kind="report-period")
+    data = as_json(report, wanted, report.make(wanted))
+    return {**data, "first": data["from"], "last": data["to"]}
 
 
 @require_GET
@@ -101,44 +101,48 @@ def report_page(request: HttpRequest, slug: str) -> HttpResponse:
     report = REPORTS.get(slug)
     if report is None:
         raise Http404
-    asked = _asked(report, request.GET.get("from", ""), request.GET.get("to", ""), request.GET.get("view", ""))
-    sheet = report.make(asked)
+    wanted = _report_request(
+        report, request.GET.get("from", ""), request.GET.get("to", ""), request.GET.get("view", "")
+    )
+    data = report.make(wanted)
     if request.GET.get("format") == "csv":
-        return as_csv(report, asked, sheet)
+        return as_csv(report, wanted, data)
     if request.GET.get("format") == "json":
-        response = JsonResponse(as_json(report, asked, sheet), json_dumps_params={"indent": 1})
-        response["Content-Disposition"] = f'attachment; filename="{slug}-{asked.period.first}-{asked.period.last}.json"'
+        response = JsonResponse(as_json(report, wanted, data), json_dumps_params={"indent": 1})
+        response["Content-Disposition"] = (
+            f'attachment; filename="{slug}-{wanted.period.first}-{wanted.period.last}.json"'
+        )
         return response
-    period = urlencode({"from": asked.period.first, "to": asked.period.last})
+    period = urlencode({"from": wanted.period.first, "to": wanted.period.last})
     context = {
         "report": report,
-        "asked": asked,
-        "sheet": sheet,
+        "wanted": wanted,
+        "data": data,
         "period": period,
-        "rows": [list(zip(sheet.columns, row, strict=True)) for row in sheet.rows[:SHOWN]],
-        "more": len(sheet.rows) - SHOWN,
-        "tabs": _tabs(sheet, period),
-        "current": dict(sheet.views).get(sheet.view, ""),
-        "height": _height(sheet),
-        "api_path": f"/api/v1/reports/{slug}?first={asked.period.first}&last={asked.period.last}",
+        "rows": [list(zip(data.columns, row, strict=True)) for row in data.rows[:SHOWN]],
+        "more": len(data.rows) - SHOWN,
+        "tabs": _tabs(data, period),
+        "current": dict(data.views).get(data.view, ""),
+        "height": _height(data),
+        "api_path": f"/api/v1/reports/{slug}?first={wanted.period.first}&last={wanted.period.last}",
     }
     return render(request, "reports/report.html", context)
 
 
-def _height(sheet: Sheet) -> str:
+def _height(data: ReportData) -> str:
     """Return the height of the chart; horizontal bars need space for each bar."""
-    bars = len(sheet.chart["categories"]) if sheet.chart and sheet.chart.get("horizontal") else 0
+    bars = len(data.chart["categories"]) if data.chart and data.chart.get("horizontal") else 0
     return "sm" if 0 < bars <= 4 else "lg" if bars > 10 else "md"
 
 
-def _tabs(sheet: Sheet, period: str) -> list[tuple[str, str]]:
-    return [(f"?{period}&view={name}", label) for name, label in sheet.views]
+def _tabs(data: ReportData, period: str) -> list[tuple[str, str]]:
+    return [(f"?{period}&view={name}", label) for name, label in data.views]
 
 
-def _asked(report: Report, first: str, last: str, view: str) -> Asked:
+def _report_request(report: Report, first: str, last: str, view: str) -> ReportRequest:
     now = timezone.now()
     try:
         currency = book_in_force(at=now).currency
     except Problem:  # without a price book there is no currency
         currency = ""
-    return Asked(period_read(first, last, now=now, is_ahead=report.is_ahead), now, currency, view)
+    return ReportRequest(period_read(first, last, now=now, is_ahead=report.is_ahead), now, currency, view)

@@ -26,7 +26,7 @@ SEED = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Outlook:
+class ProjectionInput:
     """The inputs: devices, `power` as a factor of the present speed, device seconds used by hour, a factor of demand, and the
     device seconds of one request. `seconds`: requests by second of a day, if a trace states them."""
 
@@ -39,7 +39,7 @@ class Outlook:
 
 
 @dataclass(frozen=True)
-class Side:
+class Projection:
     """The result: shares of device time by hour of the week (UTC, Monday first; None if unknown), the end of headroom as
     instants, and waits in seconds (None without requests or devices)."""
 
@@ -56,18 +56,18 @@ class Side:
         return asdict(self)
 
 
-def look(outlook: Outlook) -> Side:
+def project(inputs: ProjectionInput) -> Projection:
     """Return the projection for these inputs."""
-    scaled = None if outlook.used is None else outlook.used.scaled(outlook.factor / outlook.power)
-    capacity = outlook.devices * 3600.0
+    scaled = None if inputs.used is None else inputs.used.scaled(inputs.factor / inputs.power)
+    capacity = inputs.devices * 3600.0
     mean = peak = None
     by_hour: list[float | None] = [None] * WEEK
     if scaled is not None and capacity:
         shares = scaled.values[-4 * WEEK :] / capacity
         mean, peak = float(shares.mean()), float(shares.max())
         by_hour = _by_hour(scaled, shares)
-    waits, unserved = _waits(outlook, scaled)
-    return Side(outlook.devices, mean, peak, by_hour, _headroom(scaled, capacity), waits, unserved)
+    waits, unserved = _waits(inputs, scaled)
+    return Projection(inputs.devices, mean, peak, by_hour, _headroom(scaled, capacity), waits, unserved)
 
 
 def _by_hour(series: Series, shares: np.ndarray[Any, Any]) -> list[float | None]:
@@ -88,30 +88,30 @@ def _headroom(series: Series | None, capacity: float) -> dict[str, str | None] |
     return {name: None if end is None else end.isoformat() for name, end in zip(ends._fields, ends, strict=True)}
 
 
-def _waits(outlook: Outlook, scaled: Series | None) -> tuple[dict[str, float] | None, int]:
+def _waits(inputs: ProjectionInput, scaled: Series | None) -> tuple[dict[str, float] | None, int]:
     """Simulate a day with one program that is resident on every device; return waits, and the requests not served."""
-    requests, until = _requests(outlook, scaled)
-    if requests is None or not outlook.request_seconds:
+    requests, until = _requests(inputs, scaled)
+    if requests is None or not inputs.request_seconds:
         return None, 0
-    if not outlook.devices:
+    if not inputs.devices:
         return None, len(requests.at)
-    cycles = max(1, round(outlook.request_seconds / outlook.power * SECOND))
-    device = DeviceType("device", outlook.devices, SECOND, 1, SECOND, 0, 0)
+    cycles = max(1, round(inputs.request_seconds / inputs.power * SECOND))
+    device = DeviceType("device", inputs.devices, SECOND, 1, SECOND, 0, 0)
     scenario = Scenario((device,), (Program("all", cycles, cycles, 0),), requests, until=until)
-    report = simulate(scenario, [Placed(0, (0,))] * outlook.devices)
+    report = simulate(scenario, [Placed(0, (0,))] * inputs.devices)
     ranks = {"p50": report.wait_p50, "p95": report.wait_p95, "p99": report.wait_p99}
     waits = {name: wait / SECOND for name, wait in ranks.items()} if report.served else None
     return waits, report.waiting
 
 
-def _requests(outlook: Outlook, scaled: Series | None) -> tuple[Requests | None, int]:
+def _requests(inputs: ProjectionInput, scaled: Series | None) -> tuple[Requests | None, int]:
     """Return the requests of the trace's last day, otherwise random requests for the device time of the last 24 hours."""
     dice = np.random.default_rng(SEED)
-    if outlook.seconds is not None:
-        rates, width = outlook.seconds * outlook.factor, SECOND
-    elif scaled is not None and outlook.request_seconds:
-        own = outlook.used.values[-24:] if outlook.used is not None else np.zeros(0)
-        rates, width = own * outlook.factor / outlook.request_seconds, 3600 * SECOND
+    if inputs.seconds is not None:
+        rates, width = inputs.seconds * inputs.factor, SECOND
+    elif scaled is not None and inputs.request_seconds:
+        own = inputs.used.values[-24:] if inputs.used is not None else np.zeros(0)
+        rates, width = own * inputs.factor / inputs.request_seconds, 3600 * SECOND
     else:
         return None, 0
     counts = dice.poisson(np.minimum(rates, 2.0 * REQUESTS_MOST))

@@ -13,8 +13,8 @@ from django.db import connection
 
 from apps.fleet.models import Pool, PoolKind
 from apps.reports.capacity_plans.facts import per_second, target_of
-from apps.reports.sheets.core import Asked, Column, Heat, Metric, Sheet, Value, ratio
-from apps.reports.sheets.spans import Service, service
+from apps.reports.period_reports.core import Column, Heat, Metric, ReportData, ReportRequest, Value, ratio
+from apps.reports.period_reports.service_time import Service, service
 
 HOURS = 24
 VIEWS = (
@@ -96,19 +96,19 @@ class _Rates:
 _ByPool = list[tuple[str, list[Value]]]  # a slug, and one dimension by hour of the day
 
 
-def load(asked: Asked) -> Sheet:
+def load(request: ReportRequest) -> ReportData:
     """Return a row for each pool and hour of the day; the view selects the dimension of the heat map."""
-    start, until = asked.period.start, asked.until
+    start, until = request.period.start, request.until
     found = service(start=start, end=until)
     pools = [pool for pool in Pool.objects.select_related("processor").order_by("slug") if found.owned.get(pool.pk)]
     cells = _cells(found, start, until)
     rows = [_row(pool, hour, cells[pool.pk, hour], _rates(pool)) for pool in pools for hour in range(HOURS)]
     available, sold, used = (sum((Fraction(row[at] or 0) for row in rows), Fraction(0)) for at in (2, 3, 4))  # type: ignore[arg-type]
-    view = asked.view if asked.view in PLACES else "sold"
+    view = request.view if request.view in PLACES else "sold"
     by_pool: _ByPool = [
         (pool.slug, [row[PLACES[view]] for row in rows[at * HOURS : (at + 1) * HOURS]]) for at, pool in enumerate(pools)
     ]
-    return Sheet(
+    return ReportData(
         COLUMNS,
         rows if sold + used else [],
         metrics=[
@@ -168,12 +168,12 @@ def _cells(found: Service, start: datetime, until: datetime) -> dict[tuple[UUID,
     for span in found.spans:
         for hour, seconds in _by_hour(span.start, span.end).items():
             cells[span.pool, hour].available += seconds
-    told: dict[str, Any] = {"start": start, "end": until, "host": PoolKind.HOST}
+    params: dict[str, Any] = {"start": start, "end": until, "host": PoolKind.HOST}
     with connection.cursor() as cursor:
-        cursor.execute(_SOLD, told)
+        cursor.execute(_SOLD, params)
         for pool, hour, micros in cursor.fetchall():
             cells[pool, hour].sold += Fraction(int(micros), 10**6)
-        cursor.execute(_RAN, told)
+        cursor.execute(_RAN, params)
         for pool, hour, seconds, link_in, link_out, held in cursor.fetchall():
             cell = cells[pool, hour]
             cell.ran += Fraction(seconds)

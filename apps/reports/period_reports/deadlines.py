@@ -12,7 +12,7 @@ from django.db import connection
 
 from apps.fleet.models import Pool, PoolKind
 from apps.reports.costs import Segment, seconds_of, segments
-from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, ratio, whole
+from apps.reports.period_reports.core import Column, Metric, ReportData, ReportRequest, Value, ratio, whole
 
 COLUMNS = (
     Column("pool", "Pool"),
@@ -70,16 +70,16 @@ class _Blocks(NamedTuple):
     delay: Fraction | None
 
 
-def promises(asked: Asked) -> Sheet:
+def promises(request: ReportRequest) -> ReportData:
     """Return a row for each pool and sold class."""
-    parts = segments(start=asked.period.start, end=asked.until, currency=asked.currency)
+    parts = segments(start=request.period.start, end=request.until, currency=request.currency)
     pools = {pool.pk: pool for pool in Pool.objects.order_by("slug")}
     groups: dict[tuple[str, str], list[_Blocks]] = {}
     for one in _blocks(parts):
         groups.setdefault((pools[one.pool].slug, one.klass), []).append(one)
     rows = [_row(slug, klass, groups[slug, klass], parts, pools) for slug, klass in sorted(groups)]
     due, kept, missed = (sum(whole(row[at]) for row in rows) for at in (2, 3, 5))
-    return Sheet(
+    return ReportData(
         COLUMNS,
         rows,
         metrics=[
@@ -100,18 +100,18 @@ def promises(asked: Asked) -> Sheet:
             "categories": [f"{row[0]}, {row[1]}" for row in rows],
             "series": [{"name": COLUMNS[at].label, "values": [whole(row[at]) for row in rows]} for at in (3, 4, 5)],
         },
-        currency=asked.currency,
+        currency=request.currency,
     )
 
 
 def _blocks(parts: Sequence[Segment]) -> list[_Blocks]:
-    told: dict[str, Any] = {
+    params: dict[str, Any] = {
         "starts": [part.start for part in parts],
         "ends": [part.end for part in parts],
         "host": PoolKind.HOST,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_BLOCKS, told)
+        cursor.execute(_BLOCKS, params)
         return [
             _Blocks(place - 1, pool, klass, kept, late, missed, repeated, Fraction(lost), _length(delay))
             for place, pool, klass, kept, late, missed, repeated, lost, delay in cursor.fetchall()

@@ -11,8 +11,8 @@ from apps.accounts.models import Organisation
 from apps.fleet.models import Pool
 from apps.reports.costs import Segment, segments
 from apps.reports.margin import device_time, ran_within, total
-from apps.reports.sheets.core import Asked, Column, Metric, Sheet, Value, hours, ratio
-from apps.reports.sheets.spans import sold
+from apps.reports.period_reports.core import Column, Metric, ReportData, ReportRequest, Value, hours, ratio
+from apps.reports.period_reports.service_time import sold
 
 NOBODY = "unallocated"
 CHARTED = 20  # owners in the chart, those with the highest cost
@@ -36,23 +36,23 @@ class _Line:
     costs: list[Fraction | None]
 
 
-def idle(asked: Asked) -> Sheet:
+def idle(request: ReportRequest) -> ReportData:
     """Return a row for each owner and pool, highest cost first; unallocated time of each pool comes last."""
-    start, until = asked.period.start, asked.until
-    parts = segments(start=start, end=until, currency=asked.currency)
+    start, until = request.period.start, request.until
+    parts = segments(start=start, end=until, currency=request.currency)
     pools = {pool.pk: pool for pool in Pool.objects.order_by("slug")}
     lines = _lines(parts, pools)
     rows = _rows(lines, pools)
-    nobody = _nobody(asked, lines)
+    nobody = _nobody(request, lines)
     cost = total(c for line in lines.values() for c in line.costs)
     seconds = sum((line.sold - line.ran for line in lines.values()), Fraction(0))
-    bought = sum((line.sold for line in lines.values()), Fraction(0))
-    return Sheet(
+    sold_seconds = sum((line.sold for line in lines.values()), Fraction(0))
+    return ReportData(
         COLUMNS,
         [*rows, *nobody] if rows else [],
         metrics=[
             Metric("Reserved but unused", seconds, "seconds"),
-            Metric("Share unused", ratio(seconds, bought), "share", "of what was sold"),
+            Metric("Share unused", ratio(seconds, sold_seconds), "share", "of what was sold"),
             Metric(
                 "Idle cost",
                 cost,
@@ -63,8 +63,8 @@ def idle(asked: Asked) -> Sheet:
         notes=[
             "This is what the devices cost while they were idle. What customers paid for unused time is in the revenue report."
         ],
-        chart=_chart(rows, asked.currency),
-        currency=asked.currency,
+        chart=_chart(rows, request.currency),
+        currency=request.currency,
     )
 
 
@@ -76,15 +76,15 @@ def _rows(lines: dict[tuple[UUID, UUID], _Line], pools: dict[UUID, Pool]) -> lis
 
 def _lines(parts: list[Segment], pools: dict[UUID, Pool]) -> dict[tuple[UUID, UUID], _Line]:
     """Return by owner and pool the time sold, the time used within it, and the costs of the rest."""
-    bought: dict[tuple[int, UUID, UUID], Fraction] = {}
+    sold_seconds: dict[tuple[int, UUID, UUID], Fraction] = {}
     for one in sold((part.start, part.end) for part in parts):
-        bought[one.place, one.organisation, one.pool] = one.seconds
+        sold_seconds[one.place, one.organisation, one.pool] = one.seconds
     used: dict[tuple[int, UUID, UUID], Fraction] = defaultdict(Fraction)
     for place, some in enumerate(ran_within(parts)):
         for row in some:
             used[place, row.organisation_id, row.pool_id] += row.seconds
     lines: dict[tuple[UUID, UUID], _Line] = {}
-    for (place, owner, pool), seconds in bought.items():
+    for (place, owner, pool), seconds in sold_seconds.items():
         line = lines.setdefault((owner, pool), _Line(Fraction(0), Fraction(0), []))
         ran = min(seconds, used[place, owner, pool])
         line.sold += seconds
@@ -98,14 +98,14 @@ def _row(owner: str, pool: str, line: _Line) -> tuple[Value, ...]:
     return owner, pool, line.sold, line.ran, left, ratio(left, line.sold), total(line.costs)
 
 
-def _nobody(asked: Asked, lines: dict[tuple[UUID, UUID], _Line]) -> list[tuple[Value, ...]]:
+def _nobody(request: ReportRequest, lines: dict[tuple[UUID, UUID], _Line]) -> list[tuple[Value, ...]]:
     """Return the unallocated time of each pool, at the mean cost of its device time."""
-    bought: dict[UUID, Fraction] = defaultdict(Fraction)
+    sold_seconds: dict[UUID, Fraction] = defaultdict(Fraction)
     for (_, pool), line in lines.items():
-        bought[pool] += line.sold
+        sold_seconds[pool] += line.sold
     found: list[tuple[Value, ...]] = []
-    for one in device_time(start=asked.period.start, end=asked.until, currency=asked.currency).pools:
-        left = max(Fraction(0), one.owned.seconds - bought[one.pool.pk])
+    for one in device_time(start=request.period.start, end=request.until, currency=request.currency).pools:
+        left = max(Fraction(0), one.owned.seconds - sold_seconds[one.pool.pk])
         if left:
             cost = None if one.owned.cost is None else one.owned.cost * left / one.owned.seconds
             found.append((NOBODY, one.pool.slug, None, None, left, None, cost))

@@ -16,8 +16,8 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.dispatch.fleet import edits, fleet_edit
 from apps.dispatch.models import Lease
-from apps.reports.sheets.core import Asked, Period, Sheet, period_read
-from apps.reports.sheets.index import REPORTS
+from apps.reports.period_reports.core import Period, ReportData, ReportRequest, period_read
+from apps.reports.period_reports.index import REPORTS
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
 from tests.sales.market import NOW, open_market
@@ -38,15 +38,15 @@ def scene(cast: Cast) -> Scene:
     return made
 
 
-def asked(scene: Scene, view: str = "") -> Asked:
-    return Asked(Period(NOW.date(), NOW.date()), scene.now, "EUR", view)
+def asked(scene: Scene, view: str = "") -> ReportRequest:
+    return ReportRequest(Period(NOW.date(), NOW.date()), scene.now, "EUR", view)
 
 
-def made(scene: Scene, slug: str, view: str = "") -> Sheet:
+def made(scene: Scene, slug: str, view: str = "") -> ReportData:
     return REPORTS[slug].make(asked(scene, view))
 
 
-def rows(sheet: Sheet) -> list[dict[str, Any]]:
+def rows(sheet: ReportData) -> list[dict[str, Any]]:
     return [{c.name: v for c, v in zip(sheet.columns, row, strict=True)} for row in sheet.rows]
 
 
