@@ -21,7 +21,7 @@ from apps.fleet.document import Pool as PoolFacts
 from apps.fleet.models import Device, DeviceState, FleetChange, Pool, PoolCost, PoolKind, ProcessorVersion, Site
 from compiler import targets
 
-LOCK = 0x7461_6B74  # of the whole fleet: whoever changes it holds this advisory lock to the end of the transaction
+LOCK = 0x7461_6B74  # the advisory lock of the fleet, held until the end of the transaction that changes it
 LOCK_TIMEOUT = "30s"
 
 

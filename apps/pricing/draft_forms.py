@@ -359,7 +359,7 @@ class TermsForm(SectionForm):
         )
         self.add(
             "missed_guarantee",
-            factor_field("Credit for missed guaranteed work", help_text="Share of its price; 1 is all of it."),
+            factor_field("Credit for missed guaranteed work", help_text="Share of its price; 1 is 100 %."),
             "missed_guarantee",
             document.get("missed_guarantee", "1"),
         )

@@ -236,7 +236,7 @@ def what_if_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     name = "reports/_what_if.html" if request.headers.get("HX-Request") else "reports/what_if_detail.html"
     context: dict[str, Any] = {
         "what_if": what_if,
-        "change": said(what_if),
+        "change": change_sentences(what_if),
         "rows": [_row(one) for one in what_if.result or []],
         "hours": [f"{hour:02d}" for hour in range(24)],
         "currency": what_if.currency,
@@ -274,7 +274,7 @@ def _row(one: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def said(what_if: WhatIf) -> list[str]:
+def change_sentences(what_if: WhatIf) -> list[str]:
     """Return the change in short sentences."""
     change = Change(**what_if.change)
     found = [f"{pool}: {count:+,} devices." for pool, count in sorted(change.devices.items()) if count]

@@ -70,7 +70,7 @@ def free_until(lines: Sequence[Unused], *, reserved: Sequence[Period], notice_mi
     left = sum((line.count * line.seconds for line in lines), start=Fraction(0))
     if not left:
         return None
-    # From the last instant backwards: between two of them so many periods lie beside each other.
+    # From the last instant backwards; `beside` counts the periods that overlap between two instants.
     events = sorted([(end, 1) for _, end in reserved] + [(start, -1) for start, _ in reserved], reverse=True)
     beside, last = 0, None
     for instant, change in events:

@@ -217,7 +217,7 @@ class Purse:
 
 @dataclass(frozen=True)
 class Payment:
-    """What credits pay of a draft, and the basis of it for the document."""
+    """The part of a draft that credits pay, and its basis for the document."""
 
     uses: Uses
     basis: dict[str, Any]

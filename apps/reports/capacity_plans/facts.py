@@ -138,8 +138,8 @@ def _lines(now: datetime) -> tuple[dict[Any, list[ContractLine]], list[str]]:
     lines = ContractLine.objects.filter(contract__in=in_force, executions__isnull=False)
     for line in lines.select_related("contract", "program__model_version__model").order_by("contract_id", "number"):
         by_pool[line.contract.pool_id].append(line)
-    said = f"{quotas} quota contract{'' if quotas == 1 else 's'} name no program, so their work is not planned."
-    return by_pool, [said] if quotas else []
+    sentence = f"{quotas} quota contract{'' if quotas == 1 else 's'} name no program, so their work is not planned."
+    return by_pool, [sentence] if quotas else []
 
 
 def _loads(lines: Iterable[ContractLine], target: Any, left_out: list[str], now: datetime) -> Iterable[Load]:

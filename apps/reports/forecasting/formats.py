@@ -99,8 +99,8 @@ def iso_instant(number: int, text: str) -> tuple[int, bool]:
         has_zone = read.tzinfo is not None
         return ((read if has_zone else read.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND, has_zone
     except (ValueError, OverflowError):
-        said = f"Line {number} has the time '{text.strip()[:40]}', which is not a time."
-        raise TraceError(f"{said} Write it as 2026-03-01T10:15:00Z.") from None
+        fault = f"Line {number} has the time '{text.strip()[:40]}', which cannot be read."
+        raise TraceError(f"{fault} Write it as 2026-03-01T10:15:00Z.") from None
 
 
 def _count(number: int, text: str) -> float:
@@ -109,8 +109,8 @@ def _count(number: int, text: str) -> float:
     except ValueError:
         count = math.nan
     if not 0 <= count <= COUNT_MAX:  # NaN fails this too
-        said = f"Line {number} has the count '{text.strip()[:40]}'."
-        raise TraceError(f"{said} Write a number from 0 to {COUNT_MAX:,.0f}.")
+        fault = f"Line {number} has the count '{text.strip()[:40]}'."
+        raise TraceError(f"{fault} Write a number from 0 to {COUNT_MAX:,.0f}.")
     return count
 
 
@@ -129,8 +129,8 @@ class SpanReader:
             found = json.loads(line)
             spans = list(_spans(found))
         except (ValueError, RecursionError, AttributeError, TypeError, KeyError):
-            said = f"Line {number} is not a line of OTLP JSON."
-            raise TraceError(f"{said} Export spans as JSON lines, with resourceSpans on each line.") from None
+            fault = f"Line {number} is not a line of OTLP JSON."
+            raise TraceError(f"{fault} Export spans as JSON lines, with resourceSpans on each line.") from None
         for span in spans:
             name = span.get("name")
             yield Event(_nanos(number, span) // 1000, 1.0, name if isinstance(name, str) else "", has_zone=True)
@@ -151,8 +151,8 @@ def _spans(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _nanos(number: int, span: dict[str, Any]) -> int:
     text = str(span.get("startTimeUnixNano", ""))
     if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text)):
-        said = f"Line {number} has a span whose startTimeUnixNano is '{text[:40]}'."
-        raise TraceError(f"{said} Write whole nanoseconds since 1970.")
+        fault = f"Line {number} has a span whose startTimeUnixNano is '{text[:40]}'."
+        raise TraceError(f"{fault} Write whole nanoseconds since 1970.")
     return int(text)
 
 
@@ -169,13 +169,13 @@ class AccessReader:
         """Return the event of a line."""
         match = _ACCESS.match(line)
         if match is None:
-            said = f"Line {number} is not in the common or combined log format."
-            raise TraceError(f'{said} Write: host - user [01/Mar/2026:10:15:00 +0000] "GET / HTTP/1.1" 200 512')
+            fault = f"Line {number} is not in the common or combined log format."
+            raise TraceError(f'{fault} Write: host - user [01/Mar/2026:10:15:00 +0000] "GET / HTTP/1.1" 200 512')
         try:
             instant = datetime.strptime(match["time"], "%d/%b/%Y:%H:%M:%S %z")
         except ValueError:
-            said = f"Line {number} has the time '{match['time'][:40]}', which is not a time."
-            raise TraceError(f"{said} Write it as 01/Mar/2026:10:15:00 +0000.") from None
+            fault = f"Line {number} has the time '{match['time'][:40]}', which cannot be read."
+            raise TraceError(f"{fault} Write it as 01/Mar/2026:10:15:00 +0000.") from None
         words = match["request"].split()
         program = words[1].split("?")[0][:200] if len(words) > 1 else ""
         yield Event((instant - EPOCH) // MICROSECOND, 1.0, program, has_zone=True)

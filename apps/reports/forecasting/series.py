@@ -37,8 +37,8 @@ class Series:
         wrong = np.flatnonzero(~np.isfinite(self.values) | (self.values < 0))
         if wrong.size:
             at, value = self.start + int(wrong[0]) * self.step, self.values[wrong[0]]
-            said = f"The amount of the step from {at:%Y-%m-%d %H:%M} is {value:g}."
-            raise SeriesError(f"{said} Write an amount of at least 0; 0 if nothing was used.")
+            fault = f"The amount of the step from {at:%Y-%m-%d %H:%M} is {value:g}."
+            raise SeriesError(f"{fault} Write an amount of at least 0; 0 if nothing was used.")
 
     @property
     def end(self) -> datetime:

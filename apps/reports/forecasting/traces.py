@@ -94,12 +94,12 @@ def _collected(chosen: str, reader: formats.Reader, rows: Iterator[tuple[int, Ev
     for number, event in rows:
         zoned = event.has_zone if zoned is None else zoned
         if zoned != event.has_zone:
-            said = (
+            fault = (
                 "has a time zone, but earlier lines have none"
                 if event.has_zone
                 else "has no time zone, but earlier lines have one"
             )
-            raise TraceError(f"Line {number} {said}. Use the same form in every line.")
+            raise TraceError(f"Line {number} {fault}. Use the same form in every line.")
         if latest is not None and event.micros < latest - slack:
             behind = timedelta(microseconds=latest - event.micros)
             raise TraceError(

@@ -14,7 +14,7 @@ from apps.reports.margin import device_time, ran_within, total
 from apps.reports.period_reports.core import Column, Metric, ReportData, ReportRequest, Value, hours, ratio
 from apps.reports.period_reports.service_time import sold
 
-NOBODY = "unallocated"
+UNALLOCATED = "unallocated"
 CHARTED = 20  # owners in the chart, those with the highest cost
 COLUMNS = (
     Column("owner", "Owner"),
@@ -43,13 +43,13 @@ def idle(request: ReportRequest) -> ReportData:
     pools = {pool.pk: pool for pool in Pool.objects.order_by("slug")}
     lines = _lines(parts, pools)
     rows = _rows(lines, pools)
-    nobody = _nobody(request, lines)
+    unallocated = _unallocated(request, lines)
     cost = total(c for line in lines.values() for c in line.costs)
     seconds = sum((line.sold - line.ran for line in lines.values()), Fraction(0))
     sold_seconds = sum((line.sold for line in lines.values()), Fraction(0))
     return ReportData(
         COLUMNS,
-        [*rows, *nobody] if rows else [],
+        [*rows, *unallocated] if rows else [],
         metrics=[
             Metric("Reserved but unused", seconds, "seconds"),
             Metric("Share unused", ratio(seconds, sold_seconds), "share", "of what was sold"),
@@ -98,7 +98,7 @@ def _row(owner: str, pool: str, line: _Line) -> tuple[Value, ...]:
     return owner, pool, line.sold, line.ran, left, ratio(left, line.sold), total(line.costs)
 
 
-def _nobody(request: ReportRequest, lines: dict[tuple[UUID, UUID], _Line]) -> list[tuple[Value, ...]]:
+def _unallocated(request: ReportRequest, lines: dict[tuple[UUID, UUID], _Line]) -> list[tuple[Value, ...]]:
     """Return the unallocated time of each pool, at the mean cost of its device time."""
     sold_seconds: dict[UUID, Fraction] = defaultdict(Fraction)
     for (_, pool), line in lines.items():
@@ -108,7 +108,7 @@ def _nobody(request: ReportRequest, lines: dict[tuple[UUID, UUID], _Line]) -> li
         left = max(Fraction(0), one.owned.seconds - sold_seconds[one.pool.pk])
         if left:
             cost = None if one.owned.cost is None else one.owned.cost * left / one.owned.seconds
-            found.append((NOBODY, one.pool.slug, None, None, left, None, cost))
+            found.append((UNALLOCATED, one.pool.slug, None, None, left, None, cost))
     return found
 
 

@@ -92,10 +92,16 @@ def _split(
     serving = owned - out
     speed = (serving - saved) / serving if serving else zero
     some = empty.get(pool, NONE)
-    nobody, short = some.seconds, some.short
-    limits = min(closed.get(pool, zero), nobody - short)
-    busy = min(ran.get(pool, zero), serving - nobody)
-    use = {RAN: busy, IDLE: serving - nobody - busy, SHORT: short, LIMITS: limits, FREE: nobody - short - limits}
+    unallocated, short = some.seconds, some.short
+    limits = min(closed.get(pool, zero), unallocated - short)
+    busy = min(ran.get(pool, zero), serving - unallocated)
+    use = {
+        RAN: busy,
+        IDLE: serving - unallocated - busy,
+        SHORT: short,
+        LIMITS: limits,
+        FREE: unallocated - short - limits,
+    }
     return {**{cause: seconds * speed for cause, seconds in use.items()}, OUT: out, POWER: saved}
 
 
@@ -132,14 +138,14 @@ def _overlap(free: Gap, interval: Interval) -> Fraction:
 
 
 def _notes(owned: list[tuple[Pool, dict[str, Fraction]]], usual: dict[UUID, int]) -> list[str]:
-    said = [
+    sentences = [
         f"{pool.slug}: gaps shorter than {duration_format(Fraction(usual[pool.pk], 10**6))} are too short, because 90 % of the "
         "windows sold there are longer."
         for pool, _ in owned
         if pool.pk in usual
     ]
     return [
-        *said,
+        *sentences,
         "Out of service counts draining, failed and spare devices.",
         "Reduced power is what a power setting below 100 % switches off. Other causes are counted at that setting.",
     ]

@@ -29,8 +29,8 @@ def known(amount: Fraction | Decimal | None, currency: str) -> SafeString:
     exact = rounded(amount)
     if exact is None:
         return format_html('<span class="text-secondary">{}</span>', "not known")
-    said, title = figures.money_format(exact, currency), figures.money_exact_format(exact, currency)
-    return format_html('<span class="money" title="{}">{}</span>', title, said)
+    text, title = figures.money_format(exact, currency), figures.money_exact_format(exact, currency)
+    return format_html('<span class="money" title="{}">{}</span>', title, text)
 
 
 @register.filter
