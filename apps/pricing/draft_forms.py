@@ -202,8 +202,10 @@ class ClassesForm(SectionForm):
 
     def build(self) -> None:
         """The fields of each class, and the name of a new one."""
-        for name, item in self.document["classes"].items():
-            self._class(name, item)
+        classes = self.document["classes"]
+        self.names = sorted(classes, key=lambda name: (not classes[name]["offered"], classes[name]["title"]))
+        for name in self.names:
+            self._class(name, classes[name])
         self.add("new", key_field("New class", "night_batch"))
 
     def _class(self, name: str, item: dict[str, Any]) -> None:
@@ -270,9 +272,9 @@ class ClassesForm(SectionForm):
     def clean(self) -> dict[str, Any]:
         """Both terms of a late cancellation or none; at least one class stays."""
         values = super().clean() or {}
-        for name in self.document["classes"]:
+        for name in self.names:
             self._late_check(name, values)
-        kept = [name for name in self.document["classes"] if not values.get(f"remove-{name}")]
+        kept = [name for name in self.names if not values.get(f"remove-{name}")]
         new = values.get("new")
         if new and new in self.document["classes"]:
             self.add_error("new", f"There is a class {new} already; write another key.")
@@ -365,7 +367,8 @@ class TermsForm(SectionForm):
         )
         for key, (label, hint) in self.amounts.items():
             self.add(key, amount_field(label, help_text=hint), key, document.get(key, "0"))
-        self.names = [name for name in document["commitments"] if name != "none"]
+        factors = document["commitments"]
+        self.names = sorted(set(factors) - {"none"}, key=lambda name: (-Decimal(factors[name]), name))
         for name in [*self.names, ""]:
             self._commitment(name)
         self.add("new", key_field("New commitment", "new commitment"))

@@ -57,6 +57,7 @@ def make_places(opened: Browser, product: Product) -> Places:
     found.admin_state = administrator.storage_state()
     customer, invoice = walk.credit_customer(visit, "Wanda's workshop", amount="25.00")
     walk.preview_prices(visit)
+    draft = walk.draft_prices(visit)
     compared, compared_rows = walk.reconcile(visit, "Wanda's workshop")
     planned = walk.plan_capacity(visit)
     rerated = walk.costs_and_another_book(visit, "Wanda's workshop")
@@ -104,6 +105,8 @@ def make_places(opened: Browser, product: Product) -> Places:
         "controller-pool": "/capacity/controller/pools/lpu-a",
         "revenue": "/revenue",
         "price-book-new": "/prices/new",
+        "price-drafts": "/prices/drafts",
+        **{f"price-draft-{name}": f"{draft}/{name}" for name in ("prices", "classes", "hours", "terms", "review")},
         "outbox": "/outbox",
         "customers": "/customers",
         "customer": customer,

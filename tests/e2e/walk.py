@@ -356,6 +356,19 @@ def preview_prices(visit: Watched) -> None:
     assert visit.barriers() == []
 
 
+def draft_prices(visit: Watched) -> str:
+    """As administrator: start a draft, make one price dearer, and look at what it changes; its page without the section."""
+    page = visit.page
+    visit.open("/prices/drafts")
+    page.get_by_role("button", name="New draft").click()
+    page.wait_for_url(re.compile(r"/prices/drafts/[0-9a-f-]{36}/prices$"))
+    page.get_by_label("Price, lpu, int8", exact=True).fill("0.0000016")
+    page.get_by_role("button", name="Save and review").click()
+    page.wait_for_url(re.compile(r"/review$"))
+    expect(page.get_by_role("rowheader", name="Price of a tera-operation, lpu, int8")).to_be_visible()
+    return path_of(page).removesuffix("/review")
+
+
 def plan_capacity(visit: Watched) -> str:
     """As administrator: ask for a capacity plan and wait until it is there; its page."""
     page = visit.page
