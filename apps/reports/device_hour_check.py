@@ -38,7 +38,7 @@ ORDER BY 1, 2, 3 LIMIT %(limit)s
 """
 
 
-def device_hours_differ(organisation_id: UUID, *, limit: int) -> list[str]:
+def device_hour_faults(organisation_id: UUID, *, limit: int) -> list[str]:
     """Return a sentence for each hour of a pool and class that differs from the sum of its leases, at most `limit`."""
     with connection.cursor() as cursor:
         cursor.execute(_DIFFERS, {"organisation": organisation_id, "host": PoolKind.HOST, "limit": limit})

@@ -34,7 +34,7 @@ class Overdue(NamedTuple):
     """Overdue invoices in one currency: how many, and the open amount."""
 
     currency: str
-    count: int
+    invoices: int
     amount: Decimal
 
 
@@ -111,7 +111,7 @@ class Home:
     @property
     def overdue_count(self) -> int:
         """Overdue invoices in all currencies."""
-        return sum(one.count for one in self.overdue)
+        return sum(one.invoices for one in self.overdue)
 
     @property
     def notices(self) -> list[Notice]:

@@ -63,7 +63,7 @@ def calendar(request: ReportRequest) -> ReportData:
     keys = sorted(days, key=lambda key: (order[key[0]], key[1]))
     rows = [_row(pools[pool].slug, day, days[pool, day], rates[pool]) for pool, day in keys]
     currency = book.currency.code if book else request.currency
-    worth = [row[7] for row in rows if row[7] is not None]
+    worth = [row[7] for row in rows if isinstance(row[7], Fraction)]
     return ReportData(
         COLUMNS,
         rows,
@@ -71,9 +71,7 @@ def calendar(request: ReportRequest) -> ReportData:
             Metric(
                 "Free", sum((days[key].seconds for key in keys), Fraction(0)), "seconds", "device time of all pools"
             ),
-            Metric(
-                "Possible revenue", sum((Fraction(one) for one in worth), Fraction(0)), "money", "where it is known"
-            ),  # type: ignore[arg-type]
+            Metric("Possible revenue", sum(worth, Fraction(0)), "money", "where it is known"),
         ],
         notes=[
             "Possible revenue is the least price of a used device-hour, in the cheapest class that may run at that hour.",
