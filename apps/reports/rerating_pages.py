@@ -6,6 +6,7 @@ from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
+from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -115,7 +116,11 @@ def rerating_new(request: HttpRequest) -> HttpResponse:
     """Start a re-rating of a month by the published book of the form."""
     text = request.POST.get("book", "")
     book = _book(int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0)
-    rerating = rerating_begin(book, month_read(request.POST.get("month", "")), principal_get(request).user)
+    month = month_read(request.POST.get("month", ""))
+    if month is None:
+        messages.error(request, "Choose a month such as 2026-11; nothing was rated.")
+        return redirect("reports:revenue")
+    rerating = rerating_begin(book, month, principal_get(request).user)
     return redirect("reports:rerating", pk=rerating.pk)
 
 

@@ -23,7 +23,7 @@ from apps.pricing.amounts import Code, currency_chosen
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import decimal_text
 from apps.pricing.selectors import book_in_force
-from apps.reports.costs import rounded
+from apps.reports.costs import FIRST_YEAR, LAST_YEAR, rounded
 from apps.reports.revenue import GROUPS, Part, Revenue, revenue, revenues
 
 router = Router(tags=["capacity"])
@@ -91,7 +91,9 @@ def revenue_get(request: HttpRequest, month: Day | None = None, currency: Code |
 @platform_admin_required
 def revenue_page(request: HttpRequest) -> HttpResponse:
     """Show a month: `?month=2026-11`, by default this one; `&currency=KWD`; `&format=csv` for a file with every currency."""
-    reports = reports_of(month_read(request.GET.get("month", "")))
+    text = request.GET.get("month", "")
+    month = month_read(text)
+    reports = reports_of(month)
     if request.GET.get("format") == "csv":
         return _file(reports)
     report = next((one for one in reports if one.currency == request.GET.get("currency")), reports[0])
@@ -101,6 +103,7 @@ def revenue_page(request: HttpRequest) -> HttpResponse:
         "groups": [(group, report.parts[group]) for group in GROUPS[1:]],
         "books": PriceBook.objects.order_by("version"),
         "idle": report.whole.idle,
+        "wrong_month": bool(text) and month is None,
         "chart": _chart(report),
     }
     return render(request, "reports/revenue.html", context)
@@ -127,9 +130,10 @@ def month_instant(month: date | None, now: datetime) -> datetime:
 def month_read(text: str) -> date | None:
     """Return the first day of a month such as "2026-11"; None for any other text."""
     try:
-        return date.fromisoformat(f"{text[:7]}-01")
+        month = date.fromisoformat(f"{text[:7]}-01")
     except ValueError:
         return None
+    return month if FIRST_YEAR <= month.year < LAST_YEAR else None
 
 
 def _chart(report: Revenue) -> dict[str, Any]:

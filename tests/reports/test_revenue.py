@@ -313,7 +313,8 @@ def test_the_page_the_file_and_the_api_agree(scene: Scene, as_user: Callable[[Us
     assert exact_sum(Decimal(row["amount"]) for row in rows if row["by"] == "pool") == amount
     ran = {row["name"]: row["cost_ran"] for row in rows if row["by"] == "class"}
     assert ran == {one["name"]: one["cost_ran"] for one in answer["by_class"]}
-    assert client.get("/revenue?month=nonsense").status_code == 200
+    for wrong in ("nonsense", "0001-01", "2026-13", "😀"):
+        assert "No such month" in client.get("/revenue", {"month": wrong}).content.decode()
     assert client.get("/api/v1/revenue?month=nonsense").status_code == 422
 
 
