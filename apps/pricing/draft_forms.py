@@ -1,4 +1,4 @@
-"""The sections of a price book as forms: prices, classes of service, and general terms.
+"""Sections of a price book as forms: the base of all sections, prices, and classes of service.
 
 Each form is built from a document and, once it is valid, writes the document with its section changed. A fault of the
 whole book that concerns one of its fields (see `drafts.draft_faults`) is shown beside that field.
@@ -7,7 +7,6 @@ whole book that concerns one of its fields (see `drafts.draft_faults`) is shown 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import Decimal
 from typing import Any, ClassVar
 
 from django import forms
@@ -15,12 +14,10 @@ from django.forms import BoundField
 from django.forms.utils import ErrorDict
 
 from apps.compilation.models import Precision
-from apps.currencies import PLACES
 from apps.pricing.draft_fields import (
     FACTOR_MOST,
     PlainText,
     WholeNumber,
-    amount_field,
     factor_field,
     key_field,
     price_field,
@@ -209,57 +206,7 @@ class ClassesForm(SectionForm):
         self.add("new", key_field("New class", "night_batch"))
 
     def _class(self, name: str, item: dict[str, Any]) -> None:
-        late = item.get("late_cancellation") or {}
-        minutes: dict[str, Any] = {"least": 1, "most": MINUTES_MOST, "required": False}
-        fields: dict[str, tuple[forms.Field, Any]] = {
-            "title": (PlainText(label="Title", longest=60), item["title"]),
-            "promise": (
-                PlainText(label="Promise", longest=400, widget=forms.TextInput(attrs={"class": "wide"})),
-                item["promise"],
-            ),
-            "offered": (forms.BooleanField(label="Offered to customers", required=False), item["offered"]),
-            "surcharge": (
-                factor_field("Surcharge", least=1, most=FACTOR_MOST, help_text="1 for none; 1.75 adds 75 %."),
-                item["surcharge"],
-            ),
-            "discount": (
-                factor_field("Discount", above=True, help_text="1 for none; 0.6 takes 40 % off."),
-                item["discount"],
-            ),
-            "unused": (
-                factor_field("Price of unused time", help_text="Share of the price; 0 for nothing."),
-                item["unused"],
-            ),
-            "time_of_use": (
-                forms.BooleanField(label="Price follows the tariff hours", required=False),
-                item.get("time_of_use", False),
-            ),
-            "off_peak_only": (forms.BooleanField(label="Off-peak hours only", required=False), item["off_peak_only"]),
-            "start_within_minutes": (
-                WholeNumber(label="Starts within", help_text="Minutes after acceptance.", **minutes),
-                item["start_within_minutes"],
-            ),
-            "finish_within_minutes": (
-                WholeNumber(label="Finishes within", help_text="Minutes after acceptance.", **minutes),
-                item["finish_within_minutes"],
-            ),
-            "notice_minutes": (
-                WholeNumber(
-                    label="Late cancellation: notice",
-                    least=0,
-                    most=NOTICE_MINUTES_MOST,
-                    required=False,
-                    help_text="Minutes before the reserved time. Empty for no late price.",
-                ),
-                late.get("notice_minutes"),
-            ),
-            "share": (
-                factor_field("Late cancellation: price", above=True, required=False, help_text="Share of the price."),
-                late.get("share"),
-            ),
-            "remove": (forms.BooleanField(label="Remove this class", required=False), False),
-        }
-        for part, (field, initial) in fields.items():
+        for part, (field, initial) in {**_price_fields(item), **_promise_fields(item)}.items():
             nested = {"notice_minutes": "late_cancellation.notice_minutes", "share": "late_cancellation.share"}
             place = "" if part == "remove" else f"classes.{name}.{nested.get(part, part)}"
             self.add(f"{part}-{name}", field, place, initial)
@@ -322,109 +269,64 @@ class ClassesForm(SectionForm):
         return written
 
 
-class TermsForm(SectionForm):
-    """Currency, validity and notice, minimums, and the discounts of commitments."""
+_Fields = dict[str, tuple[forms.Field, Any]]
 
-    title = "Terms"
-    amounts: ClassVar[dict[str, tuple[str, str]]] = {
-        "minimum_charge": ("Minimum monthly charge", "For a month with usage; empty or 0 for none."),
-        "contract_minimum": ("Contract minimum", "The least that a contract costs; empty or 0 for none."),
-        "free_tera_operations": ("Free every month", "Tera-operations; empty or 0 for none."),
+
+def _price_fields(item: dict[str, Any]) -> _Fields:
+    """Title, promise and price factors of a class, each with its present value."""
+    return {
+        "title": (PlainText(label="Title", longest=60), item["title"]),
+        "promise": (
+            PlainText(label="Promise", longest=400, widget=forms.TextInput(attrs={"class": "wide"})),
+            item["promise"],
+        ),
+        "offered": (forms.BooleanField(label="Offered to customers", required=False), item["offered"]),
+        "surcharge": (
+            factor_field("Surcharge", least=1, most=FACTOR_MOST, help_text="1 for none; 1.75 adds 75 %."),
+            item["surcharge"],
+        ),
+        "discount": (
+            factor_field("Discount", above=True, help_text="1 for none; 0.6 takes 40 % off."),
+            item["discount"],
+        ),
+        "unused": (
+            factor_field("Price of unused time", help_text="Share of the price; 0 for nothing."),
+            item["unused"],
+        ),
     }
 
-    def build(self) -> None:
-        """General terms, then a row for each commitment and an empty one."""
-        document = self.document
-        self.add(
-            "currency",
-            forms.ChoiceField(label="Currency", choices=[(code, code) for code in sorted(PLACES)]),
-            "currency",
-            document["currency"]["code"],
-        )
-        self.add(
-            "notice_days",
-            WholeNumber(label="Notice before prices change", least=0, most=3650),
-            "notice_days",
-            document["notice_days"],
-        )
-        self.add(
-            "quote_validity_minutes",
-            WholeNumber(label="A quote is valid for", least=1, most=MINUTES_MOST, help_text="Minutes; 1,440 is a day."),
-            "quote_validity_minutes",
-            document["quote_validity_minutes"],
-        )
-        self.add(
-            "floor",
-            factor_field("Floor", help_text="Share of the list price below which nothing is sold; 0.25 is 25 %."),
-            "floor",
-            document["floor"],
-        )
-        self.add(
-            "missed_guarantee",
-            factor_field("Credit for missed guaranteed work", help_text="Share of its price; 1 is 100 %."),
-            "missed_guarantee",
-            document.get("missed_guarantee", "1"),
-        )
-        for key, (label, hint) in self.amounts.items():
-            self.add(key, amount_field(label, help_text=hint), key, document.get(key, "0"))
-        factors = document["commitments"]
-        self.names = sorted(set(factors) - {"none"}, key=lambda name: (-Decimal(factors[name]), name))
-        for name in [*self.names, ""]:
-            self._commitment(name)
-        self.add("new", key_field("New commitment", "new commitment"))
 
-    def _commitment(self, name: str) -> None:
-        shown = name or "new commitment"
-        factor = factor_field(f"Factor, {shown}", above=True, required=False)
-        self.add(f"factor-{name}", factor, f"commitments.{name}", self.document["commitments"].get(name))
-        days = WholeNumber(label=f"Term in days, {shown}", least=1, most=3660, required=False)
-        stated = self.document.get("commitment_days", {}).get(name)
-        self.add(f"days-{name}", days, f"commitment_days.{name}", stated)
-
-    @property
-    def rows(self) -> list[tuple[str, BoundField, BoundField]]:
-        """(commitment, factor, days); the last is the new one, whose name is ""."""
-        return [(name, self[f"factor-{name}"], self[f"days-{name}"]) for name in [*self.names, ""]]
-
-    def clean(self) -> dict[str, Any]:
-        """A new commitment has a name and a factor."""
-        values = super().clean() or {}
-        new, factor = values.get("new"), values.get("factor-")
-        if new and (new == "none" or new in self.names):
-            self.add_error("new", f"There is a commitment {new} already; write another name.")
-        elif new and not factor and "factor-" not in self.errors:
-            self.add_error("factor-", "Write the factor of the new commitment; 0.9 takes 10 % off.")
-        elif factor and not new and "new" not in self.errors:
-            self.add_error("new", "Name the new commitment, or empty its factor.")
-        for name in self.names:
-            self._days_check(name, values)
-        return values
-
-    def _days_check(self, name: str, values: dict[str, Any]) -> None:
-        if values.get(f"days-{name}") and not values.get(f"factor-{name}") and f"factor-{name}" not in self.errors:
-            self.add_error(f"factor-{name}", "Write a factor, or empty the days too to remove the commitment.")
-
-    def written(self) -> Document:
-        """The document with these terms; a commitment without a factor is removed."""
-        values = self.cleaned_data
-        code = values["currency"]
-        same = code == self.document["currency"]["code"]
-        written = {
-            **self.document,
-            "currency": self.document["currency"] if same else {"code": code, "exponent": PLACES[code]},
-            **{key: values[key] for key in ("notice_days", "quote_validity_minutes", "floor")},
-        }
-        for key, usual in (("missed_guarantee", "1"), *((key, "0") for key in self.amounts)):
-            written.pop(key, None)
-            if values[key] and Decimal(values[key]) != Decimal(usual):
-                written[key] = values[key]
-        return self._commitments_written(written)
-
-    def _commitments_written(self, document: Document) -> Document:
-        values = self.cleaned_data
-        rows = [(name or values["new"], name) for name in [*self.names, ""] if values[f"factor-{name}"]]
-        days = {key: values[f"days-{name}"] for key, name in rows if values[f"days-{name}"]}
-        factors = {key: values[f"factor-{name}"] for key, name in rows}
-        written = {**document, "commitments": {"none": "1", **factors}}
-        written.pop("commitment_days", None)
-        return {**written, "commitment_days": days} if days else written
+def _promise_fields(item: dict[str, Any]) -> _Fields:
+    """Hours, limits and late cancellation of a class, each with its present value."""
+    late = item.get("late_cancellation") or {}
+    minutes: dict[str, Any] = {"least": 1, "most": MINUTES_MOST, "required": False}
+    return {
+        "time_of_use": (
+            forms.BooleanField(label="Price follows the tariff hours", required=False),
+            item.get("time_of_use", False),
+        ),
+        "off_peak_only": (forms.BooleanField(label="Off-peak hours only", required=False), item["off_peak_only"]),
+        "start_within_minutes": (
+            WholeNumber(label="Starts within", help_text="Minutes after acceptance.", **minutes),
+            item["start_within_minutes"],
+        ),
+        "finish_within_minutes": (
+            WholeNumber(label="Finishes within", help_text="Minutes after acceptance.", **minutes),
+            item["finish_within_minutes"],
+        ),
+        "notice_minutes": (
+            WholeNumber(
+                label="Late cancellation: notice",
+                least=0,
+                most=NOTICE_MINUTES_MOST,
+                required=False,
+                help_text="Minutes before the reserved time. Empty for no late price.",
+            ),
+            late.get("notice_minutes"),
+        ),
+        "share": (
+            factor_field("Late cancellation: price", above=True, required=False, help_text="Share of the price."),
+            late.get("share"),
+        ),
+        "remove": (forms.BooleanField(label="Remove this class", required=False), False),
+    }

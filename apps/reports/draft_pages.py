@@ -22,8 +22,9 @@ from apps.accounts.problems import Problem
 from apps.ledger.selectors import month_of
 from apps.pricing import drafts
 from apps.pricing.differences import rows_of
-from apps.pricing.draft_forms import ClassesForm, PricesForm, SectionForm, TermsForm, sentence_of
+from apps.pricing.draft_forms import ClassesForm, PricesForm, SectionForm, sentence_of
 from apps.pricing.draft_hours import HoursForm
+from apps.pricing.draft_terms import TermsForm
 from apps.pricing.models import DraftState, PriceBook, PriceBookDraft
 from apps.pricing.selectors import book_in_force
 from apps.reports.models import Rerating

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.pricing.draft_forms import ClassesForm, PricesForm, SectionForm, TermsForm
+from apps.pricing.draft_forms import ClassesForm, PricesForm, SectionForm
 from apps.pricing.draft_hours import GRIDS, HoursForm
+from apps.pricing.draft_terms import TermsForm
 from apps.pricing.drafts import draft_faults
 from apps.pricing.rating import book_from_json
 from apps.pricing.seed import SHIPPED, shipped
