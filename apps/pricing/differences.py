@@ -134,11 +134,15 @@ def _priced(text: str | None, currency: str) -> str:
 
 def _change(difference: Difference, same_currency: bool) -> str:
     """The relative change of a decimal, such as "+5.0 %"; empty if there is none to tell."""
-    values = [json.loads(text) if text else None for text in (difference.before, difference.after)]
+    before, after = _decimal(difference.before), _decimal(difference.after)
     is_money = difference.place.startswith(("prices.", "minimum_charge", "contract_minimum"))
-    if not all(isinstance(one, str) for one in values) or (is_money and not same_currency):
+    if not before or after is None or (is_money and not same_currency):
         return ""
-    if not all(re.fullmatch(r"[0-9]+(\.[0-9]+)?", one) for one in values) or not Decimal(values[0]):
-        return ""
-    share = Decimal(values[1]) / Decimal(values[0]) - 1
+    share = after / before - 1
     return f"{'+' if share > 0 else ''}{percent_format(share, 1)}"
+
+
+def _decimal(text: str | None) -> Decimal | None:
+    """A value that a document holds as decimal text; None for any other."""
+    value = json.loads(text) if text else None
+    return Decimal(value) if isinstance(value, str) and re.fullmatch(r"[0-9]+(\.[0-9]+)?", value) else None
