@@ -148,7 +148,7 @@ def test_any_two_books_are_compared_on_a_page(cast: Cast, as_user: Callable[[Use
     assert "prices.lpu.float32" in shown
     assert "€\u202f7.00 per thousand tera-operations" in shown
     assert "0.007" not in shown
-    assert "These two are the same book" in client.get("/prices/compare?before=2&after=2").content.decode()
+    assert "The two books are the same." in client.get("/prices/compare?before=2&after=2").content.decode()
     assert client.get("/prices/compare?before=7").status_code == 404
     assert "/prices/compare" in client.get("/prices").content.decode()
 

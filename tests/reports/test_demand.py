@@ -91,7 +91,7 @@ def test_a_forecast_names_the_day_on_which_headroom_ends_and_how_good_it_was(
     assert f"{hour_of(now) + first * HOUR:%Y-%m-%d}" in page
     assert "seasonal naive" in page
     assert (
-        "0 hours with use are known; a forecast needs 120"
+        "0 hours of usage are known. A forecast needs 120"
         in browser.get("/capacity/forecast?pool=lpu2-b").content.decode()
     )
     assert browser.get("/capacity/forecast.csv").content.decode().count("\nlpu-a,device time,s,") == 28 * 24
@@ -126,7 +126,7 @@ def test_the_difference_of_a_lost_device_and_twice_the_demand(market: Market, ca
     assert after["headroom"]["middle"] is not None
     assert after["waits"]["p95"] > before["waits"]["p95"]
     text = as_user(cast.admin).get(f"/capacity/what-if/{asked.pk}").content.decode()
-    assert "lpu-a: -1 devices. Power 50 %. Demand times 2." in text
+    assert "lpu-a: -1 devices. Power 50 %. Demand × 2." in text
 
 
 def test_a_failed_site_leaves_no_device_and_serves_nobody(market: Market, cast: Cast) -> None:

@@ -92,7 +92,7 @@ def test_power_is_of_the_present_setting_and_of_processors_alone(scene: Scene) -
     for change, kind in (
         (Change(power_percent=150), "proposal-outdated"),
         (Change(demand_factor=2), "proposal-empty"),
-        (Change({"lpu-a": -3}), "proposal-outdated"),
+        (Change({"lpu-a": -3}), "change-invalid"),
     ):
         with pytest.raises(Problem) as refused:
             document_of_what_if(asked(scene, change), now=scene.now)

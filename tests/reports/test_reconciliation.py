@@ -77,7 +77,7 @@ def test_what_ran_is_what_was_invoiced(worked: Scene) -> None:
         ("UPDATE dispatch_lease SET state = 'revoked'", "its lease did not finish"),
         (
             "UPDATE dispatch_lease SET count = count + 1 WHERE from_item = (SELECT max(from_item) FROM dispatch_lease)",
-            "and its lease",
+            "but its lease",
         ),
         ("UPDATE ledger_usagerow SET lease_id = gen_random_uuid()", "has no usage row"),
         ("UPDATE ledger_usagerow SET amount = amount * 2", "its steps say"),
