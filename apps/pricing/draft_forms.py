@@ -22,6 +22,7 @@ from apps.pricing.draft_fields import (
     key_field,
     price_field,
 )
+from apps.pricing.services import CLASS_NAME_MAX
 
 Document = dict[str, Any]
 MINUTES_MOST = 60 * 24 * 366
@@ -225,6 +226,8 @@ class ClassesForm(SectionForm):
         new = values.get("new")
         if new and new in self.document["classes"]:
             self.add_error("new", f"There is a class {new} already; write another key.")
+        elif new and len(new) > CLASS_NAME_MAX:
+            self.add_error("new", f"Write a key of at most {CLASS_NAME_MAX} characters.")
         if not kept and not new:
             self.add_error(None, "A price book has at least one class of service.")
         return values

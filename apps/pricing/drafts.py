@@ -11,9 +11,7 @@ from django.db import transaction
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
-from apps.currencies import PLACES
 from apps.pricing.models import DraftState, PriceBook, PriceBookDraft
-from apps.pricing.rating import BookError, book_from_json
 from apps.pricing.services import book_checked, pricebook_preview, pricebook_publish
 
 
@@ -51,9 +49,9 @@ def draft_create(*, actor: User | None, now: datetime, document: Any = None) -> 
 def draft_faults(document: dict[str, Any]) -> list[str]:
     """What has to be corrected before the draft can be published, each with its place; empty if nothing."""
     try:
-        book_from_json(document, currencies=PLACES)
-    except BookError as error:
-        return list(error.problems)
+        book_checked(document)
+    except Problem as refusal:
+        return [str(one["message"]) for one in refusal.errors or []]
     return []
 
 

@@ -204,3 +204,7 @@ def test_documents_stay_json() -> None:
         form = answered(kind, document())
         assert form.is_valid()
         json.dumps(form.written())
+
+
+def test_a_class_of_service_has_a_key_that_contracts_can_hold() -> None:
+    assert "at most 20 characters" in str(answered(ClassesForm, document(), new="a" * 21).errors["new"])
