@@ -71,23 +71,29 @@ class Part(Generic[M]):
 
 
 def part_of(rows: QuerySet[M], *, ordering: Sequence[str], size: int, place: Place | None) -> Part[M]:
-    """At most `size` rows from a position on, without counting the rest. Raises the database's error for an invalid
-    position.
+    """Return at most `size` rows from a position on, without counting the rest.
+
+    Raises the database's error for an invalid position.
     """
+    back = place is not None and place.back
+    found, more = _rows_from(rows, ordering, size, place)
+    if back and not more:  # the first page, and a full one
+        return part_of(rows, ordering=ordering, size=size, place=None)
+    if not found:
+        return Part([], None if place is None else Place(place.values, back=True), None)
+    first, last = Place.of(found[0], ordering, back=True), Place.of(found[-1], ordering)
+    return Part(found, None if place is None else first, last if back or more else None)
+
+
+def _rows_from(rows: QuerySet[M], ordering: Sequence[str], size: int, place: Place | None) -> tuple[list[M], bool]:
+    """Return at most `size` rows from a position on, in the list's order, and whether more follow in that direction."""
     back = place is not None and place.back
     chosen = rows.order_by(*(_turned(name) if back else name for name in ordering))
     if place is not None:
         chosen = chosen.filter(_beyond(ordering, place))
     found = list(chosen[: size + 1])
-    more, found = len(found) > size, found[:size]
-    if back and not more:  # the first page, and a full one
-        return part_of(rows, ordering=ordering, size=size, place=None)
-    if back:
-        found.reverse()
-    if not found:
-        return Part([], None if place is None else Place(place.values, back=True), None)
-    first, last = Place.of(found[0], ordering, back=True), Place.of(found[-1], ordering)
-    return Part(found, None if place is None else first, last if back or more else None)
+    kept = found[:size]
+    return (kept[::-1] if back else kept), len(found) > size
 
 
 def _turned(name: str) -> str:

@@ -17,6 +17,7 @@ from apps.registry.feeds.check import Array
 
 LABELS = "labels"
 ITEMS_MAX = 40_000
+LABEL_DIGITS = 12  # from this length on, digits are not a class number
 LARGEST_LABEL = 2**31 - 2
 ZIP_MAGIC = b"PK"
 
@@ -155,43 +156,43 @@ def _labels_array(file: BinaryIO, limits: Limits, *, is_npz: bool, is_npy: bool)
 
 
 def _labels_text(data: bytes) -> Array:
-    """Text with one item per line and its positions separated by commas; a first line of words is a header."""
-    try:
-        lines = [line.strip() for line in data.decode("utf-8-sig").splitlines() if line.strip()]
-    except UnicodeDecodeError as error:
-        said = "This is neither a .npz file nor a text; send labels as .npz, or as CSV with one line an item."
-        raise InputError([said]) from error
-    if lines and not any(character.isdigit() for character in lines[0]):
-        lines = lines[1:]
-    rows = []
-    for number, line in enumerate(lines):
-        cells = [cell.strip() for cell in line.split(",")]
-        if not all(cell.isascii() and cell.isdigit() and len(cell) < 12 for cell in cells):
-            raise InputError(
-                [f"Item {number} has the label {line[:40]!r}; a label is a class number, a whole number from 0."]
-            )
-        rows.append([int(cell) for cell in cells])
+    """Read text with one item per line and its positions separated by commas; a first line of words is a header."""
+    rows = [_label_row(number, line) for number, line in enumerate(_label_lines(data))]
     if not rows or len({len(row) for row in rows}) > 1:
         raise InputError(["The file needs one line for each item, with equally many labels in each."])
     array: np.ndarray[Any, np.dtype[Any]] = np.array(rows, np.int64)
     return array
 
 
+def _label_lines(data: bytes) -> list[str]:
+    """Return the lines with labels: without empty lines and without a header."""
+    try:
+        lines = [line.strip() for line in data.decode("utf-8-sig").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        said = "This is neither a .npz file nor a text; send labels as .npz, or as CSV with one line an item."
+        raise InputError([said]) from error
+    has_header = bool(lines) and not any(character.isdigit() for character in lines[0])
+    return lines[1:] if has_header else lines
+
+
+def _label_row(number: int, line: str) -> list[int]:
+    """Return the class numbers of one item."""
+    cells = [cell.strip() for cell in line.split(",")]
+    if not all(cell.isascii() and cell.isdigit() and len(cell) < LABEL_DIGITS for cell in cells):
+        raise InputError(
+            [f"Item {number} has the label {line[:40]!r}; a label is a class number, a whole number from 0."]
+        )
+    return [int(cell) for cell in cells]
+
+
 def _labels(given: Array | None, *, is_one_class: bool = False) -> tuple[Array | None, list[str]]:
-    """The labels as integers, or what is wrong with them."""
+    """Return the labels as integers, or what is wrong with them."""
     if given is None:
         return None, []
     labels: np.ndarray[Any, np.dtype[Any]] = given
-    if labels.dtype.kind not in "biuf":
-        return None, [f"'{LABELS}' holds {labels.dtype}; send class numbers, from 0."]
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
-        item = int(np.argwhere(np.isnan(labels))[0][0])
-        return None, [f"'{LABELS}' has no label at item {item} (NaN); label it, or remove the item."]
-    off = (labels < 0) | (labels > LARGEST_LABEL) | (labels != np.floor(labels) if labels.dtype.kind == "f" else False)
-    if off.any():
-        item = int(np.argwhere(off)[0][0])
-        wanted = f"a label is a class number, a whole number from 0 to {LARGEST_LABEL:,}."
-        return None, [f"'{LABELS}' at item {item} is {labels[off][0]}; {wanted}"]
+    wrong = _wrong_label(labels)
+    if wrong:
+        return None, [wrong]
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim > 2:
@@ -205,3 +206,19 @@ def _labels(given: Array | None, *, is_one_class: bool = False) -> tuple[Array |
             f"Every item has the label {int(labels.flat[0])}; data of one class prove nothing. Add the others."
         ]
     return np.ascontiguousarray(labels, dtype=np.int64), []
+
+
+def _wrong_label(labels: np.ndarray[Any, np.dtype[Any]]) -> str:
+    """Return a sentence about the first value that is not a class number; empty if all are."""
+    if labels.dtype.kind not in "biuf":
+        return f"'{LABELS}' holds {labels.dtype}; send class numbers, from 0."
+    is_float = labels.dtype.kind == "f"
+    if is_float and np.isnan(labels).any():
+        item = int(np.argwhere(np.isnan(labels))[0][0])
+        return f"'{LABELS}' has no label at item {item} (NaN); label it, or remove the item."
+    off = (labels < 0) | (labels > LARGEST_LABEL) | (labels != np.floor(labels) if is_float else False)
+    if off.any():
+        item = int(np.argwhere(off)[0][0])
+        wanted = f"a label is a class number, a whole number from 0 to {LARGEST_LABEL:,}."
+        return f"'{LABELS}' at item {item} is {labels[off][0]}; {wanted}"
+    return ""

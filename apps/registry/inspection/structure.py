@@ -132,11 +132,17 @@ def too_large(what: str, shape: Collection[Any], size: int, node: str) -> Findin
 
 
 def order(model: ModelProto) -> Iterator[Finding]:
-    """Findings for cycles, values without a producer, and values with two producers, in the main graph."""
+    """Yield findings for cycles, values without a producer, and values with two producers, in the main graph."""
     graph = model.graph
     produced = Counter(name for node in graph.node for name in node.output if name)
     given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     given |= {sparse.values.name for sparse in graph.sparse_initializer}
+    yield from _defined_twice(produced, given)
+    yield from _missing_values(graph, given | set(produced))
+    yield from cycles(graph, given)
+
+
+def _defined_twice(produced: Counter[str], given: set[str]) -> Iterator[Finding]:
     twice = sorted(name for name, count in produced.items() if count > 1 or name in given)
     if twice:
         yield Finding(
@@ -146,7 +152,9 @@ def order(model: ModelProto) -> Iterator[Finding]:
             node=twice[0],
             count=len(twice),
         )
-    known = given | set(produced)
+
+
+def _missing_values(graph: GraphProto, known: set[str]) -> Iterator[Finding]:
     wanted = [(name, label(node)) for node in graph.node for name in free_names(node) if name not in known]
     wanted += [(value.name, "the graph's outputs") for value in graph.output if value.name not in known]
     if wanted:
@@ -157,27 +165,45 @@ def order(model: ModelProto) -> Iterator[Finding]:
             node=wanted[0][1],
             count=len(wanted),
         )
-    yield from cycles(graph, given)
 
 
 def free_names(node: NodeProto) -> set[str]:
-    """The names that a node and its subgraphs read from the enclosing graph."""
+    """Return the names that a node and its subgraphs read from the enclosing graph."""
     names = {name for name in node.input if name}
     for attribute in node.attribute:
         for body in [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs:
-            inside = {value.name for value in body.input} | {tensor.name for tensor in body.initializer}
-            inside |= {name for inner in body.node for name in inner.output}
-            reads = {name for inner in body.node for name in free_names(inner)} | {value.name for value in body.output}
-            names |= reads - inside
+            names |= _free_names_of_body(body)
     return names
 
 
+def _free_names_of_body(body: GraphProto) -> set[str]:
+    """Return the names that a subgraph reads and does not define."""
+    inside = {value.name for value in body.input} | {tensor.name for tensor in body.initializer}
+    inside |= {name for inner in body.node for name in inner.output}
+    reads = {name for inner in body.node for name in free_names(inner)} | {value.name for value in body.output}
+    return reads - inside
+
+
 def cycles(graph: GraphProto, given: set[str]) -> Iterator[Finding]:
-    """A finding that names the nodes of one cycle, if any nodes can never run."""
+    """Yield a finding that names the nodes of one cycle, if any nodes can never run."""
     producer = {
         name: index for index, node in enumerate(graph.node) for name in node.output if name and name not in given
     }
     needs = [{producer[name] for name in free_names(node) if name in producer} for node in graph.node]
+    stuck = _stuck(needs)
+    if stuck:
+        ring = [label(graph.node[index]) for index in _ring(needs, stuck)]
+        yield Finding(
+            "cycle",
+            f"The graph has a cycle of {len(ring)} operations: {' -> '.join([*ring[:6], ring[0]])}.",
+            "A model must be free of cycles: unroll the recurrence, or express it by Loop, Scan, RNN, GRU or LSTM.",
+            node=ring[0],
+            count=len(ring),
+        )
+
+
+def _stuck(needs: list[set[int]]) -> set[int]:
+    """Return the nodes that can never run; `needs` lists for each node the nodes whose results it reads."""
     readers: dict[int, list[int]] = {}
     for index, sources in enumerate(needs):
         for source in sources:
@@ -189,16 +215,7 @@ def cycles(graph: GraphProto, given: set[str]) -> Iterator[Finding]:
             waiting[reader] -= 1
             if waiting[reader] == 0:
                 ready.append(reader)
-    stuck = {index for index, count in enumerate(waiting) if count}
-    if stuck:
-        ring = [label(graph.node[index]) for index in _ring(needs, stuck)]
-        yield Finding(
-            "cycle",
-            f"The graph has a cycle of {len(ring)} operations: {' -> '.join([*ring[:6], ring[0]])}.",
-            "A model must be free of cycles: unroll the recurrence, or express it by Loop, Scan, RNN, GRU or LSTM.",
-            node=ring[0],
-            count=len(ring),
-        )
+    return {index for index, count in enumerate(waiting) if count}
 
 
 def _ring(needs: list[set[int]], stuck: set[int]) -> list[int]:
