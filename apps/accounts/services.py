@@ -92,6 +92,20 @@ def organisation_create(*, name: str, owner: User, now: datetime) -> Organisatio
 
 
 @transaction.atomic
+def organisation_sample_mark(*, organisation: Organisation, until: datetime) -> datetime:
+    """Mark what the organisation has before an instant as sample data; returns the instant that is stored.
+
+    The first mark stays: what happened since is real.
+    """
+    locked = Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
+    if locked.sample_until is None:
+        locked.sample_until = until
+        locked.save(update_fields=["sample_until"])
+    stored: datetime = locked.sample_until
+    return stored
+
+
+@transaction.atomic
 def person_sign_up(*, email: str, name: str, password: str, organisation_name: str, now: datetime) -> User:
     """Create a person and their new organisation."""
     user = user_create(email=email, name=name, password=password, now=now)

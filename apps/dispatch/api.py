@@ -82,6 +82,7 @@ class JobOut(Schema):
     contract: UUID
     pool: str
     state: JobState
+    is_sample: bool = Field(description="Sample data of a demo: no worker ran it.")
     items: int
     executions_done: int
     blocks_done: int
@@ -108,6 +109,7 @@ class JobRow(Schema):
     contract_id: UUID
     pool: str
     state: JobState
+    is_sample: bool
     items: int
     submitted_at: datetime
     finished_at: datetime | None
@@ -127,6 +129,7 @@ def job_out(job: Job, *, now: datetime) -> JobOut:
         contract=job.contract_id,
         pool=job.contract.pool.slug,
         state=JobState(job.state),
+        is_sample=job.is_sample,
         items=job.items,
         executions_done=view.executions_done,
         blocks_done=view.blocks_done,

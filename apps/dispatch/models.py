@@ -40,8 +40,10 @@ class Job(models.Model):
     contract = models.ForeignKey(Contract, on_delete=models.PROTECT, related_name="jobs")
     submitted_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
     token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, null=True, related_name="+")
-    items = models.PositiveIntegerField()
+    items = models.PositiveBigIntegerField()
     state = models.CharField(max_length=10, choices=JobState, default=JobState.QUEUED)
+    # Sample data of a demonstration: its leases are completed by the counts that the compiler proved, and no worker runs them.
+    is_sample = models.BooleanField(default=False, db_default=False)
     threshold = models.DecimalField(max_digits=12, decimal_places=10, null=True)
     confidence_output = models.CharField(max_length=200, blank=True)
     inputs_key = models.CharField(max_length=200, blank=True)
@@ -96,7 +98,7 @@ class JobStage(models.Model):
     job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="stages")
     position = models.PositiveSmallIntegerField()
     program = models.ForeignKey(Program, on_delete=models.PROTECT, related_name="+")
-    count = models.PositiveIntegerField()
+    count = models.PositiveBigIntegerField()
     selection_key = models.CharField(max_length=200, blank=True)
     unsure_left = models.PositiveIntegerField(default=0)
     latency_cycles = models.BigIntegerField()
@@ -178,8 +180,8 @@ class Lease(models.Model):
     stage = models.ForeignKey(JobStage, on_delete=models.PROTECT, related_name="leases")
     window = models.ForeignKey(Window, on_delete=models.PROTECT, related_name="leases")
     device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="leases")
-    from_item = models.PositiveIntegerField()
-    count = models.PositiveIntegerField()
+    from_item = models.PositiveBigIntegerField()
+    count = models.PositiveBigIntegerField()
     first_cycle = models.BigIntegerField()
     next_cycle = models.BigIntegerField()
     epoch = models.PositiveIntegerField(default=1)
@@ -191,7 +193,7 @@ class Lease(models.Model):
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     host = models.CharField(max_length=120, blank=True)
-    progress = models.PositiveIntegerField(default=0)
+    progress = models.PositiveBigIntegerField(default=0)
     counters = models.JSONField(null=True, blank=True)
     outputs_key = models.CharField(max_length=200, blank=True)
     wall_ns = models.BigIntegerField(null=True, blank=True)
@@ -215,7 +217,7 @@ class Lease(models.Model):
                 expressions=[
                     (F("stage"), RangeOperators.EQUAL),
                     (
-                        Func(F("from_item"), F("from_item") + F("count"), function="int4range"),
+                        Func(F("from_item"), F("from_item") + F("count"), function="int8range"),
                         RangeOperators.OVERLAPS,
                     ),
                 ],

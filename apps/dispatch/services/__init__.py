@@ -19,10 +19,12 @@ from apps.dispatch.services.leases import (
     leases_offer_due,
     leases_reoffer_silent,
 )
+from apps.dispatch.services.samples import SampleOrder, sample_jobs_run
 from apps.dispatch.services.stages import job_advance, jobs_advance_due, stage_place
 
 __all__ = [
     "LeaseLost",
+    "SampleOrder",
     "Stored",
     "items_most",
     "job_advance",
@@ -41,5 +43,6 @@ __all__ = [
     "lease_take",
     "leases_offer_due",
     "leases_reoffer_silent",
+    "sample_jobs_run",
     "stage_place",
 ]

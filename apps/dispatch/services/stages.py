@@ -40,6 +40,7 @@ from apps.timetable.selectors import windows_of
 # A lease is a block of items: large enough to be worth a message, small enough to be done again after a crash.
 LEASE_ITEMS_MAX = 256
 LEASE_OPERATIONS = 400_000_000
+SAMPLE_SECONDS = 3600
 WINDOWS_MAX = 16
 FORGOTTEN_AFTER = timedelta(seconds=5)
 
@@ -71,7 +72,7 @@ def stage_place(*, stage: JobStage, now: datetime) -> None:
     """
     contract = Contract.objects.select_for_update(no_key=True).get(pk=stage.job.contract_id)
     pool = contract.pool
-    block = lease_block(stage.program)
+    block = sample_block(stage.pace) if stage.job.is_sample else lease_block(stage.program)
     cuts, left = cut_leases(stage.count, stage.pace, _rooms(contract, stage, now), block=block)
     windows = {str(window.pk): window for window in windows_of(contract.pk)}
     if left:
@@ -84,12 +85,18 @@ def stage_place(*, stage: JobStage, now: datetime) -> None:
     leases = Lease.objects.bulk_create(_lease_of(stage, cut, windows[cut.window]) for cut in cuts)
     stage.state, stage.waiting_reason = StageState.RUNNING, ""
     stage.save(update_fields=["state", "waiting_reason"])
-    _offer_due(leases, pool, now=now)
+    if not stage.job.is_sample:  # which no worker runs
+        _offer_due(leases, pool, now=now)
 
 
 def lease_block(program: Program) -> int:
     """Items of one lease."""
     return max(1, min(LEASE_ITEMS_MAX, LEASE_OPERATIONS // max(1, program.operations)))
+
+
+def sample_block(pace: Pace) -> int:
+    """Items of one lease of a sample job: an hour of device time."""
+    return max(1, int(SAMPLE_SECONDS / pace.each))
 
 
 def _rooms(contract: Contract, stage: JobStage, now: datetime) -> list[Room]:
