@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET
 from apps.accounts.access import principal_get
 from apps.accounts.models import Organisation
 from apps.pricing.differences import rows_of
+from apps.pricing.examples import examples
 from apps.pricing.grid import tariff_grid
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import PriceBookDocument, book_from_json, classes_ordered
@@ -24,8 +25,9 @@ from apps.pricing.selectors import book_in_force, book_next, document_of
 
 
 @require_GET
+@login_not_required
 def book(request: HttpRequest) -> HttpResponse:
-    """The current prices."""
+    """The current prices, with worked examples; public, as they are on every quote. Older books are for members."""
     now = timezone.now()
     zone = _zone(request)
     current = book_in_force(at=now)
@@ -38,13 +40,14 @@ def book(request: HttpRequest) -> HttpResponse:
         "rows": _price_rows(document),
         "classes": classes_ordered(document),
         "has_late": any(one.late for one in document.classes.values()),
+        "examples": examples(document, now=now),
         "validity": timedelta(minutes=document.quote_validity_minutes),
         "notice": timedelta(days=document.notice_days),
         "grid": tariff_grid(book=document, zone=zone, now=now),
         "next": following,
         "differences": rows_of(current, following) if following else [],
         "is_derived": current.digest == book_from_json(derived().document).digest,
-        "older": PriceBook.objects.exclude(pk=current.pk).order_by("-version"),
+        "older": PriceBook.objects.exclude(pk=current.pk).order_by("-version") if request.user.is_authenticated else [],
     }
     return render(request, "pricing/book.html", context)
 
@@ -111,6 +114,9 @@ def _price_rows(document: PriceBookDocument) -> list[dict[str, Any]]:
 
 
 def _zone(request: HttpRequest) -> str:
+    """The organisation's time zone; UTC for everybody else."""
+    if not request.user.is_authenticated:
+        return "UTC"
     current = principal_get(request).current
     organisation = Organisation.objects.filter(pk=current).first() if current else None
     return organisation.time_zone if organisation else "UTC"

@@ -69,6 +69,7 @@ def make_places(opened: Browser, product: Product) -> Places:
     administrator.close()
     found.public = {
         "landing": "/",
+        "prices-public": "/prices",
         "sign-in": "/sign-in",
         "sign-up": "/sign-up",
         "mail": "/mail",

@@ -19,7 +19,7 @@ def _book(cast: Cast) -> dict[str, Any]:
 
 
 ROUTES = [
-    page("/prices", signed_in=True, make=_book),
+    page("/prices", public=True, make=_book),
     page("/prices/derivation", public=True),
     page("/prices/compare", signed_in=True, make=_book),
     page("/prices/<int:version>/price-book.json", signed_in=True, make=_book),

@@ -1,0 +1,76 @@
+"""Worked examples for everybody: what a million inferences of each sample model cost by the price book in force."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from apps.pricing.rating import Counts, PriceBookDocument, Rating, RatingError, Terms, rate, tariff_bound
+
+FILE = Path(__file__).parent / "books" / "samples.json"  # counts of the samples as compiled; a test compiles them again
+INFERENCES = 10**6
+BY_DAY, BY_NIGHT = "standard", "off_peak"
+NIGHT_HOUR = 22
+
+
+class Example(NamedTuple):
+    """A sample on a processor class: its counts, and the exact price of a million inferences by day and tonight.
+
+    `items`: inferences in one execution. `night` is None where the book sells nothing off-peak.
+    """
+
+    title: str
+    processor: str
+    items: int
+    billed_operations: int
+    day: Decimal
+    night: Decimal | None
+
+    @property
+    def tera_operations(self) -> Decimal:
+        """What is billed, in the unit of the prices."""
+        return Decimal(self.billed_operations).scaleb(-12).normalize()
+
+
+def examples(book: PriceBookDocument, *, now: datetime) -> list[Example]:
+    """Every sample on every processor class that the book has a price for."""
+    document = json.loads(FILE.read_text())
+    tonight = _tonight(book, now)
+    found = []
+    for sample in document["samples"]:
+        executions = INFERENCES // sample["items"]
+        for processor, counted in sample["counts"].items():
+            counts = Counts(counted["operations"], counted["cycles"])
+            terms = Terms(processor, document["precision"], BY_DAY, instant=now)
+            day = _rated(book, counts, executions, terms)
+            night = None
+            if tonight is not None:
+                off_peak = Terms(processor, document["precision"], BY_NIGHT, instant=tonight)
+                night = _rated(book, counts, executions, off_peak)
+            if day is not None:
+                amount = None if night is None else night.amount
+                found.append(
+                    Example(sample["title"], processor, sample["items"], day.billed_operations, day.amount, amount)
+                )
+    return found
+
+
+def _tonight(book: PriceBookDocument, now: datetime) -> datetime | None:
+    """The first off-peak instant of the night to come in the tariff's zone; None without such a class or hour."""
+    price_class = book.classes.get(BY_NIGHT)
+    if price_class is None or not price_class.offered:
+        return None
+    local = now.astimezone(ZoneInfo(book.tariff.zone))
+    evening = max(local, local.replace(hour=NIGHT_HOUR, minute=0, second=0, microsecond=0))
+    return tariff_bound(book, BY_NIGHT, evening, evening + timedelta(hours=12))
+
+
+def _rated(book: PriceBookDocument, counts: Counts, executions: int, terms: Terms) -> Rating | None:
+    try:
+        return rate(book=book, counts=counts, executions=executions, terms=terms)
+    except RatingError:
+        return None
