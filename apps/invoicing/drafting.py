@@ -246,6 +246,7 @@ def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, An
         "rules": RULES,
         **identity,
         "organisation": {"id": str(draft.organisation.id), "name": draft.organisation.name},
+        **_sample_json(draft),
         "period": {"start": stamp(draft.period_start), "end": stamp(draft.period_end)},
         "currency": draft.unit,
         "lines": [
@@ -278,6 +279,13 @@ def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, An
         if draft.previous is None
         else {"number": draft.previous.number, "digest": draft.previous.digest},
     }
+
+
+def _sample_json(draft: Draft) -> dict[str, Any]:
+    """That usage of the invoice is sample data, which nobody owes; no key where none is."""
+    is_sample = any(draft.organisation.is_sample_at(row.created_at) for line in draft.lines for row in line.rows)
+    until = draft.organisation.sample_until
+    return {"sample": {"until": stamp(until)}} if is_sample and until else {}
 
 
 def _adjustments_json(draft: Draft) -> dict[str, Any]:

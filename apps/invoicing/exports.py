@@ -18,6 +18,9 @@ from apps.sales.paper import Paper
 TOTALS = ("net", "carried_in", "total", "correction", "carried_out", "payable", "tax", "due")
 
 
+SAMPLE = "Sample data of a demo: nobody owes this amount."
+
+
 def invoice_json(invoice: Invoice) -> str:
     """The document with its digest: what `takt verify` takes."""
     return json.dumps({**invoice.document, "digest": invoice.digest}, indent=1, ensure_ascii=False) + "\n"
@@ -32,6 +35,8 @@ def invoice_csv(invoice: Invoice) -> str:
         writer.writerow(
             [one["number"], one["title"], *[""] * 5, one["kind"], "add", "", "", one["amount"], code, one["sentence"]]
         )
+    if "sample" in invoice.document:
+        writer.writerow(["", f"Invoice {invoice.number}", *[""] * 5, "sample", "", "", "", "", code, SAMPLE])
     for name in TOTALS:
         writer.writerow(
             ["", f"Invoice {invoice.number}", *[""] * 5, name, "", "", "", invoice.document[name], code, ""]
@@ -55,6 +60,8 @@ def invoice_pdf(invoice: Invoice) -> bytes:
             ("Period", f"{instant(document['period']['start'])} to {instant(document['period']['end'])}"),
         ]
     )
+    if "sample" in document:
+        paper.text(SAMPLE)
     _print_lines(paper, document, currency)
     paper.facts(_totals(document, currency))
     instructions = provider_of(invoice).instructions(invoice)

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db.models import Min, Q, Sum
+from django.db.models import F, Min, Q, Sum
 
 from apps.accounts.models import Organisation
 from apps.invoicing.models import CreditNote, CreditNoteLine, InvoiceState
@@ -29,6 +29,7 @@ from apps.sales.models import Contract
 
 GROUPS = ("pool", "class", "customer")
 NOTHING = Decimal(0)
+SAMPLE = " (sample data)"
 
 
 class Part(NamedTuple):
@@ -77,7 +78,10 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Revenue:
-    """A month in one currency; device time counts up to `until`, the end of the month or now."""
+    """A month in one currency; device time counts up to `until`, the end of the month or now.
+
+    `sample` is the part of its revenue that is sample data of a demo, which nobody pays.
+    """
 
     start: datetime
     end: datetime
@@ -85,6 +89,12 @@ class Revenue:
     currency: str
     parts: dict[str, list[Part]]
     whole: Part
+    sample: Decimal = NOTHING
+
+    @property
+    def real(self) -> Decimal:
+        """The revenue without sample data."""
+        return subtract(self.whole.amount, self.sample)
 
 
 def revenue(*, month: datetime, currency: str, now: datetime) -> Revenue:
@@ -102,7 +112,14 @@ def revenue(*, month: datetime, currency: str, now: datetime) -> Revenue:
         "customer": _customers(sums["customer"], time.by_customer, back["customer"]),
     }
     whole = _whole(parts["pool"], time)._replace(credited=exact_sum(back["customer"].values()))
-    return Revenue(start, end, until, currency, parts, whole)
+    return Revenue(start, end, until, currency, parts, whole, _sample(start, end, currency))
+
+
+def _sample(start: datetime, end: datetime, currency: str) -> Decimal:
+    """What was recorded in the period up to the instant until which an organisation's data are sample data."""
+    rows = UsageSum.objects.filter(recorded_at__gte=start, recorded_at__lt=end, currency=currency)
+    found = rows.filter(recorded_at__lt=F("organisation__sample_until")).aggregate(total=Sum("amount"))["total"]
+    return found or NOTHING
 
 
 def revenues(*, month: datetime, first: str, now: datetime) -> list[Revenue]:
@@ -183,8 +200,8 @@ def _parts(income: _Income, ran: dict[str, Time], back: dict[str, Decimal]) -> l
 
 def _customers(income: _Income, ran: dict[UUID, Time], back: dict[str, Decimal]) -> list[Part]:
     parts = _parts(income, {str(pk): time for pk, time in ran.items()}, back)
-    named = Organisation.objects.filter(pk__in=[one.name for one in parts]).values_list("pk", "name")
-    names = {str(pk): name for pk, name in named}
+    named = Organisation.objects.filter(pk__in=[one.name for one in parts]).values_list("pk", "name", "sample_until")
+    names = {str(pk): f"{name}{SAMPLE if until else ''}" for pk, name, until in named}
     return [part._replace(name=names[part.name]) for part in parts]
 
 

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
-from ninja import Router, Schema
+from ninja import Field, Router, Schema
 
 from apps.accounts.access import platform_admin_required
 from apps.accounts.auth import requires
@@ -61,6 +61,7 @@ class RevenueOut(Schema):
     month: date
     until: datetime
     currency: str
+    sample: str = Field(description="Of the whole's amount: sample data of a demo, which nobody pays.")
     whole: PartOut
     by_pool: list[PartOut]
     by_class: list[PartOut]
@@ -82,7 +83,8 @@ def revenue_get(request: HttpRequest, month: Day | None = None, currency: Code |
     reports = reports_of(month)
     report = next((one for one in reports if one.currency == chosen), None) or report_in(chosen, month)
     by = {f"by_{group}": [_part(part) for part in report.parts[group]] for group in GROUPS}
-    start = {"month": report.start.date(), "until": report.until, "currency": report.currency}
+    start: dict[str, Any] = {"month": report.start.date(), "until": report.until, "currency": report.currency}
+    start["sample"] = decimal_text(report.sample)
     every = [{"currency": one.currency, **_part(one.whole)} for one in reports]
     return {**start, "whole": _part(report.whole), **by, "by_currency": every}
 
