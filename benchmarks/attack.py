@@ -296,7 +296,7 @@ def own_product() -> Iterator[tuple[dict[str, Any], Path]]:
             probe.bind(("127.0.0.1", 0))
             port = str(probe.getsockname()[1])
         kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
-        env = kept | {"TAKT_VAR": name, "PORT": port, "WEBHOOK_PRIVATE_ADDRESSES": "1"}
+        env = kept | {"TAKT_VAR": name, "PORT": port, "WEBHOOK_PRIVATE_ADDRESSES": "1", "DEMO_MONTH": "0"}
         with (folder / "said").open("wb") as said:
             process = subprocess.Popen(
                 [sys.executable, "-m", "bin.commands", "run"],

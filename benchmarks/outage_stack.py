@@ -113,6 +113,7 @@ def product(port: int) -> Iterator[Product]:
     environment = {name: os.environ[name] for name in names if name in os.environ} | {
         "TAKT_VAR": str(folder),
         "PORT": str(port),
+        "DEMO_MONTH": "0",
         "TMPDIR": str(folder / "tmp"),
         "FREE_BYTES_MIN": str(FREE_MIB << 20),
     }

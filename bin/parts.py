@@ -58,6 +58,7 @@ class Part:
     name: str
     command: list[str]
     nice: int = 0  # added to the priority of this process: a higher number runs later
+    is_once: bool = False  # it ends when its work is done, and is restarted only when it fails
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     quick_deaths: int = 0
@@ -67,6 +68,11 @@ class Part:
     def is_failing(self) -> bool:
         """Whether it ends as soon as it starts."""
         return self.quick_deaths >= QUICK_DEATHS_MAX
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its work is done, or failed too often."""
+        return self.is_once and self.process is not None and (self.process.returncode == 0 or self.is_failing)
 
 
 class Interrupts:
@@ -110,9 +116,9 @@ class Stack:
     servers: Services | None = None
     server_trouble: str = ""
 
-    def start(self, name: str, *command: str, nice: int = 0) -> None:
+    def start(self, name: str, *command: str, nice: int = 0, is_once: bool = False) -> None:
         """Add a part and start it."""
-        part = Part(name, list(command), nice)
+        part = Part(name, list(command), nice, is_once)
         self.parts.append(part)
         self._launch(part)
 
@@ -141,7 +147,7 @@ class Stack:
         """
         self._restart_servers()
         for part in self.parts:
-            if part.process is None or part.process.poll() is None:
+            if part.process is None or part.process.poll() is None or part.is_done:
                 continue
             now = time.monotonic()
             if not part.not_before:
@@ -155,12 +161,14 @@ class Stack:
     def _note_end(self, part: Part, now: float) -> None:
         """Report that a process has ended, and set when it may start again."""
         assert part.process is not None
-        is_quick = now - part.started < QUICK_DEATH_SECONDS
+        is_quick = part.is_once or now - part.started < QUICK_DEATH_SECONDS
         part.quick_deaths = part.quick_deaths + 1 if is_quick else 0
         part.not_before = now
         if part.is_failing:
             part.not_before += min(2.0 ** (part.quick_deaths - QUICK_DEATHS_MAX), LONGEST_PAUSE_SECONDS)
-        if part.quick_deaths == QUICK_DEATHS_MAX:
+        if part.is_done:
+            say(f"{part.name} failed {part.quick_deaths} times; see {self.log(part)}. The next start tries again.")
+        elif part.quick_deaths == QUICK_DEATHS_MAX:
             say(f"{part.name} ends as soon as it starts; see {self.log(part)}. Takt keeps restarting it.")
         elif not part.is_failing:
             say(f"{part.name} ended ({part.process.returncode}) and was restarted.")

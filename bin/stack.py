@@ -57,6 +57,8 @@ def run(*, reload: bool = False) -> int:
             _wait_until_ready(stack, f"http://127.0.0.1:{port}")
             _start_workers(stack, demo["pools"])
             _greet(demo, time.monotonic() - began, sandbox)
+            if demo["is_month_due"]:
+                stack.start("sample-data", sys.executable, "manage.py", "demo_month", nice=BACKGROUND, is_once=True)
             owner_env = {**stack.env, "DATABASE_URL": addresses.database_url}
             reloader = Reloader(stack, Watch(ROOT), lambda: _prepare(owner_env)) if reload else None
             while True:

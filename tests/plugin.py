@@ -46,6 +46,7 @@ def pytest_load_initial_conftests() -> None:
         MAIL_FOLDER=str(folder / "mail"),
         NEWCOMER_CREDIT="none",  # the tests that are about limits set them
         POOL_SHARE="1",
+        DEMO_MONTH="0",  # tests/demo makes it
         BEAT_FILE=str(folder / "beat"),
         DEBUG="0",
         STATIC_HASHED="0",

@@ -266,6 +266,27 @@ def test_a_part_that_dies_is_started_again_and_one_that_always_dies_ever_more_ra
     assert sleeper.process.poll() is not None
 
 
+def test_a_part_with_one_task_ends_when_it_is_done_and_is_tried_three_times_when_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stack, "VAR", tmp_path)
+    monkeypatch.setattr(parts, "ENDING", ())
+    monkeypatch.setattr(parts, "VAR", tmp_path)
+    (tmp_path / "log").mkdir()
+    running = parts.Stack({"PATH": os.environ["PATH"]}, parts.Interrupts())
+    running.start("done", sys.executable, "-c", "print('once')", is_once=True)
+    running.start("failing", sys.executable, "-c", "print('tried'); raise SystemExit(3)", is_once=True)
+    deadline = time.monotonic() + 60
+    while not all(part.is_done for part in running.parts) and time.monotonic() < deadline:
+        running.tend()
+        time.sleep(0.02)
+    running.tend()
+    assert (tmp_path / "log" / "done.log").read_text() == "once\n"
+    assert (tmp_path / "log" / "failing.log").read_text() == "tried\n" * 3
+    assert "failing failed 3 times" in capsys.readouterr().out
+    running.stop()
+
+
 def test_an_interrupt_while_a_part_is_started_waits_until_it_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,7 +57,7 @@ class Run:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "bin.commands", "run"],
             cwd=settings.BASE_DIR,
-            env=environment | {"TAKT_VAR": str(folder), "PORT": str(port)},
+            env=environment | {"TAKT_VAR": str(folder), "PORT": str(port), "DEMO_MONTH": "0"},
             stdout=(folder / "said").open("w"),
             stderr=subprocess.STDOUT,
             start_new_session=True,

@@ -4,6 +4,7 @@ from apps.config.settings.buying import *  # noqa: F403 - Django wants every nam
 from apps.config.settings.collection import *  # noqa: F403
 from apps.config.settings.core import *  # noqa: F403
 from apps.config.settings.database import *  # noqa: F403
+from apps.config.settings.demo import *  # noqa: F403
 from apps.config.settings.logs import *  # noqa: F403
 from apps.config.settings.mail import *  # noqa: F403
 from apps.config.settings.people import *  # noqa: F403

@@ -27,6 +27,7 @@ ROOMS = [
     "portal",
     "reports",
     "pages",
+    "demo",
 ]
 
 SITE_URL = env.text("SITE_URL", "http://127.0.0.1:8000").rstrip("/")
@@ -70,6 +71,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "apps.demo.middleware.Visits",
     "apps.config.middleware.SignInRequired",
     "apps.config.middleware.ProblemPages",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -96,6 +98,7 @@ TEMPLATES = [
                 "apps.accounts.context.place",
                 "apps.accounts.context.sign_in",
                 "apps.notifications.notices.context.bell",
+                "apps.demo.context.demo",
             ],
         },
     },

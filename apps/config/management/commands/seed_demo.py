@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 from argparse import ArgumentParser
+from datetime import datetime
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +18,9 @@ from django.core.management.base import BaseCommand
 from django.utils import timezone
 
 from apps.accounts.demo import People, demo_people
+from apps.accounts.models import Organisation
+from apps.demo.deals import DAY, LENGTH
+from apps.demo.month import month_due
 from apps.fleet.selectors import pool_slugs
 
 
@@ -34,18 +38,27 @@ class Command(BaseCommand):
         now = timezone.now()
         path: Path | None = options["write"]
         known = json.loads(path.read_text()) if path and path.exists() else {}
-        people = demo_people(known=known, now=now)
+        begun = _begun(now)
+        people = demo_people(known=known, now=begun)
+        is_month_due = month_due(people.organisation)
         for room in settings.ROOMS:
+            if room == "compilation" and is_month_due:
+                continue  # the month compiles the samples at the time at which it uses them
             if find_spec(f"apps.{room}.seed"):
                 seed = import_module(f"apps.{room}.seed").seed
-                seed(now=now, organisation=people.organisation, owner=people.owner, admin=people.admin)
+                seed(now=begun, organisation=people.organisation, owner=people.owner, admin=people.admin)
         if path:
-            _write(path, people)
+            _write(path, people, is_month_due=is_month_due)
 
 
-def _write(path: Path, people: People) -> None:
+def _begun(now: datetime) -> datetime:
+    """When a fresh installation with a month of sample data behind it was begun; else now."""
+    return now - LENGTH - DAY if settings.DEMO_MONTH and not Organisation.objects.exists() else now
+
+
+def _write(path: Path, people: People, *, is_month_due: bool) -> None:
     """Only its owner may read the file; it is replaced in one step."""
-    document = {"url": settings.SITE_URL, **people.sign_in, "pools": pool_slugs()}
+    document = {"url": settings.SITE_URL, **people.sign_in, "pools": pool_slugs(), "is_month_due": is_month_due}
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         json.dump(document, file, indent=2)

@@ -1,0 +1,15 @@
+"""The demonstration: sample data behind the demo organisation, and visitors who look around in it without an account."""
+
+from django.core.exceptions import ImproperlyConfigured
+
+from apps.config import env
+from apps.config.settings.core import IS_PUBLIC
+
+# `make run` then makes a month of sample data in the background, once.
+DEMO_MONTH = env.flag("DEMO_MONTH", default=not IS_PUBLIC)
+if DEMO_MONTH and IS_PUBLIC:
+    raise ImproperlyConfigured(
+        "DEMO_MONTH=1 makes sample data, which belong on no site that others reach; leave it out."
+    )
+# The landing page then opens the organisation with the sample data to everybody, to read.
+DEMO_VISITORS = env.flag("DEMO_VISITORS", default=not IS_PUBLIC)

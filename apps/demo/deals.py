@@ -1,0 +1,124 @@
+"""What the demonstration's customer buys, and when. Instants count from midnight (UTC) of the day on which it was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from fractions import Fraction
+
+from apps.demo.shapes import FULL, WEEK
+from apps.sales.models import FormName
+from apps.sales.services import MOST_EXECUTIONS, Quota
+from apps.sales.volumes import PER_EXECUTION, Form
+
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+DAILY = Form(FormName.SPREAD, Fraction(86_400))
+LENGTH = 33 * DAY
+
+
+@dataclass(frozen=True)
+class Deal:
+    """One contract to be: its program by model and batch, device hours, class, form and window.
+
+    `hours` are those of the whole contract. `week` is how much of each day's reserved time is used.
+    """
+
+    name: str
+    model: str
+    batch: int
+    pool: str
+    klass: str
+    form: Form
+    hours: int
+    accepted: timedelta
+    starts: timedelta
+    ends: timedelta
+    week: tuple[float, ...] = FULL
+    quota: Quota | None = None
+
+    def volume(self, each: Fraction, parts: int) -> int:
+        """Executions in those hours, a whole number for each part of a spread contract."""
+        whole = min(int(self.hours * 3600 / each), MOST_EXECUTIONS)
+        return whole // parts * parts
+
+
+def deals(*, now: datetime, midnight: datetime) -> list[Deal]:
+    """The contracts, in the order in which they are accepted; all their device time lies before `now`."""
+    today = now - midnight
+    return [
+        Deal(
+            "Line inspection, every day",
+            "digits-batch",
+            256,
+            "lpu-a",
+            "standard",
+            DAILY,
+            28 * 16,
+            accepted=-29 * DAY + 9 * HOUR,
+            starts=-28 * DAY + 5 * HOUR,
+            ends=5 * HOUR,
+            week=WEEK,
+        ),
+        Deal(
+            "Incoming goods, urgent",
+            "digits-large",
+            1,
+            "lpu2-b",
+            "priority",
+            PER_EXECUTION,
+            20,
+            accepted=-25 * DAY + 8 * HOUR,
+            starts=-25 * DAY + 8 * HOUR,
+            ends=-23 * DAY,
+        ),
+        Deal(
+            "Robot arms, every day",
+            "digits-batch",
+            1024,
+            "lpu2-b",
+            "standard",
+            DAILY,
+            22 * 22,
+            accepted=-23 * DAY + 10 * HOUR,
+            starts=-22 * DAY,
+            ends=0 * DAY,
+            week=WEEK,
+        ),
+        Deal(
+            "Research quota",
+            "digits-small",
+            1,
+            "lpu-a",
+            "standard",
+            Form(FormName.QUOTA),
+            0,
+            accepted=-21 * DAY + 11 * HOUR,
+            starts=-21 * DAY + 11 * HOUR,
+            ends=10 * DAY,
+            quota=Quota("float32", 4_000_000),
+        ),
+        Deal(
+            "Archive, at night",
+            "digits-batch",
+            1024,
+            "lpu-a",
+            "off_peak",
+            PER_EXECUTION,
+            80,
+            accepted=-16 * DAY + 9 * HOUR,
+            starts=-16 * DAY + 12 * HOUR,
+            ends=-2 * DAY,
+        ),
+        Deal(
+            "Recount of yesterday",
+            "digits-batch",
+            1024,
+            "lpu-a",
+            "batch",
+            PER_EXECUTION,
+            17,
+            accepted=today - 19 * HOUR,
+            starts=today - 19 * HOUR,
+            ends=today - HOUR,
+        ),
+    ]

@@ -1,0 +1,34 @@
+"""Make the demo organisation's month of sample data; run again, it goes on where it stopped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
+from django.utils import timezone
+
+from apps.accounts.demo import ORGANISATION
+from apps.accounts.models import Organisation
+from apps.demo.month import month_due, month_make
+
+LOCK = 7_236_150  # of the database: two runs at once would do the same steps
+
+
+class Command(BaseCommand):
+    requires_system_checks = []  # as in apps/config/celery.py
+    help = "Make a month of sample data behind the demo organisation (DEMO_MONTH); does nothing once it is there."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        organisation = Organisation.objects.filter(name=ORGANISATION).order_by("created_at").first()
+        if organisation is None:
+            raise CommandError("There is no demo organisation: run `manage.py seed_demo` first.")
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
+        if not month_due(organisation):
+            self.stdout.write(
+                "Nothing to do: switched off, done already, or the organisation has a history of its own."
+            )
+            return
+        steps = month_make(organisation=organisation, now=timezone.now())
+        self.stdout.write(f"{steps} steps of sample data were made.")

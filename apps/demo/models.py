@@ -1,0 +1,26 @@
+"""What of the sample data is there already."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+from apps.accounts.models import Organisation
+
+
+class SampleStep(models.Model):
+    """A step of an organisation's sample data, written in the transaction of what the step made: each happens once."""
+
+    id = models.BigAutoField(primary_key=True)
+    organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="sample_steps")
+    name = models.CharField(max_length=80)
+    at = models.DateTimeField()
+
+    organisation_path: ClassVar[str] = "organisation"
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["organisation", "name"], name="samplestep_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.at:%Y-%m-%d %H:%M}"

@@ -1,0 +1,64 @@
+"""How demand rises and falls over a week, and the pieces of reserved time that it fills. Pure; the same for the same seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import NamedTuple
+
+# Of what is reserved, Monday to Sunday.
+WEEK = (0.94, 0.97, 0.99, 0.96, 0.88, 0.52, 0.44)
+NOISE = 0.05
+FULL = (1.0,) * 7
+BEFORE_MIDNIGHT = timedelta(seconds=2)
+MICROSECOND = timedelta(microseconds=1)
+
+
+class Piece(NamedTuple):
+    """Executions that begin in one window on one day (UTC), submitted at an instant."""
+
+    at: datetime
+    executions: int
+
+
+def midnight(instant: datetime) -> datetime:
+    """The start of its day (UTC)."""
+    return instant.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def pieces(
+    windows: Sequence[tuple[datetime, datetime]], *, volume: int, each: Fraction, week: Sequence[float], seed: str
+) -> list[Piece]:
+    """Cut a volume into one piece for each day of each window, by the shape of the week.
+
+    `each`: seconds of one execution. With a full week the pieces sum to the volume.
+    """
+    dice = random.Random(seed)
+    found: list[Piece] = []
+    left = volume
+    for start, end in windows:
+        for first, last in _days(start, end):
+            room = min(left, int(Fraction((last - first) // MICROSECOND, 10**6) / each))
+            weight = week[first.weekday()]
+            share = 1.0 if weight == 1.0 else min(1.0, weight + dice.uniform(-NOISE, NOISE))
+            count = max(1, int(room * share))
+            if room < 1:
+                continue
+            found.append(Piece(first, count))
+            left -= count
+    if found and left and week == FULL:  # what was rounded away at the cuts
+        last_piece = found.pop()
+        found.append(Piece(last_piece.at, last_piece.executions + left))
+    return found
+
+
+def _days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """The parts of a window by days; a part ends shortly before midnight, so that its last result is of the same day."""
+    first = start
+    while first < end:
+        night = midnight(first) + timedelta(days=1)
+        last = min(end, night)
+        yield first, (last if last == end and last < night else last - BEFORE_MIDNIGHT)
+        first = night

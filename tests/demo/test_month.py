@@ -1,0 +1,167 @@
+"""The month of sample data: real services, a whole ledger, the same each time, restartable, labelled everywhere."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings as SettingsWrapper
+
+from apps.accounts.models import Organisation, User
+from apps.cli.chain import chain_verify
+from apps.cli.main import RIGHT, main
+from apps.demo import month as months
+from apps.demo.models import SampleStep
+from apps.demo.month import Month, month_due, month_make
+from apps.dispatch.models import DeviceHour, Job, JobState, Lease
+from apps.dispatch.services import SampleOrder, leases_offer_due, sample_jobs_run
+from apps.invoicing.exports import invoice_csv, invoice_json
+from apps.invoicing.models import CreditNote, Invoice, InvoiceState
+from apps.invoicing.reconciling import reconcile_all
+from apps.ledger.chain import chain_json
+from apps.ledger.models import Transaction, UsageRow
+from apps.notifications.models import Budget
+from apps.pricing.models import PriceBook
+from apps.reports.reconciling import organisation_compare
+from apps.reports.revenue import revenue
+from apps.sales.models import Contract, ContractState
+from apps.sales.selectors import contract_usage
+from apps.sales.services import contracts_close_due
+from tests.demo.conftest import NOW
+from tests.dispatch.real import ROOT
+
+
+def books_check(organisation: Organisation) -> None:
+    """Chain, accounts and every quote, contract, lease and invoice agree."""
+    chain_verify(json.loads("".join(chain_json(organisation.id, now=timezone.now()))))
+    assert reconcile_all(organisation).differences == []
+    assert organisation_compare(organisation).differences == []
+
+
+def test_a_month_of_business_lies_behind_the_demo_and_its_books_are_whole(
+    sampled: Organisation, tmp_path: Path, as_user: Any
+) -> None:
+    books_check(sampled)
+    contracts = Contract.objects.all()
+    assert {one.form for one in contracts} == {"spread", "execution", "quota"}
+    assert {one.klass for one in contracts} == {"standard", "priority", "off_peak", "batch"}
+    assert len(set(UsageRow.objects.values_list("model_name", flat=True))) >= 3
+    assert sum(UsageRow.objects.values_list("amount", flat=True)) > 2000
+    assert {one.state for one in Invoice.objects.all()} == {InvoiceState.PAID, InvoiceState.ISSUED}
+    assert CreditNote.objects.count() == 1
+    assert Job.objects.exclude(state=JobState.DONE).count() == 0
+    assert DeviceHour.objects.count() > 400, "the charts of capacity and demand have hours to show"
+    everything = [*Transaction.objects.values_list("at", flat=True), *Lease.objects.values_list("device_to", flat=True)]
+    assert max(everything) < sampled.sample_until <= NOW
+    days = [at.date() for at in Transaction.objects.order_by("sequence").values_list("at", flat=True)]
+    assert days == sorted(days), "a day's root is the end of that day"
+
+    for contract in Contract.objects.filter(state=ContractState.USED):
+        assert contract_usage(contract).difference == 0, "what was used up costs what was quoted"
+    invoice = Invoice.objects.order_by("issued_at")[0]
+    paper, book = tmp_path / "invoice.json", tmp_path / "book.json"
+    paper.write_text(invoice_json(invoice))
+    book.write_text(json.dumps(PriceBook.objects.get().document))
+    models = [str(ROOT / "samples" / f"{name}.onnx") for name in ("digits-batch", "digits-large")]
+    assert main(["verify", str(paper), *models, str(book)]) == RIGHT
+
+    budget = Budget.objects.get()
+    used = sum(row.amount for row in UsageRow.objects.filter(created_at__month=11))
+    assert Decimal("0.75") < used / budget.amount < 1
+
+    labels_check(sampled, invoice, as_user)
+
+
+def labels_check(sampled: Organisation, invoice: Invoice, as_user: Any) -> None:
+    """Nobody takes it for real."""
+    owner = as_user(User.objects.get(email="owner@demo.example"))
+    for path in ("/", "/portal", "/portal/usage", "/invoices", "/contracts", "/jobs", f"/invoices/{invoice.pk}"):
+        assert "Sample data" in owner.get(path).content.decode(), path
+    assert invoice.document["sample"]
+    assert "nobody owes this" in invoice_csv(invoice)
+    assert owner.get(f"/api/v1/jobs/{Job.objects.all()[0].pk}").json()["is_sample"] is True
+
+    admin = as_user(User.objects.get(email="administrator@demo.example"))
+    report = revenue(month=NOW, currency="EUR", now=NOW)
+    assert report.sample == report.whole.amount > 0
+    assert report.real == 0
+    assert [one.name for one in report.parts["customer"]] == ["Demo Robotics (sample data)"]
+    for path in ("/revenue?month=2026-11", "/capacity", "/reports", "/customers"):
+        assert "include sample data of Demo Robotics" in admin.get(path).content.decode(), path
+    assert Decimal(admin.get("/api/v1/revenue?month=2026-11-01").json()["sample"]) == report.sample
+    assert "(sample data)" in admin.get("/revenue?month=2026-11&format=csv").content.decode()
+
+
+def test_a_month_that_was_cut_off_anywhere_goes_on_and_is_made_once(
+    seeded: Organisation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed in three places, one of them within a step; between two runs the scheduler's sweeps find nothing to do."""
+    names = [step.name for step in Month(seeded, NOW).steps()]
+    for fatal in ("buy Incoming goods, urgent", "run 2026-11-12", "last invoice"):
+        _killed_at(fatal, seeded, monkeypatch)
+        done = set(SampleStep.objects.values_list("name", flat=True))
+        assert fatal not in done
+        assert month_due(seeded)
+        before = Contract.objects.filter(state=ContractState.ACTIVE).count()
+        contracts_close_due(now=timezone.now())
+        assert Contract.objects.filter(state=ContractState.ACTIVE).count() == before
+        assert leases_offer_due(now=timezone.now()) == 0
+    month_make(organisation=seeded, now=timezone.now())  # a later start changes no instant
+    assert sorted(SampleStep.objects.values_list("name", flat=True)) == sorted(names)
+    assert month_make(organisation=seeded, now=timezone.now()) == 0
+    assert not month_due(seeded)
+    assert seeded.sample_until == NOW.replace(second=0)
+    books_check(seeded)
+
+
+def _killed_at(name: str, organisation: Organisation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process ends after the work of a step and before its commit."""
+    steps = months.Month.steps
+
+    def fatal(month: Month) -> list[months.Step]:
+        def die(at: Any, act: Any) -> None:
+            act(at)
+            raise KeyboardInterrupt
+
+        found = steps(month)
+        return [
+            months.Step(one.at, one.name, lambda at, act=one.act: die(at, act)) if one.name == name else one  # type: ignore[misc]
+            for one in found
+        ]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(months.Month, "steps", fatal)
+        with pytest.raises(KeyboardInterrupt):
+            month_make(organisation=organisation, now=NOW)
+    organisation.refresh_from_db()
+
+
+def test_what_is_switched_off_or_has_a_history_of_its_own_gets_no_month(
+    seeded: Organisation, settings: SettingsWrapper
+) -> None:
+    assert month_due(seeded)
+    settings.DEMO_MONTH = False
+    assert not month_due(seeded)
+    call_command("demo_month")
+    assert not SampleStep.objects.exists()
+
+
+def test_sample_jobs_are_refused_where_nothing_is_marked_as_sample_data(sampled: Organisation) -> None:
+    contract = Contract.objects.filter(form="quota").select_related("organisation", "pool").get()
+    order = SampleOrder(contract, contract.lines.all()[0].program, 1, User.objects.all()[0], sampled.sample_until)
+    with pytest.raises(ValueError, match="not marked as sample data"):
+        sample_jobs_run([order])
+
+
+def test_the_public_page_of_prices_has_examples_and_nothing_of_members(seeded: Organisation) -> None:
+    page = Client().get("/prices").content.decode()
+    assert "What a million inferences cost" in page
+    assert "/prices/compare" not in page
+    assert Client().get("/prices/compare").status_code == 302
+    assert Client().get("/costs").status_code == 302
