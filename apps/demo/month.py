@@ -79,10 +79,10 @@ class Month:
             *self._trades(),
             *[Step(self._end(day), f"run {day:%Y-%m-%d}", self._runner(day)) for day in self._days(start)],
             *self._papers(),
-            Step(self.until, "budget", self._budget),
-            Step(self.until, "visitor", self._visitor),
+            Step(self.until - MINUTE, "budget", self._budget),
+            Step(self.until - MINUTE, "visitor", self._visitor),
         ]
-        return sorted((one for one in found if one.at <= self.until), key=lambda one: one.at)
+        return sorted((one for one in found if one.at < self.until), key=lambda one: one.at)
 
     @property
     def midnight(self) -> datetime:
@@ -163,7 +163,7 @@ class Month:
 
     def _end(self, day: datetime) -> datetime:
         """When a day's work is done: the last day's with the month."""
-        return min(day + DAY - MINUTE, self.until)
+        return min(day + DAY, self.until) - MINUTE
 
     def _days(self, start: datetime) -> Iterator[datetime]:
         day = start
