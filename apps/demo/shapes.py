@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 # Of what is reserved, Monday to Sunday.
-WEEK = (0.94, 0.97, 0.99, 0.96, 0.88, 0.52, 0.44)
+WEEK = (0.95, 0.97, 0.99, 0.97, 0.91, 0.72, 0.64)
 NOISE = 0.05
 FULL = (1.0,) * 7
 BEFORE_MIDNIGHT = timedelta(seconds=2)
