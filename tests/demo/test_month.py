@@ -58,6 +58,7 @@ def test_a_month_of_business_lies_behind_the_demo_and_its_books_are_whole(
     assert Job.objects.exclude(state=JobState.DONE).count() == 0
     assert DeviceHour.objects.count() > 400, "the charts of capacity and demand have hours to show"
     everything = [*Transaction.objects.values_list("at", flat=True), *Lease.objects.values_list("device_to", flat=True)]
+    assert sampled.sample_until is not None
     assert max(everything) < sampled.sample_until <= NOW
     days = [at.date() for at in Transaction.objects.order_by("sequence").values_list("at", flat=True)]
     assert days == sorted(days), "a day's root is the end of that day"
@@ -154,6 +155,7 @@ def test_what_is_switched_off_or_has_a_history_of_its_own_gets_no_month(
 
 def test_sample_jobs_are_refused_where_nothing_is_marked_as_sample_data(sampled: Organisation) -> None:
     contract = Contract.objects.filter(form="quota").select_related("organisation", "pool").get()
+    assert sampled.sample_until is not None
     order = SampleOrder(contract, contract.lines.all()[0].program, 1, User.objects.all()[0], sampled.sample_until)
     with pytest.raises(ValueError, match="not marked as sample data"):
         sample_jobs_run([order])
