@@ -64,7 +64,7 @@ def _is_readable(match: ResolverMatch) -> bool:
 def _enter(request: HttpRequest, visitor: Principal) -> None:
     """For this request alone: who asks, in a session that keeps nothing."""
     request.user = visitor.user
-    request.session = NoSession()  # type: ignore[assignment]
+    request.session = NoSession()
     request._principal = visitor  # type: ignore[attr-defined]
     request.visit = True  # type: ignore[attr-defined]
 

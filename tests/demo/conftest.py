@@ -1,4 +1,4 @@
-"""The demo organisation with its month of sample data, made once and copied into each test's transaction."""
+"""The demo organisation before and after its month of sample data is made, which takes 20 seconds: few tests ask for it."""
 
 from __future__ import annotations
 

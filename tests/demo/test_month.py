@@ -77,6 +77,16 @@ def test_a_month_of_business_lies_behind_the_demo_and_its_books_are_whole(
     assert Decimal("0.75") < used / budget.amount < 1
 
     labels_check(sampled, invoice, as_user)
+    refused_check(sampled)
+
+
+def refused_check(sampled: Organisation) -> None:
+    """What happens from the instant on is no sample data."""
+    contract = Contract.objects.filter(form="quota").select_related("organisation", "pool").get()
+    assert sampled.sample_until is not None
+    order = SampleOrder(contract, contract.lines.all()[0].program, 1, User.objects.all()[0], sampled.sample_until)
+    with pytest.raises(ValueError, match="not marked as sample data"):
+        sample_jobs_run([order])
 
 
 def labels_check(sampled: Organisation, invoice: Invoice, as_user: Any) -> None:
@@ -151,14 +161,6 @@ def test_what_is_switched_off_or_has_a_history_of_its_own_gets_no_month(
     assert not month_due(seeded)
     call_command("demo_month")
     assert not SampleStep.objects.exists()
-
-
-def test_sample_jobs_are_refused_where_nothing_is_marked_as_sample_data(sampled: Organisation) -> None:
-    contract = Contract.objects.filter(form="quota").select_related("organisation", "pool").get()
-    assert sampled.sample_until is not None
-    order = SampleOrder(contract, contract.lines.all()[0].program, 1, User.objects.all()[0], sampled.sample_until)
-    with pytest.raises(ValueError, match="not marked as sample data"):
-        sample_jobs_run([order])
 
 
 def test_the_public_page_of_prices_has_examples_and_nothing_of_members(seeded: Organisation) -> None:
