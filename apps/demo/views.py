@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
@@ -20,7 +20,7 @@ def visit(request: HttpRequest) -> HttpResponse:
     """Look around without an account."""
     if not visit_open():
         raise Http404
-    response = redirect("portal:portal")
+    response = _see("portal:portal")
     if not request.user.is_authenticated:
         visit_begin(response)
     return response
@@ -31,6 +31,11 @@ def visit(request: HttpRequest) -> HttpResponse:
 @require_POST
 def leave(request: HttpRequest) -> HttpResponse:
     """End the visit."""
-    response = redirect("home")
+    response = _see("home")
     response.delete_cookie(COOKIE, samesite="Lax")
     return response
+
+
+def _see(name: str) -> HttpResponse:
+    """Go on to a page, by GET."""
+    return HttpResponse(status=303, headers={"Location": reverse(name)})
