@@ -278,9 +278,9 @@ def test_a_part_with_one_task_ends_when_it_is_done_and_is_tried_three_times_when
     running.start("failing", sys.executable, "-c", "print('tried'); raise SystemExit(3)", is_once=True)
     deadline = time.monotonic() + 60
     while not all(part.is_done for part in running.parts) and time.monotonic() < deadline:
-        running.tend()
+        running.restart_ended()
         time.sleep(0.02)
-    running.tend()
+    running.restart_ended()
     assert (tmp_path / "log" / "done.log").read_text() == "once\n"
     assert (tmp_path / "log" / "failing.log").read_text() == "tried\n" * 3
     assert "failing failed 3 times" in capsys.readouterr().out
