@@ -270,6 +270,25 @@ def pools_of(subject: Subject) -> list[Pool]:
     return [pool for pool in pools() if not pool.is_host] if subject.is_quota else []
 
 
+def pools_missing(subject: Subject) -> list[dict[str, str]]:
+    """Pools that cannot run what is quoted, each with the reason. Empty for a plan, whose pool is chosen already."""
+    if not subject.programs and not subject.is_quota:
+        return []
+    fitting = {pool.slug for pool in pools_of(subject)}
+    return [{"title": pool.name, "reason": _unfit(subject, pool)} for pool in pools() if pool.slug not in fitting]
+
+
+def _unfit(subject: Subject, pool: Pool) -> str:
+    if subject.is_quota:
+        return "Quotas are not sold on this pool: its speed is measured, not proven."
+    if pool.is_host:
+        return "This pool runs models in float32 only. Compile the model in float32 to use it."
+    target = pool.processor.name if pool.processor else pool.target
+    if any(program.target == target for program in subject.programs):
+        return f"This pool has another version of the processor {target}. Compile the model again to use it."
+    return f"This pool has the processor {target}. Compile the model for it to use the pool."
+
+
 def pools_fitting(program: Program) -> list[Pool]:
     """Pools that can run a program: those of its processor version, then hosts, which run the model itself, in float32."""
     fitting = [

@@ -101,6 +101,7 @@ document.addEventListener("DOMContentLoaded", () => {
       const waited = wanted;
       priced = settling = wanted = null;
       offer().replaceWith(document.getElementById("offer-failed").content.cloneNode(true));
+      document.getElementById("price-strip").hidden = true;  // the next price shows it again
       if (waited) tell();
     });
   }

@@ -35,7 +35,9 @@ def test_the_builder_prices_what_the_controls_say(cast: Cast, market: Market, as
     program, client = market.program(cast.organisation, cast.engineer), as_user(cast.engineer)
     page = _text(client, f"/quotes/new?program={program.pk}&volume=1000000")
     assert "5.63" in page
-    assert page.count("not yet available") == 3  # two classes, and the form that needs one of them
+    assert (
+        page.count("The price book in force does not offer it.") == 3
+    )  # two classes, and the form that needs one of them
     preview = _text(client, f"/quotes/new/preview?program={program.pk}&volume=2000000&pool=lpu-a&previous=5.632")
     assert "11.26" in preview
     assert "€ 5.63 +100.0 %" in preview

@@ -24,7 +24,7 @@ from apps.sales.exports import line_machine as machine_of
 from apps.sales.facts import facts_of_line
 from apps.sales.holds import hold_context
 from apps.sales.loading import loading_said
-from apps.sales.models import ContractState
+from apps.sales.models import Contract, ContractState
 from apps.sales.revising import difference_of, revision_of
 from apps.sales.services import plan_refusals
 
@@ -161,7 +161,15 @@ def contract_title(lines: Iterable[Any], contract: str) -> str:
     names = [
         str(line["program"]["model"]) for line in lines if str(line["contract"]) == str(contract) and line["program"]
     ]
-    return " + ".join(dict.fromkeys(names)) or f"contract {str(contract)[:8]}"
+    return " + ".join(dict.fromkeys(names)) or "Contract"
+
+
+@register.simple_tag
+def contract_titles(lines: Iterable[Any]) -> dict[str, str]:
+    """{% contract_titles lines as contracts %}: the numbers and names of the contracts that invoice lines name, by id, in one
+    query."""
+    ids = {str(line["contract"]) for line in lines if line.get("contract")}
+    return {str(row.pk): row.title for row in Contract.objects.filter(pk__in=ids).only("number", "name")}
 
 
 @register.filter

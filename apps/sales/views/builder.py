@@ -37,6 +37,7 @@ from apps.sales.builder import (
     Subject,
     box_check,
     controls_read,
+    pools_missing,
     pools_of,
     typed_address,
 )
@@ -47,6 +48,8 @@ from apps.sales.services import Offer, Quota, QuoteLine
 from apps.sales.shown import CHANGED, SHOWN, price_check, price_mark
 from apps.sales.starts import starts_cheapest
 from apps.sales.volumes import MOST_TERA_OPERATIONS, forms_offered
+
+NOT_OFFERED = "The price book in force does not offer it."
 
 
 @require_http_methods(["GET", "POST"])
@@ -123,6 +126,7 @@ def _choices(organisation: Organisation, subject: Subject) -> dict[str, Any]:
         "step_last": len(STEPS) - 1,
         "most": MOST_TERA_OPERATIONS if subject.is_quota else STEPS[-1],
         "pools": pools_of(subject),
+        "pools_missing": pools_missing(subject),
         "precisions": Precision.choices,
         "units": UNIT_NAMES.items(),
         "api_body": {**body, "klass": "standard", "pool": "lpu-a"},
@@ -144,7 +148,7 @@ def _context(
     }
     try:
         book = document_of(book_in_force(at=now))
-        context |= {"classes": classes_ordered(book), "forms": forms_offered(book)}
+        context |= _offered(book)
         controls, refusal = _controls(data, organisation, subject, class_default(book), now)
         context |= {"controls": controls, "typed": _typed(data, controls)}
         if refusal is not None:
@@ -160,6 +164,20 @@ def _context(
     except Problem as problem:
         context["refusal"] = problem
     return context
+
+
+def _offered(book: PriceBookDocument) -> dict[str, Any]:
+    """The classes and forms of the price book, and those that cannot be chosen with the reason."""
+    classes, forms = classes_ordered(book), forms_offered(book)
+    missing = [one for one in classes if not one.offered]
+    return {
+        "classes": classes,
+        "classes_missing": [{"title": one.title, "reason": f"{one.promise} {NOT_OFFERED}"} for one in missing],
+        "forms": forms,
+        "forms_missing": [
+            {"title": one["title"], "reason": f"{one['means']} {NOT_OFFERED}"} for one in forms if not one["offered"]
+        ],
+    }
 
 
 def _controls(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -16,7 +17,6 @@ from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import BUYING, ENGINEERING
 from apps.figures import money_exact_format
-from apps.ledger.selectors import usage_of
 from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import subtract
 from apps.sales import selectors, services
@@ -27,8 +27,11 @@ from apps.sales.late import late_term
 from apps.sales.models import Contract, ContractState
 from apps.sales.revising import contract_plan_again
 from apps.sales.revision_models import ContractReview
+from apps.sales.usage_days import day_read, usage_chart, usage_day_rows, usage_days, usage_total
 from apps.sales.views.quotes import PER_PAGE, lined, list_context
 from apps.timetable.selectors import windows_of
+
+ROWS_PER_PAGE = 50
 
 
 @require_GET
@@ -47,7 +50,9 @@ def contract_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One contract."""
-    contract = org_object_get(request, Contract.objects.select_related("pool", "quote__amends", "accepted_by"), pk=pk)
+    contract = org_object_get(
+        request, Contract.objects.select_related("pool", "quote__amends", "accepted_by", "organisation"), pk=pk
+    )
     usage = selectors.contract_usage(contract)
     now = timezone.now()
     is_open = contract.state == ContractState.ACTIVE and now < contract.ends_at
@@ -61,7 +66,7 @@ def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "minimum_difference": subtract(usage.minimum, contract.minimum),
         "price_class": selectors.contract_class(contract),
         "windows": windows_of(contract.id),
-        "rows": usage_of(contract.id).order_by("-occurred_from")[:100],
+        **_usage_by_day(request, contract),
         "amended_by": Contract.objects.filter(quote__amends=contract).first(),
         "amends": contract.quote.amends,
         "is_open": is_open,
@@ -73,6 +78,25 @@ def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "now": now,
     }
     return render(request, "sales/contract_detail.html", context)
+
+
+def _usage_by_day(request: HttpRequest, contract: Contract) -> dict[str, Any]:
+    """The days with usage, their chart, and the rows of the day that the address names."""
+    zone = contract.organisation.time_zone
+    days, day = usage_days(contract, zone=zone), day_read(request.GET.get("day", ""))
+    rows = None
+    if day is not None:
+        found = usage_day_rows(contract, day, zone=zone)
+        rows = page_of(request, found, ordering=("-occurred_from", "-id"), size=ROWS_PER_PAGE)
+    return {
+        "days": days,
+        "days_total": usage_total(days),
+        "usage_chart": usage_chart(days, contract.currency),
+        "day": day,
+        "day_text": day.isoformat() if day else "",
+        "day_rows": rows,
+        "zone": zone,
+    }
 
 
 @require_POST
