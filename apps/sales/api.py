@@ -40,7 +40,7 @@ from apps.sales.filters import QUOTE_STATES, filters_strict, quotes_filter
 from apps.sales.holds_api import router as holds_router
 from apps.sales.models import Contract, Quote
 from apps.sales.nodes_api import router as nodes_router
-from apps.sales.plans import plan_lines_get
+from apps.sales.plans import plan_lines_get, plan_until_check
 from apps.sales.services import QuoteLine
 from apps.sales.standing_api import router as standing_router
 from apps.sales.standing_selectors import wait_of
@@ -70,8 +70,8 @@ class LineIn(RequestBody):
 
 
 class WindowIn(RequestBody):
-    start: Instant | None = None
-    end: Instant | None = None
+    start: Instant | None = Field(default=None, description="Now by default. An instant that has passed counts as now.")
+    end: Instant | None = Field(default=None, description="Seven days after the start by default.")
 
 
 class QuotaIn(RequestBody):
@@ -218,6 +218,7 @@ def _asked(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -
     elif payload.plan is not None:
         planned = plan_lines_get(organisation=organisation, plan_id=payload.plan, items=payload.items)
         lines, pool = planned.lines, pool_get(payload.pool) if payload.pool else planned.pool
+        plan_until_check(planned.until, end=payload.window.end, now=timezone.now())
         window = (payload.window.start, payload.window.end or planned.until)
     else:
         programs = Program.objects.filter(organisation=organisation).in_bulk([line.program for line in payload.lines])

@@ -45,6 +45,7 @@ UNIT_NAMES = {
     "d": "days",
     "w": "weeks",
 }
+NAME_TYPED = 400  # characters of a name that the page repeats when it is refused
 COUNT = re.compile(r"[0-9]{1,20}")
 NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
@@ -93,6 +94,8 @@ class Controls:
     precision: str = Precision.FLOAT32
     measured: bool = False
     volumes: tuple[int, ...] = ()  # of `subject.several`, in its order; 0 leaves a program out
+    name: str = ""  # the customer's own
+    start_passed: datetime | None = None  # the start that was chosen, where it has passed: the work then starts now
 
     @property
     def window(self) -> tuple[datetime | None, datetime | None]:
@@ -135,6 +138,7 @@ class Controls:
             ("unit", self.unit if self.every else ""),
             ("precision", self.precision if subject.is_quota else ""),
             ("measured", "on" if self.measured else ""),
+            ("name", self.name),
         ]
         return [(name, value) for name, value in pairs if value]
 
@@ -234,6 +238,7 @@ def controls_read(
     start, end = picked or _instant(data.get("start"), zone), _instant(data.get("end"), zone)
     if picked and end is not None and end <= picked:
         end = picked + timedelta(days=1)
+    has_passed = start is not None and start <= now and not picked
     # The database takes no text with a NUL in it, and no pool is named so.
     pool = pool_get(str(data["pool"]).replace("\x00", "?")) if data.get("pool") else None
     if pool is None:
@@ -248,7 +253,9 @@ def controls_read(
         volume=_volume(data.get("volume"), subject),
         klass=picked_class or str(data.get("klass") or klass),
         pool=pool,
-        start=None if start is not None and start <= now and not picked else start,
+        start=None if has_passed else start,
+        name=str(data.get("name") or "")[:NAME_TYPED],
+        start_passed=start if has_passed else None,
         end=end,
         zone=zone,
         form=form,

@@ -7,6 +7,7 @@ from typing import Any
 
 from apps.planner.models import Plan
 from apps.sales.hold_models import HoldState, PlanHold
+from apps.sales.models import Contract
 from apps.timetable.models import Window
 
 
@@ -14,6 +15,11 @@ def hold_of(plan: Plan) -> PlanHold | None:
     """The newest hold of a plan, however it ended."""
     related = PlanHold.objects.select_related("reservation", "quote__pool")
     return related.filter(plan=plan).order_by("-created_at", "-id").first()
+
+
+def contract_of_plan(plan: Plan) -> Contract | None:
+    """The newest contract that was bought by a quote of this plan."""
+    return Contract.objects.filter(organisation=plan.organisation_id, plan_id=plan.pk).order_by("-accepted_at").first()
 
 
 def hold_windows(hold: PlanHold) -> list[Window]:
@@ -31,13 +37,14 @@ def shown_state(hold: PlanHold, *, now: datetime) -> HoldState:
 
 def hold_context(plan: Plan, *, now: datetime) -> dict[str, Any]:
     """What the plan's page shows of its hold."""
-    hold = hold_of(plan)
+    hold, contract = hold_of(plan), contract_of_plan(plan)
     if hold is None:
-        return {"plan": plan, "hold": None, "is_live": False}
+        return {"plan": plan, "hold": None, "is_live": False, "contract": contract}
     is_live = hold.is_live(now=now)
     return {
         "plan": plan,
         "hold": hold,
+        "contract": contract,
         "is_live": is_live,
         "state": shown_state(hold, now=now),
         "left": hold.held_until - now if is_live else None,

@@ -57,6 +57,19 @@ def plan_lines_get(
     return Planned(lines, pool_get(chosen["pool"]), wanted, klass, until)
 
 
+def plan_until_check(until: datetime | None, *, end: datetime | None, now: datetime) -> None:
+    """Raises Problem(409) if the time by which a plan's items had to be done has passed, unless a later end is asked for."""
+    if until is None or now < until or (end is not None and end > now):
+        return
+    raise Problem(
+        409,
+        "The plan's time is over",
+        f"The items of this plan had to be done by {until:%Y-%m-%d %H:%M} UTC, which has passed. Make a new plan with a later "
+        "time.",
+        kind="plan-over",
+    )
+
+
 def candidate_of(plan: Plan, number: int | None = None) -> dict[str, Any]:
     """A feasible candidate by its number in the plan, or the chosen one. Raises Problem(409) where there is none."""
     if number is None:

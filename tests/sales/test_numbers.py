@@ -67,9 +67,12 @@ def test_an_unusable_name_is_refused_beside_what_to_do(cast: Cast, market: Marke
     with pytest.raises(Problem, match="at most 80 characters"):
         _quote(cast, market, "x" * 81)
     contract, client = a_contract_of(cast), as_user(cast.engineer)
-    answer = client.post(f"/contracts/{contract.pk}/name", {"name": "a\u202eb"}, follow=True).content.decode()
-    assert "without control characters" in answer
-    assert Contract.objects.get(pk=contract.pk).name == ""
+    for kind, pk in (("contracts", contract.pk), ("quotes", contract.quote_id)):
+        answer = client.post(f"/{kind}/{pk}/name", {"name": "a\u202eb"})
+        assert answer.status_code == 422
+        assert "without control characters" in answer.content.decode()
+        assert 'value="a\u202eb"' in answer.content.decode(), "what was typed stays in the field"
+    assert Contract.objects.get(pk=contract.pk).title == "C-0001"
 
 
 def test_pages_and_files_show_the_number_and_the_name(cast: Cast, as_user: AsUser) -> None:

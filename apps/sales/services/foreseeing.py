@@ -11,7 +11,7 @@ from apps.ledger.services import cap_check
 from apps.planner.models import Plan
 from apps.sales.documents import Priced
 from apps.sales.models import Contract, Quote
-from apps.sales.plans import plan_lines_get
+from apps.sales.plans import plan_lines_get, plan_until_check
 from apps.sales.quota_caps import project_cap_check
 from apps.sales.services.accepting import project_shares
 from apps.sales.services.quoting import Offer, pricing_make
@@ -40,6 +40,7 @@ def plan_refusals(*, plan: Plan, actor: User | None, now: datetime, token_id: UU
     organisation = plan.organisation
     try:
         planned = plan_lines_get(organisation=organisation, plan_id=plan.pk, items=None)
+        plan_until_check(planned.until, end=None, now=now)
         priced = pricing_make(
             organisation=organisation,
             lines=planned.lines,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,7 +17,9 @@ from apps.accounts.models import NumberKind, Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import Precision, Program
+from apps.figures import duration_format
 from apps.fleet.models import Pool
+from apps.fleet.selectors import devices_of
 from apps.planner.models import Plan
 from apps.pricing.limits import Window, window_of
 from apps.pricing.rating import decimal_text, digest_of
@@ -33,6 +35,7 @@ from apps.sales.promises import promises_of, promises_settle
 from apps.sales.releasing import release_of, takeover_of
 from apps.sales.starts import Start, starts_cheapest, starts_of
 from apps.sales.volumes import MOST_TERA_OPERATIONS, PER_EXECUTION, Form
+from apps.timetable.selectors import WINDOWS_MAX
 
 MOST_EXECUTIONS = 10**12
 
@@ -118,6 +121,7 @@ def pricing_make(
     _check_ahead(form, asked, now)
     price = partial(price_asks, book=document_book, klass=klass, pool=pool, window=asked, now=now, form=form)
     found = _under_commitment(organisation, asks, price, amends=amends, now=now)
+    _check_length(found.priced)
     price_class = found.priced.price_class
     if not price_class.offered:
         raise Problem(
@@ -145,6 +149,26 @@ def _check_ahead(form: Form, asked: Window, now: datetime) -> None:
             "A granular interval begins at an instant to come; name it, with time to accept the quote.",
             kind="form",
         )
+
+
+def _check_length(priced: Priced) -> None:
+    """Refuse a period in which the work never fits, whatever else is sold. Work that may be cut into pieces needs time for
+    one execution in each piece; its pieces run side by side on the devices of the pool."""
+    length = Fraction((priced.window.end - priced.window.start) // timedelta(microseconds=1), 10**6)
+    if length >= priced.duration:
+        return
+    quantum = priced.quantum
+    if quantum is not None and length >= priced.setup + quantum:
+        pieces = min(len(devices_of(priced.pool)), WINDOWS_MAX)
+        if pieces * ((length - priced.setup) // quantum) >= priced.lines[0].ask.executions:
+            return
+    raise Problem(
+        422,
+        "Window too short",
+        f"The work takes {duration_format(priced.duration)} of device time, and the window has "
+        f"{duration_format(length)}. End the window later, or buy less.",
+        kind="window",
+    )
 
 
 def _under_commitment(

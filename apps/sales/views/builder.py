@@ -43,7 +43,7 @@ from apps.sales.builder import (
 )
 from apps.sales.hours import priced_hours
 from apps.sales.models import Contract, FormName
-from apps.sales.plans import plan_lines_get
+from apps.sales.plans import plan_lines_get, plan_until_check
 from apps.sales.services import Offer, Quota, QuoteLine
 from apps.sales.shown import CHANGED, SHOWN, price_check, price_mark
 from apps.sales.starts import starts_cheapest
@@ -144,7 +144,7 @@ def _context(
         "controls": None,
         "subject": subject,
         "address": typed_address(data),
-        "typed": {"volume": data.get("volume", DEFAULT_VOLUME), "rows": []},
+        "typed": {"volume": data.get("volume", DEFAULT_VOLUME), "rows": [], "name": data.get("name", "")},
     }
     try:
         book = document_of(book_in_force(at=now))
@@ -196,7 +196,7 @@ def _controls(
 def _typed(data: Mapping[str, Any], controls: Controls) -> dict[str, Any]:
     """What the boxes of volumes hold: what was typed, whatever it means."""
     rows = [{**row, "volume": data.get(row["name"], row["volume"])} for row in controls.rows]
-    return {"volume": data.get("volume", controls.volume), "rows": rows}
+    return {"volume": data.get("volume", controls.volume), "rows": rows, "name": controls.name}
 
 
 def _grid(organisation: Organisation, book: PriceBookDocument, now: datetime) -> Any:
@@ -220,16 +220,17 @@ def _first_controls(data: QueryDict, organisation: Organisation, subject: Subjec
 
 
 def _offer(organisation: Organisation, controls: Controls, now: datetime) -> tuple[Offer, Controls]:
-    asked, controls = _asked(organisation, controls)
+    asked, controls = _asked(organisation, controls, now)
     return services.offer_make(organisation=organisation, now=now, **asked), controls
 
 
 def _create(request: HttpRequest, organisation: Organisation, controls: Controls, now: datetime) -> Any:
-    asked, controls = _asked(organisation, controls)
+    asked, controls = _asked(organisation, controls, now)
     with transaction.atomic():  # a quote at another price than the page showed is not kept
         quote = services.quote_create(
             organisation=organisation,
             plan_id=controls.subject.plan_id,
+            name=controls.name,
             actor=principal_get(request).user,
             now=now,
             **asked,
@@ -238,9 +239,9 @@ def _create(request: HttpRequest, organisation: Organisation, controls: Controls
     return quote
 
 
-def _asked(organisation: Organisation, controls: Controls) -> tuple[dict[str, Any], Controls]:
+def _asked(organisation: Organisation, controls: Controls, now: datetime) -> tuple[dict[str, Any], Controls]:
     """The arguments that preview and creation share, and the controls with the pool that was found."""
-    lines, controls = _lines(organisation, controls)
+    lines, controls = _lines(organisation, controls, now)
     return {
         "lines": lines,
         "klass": controls.klass,
@@ -252,10 +253,11 @@ def _asked(organisation: Organisation, controls: Controls) -> tuple[dict[str, An
     }, controls
 
 
-def _lines(organisation: Organisation, controls: Controls) -> tuple[list[QuoteLine] | Quota, Controls]:
+def _lines(organisation: Organisation, controls: Controls, now: datetime) -> tuple[list[QuoteLine] | Quota, Controls]:
     subject = controls.subject
     if subject.plan_id is not None:
         planned = plan_lines_get(organisation=organisation, plan_id=subject.plan_id, items=controls.volume)
+        plan_until_check(planned.until, end=controls.end, now=now)
         return planned.lines, replace(controls, pool=controls.pool or planned.pool)
     if controls.pool is None:
         raise Problem(409, "No pool", "No pool can run this program at present; ask the administrator.", kind="no-pool")

@@ -1,4 +1,4 @@
-"""The administrator's page of buying limits: those of everybody, and of single organisations."""
+"""The administrator's page of buying limits: for every organisation, and for single ones."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def _share(**options: Any) -> forms.DecimalField:
 
 
 class RulesForm(forms.Form):
-    """Limits of everybody."""
+    """The limits of every organisation without limits of its own."""
 
     newcomer_credit = forms.DecimalField(
         label="Credit limit of new organisations",
         min_value=Decimal(0),
         max_digits=20,
         required=False,
-        help_text="The most that an organisation with neither payment method nor approval may commit. Empty: no limit.",
+        help_text="Applies until there is a payment method or an approval. Empty: no limit.",
     )
     pool_share = _share(
         label="Share of a pool, in %", help_text="The most of a pool's device time that one organisation may reserve."
@@ -44,17 +44,17 @@ class RulesForm(forms.Form):
 
 
 class StandingForm(forms.Form):
-    """Limits of one organisation."""
+    """The limits of one organisation; an empty field keeps the limit of every organisation."""
 
     is_approved = forms.BooleanField(label="Approved", required=False)
-    credit = forms.DecimalField(min_value=Decimal(0), max_digits=20, required=False)
-    pool_share = _share(required=False)
+    credit = forms.DecimalField(label="Credit limit", min_value=Decimal(0), max_digits=20, required=False)
+    pool_share = _share(label="Share of a pool, in %", required=False)
 
 
 @platform_admin_required
 @require_http_methods(["GET", "POST"])
 def buying(request: HttpRequest) -> HttpResponse:
-    """Read and set the limits."""
+    """Read and set the limits of every organisation."""
     form = RulesForm(request.POST or None, initial=_initial())
     if request.method == "POST" and form.is_valid():
         services.buying_rules_set(
@@ -66,16 +66,23 @@ def buying(request: HttpRequest) -> HttpResponse:
         )
         messages.success(request, "Saved. It applies to every quote that is accepted from now on.")
         return redirect("sales:buying")
+    return _page(request, form, refused=None)
+
+
+def _page(request: HttpRequest, form: RulesForm, *, refused: tuple[Organisation, StandingForm] | None) -> HttpResponse:
+    """The page; `refused` is an organisation whose own limits were not saved, with what was typed."""
     rows = Organisation.objects.select_related("standing").order_by("name", "id")
-    asked = request.GET.get("q", "").strip()
-    rows = rows.filter(name__icontains=asked) if asked else rows
+    search = request.GET.get("q", "").replace("\x00", "").strip()
+    rows = rows.filter(name__icontains=search) if search else rows
     context = {
         "form": form,
         "page": page_of(request, rows, ordering=("name", "id"), size=PAGE),
-        "asked": asked,
+        "search": search,
         "currency": book_in_force(at=timezone.now()).currency,
+        "refused": refused[0] if refused else None,
+        "refused_form": refused[1] if refused else None,
     }
-    return render(request, "sales/buying.html", context, status=422 if form.errors else 200)
+    return render(request, "sales/buying.html", context, status=422 if form.errors or refused else 200)
 
 
 def _initial() -> dict[str, Any]:
@@ -90,24 +97,21 @@ def _initial() -> dict[str, Any]:
 @platform_admin_required
 @require_POST
 def standing(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Approve an organisation, or set its own limits."""
+    """Approve an organisation, or set its own limits. What was refused stays in its fields, with the reason."""
     organisation = Organisation.objects.filter(pk=pk).first()
     if organisation is None:
         raise Http404
-    form = StandingForm(request.POST)
-    if form.is_valid():
-        share = form.cleaned_data["pool_share"]
-        services.standing_set(
-            organisation=organisation,
-            is_approved=form.cleaned_data["is_approved"],
-            credit=form.cleaned_data["credit"],
-            pool_share=None if share is None else share / 100,
-            principal=principal_get(request),
-            now=timezone.now(),
-        )
-        messages.success(request, f"Saved for {organisation.name}.")
-    else:
-        messages.error(
-            request, f"Not saved for {organisation.name}: enter amounts of 0 or more, and shares up to 100 %."
-        )
+    form = StandingForm(request.POST, auto_id="standing_%s")
+    if not form.is_valid():
+        return _page(request, RulesForm(initial=_initial()), refused=(organisation, form))
+    share = form.cleaned_data["pool_share"]
+    services.standing_set(
+        organisation=organisation,
+        is_approved=form.cleaned_data["is_approved"],
+        credit=form.cleaned_data["credit"],
+        pool_share=None if share is None else share / 100,
+        principal=principal_get(request),
+        now=timezone.now(),
+    )
+    messages.success(request, f"Saved for {organisation.name}.")
     return redirect("sales:buying")

@@ -41,6 +41,7 @@ def commitment_list(request: HttpRequest) -> HttpResponse:
     now, refusal = timezone.now(), None
     try:
         if request.method == "POST":
+            _check_book(request.POST.get("book", ""), now)
             services.commitment_enter(
                 organisation=organisation,
                 kind=request.POST.get("kind", ""),
@@ -58,7 +59,7 @@ def commitment_list(request: HttpRequest) -> HttpResponse:
     try:
         book = document_of(book_in_force(at=now))
         current = commitment_at(organisation, at=now, currency=book.currency.code)
-        context |= {"kinds": kinds_of(book), "currency": book.currency.code}
+        context |= {"kinds": kinds_of(book), "currency": book.currency.code, "book_digest": book.digest}
     except Problem as problem:
         context["refusal"] = context["refusal"] or problem
     context |= {"current": current, "shown": current or next(iter(paused), None)}
@@ -66,6 +67,18 @@ def commitment_list(request: HttpRequest) -> HttpResponse:
         context |= _burn_down(context["shown"], now)
     context["earlier"] = [one for one in commitments_of(organisation) if one != context["shown"]]
     return render(request, "sales/commitment_list.html", context, status=refusal.status if refusal else 200)
+
+
+def _check_book(digest: str, now: datetime) -> None:
+    """Raises Problem(409) if the page showed the factors of another price book than the one in force."""
+    if digest and digest != document_of(book_in_force(at=now)).digest:
+        raise Problem(
+            409,
+            "The prices have changed",
+            "A new price book came into force while this page was open. Nothing was entered: look at the factors below, and "
+            "enter the commitment again if you want it.",
+            kind="price-changed",
+        )
 
 
 def kinds_of(book: PriceBookDocument) -> list[dict[str, Any]]:

@@ -50,6 +50,11 @@ def contract_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One contract."""
+    return _detail(request, pk)
+
+
+def _detail(request: HttpRequest, pk: UUID, *, naming: dict[str, Any] | None = None) -> HttpResponse:
+    """The page of a contract; `naming` holds a name that was refused, and why."""
     contract = org_object_get(
         request, Contract.objects.select_related("pool", "quote__amends", "accepted_by", "organisation"), pk=pk
     )
@@ -76,8 +81,9 @@ def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "late": late_term(contract.terms),
         "api_path": f"/api/v1/contracts/{contract.pk}",
         "now": now,
+        "naming": naming,
     }
-    return render(request, "sales/contract_detail.html", context)
+    return render(request, "sales/contract_detail.html", context, status=naming["refusal"].status if naming else 200)
 
 
 def _usage_by_day(request: HttpRequest, contract: Contract) -> dict[str, Any]:
@@ -113,20 +119,19 @@ def contract_plan(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def contract_rename(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Set the contract's name."""
-    contract = org_object_get(request, Contract, roles=ENGINEERING, pk=pk)
+    """Set the contract's name. A refused name stays in its field."""
+    contract, typed = org_object_get(request, Contract, roles=ENGINEERING, pk=pk), request.POST.get("name", "")
     try:
         services.contract_rename(
             contract_id=contract.id,
             organisation=contract.organisation,
-            name=request.POST.get("name", ""),
+            name=typed,
             actor=principal_get(request).user,
             now=timezone.now(),
         )
     except Problem as refusal:
-        messages.error(request, refusal.detail)
-    else:
-        messages.success(request, "Name saved.")
+        return _detail(request, pk, naming={"typed": typed, "refusal": refusal})
+    messages.success(request, "Name saved.")
     return redirect("sales:contract_detail", pk=pk)
 
 

@@ -59,6 +59,11 @@ def list_context(organisation: Organisation, filters: Filters) -> dict[str, Any]
 @require_GET
 def quote_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One quote with every line and step."""
+    return _detail(request, pk)
+
+
+def _detail(request: HttpRequest, pk: UUID, *, naming: dict[str, Any] | None = None) -> HttpResponse:
+    """The page of a quote; `naming` holds a name that was refused, and why."""
     related = Quote.objects.select_related("pool", "contract", "created_by", "amends")
     quote = org_object_get(request, related, pk=pk)
     actor, now = principal_get(request).user, timezone.now()
@@ -66,7 +71,8 @@ def quote_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     refused = services.acceptance_refusals(quote, actor=actor, now=now) if quote.is_valid(now=now) else []
     context = _context(quote) | {"share_url": share, "is_shared": False, "refused": refused}
     context["wait"] = wait_of(quote, now=now) if quote.is_valid(now=now) else None
-    return render(request, "sales/quote_detail.html", context)
+    context["naming"] = naming
+    return render(request, "sales/quote_detail.html", context, status=naming["refusal"].status if naming else 200)
 
 
 @require_GET
@@ -136,9 +142,20 @@ def quote_withdraw(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def quote_rename(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Set the quote's name."""
-    service = partial(services.quote_rename, name=request.POST.get("name", ""))
-    return _change(request, pk, service, "Name saved.")
+    """Set the quote's name. A refused name stays in its field."""
+    quote, typed = org_object_get(request, Quote, roles=ENGINEERING, pk=pk), request.POST.get("name", "")
+    try:
+        services.quote_rename(
+            quote_id=pk,
+            organisation=quote.organisation,
+            name=typed,
+            actor=principal_get(request).user,
+            now=timezone.now(),
+        )
+    except Problem as refusal:
+        return _detail(request, pk, naming={"typed": typed, "refusal": refusal})
+    messages.success(request, "Name saved.")
+    return redirect("sales:quote_detail", pk=pk)
 
 
 @require_POST
@@ -151,7 +168,8 @@ def quote_unshare(request: HttpRequest, pk: UUID) -> HttpResponse:
 def quote_share(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Make a share link for a number of days."""
     days = request.POST.get("days", "")
-    service = partial(services.quote_share, days=int(days) if days.isascii() and days.isdigit() else None)
+    count = int(days) if days.isascii() and days.isdigit() and len(days) < 6 else 0  # 0 is refused with a sentence
+    service = partial(services.quote_share, days=count if days else None)
     return _change(request, pk, service, "Anyone with the link can read this quote until it expires.")
 
 

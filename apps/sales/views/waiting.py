@@ -83,7 +83,9 @@ def quote_wait(request: HttpRequest, pk: UUID) -> HttpResponse:
         else:
             messages.success(request, "Your request waits for room. The amount is set aside until then.")
             return redirect("sales:standing_detail", pk=row.pk)
-    context = _form(quote) | {"refusal": refusal, "entered": request.POST, "wait": wait_of(quote, now=now)}
+    chosen = request.POST.getlist("pools") or [quote.pool.slug]
+    context = _form(quote) | {"refusal": refusal, "entered": request.POST, "chosen_pools": chosen}
+    context["wait"] = wait_of(quote, now=now)
     return render(request, "sales/quote_wait.html", context, status=refusal.status if refusal else 200)
 
 
