@@ -15,9 +15,9 @@ from apps.planner.models import Plan
 from apps.pricing.limits import Limits
 from apps.pricing.rating import Counts
 from apps.registry.feeds import TensorType
-from apps.sales.facts import facts_of_line
 from apps.sales.models import Contract, FormName
 from apps.sales.selectors import contract_allowed, quota_programs, terms_line
+from apps.sales.snapshots import snapshot_of_line
 
 NANOSECONDS = 1_000_000_000
 COMBINED = {"cascade", "ensemble"}
@@ -80,7 +80,7 @@ def _load_cycles(contract: Contract, program: Program) -> int:
     """As the frozen line says; 0 for a quota, which names no program and so reserved no loading."""
     if contract.form == FormName.QUOTA:
         return 0
-    return facts_of_line(terms_line(contract, program.digest)).load_cycles
+    return snapshot_of_line(terms_line(contract, program.digest)).load_cycles
 
 
 def description_check(contract: Contract, program: Program) -> None:
@@ -144,7 +144,7 @@ def _candidate(contract: Contract, plan: Plan) -> dict[str, Any]:
     if number is not None:
         found: dict[str, Any] = plan.candidates[number]
         return found
-    bought = [facts_of_line(line).program_id for line in contract.terms["lines"]]
+    bought = [snapshot_of_line(line).program_id for line in contract.terms["lines"]]
     known = [one for one in (plan.chosen, *plan.candidates) if one and one.get("lines")]
     return next((one for one in known if [str(row["program"]) for row in one["lines"]] == bought), {})
 

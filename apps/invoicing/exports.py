@@ -12,7 +12,7 @@ from apps.figures import count_format, money_exact_format, money_format
 from apps.invoicing.models import CreditNote, Invoice
 from apps.invoicing.payments import provider_of
 from apps.sales.exports import UNIT_PRICES, instant, line_title, step_of, step_table, steps_csv
-from apps.sales.paper import Paper
+from apps.sales.pdf import PdfDocument
 
 # What an invoice comes to, as its document says it; `correction` is what rounding leaves open or takes.
 TOTALS = ("net", "carried_in", "total", "correction", "carried_out", "payable", "tax", "due")
@@ -48,10 +48,10 @@ def invoice_pdf(invoice: Invoice) -> bytes:
     """The invoice on paper."""
     document = invoice.document
     currency = document["currency"]  # with the places that it was rounded to
-    paper = Paper(
+    pdf = PdfDocument(
         title=f"Invoice {invoice.number}", footer=f"Invoice {invoice.number} - digest {invoice.digest[:32]}..."
     )
-    paper.facts(
+    pdf.definitions(
         [
             *_addressee(document["addressee"]),
             ("Number", invoice.number),
@@ -61,20 +61,20 @@ def invoice_pdf(invoice: Invoice) -> bytes:
         ]
     )
     if "sample" in document:
-        paper.text(SAMPLE)
-    _print_lines(paper, document, currency)
-    paper.facts(_totals(document, currency))
+        pdf.text(SAMPLE)
+    _print_lines(pdf, document, currency)
+    pdf.definitions(_totals(document, currency))
     instructions = provider_of(invoice).instructions(invoice)
     if Decimal(document["due"]):
-        paper.heading(instructions.title)
-        paper.text(f"{instructions.text} Reference: {instructions.reference}.")
-    _print_comparison(paper, document, currency)
+        pdf.heading(instructions.title)
+        pdf.text(f"{instructions.text} Reference: {instructions.reference}.")
+    _print_comparison(pdf, document, currency)
     for line in document["lines"]:
-        paper.heading(f"Why this amount: line {line['number']}")
-        step_table(paper, line["rating"]["steps"], currency)
-    paper.text(UNIT_PRICES, small=True)
-    _print_check(paper, invoice)
-    return paper.print()
+        pdf.heading(f"Why this amount: line {line['number']}")
+        step_table(pdf, line["rating"]["steps"], currency)
+    pdf.text(UNIT_PRICES, small=True)
+    _print_check(pdf, invoice)
+    return pdf.print()
 
 
 def _addressee(addressee: dict[str, Any]) -> list[tuple[str, str]]:
@@ -83,11 +83,11 @@ def _addressee(addressee: dict[str, Any]) -> list[tuple[str, str]]:
     return [(title, addressee[key]) for title, key in named if addressee[key] or key == "name"]
 
 
-def _print_lines(paper: Paper, document: dict[str, Any], currency: dict[str, Any]) -> None:
+def _print_lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
     """The table of lines and adjustments, and beneath it what needs a sentence."""
     adjustments = document.get("adjustments", [])
-    paper.heading("Lines")
-    paper.table(
+    pdf.heading("Lines")
+    pdf.table(
         ["", "Item", "Executions", "Billed operations", "Exact amount", f"Share ({currency['code']})"],
         [
             *(_row(line, currency) for line in document["lines"]),
@@ -98,36 +98,36 @@ def _print_lines(paper: Paper, document: dict[str, Any], currency: dict[str, Any
         fine=True,
     )
     for one in adjustments:
-        paper.text(f"{one['number']}. {one['title']}: {one['sentence']}", small=True)
+        pdf.text(f"{one['number']}. {one['title']}: {one['sentence']}", small=True)
     for line in document["lines"]:
         if "downgrade" in line:
             saved = money_exact_format(line["downgrade"]["saved"], currency)
-            paper.text(f"{line['number']}. {line['downgrade']['sentence']} Saved: {saved}.", small=True)
+            pdf.text(f"{line['number']}. {line['downgrade']['sentence']} Saved: {saved}.", small=True)
 
 
-def _print_comparison(paper: Paper, document: dict[str, Any], currency: dict[str, Any]) -> None:
+def _print_comparison(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
     """Quoted against actual, every difference in a sentence."""
-    paper.heading("Quoted against actual")
+    pdf.heading("Quoted against actual")
     for one in document["quoted_against_actual"]:
         quoted, actual, rest = (money_exact_format(one[key], currency) for key in ("quoted", "actual", "difference"))
-        paper.text(f"Contract {one['contract']}: quoted {quoted}, actual {actual}, difference {rest}.")
+        pdf.text(f"Contract {one['contract']}: quoted {quoted}, actual {actual}, difference {rest}.")
         for named in one["named"]:
-            paper.text(f"- {named['sentence']}", small=True)
+            pdf.text(f"- {named['sentence']}", small=True)
 
 
-def _print_check(paper: Paper, invoice: Invoice) -> None:
+def _print_check(pdf: PdfDocument, invoice: Invoice) -> None:
     """How anybody computes the invoice again, offline."""
-    paper.heading("Check it yourself")
-    paper.text(
+    pdf.heading("Check it yourself")
+    pdf.text(
         "Download the invoice and the price book as JSON. With the model's own file, offline, and ./takt a checkout of Takt or "
         "the wheel built from one:"
     )
-    paper.code("pip install ./takt")
-    paper.code(f"takt verify {invoice.number}.json model.onnx price-book.json")
-    paper.code(f"invoice {invoice.digest}")
+    pdf.code("pip install ./takt")
+    pdf.code(f"takt verify {invoice.number}.json model.onnx price-book.json")
+    pdf.code(f"invoice {invoice.digest}")
     for line in invoice.document["lines"]:
         if line["program"] is not None:
-            paper.code(f"line {line['number']}: program {line['program']['digest']}")
+            pdf.code(f"line {line['number']}: program {line['program']['digest']}")
 
 
 def _row(line: dict[str, Any], currency: dict[str, Any]) -> list[str]:
@@ -176,8 +176,8 @@ def credit_note_pdf(note: CreditNote) -> bytes:
     document = note.document
     currency = note.invoice.document["currency"]
     title = f"Credit note {note.number}"
-    paper = Paper(title=title, footer=f"{title} - digest {note.digest[:32]}...")
-    paper.facts(
+    pdf = PdfDocument(title=title, footer=f"{title} - digest {note.digest[:32]}...")
+    pdf.definitions(
         [
             *_addressee(document["addressee"]),
             ("Number", note.number),
@@ -186,8 +186,8 @@ def credit_note_pdf(note: CreditNote) -> bytes:
             ("Reason", document["reason"]),
         ]
     )
-    paper.heading("Credited")
-    paper.table(
+    pdf.heading("Credited")
+    pdf.table(
         ["Line", "What", "Exact amount", f"Share ({currency['code']})"],
         [
             [
@@ -201,19 +201,17 @@ def credit_note_pdf(note: CreditNote) -> bytes:
         widths=(0.08, 0.5, 0.24, 0.18),
         right=2,
     )
-    paper.facts(
+    pdf.definitions(
         [
             ("Net", money_format(document["net"], currency)),
             (f"Tax, {_percent(document['tax_rate'])}", money_format(document["tax"], currency)),
             ("Credited", money_format(document["total"], currency)),
         ]
     )
-    paper.text(
-        "What of the invoice was open is settled by this; the rest is your balance and taken by the next invoice."
-    )
-    paper.code(f"credit note {note.digest}")
-    paper.code(f"invoice {document['invoice']['digest']}")
-    return paper.print()
+    pdf.text("What of the invoice was open is settled by this; the rest is your balance and taken by the next invoice.")
+    pdf.code(f"credit note {note.digest}")
+    pdf.code(f"invoice {document['invoice']['digest']}")
+    return pdf.print()
 
 
 def _totals(document: dict[str, Any], currency: dict[str, Any]) -> list[tuple[str, str]]:

@@ -23,9 +23,9 @@ from apps.invoicing.models import CreditGrant, GrantKind
 from apps.invoicing.services.granting import grant_create, guarantee_credit
 from apps.pricing.rating import Counts, Terms, rate
 from apps.pricing.selectors import book_of_digest
-from apps.sales.facts import facts_of_line
 from apps.sales.models import Contract, FormName
 from apps.sales.selectors import contract_duration, contract_usage
+from apps.sales.snapshots import snapshot_of_line
 from apps.timetable.instants import seconds_between
 from apps.timetable.models import Window
 
@@ -98,7 +98,7 @@ def _time_credit(
 ) -> None:
     """Credit the executions without a job that the lost time was reserved for."""
     weights = [
-        Fraction(1) if contract.pool.is_host else facts_of_line(line).seconds or Fraction(1) for line, _, _ in lines
+        Fraction(1) if contract.pool.is_host else snapshot_of_line(line).seconds or Fraction(1) for line, _, _ in lines
     ]
     bought = sum((weight * count for weight, (_, count, _) in zip(weights, lines, strict=True)), Fraction(0))
     waiting = sum((weight * left for weight, (_, _, left) in zip(weights, lines, strict=True)), Fraction(0))
@@ -122,18 +122,18 @@ def _grant(
     actor: User | None,
     now: datetime,
 ) -> CreditGrant | None:
-    facts, stated = facts_of_line(line), line["rating"]
+    snapshot, stated = snapshot_of_line(line), line["rating"]
     is_quota = contract.form == FormName.QUOTA
     rating = rate(
         book=book_of_digest(stated["book_digest"]),
-        counts=Counts(count, 0) if is_quota else facts.counts,
+        counts=Counts(count, 0) if is_quota else snapshot.counts,
         executions=1 if is_quota else count,
         terms=Terms.from_json(stated["terms"]),
         missed=True,
     )
     if not rating.amount:
         return None
-    what = f"{count:,} operations of a quota" if is_quota else f"{count:,} executions of {facts.model}"
+    what = f"{count:,} operations of a quota" if is_quota else f"{count:,} executions of {snapshot.model}"
     return grant_create(
         organisation=contract.organisation,
         amount=rating.amount,

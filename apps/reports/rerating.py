@@ -19,7 +19,7 @@ from apps.pricing.rating import NotPriced, Rating, RatingError, book_from_json, 
 from apps.pricing.rating.book import PriceBookDocument
 from apps.pricing.rating.decimals import subtract
 from apps.reports.models import Rerating
-from apps.sales.minimum import minimum_lacking
+from apps.sales.contract_minimum import minimum_lacking
 from apps.sales.models import Contract
 
 CHUNK = 500  # rows between two updates of the progress

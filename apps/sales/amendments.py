@@ -11,7 +11,7 @@ from typing import Any
 from apps.accounts.problems import Problem
 from apps.pricing.rating import PriceBookDocument, decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
-from apps.sales.minimum import TITLE, minimum_lacking
+from apps.sales.contract_minimum import TITLE, minimum_lacking
 from apps.sales.models import Contract, ContractState
 from apps.sales.releasing import Release, Takeover, release_of, rest_rating
 from apps.sales.selectors import LineUsage, contract_usage
@@ -90,7 +90,7 @@ def _rest_line(book: PriceBookDocument, contract: Contract, line: LineUsage, lat
     worth = rest_rating(contract, digest, unused, unused=False, book=book).amount
     charge = rest_rating(contract, digest, unused, unused=True, book=book).amount
     more = rest_rating(contract, digest, late, unused=True, late=True, book=book).amount if late else Decimal(0)
-    return RestLine(line.facts.model, line.unit, unused, worth, exact_sum([charge, more]), late, more)
+    return RestLine(line.snapshot.model, line.unit, unused, worth, exact_sum([charge, more]), late, more)
 
 
 def _minimum(book: PriceBookDocument, used: Decimal, lines: Sequence[RestLine]) -> list[RestLine]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -25,6 +25,7 @@ from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import BUYING, ENGINEERING, Scope
 from apps.compilation.models import Program
+from apps.fleet.models import Pool
 from apps.fleet.selectors import pool_get
 from apps.pricing.rating import class_default, decimal_text
 from apps.pricing.selectors import book_in_force, document_of
@@ -60,7 +61,9 @@ BIG = 2**63 - 1
 
 
 class ShareIn(RequestBody):
-    days: Whole | None = Field(default=None, ge=1, le=365, description="How long the link works.")
+    days: Whole | None = Field(
+        default=None, ge=1, le=365, description="How long the link works, in days. 30 by default."
+    )
 
 
 class LineIn(RequestBody):
@@ -120,7 +123,7 @@ class QuoteOut(Schema):
     created_at: datetime
     valid_until: datetime
     digest: str
-    share_url: str = Field(description="Empty unless somebody made a share link that still works.")
+    share_url: str = Field(description="Empty if there is no share link, or it has expired.")
     share_until: datetime | None
     contract: UUID | None
     amends: UUID | None
@@ -165,7 +168,7 @@ class QuoteOut(Schema):
 
 
 class WaitOut(Schema):
-    """`start` and `seconds` are null where the pool has no room in the days that quotes reach ahead."""
+    """`start` and `seconds` are null if the pool has no room in the days that quotes cover."""
 
     pool: str
     start: datetime | None
@@ -178,8 +181,10 @@ class WaitOut(Schema):
 
 
 class QuoteDetailOut(QuoteOut):
-    """`refused` is what accepting the quote would be refused for now, beside the capacity and the spend caps; `wait` how long
-    its work would wait for room, null where there is some in its period."""
+    """`refused` lists the reasons why accepting would be refused now, apart from capacity and spend caps.
+
+    `wait` is how long the work would wait for room; null if there is room in its period.
+    """
 
     refused: list[RefusedOut]
     wait: WaitOut | None
@@ -198,7 +203,7 @@ class QuoteDetailOut(QuoteOut):
 
 
 class PreviewOut(Schema):
-    """`refused` is what accepting such a quote would be refused for now, spend caps among it, beside the capacity."""
+    """`refused` lists the reasons why accepting such a quote would be refused now, including spend caps, apart from capacity."""
 
     document: dict[str, Any]
     refused: list[RefusedOut]
@@ -208,36 +213,45 @@ def _quote(request: HttpRequest, pk: UUID, **access: Any) -> Quote:
     return org_object_get(request, Quote.objects.select_related("pool", "contract"), pk=pk, **access)
 
 
-def _asked(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -> dict[str, Any]:
-    """The arguments that preview and creation share."""
+class _Work(NamedTuple):
+    """The work of a request with its pool, and the end of its window if the request names none."""
+
     lines: list[QuoteLine] | services.Quota
-    window = (payload.window.start, payload.window.end)
+    pool: Pool
+    until: datetime | None = None
+
+
+def _work(organisation: Organisation, payload: QuoteIn) -> _Work:
+    """Return what is priced: a quota, a plan, or programs. Raises Problem."""
     if payload.quota is not None:
-        lines = services.Quota(payload.quota.precision, payload.quota.tera_operations)
-        pool = pool_get(payload.pool)
-    elif payload.plan is not None:
+        quota = services.Quota(payload.quota.precision, payload.quota.tera_operations)
+        return _Work(quota, pool_get(payload.pool))
+    if payload.plan is not None:
         planned = plan_lines_get(organisation=organisation, plan_id=payload.plan, items=payload.items)
-        lines, pool = planned.lines, pool_get(payload.pool) if payload.pool else planned.pool
         plan_until_check(planned.until, end=payload.window.end, now=timezone.now())
-        window = (payload.window.start, payload.window.end or planned.until)
-    else:
-        programs = Program.objects.filter(organisation=organisation).in_bulk([line.program for line in payload.lines])
-        missing = [str(line.program) for line in payload.lines if line.program not in programs]
-        if missing:
-            raise Problem(
-                404, "Not found", f"There is no program {missing[0]} here, or it is not yours to see.", kind="not-found"
-            )
-        if not payload.lines:
-            raise Problem(422, "Nothing to price", "State `lines`, a `plan` or a `quota`.", kind="nothing-to-price")
-        lines = [QuoteLine(programs[line.program], line.executions, line.expected) for line in payload.lines]
-        pool = pool_get(payload.pool)
+        return _Work(planned.lines, pool_get(payload.pool) if payload.pool else planned.pool, planned.until)
+    if not payload.lines:
+        raise Problem(422, "Nothing to price", "State `lines`, a `plan` or a `quota`.", kind="nothing-to-price")
+    programs = Program.objects.filter(organisation=organisation).in_bulk([line.program for line in payload.lines])
+    missing = [str(line.program) for line in payload.lines if line.program not in programs]
+    if missing:
+        raise Problem(
+            404, "Not found", f"There is no program {missing[0]} here, or it is not yours to see.", kind="not-found"
+        )
+    lines = [QuoteLine(programs[line.program], line.executions, line.expected) for line in payload.lines]
+    return _Work(lines, pool_get(payload.pool))
+
+
+def _arguments(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -> dict[str, Any]:
+    """Return the arguments that preview and creation share."""
+    work = _work(organisation, payload)
     every = None if payload.form.every is None else Fraction(payload.form.every)
     return {
         "organisation": organisation,
-        "lines": lines,
+        "lines": work.lines,
         "klass": payload.klass or class_default(document_of(book_in_force(at=timezone.now()))),
-        "pool": pool,
-        "window": window,
+        "pool": work.pool,
+        "window": (payload.window.start, payload.window.end or work.until),
         "form": VolumeForm(payload.form.name, every),
         "measured": payload.measured,
         "amends": None if payload.amends is None else contract_of(request, payload.amends, roles=ENGINEERING),
@@ -248,14 +262,14 @@ def _asked(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -
     "/quotes/preview", auth=BUILD, response=PreviewOut, operation_id="quote_preview", summary="Price, store nothing"
 )
 def quote_preview(request: HttpRequest, payload: QuoteIn) -> dict[str, Any]:
-    """The document that a quote would have now."""
+    """Returns the document that a quote would have now."""
     organisation, principal, now = organisation_get(request, roles=ENGINEERING), principal_get(request), timezone.now()
-    asked = _asked(request, organisation, payload)
-    offer = services.offer_make(**asked, now=now)
+    arguments = _arguments(request, organisation, payload)
+    offer = services.offer_make(**arguments, now=now)
     refused = services.offer_refusals(
         organisation=organisation,
         offer=offer,
-        amends=asked["amends"],
+        amends=arguments["amends"],
         actor=principal.user,
         now=now,
         token_id=principal.token.pk if principal.token else None,
@@ -266,10 +280,10 @@ def quote_preview(request: HttpRequest, payload: QuoteIn) -> dict[str, Any]:
 @router.post("/quotes", auth=BUILD, response={201: QuoteDetailOut}, operation_id="quote_create", summary="Make a quote")
 @idempotent
 def quote_create(request: HttpRequest, payload: QuoteIn) -> tuple[int, Quote]:
-    """Its price is locked until `valid_until`; nothing is reserved before it is accepted."""
+    """The price is locked until `valid_until`. Nothing is reserved before the quote is accepted."""
     organisation = organisation_get(request, roles=ENGINEERING)
     return 201, services.quote_create(
-        **_asked(request, organisation, payload),
+        **_arguments(request, organisation, payload),
         plan_id=payload.plan,
         name=payload.name,
         actor=principal_get(request).user,
@@ -288,7 +302,7 @@ def quote_list(request: HttpRequest, state: str = "", form: str = "", project: s
 
 @router.get("/quotes/{uuid:pk}", response=QuoteDetailOut, operation_id="quote_get", summary="One quote")
 def quote_get(request: HttpRequest, pk: UUID) -> Quote:
-    """With every line and every price step."""
+    """Returns every line and every price step."""
     return _quote(request, pk)
 
 
@@ -300,7 +314,7 @@ def quote_rename(request: HttpRequest, pk: UUID, payload: NameIn) -> Quote:
 
 @router.get("/quotes/{uuid:pk}/file", operation_id="quote_file", summary="A quote as PDF, CSV or JSON")
 def quote_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "json"] = "pdf") -> HttpResponse:
-    """The stored document."""
+    """Returns the stored document as a file."""
     return quote_file_response(_quote(request, pk), kind)
 
 
@@ -313,7 +327,7 @@ def quote_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "json
 )
 @idempotent
 def quote_accept(request: HttpRequest, pk: UUID) -> tuple[int, Contract]:
-    """Takes capacity and hold, or refuses with 409 and the alternatives."""
+    """Reserves the capacity and places the hold, or refuses with 409 and alternatives."""
     quote, principal = _quote(request, pk, roles=BUYING), principal_get(request)
     return 201, services.quote_accept(
         quote_id=quote.id,
@@ -338,7 +352,7 @@ def _change(request: HttpRequest, pk: UUID, service: Callable[..., Quote]) -> Qu
     summary="Withdraw a quote",
 )
 def quote_withdraw(request: HttpRequest, pk: UUID) -> Quote:
-    """Nobody can accept it then; safe to repeat."""
+    """A withdrawn quote cannot be accepted. Safe to repeat."""
     return _change(request, pk, services.quote_withdraw)
 
 
@@ -346,7 +360,7 @@ def quote_withdraw(request: HttpRequest, pk: UUID) -> Quote:
     "/quotes/{uuid:pk}/share", auth=BUILD, response=QuoteOut, operation_id="quote_share", summary="Make a share link"
 )
 def quote_share(request: HttpRequest, pk: UUID, payload: ShareIn | None = None) -> Quote:
-    """A link where there is none that works, for 30 days unless `days` says otherwise; safe to repeat."""
+    """Makes a link that works for `days`, 30 by default. An existing link keeps its address. Safe to repeat."""
     return _change(request, pk, partial(services.quote_share, days=payload.days if payload else None))
 
 
@@ -358,5 +372,5 @@ def quote_share(request: HttpRequest, pk: UUID, payload: ShareIn | None = None) 
     summary="Revoke a share link",
 )
 def quote_unshare(request: HttpRequest, pk: UUID) -> Quote:
-    """Whoever has the link sees nothing from now on; safe to repeat."""
+    """The link stops working at once. Safe to repeat."""
     return _change(request, pk, services.quote_unshare)

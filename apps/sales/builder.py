@@ -1,4 +1,4 @@
-"""What the quote page's controls mean: read leniently, priced by the same path as the stored quote."""
+"""The controls of the quote builder, read from a form or an address. They are priced by the path of stored quotes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -18,8 +18,8 @@ from apps.fleet.models import Pool
 from apps.fleet.selectors import pool_get, pools
 from apps.pricing.rating.tariff import zone_of
 from apps.sales.models import Contract, FormName
+from apps.sales.price_marks import CHANGED
 from apps.sales.services import MOST_EXECUTIONS
-from apps.sales.shown import CHANGED
 from apps.sales.volumes import MOST_TERA_OPERATIONS, Form
 
 DEFAULT_VOLUME = 1_000_000
@@ -52,8 +52,10 @@ NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 @dataclass(frozen=True)
 class Subject:
-    """What is quoted, found for the organisation: a program, a plan, or a quota; and the contract that it amends, whose
-    programs are quoted together when it holds `several`."""
+    """The subject of a quote: a program, a plan or a quota of the organisation.
+
+    `amends`: the contract that the quote amends. If that contract has several programs, `several` holds all of them.
+    """
 
     program: Program | None = None
     plan_id: UUID | None = None
@@ -63,23 +65,23 @@ class Subject:
 
     @property
     def any(self) -> bool:
-        """Whether there is something to price."""
+        """Whether the subject can be priced."""
         return bool(self.programs) or self.plan_id is not None or self.is_quota
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """The programs that are quoted, each with a volume of its own; none for a plan or a quota."""
+        """The quoted programs, each with its own volume; none for a plan or a quota."""
         return self.several or ((self.program,) if self.program is not None else ())
 
     @property
     def exact(self) -> bool:
-        """Whether every program costs the same whatever its data."""
+        """Whether the cost of every program is independent of its data."""
         return all(program.exact for program in self.programs)
 
 
 @dataclass(frozen=True)
 class Controls:
-    """The state of the page's controls, after what was sent."""
+    """The state of the controls after a request."""
 
     subject: Subject
     volume: int
@@ -99,79 +101,81 @@ class Controls:
 
     @property
     def window(self) -> tuple[datetime | None, datetime | None]:
-        """The window as services take it."""
+        """The window, as arguments of services."""
         return self.start, self.end
 
     @property
     def volume_form(self) -> Form:
-        """The form as services take it. Raises Problem for a length that means nothing."""
+        """The form, as an argument of services. Raises Problem for a length that is not a number above 0."""
         if self.form not in {FormName.SPREAD, FormName.INTERVAL}:
             return Form()
         if not NUMBER.fullmatch(self.every) or self.unit not in UNITS or not Fraction(self.every):
             raise Problem(
                 422,
-                "Not such a contract",
-                "State how long a part is: a number above 0, such as 1, and its unit.",
+                "Length missing",
+                "Enter the length of a part: a number above 0, for example 1, and its unit.",
                 kind="form",
             )
         return Form(self.form, Fraction(self.every) * UNITS[self.unit])
 
     @property
     def hidden(self) -> list[tuple[str, str]]:
-        """All controls as a form sends them again, to make the quote that is shown."""
+        """All controls as hidden fields, to make the displayed quote."""
         subject = self.subject
         pairs = [
-            ("program", str(subject.program.pk) if subject.program else ""),
-            ("plan", str(subject.plan_id or "")),
-            ("amends", str(subject.amends.pk) if subject.amends else ""),
-            *(
-                ((volume_name(one), str(count)) for one, count in self.shares)
-                if self.volumes
-                else [("volume", str(self.volume))]
-            ),
-            ("pool", self.pool.slug if self.pool else ""),
+            ("program", subject.program and subject.program.pk),
+            ("plan", subject.plan_id),
+            ("amends", subject.amends and subject.amends.pk),
+            *self._volume_fields,
+            ("pool", self.pool and self.pool.slug),
             ("klass", self.klass),
-            ("start", self.start.isoformat() if self.start else ""),
-            ("end", self.end.isoformat() if self.end else ""),
-            ("form", self.form if self.form != FormName.EXECUTION else ""),
+            ("start", self.start and self.start.isoformat()),
+            ("end", self.end and self.end.isoformat()),
+            ("form", self.form != FormName.EXECUTION and self.form),
             ("every", self.every),
-            ("unit", self.unit if self.every else ""),
-            ("precision", self.precision if subject.is_quota else ""),
-            ("measured", "on" if self.measured else ""),
+            ("unit", self.every and self.unit),
+            ("precision", subject.is_quota and self.precision),
+            ("measured", self.measured and "on"),
             ("name", self.name),
         ]
-        return [(name, value) for name, value in pairs if value]
+        return [(name, str(value)) for name, value in pairs if value]
+
+    @property
+    def _volume_fields(self) -> list[tuple[str, Any]]:
+        if self.volumes:
+            return [(volume_name(program), str(count)) for program, count in self.shares]
+        return [("volume", str(self.volume))]
 
     @property
     def address(self) -> str:
-        """The query that shows the page in this state again."""
+        """The query that opens the page in this state."""
         return urlencode(self.hidden)
 
     @property
     def sold(self) -> str:
-        """What is quoted, in words, for the button that makes the quote."""
+        """The volume in words, for the button that makes the quote."""
         unit = "tera-operations" if self.subject.is_quota else "items" if self.subject.plan_id else "executions"
         return f"{sum(self.volumes) if self.volumes else self.volume:,} {unit}"
 
     @property
     def shares(self) -> list[tuple[Program, int]]:
-        """Each of several programs with its volume."""
+        """Each program of `several` with its volume."""
         return list(zip(self.subject.several, self.volumes, strict=True))
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """What the page needs for the controls of several programs."""
+        """The volume fields of several programs."""
         return [
             {"program": one, "name": volume_name(one), "volume": count, "step": step_of(count)}
             for one, count in self.shares
         ]
 
     def starting(self, klass: str, start: datetime, end: datetime) -> Controls:
-        """The same work in another class and window."""
+        """Return controls for the same work in another class and window."""
         return replace(self, klass=klass, start=start, end=end)
 
     def local(self, instant: datetime | None) -> str:
-        """An instant as the browser's date and time box holds it."""
+        """Write an instant for a date and time field."""
         return "" if instant is None else instant.astimezone(zone_of(self.zone)).strftime("%Y-%m-%dT%H:%M")
 
     @property
@@ -188,17 +192,17 @@ class Controls:
         return step_of(self.volume)
 
 
-# What a page sends beside its controls; none of it belongs into its address.
+# Fields that are sent with the controls and do not belong in the address.
 NO_STATE = frozenset({"previous", "shown", "box", "csrfmiddlewaretoken"})
 
 
 def typed_address(data: Mapping[str, Any]) -> str:
-    """The query that shows what was typed again, where it cannot be read as controls."""
+    """Return the query that shows the entered values again if they cannot be read as controls."""
     return urlencode([(name, value) for name, value in data.items() if name not in NO_STATE and value != ""])
 
 
 def box_check(data: Mapping[str, Any], controls: Controls) -> None:
-    """Raises Problem(409) when the volume's box held something else than what was priced when a button was pressed."""
+    """Raises Problem(409) if the volume field held another value than the priced one when the button was pressed."""
     if "box" not in data or controls.volumes:
         return
     try:
@@ -208,20 +212,20 @@ def box_check(data: Mapping[str, Any], controls: Controls) -> None:
     if not same:
         raise Problem(
             409,
-            "The price is of another volume",
-            f"The box said {str(data['box'])[:40]!r}, the price beside the button was of {controls.sold}. No quote was made: "
-            "look at the price below and make the quote if you want it.",
+            "The price is for another volume",
+            f"The field said {str(data['box'])[:40]!r}, but the price was for {controls.sold}. No quote was made: "
+            "check the price below and make the quote if you accept it.",
             kind=CHANGED,
         )
 
 
 def step_of(volume: int) -> int:
-    """The slider's position nearest below a volume."""
+    """Return the slider position at or below a volume."""
     return max((index for index, value in enumerate(STEPS) if value <= volume), default=0)
 
 
 def volume_name(program: Program) -> str:
-    """The control that holds the volume of one of several programs."""
+    """Return the name of the volume field of one of several programs."""
     return f"volume-{program.pk}"
 
 
@@ -230,35 +234,18 @@ def controls_read(
 ) -> Controls:
     """Read the controls; `klass` applies where no class is chosen.
 
-    Raises Problem for a value that means nothing, with what to enter instead.
+    Raises Problem for an invalid value, with a sentence that says what to enter.
     """
-    zone = organisation.time_zone
-    pick, _, picked_class = str(data.get("pick") or "").partition("|")
-    picked = _instant(pick, zone)
-    start, end = picked or _instant(data.get("start"), zone), _instant(data.get("end"), zone)
-    if picked and end is not None and end <= picked:
-        end = picked + timedelta(days=1)
-    has_passed = start is not None and start <= now and not picked
-    # The database takes no text with a NUL in it, and no pool is named so.
-    pool = pool_get(str(data["pool"]).replace("\x00", "?")) if data.get("pool") else None
-    if pool is None:
-        pool = next(iter(pools_of(subject)), None)
-    form = FormName.QUOTA if subject.is_quota else str(data.get("form") or FormName.EXECUTION)
-    if not subject.is_quota and form not in OF_PROGRAMS:
-        raise Problem(
-            422, "Not such a contract", f"Programs are sold in the forms {', '.join(OF_PROGRAMS)}.", kind="form"
-        )
+    window = _window(data, zone=organisation.time_zone, now=now)
     return Controls(
         subject=subject,
         volume=_volume(data.get("volume"), subject),
-        klass=picked_class or str(data.get("klass") or klass),
-        pool=pool,
-        start=None if has_passed else start,
-        name=str(data.get("name") or "")[:NAME_TYPED],
-        start_passed=start if has_passed else None,
-        end=end,
-        zone=zone,
-        form=form,
+        klass=window.picked_class or str(data.get("klass") or klass),
+        pool=_pool(data.get("pool"), subject),
+        start=window.start,
+        end=window.end,
+        zone=organisation.time_zone,
+        form=_form(data.get("form"), subject),
         every=str(data.get("every") or "").strip(),
         unit=str(data.get("unit") or "d"),
         precision=str(data.get("precision") or Precision.FLOAT32),
@@ -266,11 +253,52 @@ def controls_read(
         volumes=tuple(
             _count(data.get(volume_name(one)), 0, 0, MOST_EXECUTIONS, "executions") for one in subject.several
         ),
+        name=str(data.get("name") or "")[:NAME_TYPED],
+        start_passed=window.passed,
     )
 
 
+class _Window(NamedTuple):
+    """The window that was entered or picked in the hour grid. `passed`: an entered start that has passed; it is dropped."""
+
+    start: datetime | None
+    end: datetime | None
+    passed: datetime | None
+    picked_class: str
+
+
+def _window(data: Mapping[str, Any], *, zone: str, now: datetime) -> _Window:
+    """Read the window. An hour that was picked also names a class. Raises Problem."""
+    pick, _, picked_class = str(data.get("pick") or "").partition("|")
+    picked, end = _instant(pick, zone), _instant(data.get("end"), zone)
+    if picked is not None:
+        overtaken = end is not None and end <= picked
+        return _Window(picked, picked + timedelta(days=1) if overtaken else end, None, picked_class)
+    start = _instant(data.get("start"), zone)
+    if start is not None and start <= now:
+        return _Window(None, end, start, picked_class)
+    return _Window(start, end, None, picked_class)
+
+
+def _pool(slug: Any, subject: Subject) -> Pool | None:
+    """Return the chosen pool, or the first that fits. Raises Problem for an unknown pool."""
+    if slug:  # PostgreSQL accepts no NUL in texts, and no pool has one in its name
+        return pool_get(str(slug).replace("\x00", "?"))
+    return next(iter(pools_of(subject)), None)
+
+
+def _form(name: Any, subject: Subject) -> str:
+    """Return the form; always the quota form for a quota. Raises Problem for an unknown form."""
+    if subject.is_quota:
+        return FormName.QUOTA
+    form = str(name or FormName.EXECUTION)
+    if form not in OF_PROGRAMS:
+        raise Problem(422, "Unknown form", f"Choose one of the forms {', '.join(OF_PROGRAMS)}.", kind="form")
+    return form
+
+
 def pools_of(subject: Subject) -> list[Pool]:
-    """Pools that can take what is quoted."""
+    """Return the pools that can run what is quoted."""
     if subject.programs:
         first, *others = (pools_fitting(program) for program in subject.programs)
         return [pool for pool in first if all(pool in some for some in others)]
@@ -297,7 +325,7 @@ def _unfit(subject: Subject, pool: Pool) -> str:
 
 
 def pools_fitting(program: Program) -> list[Pool]:
-    """Pools that can run a program: those of its processor version, then hosts, which run the model itself, in float32."""
+    """Return the pools that can run a program: those of its processor version, then hosts, which run the model in float32."""
     fitting = [
         pool
         for pool in pools()
@@ -317,8 +345,10 @@ def _volume(value: Any, subject: Subject) -> int:
 
 
 def _count(value: Any, default: int, least: int, most: int, unit: str) -> int:
-    """A whole number as people type it, with signs between thousands; the default where nothing was asked yet. A box that
-    was emptied holds no number. Raises Problem."""
+    """Read a whole number, with optional separators between thousands. Without a value, return the default.
+
+    Raises Problem for anything else; an empty field is not a number.
+    """
     if value is None:
         return default
     text = str(value).replace(",", "").replace("_", "").replace(" ", "")
@@ -326,7 +356,7 @@ def _count(value: Any, default: int, least: int, most: int, unit: str) -> int:
         raise Problem(
             422,
             "Impossible volume",
-            f"Enter a whole number of {unit} from {least} to {most:,}; nothing is priced until then.",
+            f"Enter a whole number of {unit} from {least} to {most:,}.",
             kind="volume",
         )
     return int(text)
@@ -339,7 +369,7 @@ def _instant(value: Any, zone: str) -> datetime | None:
         instant = datetime.fromisoformat(str(value))
     except ValueError as error:
         raise Problem(
-            422, "Not a time", f"{value!r} is not a date and time such as 2026-12-01T22:00.", kind="window"
+            422, "Not a time", f"{str(value)[:40]!r} is not a date and time such as 2026-12-01T22:00.", kind="window"
         ) from error
     if not FIRST_YEAR <= instant.year <= LAST_YEAR:
         raise Problem(422, "Not a time", f"Enter a time between the years {FIRST_YEAR} and {LAST_YEAR}.", kind="window")

@@ -1,4 +1,4 @@
-"""What an ask takes of a pool: whether its programs run there, and the device time that they need at most."""
+"""The device time that request lines need on a pool, and whether the pool runs their programs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from apps.accounts.problems import Problem
 from apps.fleet.models import Pool
 from apps.fleet.selectors import host_measurement_latest
 from apps.pricing.rating import NotPriced, PriceBookDocument, Schedule
-from apps.sales.asks import Ask
-from apps.sales.facts import ProgramFacts
 from apps.sales.models import FormName
+from apps.sales.request_lines import QuoteRequestLine
+from apps.sales.snapshots import ProgramSnapshot
 from apps.sales.volumes import PER_EXECUTION, Form
 from apps.timetable.admission.streams import Stream
 from apps.timetable.admission.streams import duration_of as streams_duration
@@ -20,7 +20,7 @@ HOST_PRECISION = "float32"
 
 
 def duration_of(
-    asks: Sequence[Ask], pool: Pool, book: PriceBookDocument, form: Form = PER_EXECUTION
+    request_lines: Sequence[QuoteRequestLine], pool: Pool, book: PriceBookDocument, form: Form = PER_EXECUTION
 ) -> tuple[Fraction, Fraction]:
     """Seconds of device time for the worst case, and the part of them that comes once in each window: loading every
     program, and what its first result takes longer.
@@ -29,38 +29,38 @@ def duration_of(
     operations take at most: none is billed for less than the book's fewest operations per cycle. A granular interval
     takes all of its time. What a quota will run is not known, so it reserves no loading. Raises Problem where that is not known.
     """
-    only = asks[0]
+    only = request_lines[0]
     if form.name == FormName.QUOTA:
-        return _duration_of_quota(only.facts, pool, book), Fraction(0)
+        return _duration_of_quota(only.snapshot, pool, book), Fraction(0)
     if form.name == FormName.INTERVAL and only.schedule is not None:
-        return _duration_of_interval(only.facts, only.schedule, pool), Fraction(0)
+        return _duration_of_interval(only.snapshot, only.schedule, pool), Fraction(0)
     if not pool.is_host:
-        total, setup = streams_duration([stream_of(ask) for ask in asks])
+        total, setup = streams_duration([stream_of(request_line) for request_line in request_lines])
         return total * pool.slowdown, setup * pool.slowdown
     measured_total = Fraction(0)
-    for ask in asks:
-        measured = host_measurement_latest(pool=pool, program_digest=ask.facts.digest)
+    for request_line in request_lines:
+        measured = host_measurement_latest(pool=pool, program_digest=request_line.snapshot.digest)
         if measured is None:
             raise Problem(
                 409,
                 "Not measured yet",
-                f"{ask.facts.model} has not been measured on {pool.name} yet. This happens by itself within a minute; "
-                "try again then, or choose another pool.",
+                f"{request_line.snapshot.model} has not been measured on {pool.name} yet. This takes up to a minute. "
+                "Try again then, or choose another pool.",
                 kind="not-measured",
             )
-        measured_total += ask.executions * measured.p95_seconds
+        measured_total += request_line.executions * measured.p95_seconds
     return measured_total, Fraction(0)
 
 
-def stream_of(ask: Ask) -> Stream:
-    """An ask's executions as they run one after another at the processor's own clock."""
-    facts = ask.facts
-    return Stream(ask.executions, facts.seconds, facts.first_seconds, facts.load_seconds)
+def stream_of(request_line: QuoteRequestLine) -> Stream:
+    """Return the executions of a line as a stream at the clock of the processor."""
+    snapshot = request_line.snapshot
+    return Stream(request_line.executions, snapshot.seconds, snapshot.first_seconds, snapshot.load_seconds)
 
 
-def _duration_of_quota(facts: ProgramFacts, pool: Pool, book: PriceBookDocument) -> Fraction:
+def _duration_of_quota(snapshot: ProgramSnapshot, pool: Pool, book: PriceBookDocument) -> Fraction:
     try:
-        minimum = book.minimum(pool.processor_class, facts.precision)
+        minimum = book.minimum(pool.processor_class, snapshot.precision)
     except NotPriced as error:
         raise Problem(422, "Not priced", str(error), kind="not-priced") from error
     if pool.is_host or not minimum:
@@ -71,10 +71,10 @@ def _duration_of_quota(facts: ProgramFacts, pool: Pool, book: PriceBookDocument)
             "a fewest number of operations per cycle, or a contract per execution.",
             kind="form",
         )
-    return Fraction(facts.operations, minimum * facts.clock_hz) * pool.slowdown
+    return Fraction(snapshot.operations, minimum * snapshot.clock_hz) * pool.slowdown
 
 
-def _duration_of_interval(facts: ProgramFacts, schedule: Schedule, pool: Pool) -> Fraction:
+def _duration_of_interval(snapshot: ProgramSnapshot, schedule: Schedule, pool: Pool) -> Fraction:
     if pool.is_host:
         raise Problem(
             422,
@@ -82,53 +82,53 @@ def _duration_of_interval(facts: ProgramFacts, schedule: Schedule, pool: Pool) -
             f"{pool.name} is measured, not proven; an interval is guaranteed on a processor only.",
             kind="form",
         )
-    first, each = (facts.load_seconds + facts.first_seconds) * pool.slowdown, facts.seconds * pool.slowdown
+    first, each = (snapshot.load_seconds + snapshot.first_seconds) * pool.slowdown, snapshot.seconds * pool.slowdown
     needed = first + schedule.each * each
     if needed > schedule.every:
         fitting = int((schedule.every - first) / each)
         raise Problem(
             422,
             "Does not fit the interval",
-            f"{schedule.each:,} executions of {facts.model} take {float(needed) * 1000:.6g} ms, the interval has "
+            f"{schedule.each:,} executions of {snapshot.model} take {float(needed) * 1000:.6g} ms, the interval has "
             f"{float(schedule.every) * 1000:.6g} ms; at most {max(fitting, 0):,} fit.",
             kind="form",
         )
     return schedule.every * schedule.intervals
 
 
-def _check_runs_on_host(facts: ProgramFacts, pool: Pool) -> None:
+def _check_runs_on_host(snapshot: ProgramSnapshot, pool: Pool) -> None:
     """A host runs the model file itself, in the numbers that it came with."""
-    if facts.precision != HOST_PRECISION:
+    if snapshot.precision != HOST_PRECISION:
         raise Problem(
             422,
             "Another precision",
-            f"Pool {pool.slug} runs {facts.model} as it came, in {HOST_PRECISION}, not in {facts.precision}. Choose a pool of "
-            f"{facts.target}, or the program in {HOST_PRECISION}.",
+            f"Pool {pool.slug} runs models in {HOST_PRECISION} only, and {snapshot.model} is compiled in {snapshot.precision}. "
+            f"Choose a pool of {snapshot.target}, or the program in {HOST_PRECISION}.",
             kind="precision-not-on-host",
         )
 
 
-def pool_check(facts: ProgramFacts, pool: Pool) -> None:
+def pool_check(snapshot: ProgramSnapshot, pool: Pool) -> None:
     """Raises Problem unless the pool runs the program."""
-    if facts.is_quota:
+    if snapshot.is_quota:
         return
     if pool.is_host:
-        _check_runs_on_host(facts, pool)
+        _check_runs_on_host(snapshot, pool)
         return
     processor = pool.processor
-    if processor is not None and processor.name == facts.target and processor.digest != facts.target_digest:
+    if processor is not None and processor.name == snapshot.target and processor.digest != snapshot.target_digest:
         raise Problem(
             422,
             "An earlier description of the processor",
-            f"{facts.model} was compiled for {facts.target} as it was described before ({facts.target_digest[:12]}); pool "
-            f"{pool.slug} is described anew ({processor.digest[:12]}). Compile {facts.model} for {facts.target} again.",
+            f"{snapshot.model} was compiled for an earlier description of {snapshot.target} ({snapshot.target_digest[:12]}); "
+            f"pool {pool.slug} has a new one ({processor.digest[:12]}). Compile {snapshot.model} for {snapshot.target} again.",
             kind="processor-described-anew",
         )
-    if processor is None or (processor.name, processor.digest) != (facts.target, facts.target_digest):
+    if processor is None or (processor.name, processor.digest) != (snapshot.target, snapshot.target_digest):
         raise Problem(
             422,
             "Another processor",
-            f"{facts.model} was compiled for {facts.target}; pool {pool.slug} runs {pool.target}. Choose a pool of "
-            f"{facts.target}, or compile for {pool.target}.",
+            f"{snapshot.model} was compiled for {snapshot.target}; pool {pool.slug} runs {pool.target}. Choose a pool of "
+            f"{snapshot.target}, or compile for {pool.target}.",
             kind="wrong-processor",
         )

@@ -23,8 +23,8 @@ from apps.figures import (
     unit_price_format,
 )
 from apps.sales.exports import line_machine, step_of, text_cell
-from apps.sales.facts import facts_of_line
 from apps.sales.models import FormName, Quote
+from apps.sales.snapshots import snapshot_of_line
 
 MOST_COLUMNS = 4
 
@@ -148,7 +148,7 @@ def _fields(now: datetime) -> list[Field]:
         _money("expected", "Expected"),
         _money("payable", "Payable"),
         _words("class", "Class", lambda quote: quote.document["class"]["title"]),
-        _words("form", "Form", _form_said),
+        _words("form", "Form", _form_sentence),
         _words("pool", "Pool", lambda quote: quote.document["pool"]["slug"]),
         _words("processor", "Processor class", lambda quote: quote.document["pool"]["processor_class"]),
         _time("begins", "May begin", lambda quote: quote.document["window"]["start"]),
@@ -176,7 +176,9 @@ def _line_fields(quotes: Sequence[Quote]) -> Iterable[Field]:
             return lines[index] if index < len(lines) else None
 
         yield _of_line(f"{name}.program", f"{title}: program", line_of, _line_title)
-        yield _of_line(f"{name}.digest", f"{title}: digest", line_of, lambda line: facts_of_line(line).digest, shown=12)
+        yield _of_line(
+            f"{name}.digest", f"{title}: digest", line_of, lambda line: snapshot_of_line(line).digest, shown=12
+        )
         yield _of_line(f"{name}.volume", f"{title}: volume", line_of, _volume)
         yield _count(f"{name}.billed", f"{title}: billed operations", line_of, lambda line: _step(line, "billed"))
         yield _price(
@@ -263,19 +265,19 @@ def _runs(quote: Quote) -> str:
     return min((str(one["start"]) for one in windows), default="")
 
 
-def _form_said(quote: Quote) -> str:
+def _form_sentence(quote: Quote) -> str:
     every = (quote.document.get("form") or {}).get("every")
     return FormName(quote.form).label + (f", every {every} s" if every else "")
 
 
 def _line_title(line: dict[str, Any]) -> str:
-    facts = facts_of_line(line)
-    return f"{facts.model}, {facts.precision}, on {line_machine(line)}"
+    snapshot = snapshot_of_line(line)
+    return f"{snapshot.model}, {snapshot.precision}, on {line_machine(line)}"
 
 
 def _volume(line: dict[str, Any]) -> str:
-    facts = facts_of_line(line)
-    return f"{facts.operations:,} operations" if facts.is_quota else f"{line['executions']:,} executions"
+    snapshot = snapshot_of_line(line)
+    return f"{snapshot.operations:,} operations" if snapshot.is_quota else f"{line['executions']:,} executions"
 
 
 def _step(line: dict[str, Any], name: str) -> str:

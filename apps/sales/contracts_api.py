@@ -1,4 +1,4 @@
-"""Contracts over JSON: what is bought, used and left, what ending one costs, and ending it."""
+"""Contracts in the API: volume, usage, the cost of ending one, and ending it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from apps.accounts.paging import Cursor, paginate
 from apps.accounts.roles import BUYING, ENGINEERING, Scope
 from apps.pricing.rating import decimal_text
 from apps.sales import selectors, services
-from apps.sales.ending import Ending, ending_of
+from apps.sales.ending_cost import Ending, ending_of
 from apps.sales.filters import contracts_filter, filters_strict
 from apps.sales.models import Contract, ContractState
 from apps.sales.revising import contract_plan_again, difference_of
@@ -31,7 +31,7 @@ BUY = requires(Scope.BUY, roles=BUYING)
 
 
 def _usage(row: Contract) -> selectors.ContractUsage:
-    """Read once for all the fields of an answer, and for all the contracts of a list."""
+    """Return the usage, read once for all fields of an answer and all contracts of a list."""
     known = getattr(row, "_usage_of_answer", None)
     if not isinstance(known, selectors.ContractUsage):
         _usages_attach([row])
@@ -59,11 +59,11 @@ class ContractLineOut(Schema):
 
 
 class LateOut(Schema):
-    """What the terms say of late cancellation. Null where they say nothing: then it is never charged."""
+    """The late cancellation term. Null if the contract has none; then it is never charged."""
 
     notice_minutes: int
-    share: str = Field(description="Of the price of unused time that is released late.")
-    amount: str = Field(description="What all of the contract would cost, released late.")
+    share: str = Field(description="The charged share of the price of unused time that is released late.")
+    amount: str = Field(description="The charge if the whole contract is released late.")
 
 
 class NameIn(RequestBody):
@@ -89,7 +89,7 @@ class ContractOut(Schema):
     accepted_at: datetime
     terms_digest: str
     late_cancellation: LateOut | None
-    late_charged: str = Field(description="Charged for releasing reserved time late, a part of `actual`.")
+    late_charged: str = Field(description="The charge for late releases, included in `actual`.")
     lines: list[ContractLineOut]
 
     @staticmethod
@@ -130,9 +130,9 @@ class ContractOut(Schema):
         return [
             {
                 "number": line.number,
-                "program": line.facts.program_id or None,
+                "program": line.snapshot.program_id or None,
                 "program_digest": line.program_digest,
-                "model": line.facts.model,
+                "model": line.snapshot.model,
                 "unit": line.unit,
                 "executions": line.executions,
                 "taken": line.taken,
@@ -148,7 +148,7 @@ class ContractEndIn(RequestBody):
     at_most: str | None = Field(
         default=None,
         pattern=r"^[0-9]{1,30}(\.[0-9]{1,40})?$",
-        description="Refuse with 409 if ending costs more than this, as the preview told it.",
+        description="Refuse with 409 if ending costs more than this, usually the `charge` of the preview.",
     )
 
 
@@ -162,20 +162,20 @@ class EndingLineOut(Schema):
 
 
 class EndingOut(Schema):
-    """What ending a contract would be charged now, beside what is charged already."""
+    """The additional charge if the contract ended now."""
 
     charge: str
     late_charge: str
     currency: str
     free_until: datetime | None = Field(
-        description="Before this instant nothing is late, as long as nothing more is used."
+        description="Before this instant there is no late charge, if nothing more is used."
     )
-    rises_at: datetime | None = Field(description="The next instant at which the charge may be higher.")
+    rises_at: datetime | None = Field(description="The next instant at which the charge may rise.")
     lines: list[EndingLineOut]
 
     @staticmethod
     def of(contract: Contract, ending: Ending) -> dict[str, Any]:
-        """The answer for one contract."""
+        """Build the answer for one contract."""
         return {
             "charge": decimal_text(ending.charge),
             "late_charge": decimal_text(ending.late_charge),
@@ -197,7 +197,7 @@ class EndingOut(Schema):
 
 
 def contract_of(request: HttpRequest, pk: UUID, **access: Any) -> Contract:
-    """A contract of the organisation that the request is about. Raises Problem(404)."""
+    """Return a contract of the organisation of the request. Raises Problem(404)."""
     return org_object_get(request, Contract.objects.select_related("pool", "quote"), pk=pk, **access)
 
 
@@ -212,7 +212,7 @@ def contract_list(request: HttpRequest, state: str = "", form: str = "", project
 
 @router.get("/contracts/{uuid:pk}", response=ContractOut, operation_id="contract_get", summary="One contract")
 def contract_get(request: HttpRequest, pk: UUID) -> Contract:
-    """With what is used of it, and quoted against actual."""
+    """Returns the usage too, with quoted and actual amounts."""
     return contract_of(request, pk)
 
 
@@ -243,7 +243,7 @@ class RevisionRow(Schema):
 
 
 class RevisionOut(Schema):
-    """A new plan for what is left, beside the contract. It is applied by accepting a quote of `plan` with `amends`."""
+    """A new plan for the unused part of the contract. It is applied by accepting a quote of `plan` with `amends`."""
 
     plan: UUID
     items: int
@@ -256,11 +256,11 @@ class RevisionOut(Schema):
     auth=requires(Scope.BUILD, roles=ENGINEERING),
     response={201: RevisionOut},
     operation_id="contract_plan",
-    summary="Plan again what a contract has left",
+    summary="Plan the unused part of a contract again",
 )
 @idempotent
 def contract_plan(request: HttpRequest, pk: UUID) -> tuple[int, RevisionOut]:
-    """Nothing is applied: the answer is the difference in cost, promises and windows."""
+    """Returns the differences in cost, promises and windows. Nothing is applied."""
     contract = contract_of(request, pk, roles=ENGINEERING)
     plan = contract_plan_again(contract=contract, actor=principal_get(request).user, now=timezone.now())
     rows = [RevisionRow(**one.to_json()) for one in difference_of(contract, plan)]
@@ -277,7 +277,7 @@ def contract_plan(request: HttpRequest, pk: UUID) -> tuple[int, RevisionOut]:
 )
 @idempotent
 def contract_end(request: HttpRequest, pk: UUID, payload: ContractEndIn | None = None) -> Contract:
-    """Releases capacity and what is left of the hold. Time that is released late may cost something: look first."""
+    """Releases the capacity and the rest of the hold. A late release may cost something: see the preview first."""
     contract = contract_of(request, pk, roles=BUYING)
     return services.contract_end(
         contract_id=contract.id,
@@ -292,9 +292,9 @@ def contract_end(request: HttpRequest, pk: UUID, payload: ContractEndIn | None =
     "/contracts/{uuid:pk}/end",
     response=EndingOut,
     operation_id="contract_end_preview",
-    summary="What ending a contract costs now",
+    summary="Cost of ending a contract now",
 )
 def contract_end_preview(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """Changes nothing. Send its `charge` as `at_most` to end the contract for no more than that."""
+    """Changes nothing. Send the `charge` as `at_most` to end the contract at no higher cost."""
     contract = contract_of(request, pk)
     return EndingOut.of(contract, ending_of(contract, now=timezone.now()))

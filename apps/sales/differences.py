@@ -110,11 +110,11 @@ def _unused(
     end = ": not charged." if is_free else "."
     return {
         "name": word,
-        "program": line.facts.model,
+        "program": line.snapshot.model,
         "executions": line.unused,
         **({"unit": line.unit} if line.unit != "executions" else {}),
         "amount": decimal_text(worth.copy_negate()),
-        "sentence": f"{line.unused:,} of {line.executions:,} {line.unit} of {line.facts.model} {word}{end}",
+        "sentence": f"{line.unused:,} of {line.executions:,} {line.unit} of {line.snapshot.model} {word}{end}",
     }
 
 

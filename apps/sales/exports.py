@@ -13,11 +13,11 @@ from django.http import HttpResponse
 
 from apps.figures import Currency, count_format, duration_format, instant_format, money_exact_format, money_format
 from apps.pricing.rating.shown import step_shown
-from apps.sales.facts import ProgramFacts, facts_of_line
-from apps.sales.loading import loading_said
-from apps.sales.minimum import TITLE, minimum_quoted
+from apps.sales.contract_minimum import TITLE, minimum_quoted
+from apps.sales.loading import loading_sentence
 from apps.sales.models import Quote
-from apps.sales.paper import Paper
+from apps.sales.pdf import PdfDocument
+from apps.sales.snapshots import ProgramSnapshot, snapshot_of_line
 
 UNIT_PRICES = "A unit price is shown with four significant digits and computed with every digit, which the JSON has."
 CSV_HEAD = (
@@ -102,7 +102,7 @@ def line_subject(line: dict[str, Any]) -> str:
         return TITLE
     if line["program"] is None and "quota" not in line:  # a quota on an invoice
         return f"any {line['rating']['terms']['precision']} program"
-    return facts_of_line(line).model
+    return snapshot_of_line(line).model
 
 
 def line_machine(line: dict[str, Any]) -> str:
@@ -130,8 +130,8 @@ def quote_pdf(quote: Quote) -> bytes:
     """The quote on paper."""
     document = quote.document
     currency = document["currency"]  # with the places that it is rounded to
-    paper = Paper(title=f"Quote {quote.reference}", footer=f"Quote {quote.id} - digest {quote.digest[:32]}...")
-    paper.facts(
+    pdf = PdfDocument(title=f"Quote {quote.reference}", footer=f"Quote {quote.id} - digest {quote.digest[:32]}...")
+    pdf.definitions(
         [
             ("For", document["organisation"]["name"]),
             *([("Name", quote.name)] if quote.name else []),
@@ -142,39 +142,39 @@ def quote_pdf(quote: Quote) -> bytes:
             ("Pool", f"{document['pool']['name']} ({document['pool']['processor_class']})"),
             ("Window", f"{instant(document['window']['start'])} to {instant(document['window']['end'])}"),
             ("Reserved time", duration_format(document["device_seconds"])),
-            *([("Loading", loading_said(document["loading"]))] if "loading" in document else []),
+            *([("Loading", loading_sentence(document["loading"]))] if "loading" in document else []),
             ("Price book", f"version {document['book']['version']}"),
         ]
     )
-    _lines(paper, document, currency)
+    _lines(pdf, document, currency)
     totals = [("Net, worst case (held)", money_exact_format(document["net"], currency))]
     if document["expected"] != document["net"]:
         totals.append(("Expected", money_exact_format(document["expected"], currency)))
     totals.append(("Payable when all is used", money_format(document["payable"], currency)))
-    paper.facts(totals)
-    _amendment(paper, document, currency)
-    _steps(paper, priced_lines(document), currency)
-    paper.heading("Assumptions")
+    pdf.definitions(totals)
+    _amendment(pdf, document, currency)
+    _steps(pdf, priced_lines(document), currency)
+    pdf.heading("Assumptions")
     for sentence in document["assumptions"]:
-        paper.text(sentence, small=True)
-    paper.heading("Digests")
-    paper.code(f"quote {quote.digest}")
-    paper.code(f"price book {document['book']['digest']}")
+        pdf.text(sentence, small=True)
+    pdf.heading("Digests")
+    pdf.code(f"quote {quote.digest}")
+    pdf.code(f"price book {document['book']['digest']}")
     for line in document["lines"]:
         if line["program"] is not None:
-            paper.code(f"program {line['program']['digest']}")
-    return paper.print()
+            pdf.code(f"program {line['program']['digest']}")
+    return pdf.print()
 
 
-def _lines(paper: Paper, document: dict[str, Any], currency: dict[str, Any]) -> None:
+def _lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
     """The programs with their operations, then what is charged beside them."""
-    paper.heading("Lines")
-    paper.table(
+    pdf.heading("Lines")
+    pdf.table(
         ["", "Program", "Executions", "Billed operations", f"Amount ({currency['code']})"],
         [
             [
                 str(line["number"]),
-                _line_title(facts_of_line(line), line_machine(line)),
+                _line_title(snapshot_of_line(line), line_machine(line)),
                 "" if line["program"] is None else count_format(line["executions"]),
                 count_format(step_of(line, "billed")["result"]),
                 money_exact_format(line["amount"], currency),
@@ -190,13 +190,13 @@ def _lines(paper: Paper, document: dict[str, Any], currency: dict[str, Any]) -> 
     )
 
 
-def _amendment(paper: Paper, document: dict[str, Any], currency: dict[str, Any]) -> None:
+def _amendment(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
     """What a quote that amends a contract ends, and the difference that it makes."""
     amended = document.get("amends")
     if amended is None:
         return
-    paper.heading("Change from the contract")
-    paper.facts(
+    pdf.heading("Change from the contract")
+    pdf.definitions(
         [
             ("Amends", f"contract {amended['contract']}"),
             ("Ends, as quoted", money_exact_format(amended["rest"], currency)),
@@ -206,23 +206,23 @@ def _amendment(paper: Paper, document: dict[str, Any], currency: dict[str, Any])
     )
 
 
-def _line_title(facts: ProgramFacts, machine: str) -> str:
-    if facts.is_quota:
-        return f"Quota: {facts.model} on {machine}"
-    return f"{facts.model} on {machine}, {facts.precision}"
+def _line_title(snapshot: ProgramSnapshot, machine: str) -> str:
+    if snapshot.is_quota:
+        return f"Quota: {snapshot.model} on {machine}"
+    return f"{snapshot.model} on {machine}, {snapshot.precision}"
 
 
-def _steps(paper: Paper, lines: list[dict[str, Any]], currency: Currency) -> None:
+def _steps(pdf: PdfDocument, lines: list[dict[str, Any]], currency: Currency) -> None:
     for line in lines:
-        paper.heading(f"Why this price: line {line['number']}")
-        step_table(paper, line["rating"]["steps"], currency)
-    paper.text(UNIT_PRICES, small=True)
+        pdf.heading(f"Why this price: line {line['number']}")
+        step_table(pdf, line["rating"]["steps"], currency)
+    pdf.text(UNIT_PRICES, small=True)
 
 
-def step_table(paper: Paper, steps: list[dict[str, str]], currency: Currency) -> None:
+def step_table(pdf: PdfDocument, steps: list[dict[str, str]], currency: Currency) -> None:
     """Every step of a price with its rule."""
     shown = [step_shown(step, currency) for step in steps]
-    paper.table(
+    pdf.table(
         ["Step", "Rule", "Input", "Factor", "Result"],
         [[step.title, step.rule, step.input, step.factor, step.result] for step in shown],
         widths=(0.13, 0.33, 0.18, 0.17, 0.19),

@@ -1,4 +1,4 @@
-"""What has changed since a plan was made: named when what it found feasible is refused."""
+"""Changes since a plan was made. They are named when a purchase that the plan found feasible is refused."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Changed(NamedTuple):
 
 
 def changes_of(plan: Plan, *, pool: Pool, now: datetime) -> list[Changed]:
-    """Each difference between what the plan was based on and now, as far as it concerns this pool."""
+    """Return each difference between the basis of the plan and the present, for this pool."""
     return [*_book(plan, now), *_pool(plan, pool), *_capacity(plan, pool, now)]
 
 
 def with_changes(refusal: Problem, changes: list[Changed]) -> None:
-    """Add to a refusal what has changed; its own alternatives stay where they are."""
+    """Add the changes to a refusal, after its own alternatives."""
     if not changes:
         return
     refusal.detail = f"{refusal.detail} Since the plan was made: {' '.join(one.sentence for one in changes)}"
@@ -43,11 +43,11 @@ def _book(plan: Plan, now: datetime) -> list[Changed]:
     book = book_in_force(at=now)
     if plan.basis.get("book") in (None, book.version):
         return []
-    return [Changed("price-book", f"Price book {book.version} took the place of {plan.basis['book']}.")]
+    return [Changed("price-book", f"Price book {book.version} replaced price book {plan.basis['book']}.")]
 
 
 def _pool(plan: Plan, pool: Pool) -> list[Changed]:
-    """Pace, processor and devices; plans from before these were kept say nothing of them."""
+    """Compare power, processor and devices. Old plans did not record them."""
     before = plan.basis.get("pools", {}).get(pool.slug)
     if before is None:
         return []
@@ -68,7 +68,7 @@ def _pool(plan: Plan, pool: Pool) -> list[Changed]:
 
 
 def _capacity(plan: Plan, pool: Pool, now: datetime) -> list[Changed]:
-    """How much of the pool's time to come was sold or held after the plan was made."""
+    """Return how much future time of the pool was sold or held after the plan was made."""
     rows = Window.objects.filter(
         reservation__pool=pool,
         reservation__created_at__gt=plan.created_at,

@@ -17,8 +17,8 @@ from apps.ledger.models import UsageSum
 from apps.ledger.selectors import caps_like, spending
 from apps.ledger.services import CapReached, cap_in
 from apps.pricing.rating import Terms, exact_sum, rate
-from apps.sales.facts import ProgramFacts
 from apps.sales.models import Contract, ContractLine, ContractState, FormName
+from apps.sales.snapshots import ProgramSnapshot
 
 
 def quota_promised(*, organisation_id: UUID, project_id: UUID, currency: str) -> Decimal:
@@ -54,11 +54,11 @@ def quotas_promised(*, organisation_id: UUID, project_id: UUID | None = None) ->
     return found
 
 
-def draw_amount(contract: Contract, facts: Mapping[str, object], executions: int) -> Decimal:
+def draw_amount(contract: Contract, snapshot: Mapping[str, object], executions: int) -> Decimal:
     """What executions of a program come to when they draw from a quota."""
     terms = Terms.from_json(contract.terms["lines"][0]["rating"]["terms"])
     book = contract.book
-    counts = ProgramFacts.from_json(dict(facts)).counts
+    counts = ProgramSnapshot.from_json(dict(snapshot)).counts
     return rate(book=book, counts=counts, executions=executions, terms=terms).amount
 
 

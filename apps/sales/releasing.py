@@ -1,8 +1,8 @@
-"""What of a contract is released late, and what becomes of it when the contract is amended.
+"""Late release of the unused work of a contract, and how an amendment takes it over.
 
-Which unused executions are late follows from the contract's stored terms, the time that was ever reserved for it, what of it
-is used, and the hour of the release (`apps/pricing/rating/late.py`). It is charged when the contract closes, whatever closes
-it: at its end all that is unused is late, so that letting time pass is never cheaper than releasing it.
+Which unused executions are late follows from the stored terms, the time that was reserved, the usage, and the hour of the release
+(`apps/pricing/rating/late.py`). They are charged when the contract closes. At the end of a contract all unused work is late, so
+letting time pass is never cheaper than releasing it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from apps.pricing.rating import (
     late_counts,
 )
 from apps.pricing.selectors import book_of_digest
-from apps.sales.asks import Ask, asks_of, window_of_document
-from apps.sales.documents import Priced
-from apps.sales.facts import facts_of_line
-from apps.sales.late import late_rating, late_term, seconds_each, volume_of, volume_rating
+from apps.sales.late_cancellation import late_rating, late_term, seconds_each, volume_of, volume_rating
 from apps.sales.models import Contract, ContractState
+from apps.sales.priced import Priced
+from apps.sales.request_lines import QuoteRequestLine, request_lines_of, window_of_document
 from apps.sales.selectors import ContractUsage, contract_usage, terms_line
+from apps.sales.snapshots import snapshot_of_line
 from apps.timetable.selectors import periods_reserved
 
 
 @dataclass(frozen=True)
 class Takeover:
-    """What the quote that amends a contract takes again: where, from when on, and of each program how many executions and
-    what one of them costs when it is released late."""
+    """The work of a quote that amends a contract: pool, start, and for each program the executions and the price of one late
+    execution."""
 
     pool: str
     start: datetime
@@ -48,7 +48,7 @@ class Takeover:
 
 @dataclass(frozen=True)
 class Release:
-    """Executions (of a quota: operations) by program: those charged as late, and those that the amendment takes over."""
+    """Executions by program (operations for a quota): `late` are charged, `carried` are taken over by the amendment."""
 
     late: Mapping[str, int] = field(default_factory=dict)
     carried: Mapping[str, int] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Release:
 def release_of(
     contract: Contract, *, now: datetime, usage: ContractUsage | None = None, takeover: Takeover | None = None
 ) -> Release:
-    """What is late if the contract closes at `now`; nothing once it is closed, or where its terms know no such price."""
+    """Return the late executions if the contract closes at `now`; none if it is closed or has no such term."""
     term = late_term(contract.terms)
     if term is None or contract.state != ContractState.ACTIVE:
         return Release()
@@ -70,8 +70,8 @@ def release_of(
 
 
 def late_due(contract: Contract, *, closed_at: datetime, carried: Mapping[str, int]) -> Decimal:
-    """What a contract that closed at `closed_at` owes for late cancellation, of which the contract that amended it took
-    `carried` over."""
+    """Return the late cancellation charge of a contract that closed at `closed_at`, less the executions that its amendment
+    took over (`carried`)."""
     term = late_term(contract.terms)
     if term is None:
         return Decimal(0)
@@ -83,7 +83,7 @@ def late_due(contract: Contract, *, closed_at: datetime, carried: Mapping[str, i
 
 
 def _late(contract: Contract, term: LateCancellation, released: datetime, usage: ContractUsage) -> dict[str, int]:
-    """Late executions of each program: by its windows, and at least what was late already when it took them over."""
+    """Count the late executions of each program: by its windows, and at least those that were late when it took them over."""
     unused = unused_counted(contract, usage)
     counts = late_counts(
         list(unused.values()),
@@ -99,8 +99,7 @@ def _late(contract: Contract, term: LateCancellation, released: datetime, usage:
 
 
 def release_free_until(contract: Contract, usage: ContractUsage) -> datetime | None:
-    """Until when ending the contract costs nothing for late cancellation, as long as nothing more is used; None where a part
-    is late in any case."""
+    """Return until when ending the contract has no late charge, if nothing more is used. None if a part is late already."""
     term = late_term(contract.terms)
     if term is None or contract.terms.get("amends", {}).get("carried"):
         return None
@@ -110,35 +109,39 @@ def release_free_until(contract: Contract, usage: ContractUsage) -> datetime | N
 
 
 def unused_counted(contract: Contract, usage: ContractUsage) -> dict[str, Unused]:
-    """The unused executions of each line that late cancellation counts, by program, with the device time of one."""
-    asks, is_host = asks_of(contract.terms), contract.terms["pool"]["kind"] == PoolKind.HOST
-    each = seconds_each(asks, Fraction(contract.quote.document["device_seconds"]), is_host=is_host)
+    """Return the unused executions that late cancellation counts, by program, with the device time of one."""
+    request_lines, is_host = request_lines_of(contract.terms), contract.terms["pool"]["kind"] == PoolKind.HOST
+    each = seconds_each(request_lines, Fraction(contract.quote.document["device_seconds"]), is_host=is_host)
     left = {line.program_digest: line.unused for line in usage.lines}
     return {
-        ask.facts.digest: Unused(max(left[ask.facts.digest] - volume_of(ask) + ask.counted, 0), seconds)
-        for ask, seconds in zip(asks, each, strict=True)
+        request_line.snapshot.digest: Unused(
+            max(left[request_line.snapshot.digest] - volume_of(request_line) + request_line.counted, 0), seconds
+        )
+        for request_line, seconds in zip(request_lines, each, strict=True)
     }
 
 
 def takeover_of(priced: Priced) -> Takeover:
-    """What an offer that amends a contract would take again."""
-    lines = [(line.ask, line.worst.terms) for line in priced.lines]
+    """Return the work of an offer that amends a contract."""
+    lines = [(line.request_line, line.worst.terms) for line in priced.lines]
     return _takeover(priced.book, lines, priced.pool.slug, priced.window.start)
 
 
 def takeover_stored(document: dict[str, Any]) -> Takeover:
-    """The same of a stored quote."""
+    """Return the work of a stored quote that amends a contract."""
     terms = [Terms.from_json(line["rating"]["terms"]) for line in document["lines"]]
-    lines = list(zip(asks_of(document), terms, strict=True))
+    lines = list(zip(request_lines_of(document), terms, strict=True))
     book, start = book_of_digest(document["book"]["digest"]), window_of_document(document).start
     return _takeover(book, lines, document["pool"]["slug"], start)
 
 
-def _takeover(book: PriceBookDocument, lines: list[tuple[Ask, Terms]], pool: str, start: datetime) -> Takeover:
+def _takeover(
+    book: PriceBookDocument, lines: list[tuple[QuoteRequestLine, Terms]], pool: str, start: datetime
+) -> Takeover:
     has_term = book.price_class(lines[0][1].klass).late is not None
     held = {
-        ask.facts.digest: (ask.counted, late_rating(book, ask.facts, terms, 1).amount)
-        for ask, terms in lines
+        request_line.snapshot.digest: (request_line.counted, late_rating(book, request_line.snapshot, terms, 1).amount)
+        for request_line, terms in lines
         if has_term
     }
     return Takeover(pool, start, held)
@@ -153,26 +156,26 @@ def rest_rating(
     late: bool = False,
     book: PriceBookDocument | None = None,
 ) -> Rating:
-    """The price of a line's rest by the frozen terms: if it were used, as what was reserved and not used, or what releasing
-    it late adds to that.
+    """Rate `count` unused executions of a line (operations for a quota) by the frozen terms.
 
-    `count` are executions, or operations of a quota; `book` is the contract's, where the caller has read it.
+    `unused`: as reserved but not used; otherwise as if they were used. `late`: what a late release adds. `book`: the price
+    book of the contract, if the caller has read it already.
     """
     line = terms_line(contract, program_digest)
-    facts = facts_of_line(line)
+    snapshot = snapshot_of_line(line)
     book = book or contract.book
     terms = Terms.from_json(line["rating"]["terms"])
-    return volume_rating(book, facts, terms, count, unused=unused, late=late)
+    return volume_rating(book, snapshot, terms, count, unused=unused, late=late)
 
 
 def _stays(contract: Contract, takeover: Takeover, late_before: datetime) -> bool:
-    """Whether an amendment stays where the contract is: on its pool, and in a period that begins before what is released
-    would be in good time. Moving work away releases its time."""
+    """Whether an amendment stays on the pool of the contract and begins before the limit of late release. Otherwise the work
+    moves away, and its time is released."""
     return takeover.pool == contract.pool.slug and takeover.start < late_before
 
 
 def _taken_over(contract: Contract, digest: str, count: int, takeover: Takeover) -> int:
-    """An amendment keeps late executions of a program that it holds too, where they cost no less when they are released."""
+    """Return how many late executions of a program the amendment takes over: those that cost no less if released late."""
     if digest not in takeover.lines or not count:
         return 0
     held, amount = takeover.lines[digest]

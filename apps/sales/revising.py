@@ -86,7 +86,7 @@ def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Pl
 def items_left(contract: Contract, plan: Plan) -> int:
     """Items of which nothing has run: by the first program, which sees every item."""
     rows = _candidate(contract, plan)["lines"]
-    unused = {line.facts.program_id: line.unused for line in contract_usage(contract).lines}
+    unused = {line.snapshot.program_id: line.unused for line in contract_usage(contract).lines}
     first = unused.get(rows[0]["program"], 0)
     return int(Fraction(first * int(plan.requirements["items"]), rows[0]["executions"]))
 

@@ -1,9 +1,9 @@
-"""What reads quotes and contracts."""
+"""Queries for quotes and contracts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -20,27 +20,27 @@ from apps.pricing.limits import Limits, Window, limits_of
 from apps.pricing.rating import PriceClass, Terms, exact_sum, rate
 from apps.pricing.rating.decimals import subtract
 from apps.registry.models import ModelVersion
-from apps.sales.asks import ask_of
 from apps.sales.capacity import duration_of
-from apps.sales.facts import ProgramFacts, facts_of, facts_of_line
-from apps.sales.minimum import TITLE as MINIMUM
+from apps.sales.contract_minimum import TITLE as MINIMUM
 from apps.sales.models import Contract, ContractLine, ContractQuota, ContractState, FormName, Quote
+from apps.sales.request_lines import request_line_of
+from apps.sales.snapshots import ProgramSnapshot, snapshot_of, snapshot_of_line
 from apps.sales.volumes import Form
 
-# Nothing is used without billed operations: a row that bills none is a contract's minimum, or for releasing time late.
+# A row without billed operations is no usage: it is a contract minimum or a late cancellation.
 LACKING = ExpressionWrapper(Q(billed_operations=0, model_name=MINIMUM), output_field=BooleanField())
 LATE = ExpressionWrapper(Q(billed_operations=0) & ~Q(model_name=MINIMUM), output_field=BooleanField())
 
 
 @dataclass(frozen=True)
 class LineUsage:
-    """One line of a contract: bought, promised to jobs, used, and what that cost against what was quoted.
+    """One line of a contract: bought, reserved by jobs and used, with quoted and actual amounts.
 
-    `executions`, `taken` and `used` are executions of the program, or operations of any program where `unit` says so.
+    `executions`, `taken` and `used` count executions of the program, or operations of any program, as `unit` says.
     """
 
     number: int
-    facts: ProgramFacts
+    snapshot: ProgramSnapshot
     program_digest: str
     executions: int
     taken: int
@@ -52,7 +52,7 @@ class LineUsage:
 
     @property
     def unused(self) -> int:
-        """Executions that were bought and not used."""
+        """The bought executions that are not used."""
         return self.executions - self.used
 
     @property
@@ -63,45 +63,45 @@ class LineUsage:
 
 @dataclass(frozen=True)
 class ContractUsage:
-    """A contract, quoted against actual."""
+    """The usage of a contract, with quoted and actual amounts."""
 
     lines: tuple[LineUsage, ...]
     quoted: Decimal
     actual: Decimal
     hold: Hold | None
     breakage: Decimal
-    minimum: Decimal = Decimal(0)  # charged, since all else came to less than the contract's minimum
-    late: Decimal = Decimal(0)  # charged for what was released late
+    minimum: Decimal = Decimal(0)  # charged for the shortfall to the contract minimum
+    late: Decimal = Decimal(0)  # charged for late cancellation
 
     @property
     def difference(self) -> Decimal:
-        """Actual minus quoted: 0, or explained by what is unused."""
+        """Actual minus quoted: 0, or explained by unused work."""
         return subtract(self.actual, self.quoted)
 
     @property
     def share_used(self) -> Fraction:
-        """Used executions of those bought, 0 to 1."""
+        """The used share of the bought executions, 0 to 1."""
         bought = sum(line.executions for line in self.lines)
         return Fraction(sum(line.used for line in self.lines), bought)
 
 
 def quotes_of(organisation: Organisation) -> QuerySet[Quote]:
-    """The organisation's quotes, newest first."""
+    """Return the quotes of an organisation, newest first."""
     return Quote.objects.filter(organisation=organisation).select_related("pool", "created_by", "contract", "amends")
 
 
 def contracts_of(organisation: Organisation) -> QuerySet[Contract]:
-    """The organisation's contracts, newest first."""
+    """Return the contracts of an organisation, newest first."""
     return Contract.objects.filter(organisation=organisation).select_related("pool", "quote")
 
 
 def contracts_open(organisation: Organisation, *, now: datetime) -> QuerySet[Contract]:
-    """Contracts under which a job may be submitted now."""
+    """Return the contracts under which a job can be submitted now."""
     return contracts_of(organisation).filter(state=ContractState.ACTIVE, ends_at__gt=now).prefetch_related("lines")
 
 
 def quote_shared(token: str, *, now: datetime) -> Quote | None:
-    """The quote behind a share link that has not ended."""
+    """Return the quote of a share link that works; None if there is none."""
     if not token.isprintable():
         return None
     found = Quote.objects.select_related("pool", "organisation").filter(share_token=token, share_until__gt=now)
@@ -109,12 +109,12 @@ def quote_shared(token: str, *, now: datetime) -> Quote | None:
 
 
 def terms_line(contract: Contract, program_digest: str) -> dict[str, Any]:
-    """The frozen line of a program, or of its contract's quota. Raises Problem when the contract does not hold it.
+    """Return the frozen line of a program, or of the quota that it draws from. Raises Problem if the contract has neither.
 
-    A program that draws from a quota has the quota's line with its own facts, frozen at its first job.
+    A program that draws from a quota has the line of the quota with its own snapshot, taken at its first job.
     """
     for line in contract.terms["lines"]:
-        if facts_of_line(line).digest == program_digest:
+        if snapshot_of_line(line).digest == program_digest:
             found: dict[str, Any] = line
             return found
     if contract.form == FormName.QUOTA:
@@ -130,15 +130,14 @@ def terms_line(contract: Contract, program_digest: str) -> dict[str, Any]:
 
 
 def contract_class(contract: Contract) -> PriceClass:
-    """The contract's class of service, in the book that it was sold by."""
+    """Return the class of service of a contract, from its own price book."""
     return contract.book.price_class(contract.klass)
 
 
 def contract_allowed(contract: Contract, now: datetime, duration: Fraction | None = None) -> Limits:
-    """Where unused work of a contract may be placed from `now` on, by the rule that its quote was made with.
+    """Return where unused work of a contract may be placed from `now` on, by the rules of its quote.
 
-    `duration` in seconds: of the work that is to be placed; without it, of the whole contract. Unpacks as
-    (not_before, not_after, allowed).
+    `duration`: seconds of the work; of the whole contract by default. The result unpacks as (not_before, not_after, allowed).
     """
     book = contract.book
     return limits_of(
@@ -151,14 +150,14 @@ def contract_allowed(contract: Contract, now: datetime, duration: Fraction | Non
 
 
 def contract_duration(contract: Contract) -> Fraction:
-    """Seconds of device time of the whole contract."""
-    asks = [ask_of(line) for line in contract.terms["lines"]]
+    """Return the device time of the whole contract in seconds."""
+    request_lines = [request_line_of(line) for line in contract.terms["lines"]]
     book = contract.book
-    return duration_of(asks, contract.pool, book, Form.from_json(contract.terms.get("form")))[0]
+    return duration_of(request_lines, contract.pool, book, Form.from_json(contract.terms.get("form")))[0]
 
 
 def quota_programs(contract: Contract) -> list[tuple[Program, int]]:
-    """The organisation's programs that may draw from a quota, by name, and how many executions of each are left."""
+    """Return the programs that can draw from a quota, by name, with the executions left for each."""
     quota, processor = contract.quota, contract.pool.processor
     rows = Program.objects.filter(
         organisation_id=contract.organisation_id,
@@ -170,82 +169,96 @@ def quota_programs(contract: Contract) -> list[tuple[Program, int]]:
     related = rows.select_related("model_version__model__project")
     for program in related.order_by("model_version__model__name", "-created_at"):
         known = frozen.get(program.digest)
-        facts = ProgramFacts.from_json(known) if known else facts_of(program)
-        found.setdefault(program.digest, (program, quota.left // draw_operations(contract, facts)))
+        snapshot = ProgramSnapshot.from_json(known) if known else snapshot_of(program)
+        found.setdefault(program.digest, (program, quota.left // draw_operations(contract, snapshot)))
     return list(found.values())
 
 
-def draw_operations(contract: Contract, facts: ProgramFacts) -> int:
-    """The operations that one execution of a program draws from a quota."""
+def draw_operations(contract: Contract, snapshot: ProgramSnapshot) -> int:
+    """Return the operations that one execution of a program draws from a quota."""
     terms = Terms.from_json(contract.terms["lines"][0]["rating"]["terms"])
     book = contract.book
-    return rate(book=book, counts=facts.counts, executions=1, terms=terms).billed_operations
+    return rate(book=book, counts=snapshot.counts, executions=1, terms=terms).billed_operations
 
 
 def contract_usage(contract: Contract) -> ContractUsage:
-    """What was bought, taken and used, and quoted against actual, line by line."""
+    """Return what was bought, reserved and used of a contract, line by line, with quoted and actual amounts."""
     return contract_usages([contract])[contract.id]
 
 
 def contract_usages(contracts: Sequence[Contract]) -> dict[UUID, ContractUsage]:
-    """The same for many contracts, by id, in four queries."""
+    """Return the usage of many contracts, by id, in four queries."""
     ids = [contract.id for contract in contracts]
-    rows_used = UsageSum.objects.filter(contract_id__in=ids).annotate(lacking=LACKING, late=LATE)
-    metered = rows_used.values("contract_id", "program_digest", "unused", "lacking", "late")
-    used: dict[tuple[UUID, str], tuple[int, Decimal]] = {}
-    breakage: dict[UUID, list[Decimal]] = {}
-    minimums: dict[UUID, Decimal] = {}
-    lates: dict[UUID, list[Decimal]] = {}
     quotas = {row.contract_id: row for row in ContractQuota.objects.filter(contract__in=ids)}
-    for row in metered.annotate(q=Sum("quantity"), b=Sum("billed_operations"), a=Sum("amount")).order_by():
-        if row["lacking"]:
-            minimums[row["contract_id"]] = row["a"]
-        elif row["late"]:
-            lates.setdefault(row["contract_id"], []).append(row["a"])
-        elif row["unused"]:
-            breakage.setdefault(row["contract_id"], []).append(row["a"])
-        elif row["contract_id"] in quotas:
-            count, amount = used.get((row["contract_id"], ""), (0, Decimal(0)))
-            used[row["contract_id"], ""] = (count + int(row["b"]), exact_sum([amount, row["a"]]))
-        else:
-            used[row["contract_id"], row["program_digest"]] = (int(row["q"]), row["a"])
+    sums = _usage_sums(ids, quotas=set(quotas))
     holds = {hold.contract_id: hold for hold in Hold.objects.filter(contract_id__in=ids)}
     rows = ContractLine.objects.filter(contract__in=ids).values_list("contract_id", "program_digest", "taken")
     taken = {(contract, digest): count for contract, digest, count in rows}
     taken |= {(contract, ""): int(quota.taken) for contract, quota in quotas.items()}
     found: dict[UUID, ContractUsage] = {}
     for contract in contracts:
-        lines = tuple(_line_usages(contract, used, taken))
-        extra = exact_sum(breakage.get(contract.id, []))
-        minimum, late = minimums.get(contract.id, Decimal(0)), exact_sum(lates.get(contract.id, []))
+        key, lines = contract.id, tuple(_line_usages(contract, sums.used, taken))
+        extra, late = exact_sum(sums.breakage.get(key, [])), exact_sum(sums.late.get(key, []))
+        minimum = sums.minimum.get(key, Decimal(0))
         actual = exact_sum([*(line.actual for line in lines), extra, minimum, late])
-        found[contract.id] = ContractUsage(lines, contract.net, actual, holds.get(contract.id), extra, minimum, late)
+        found[key] = ContractUsage(lines, contract.net, actual, holds.get(key), extra, minimum, late)
     return found
+
+
+@dataclass
+class _UsageSums:
+    """Charges of contracts by kind. `used` holds quantity and amount by contract and program ("" for a quota)."""
+
+    used: dict[tuple[UUID, str], tuple[int, Decimal]] = field(default_factory=dict)
+    breakage: dict[UUID, list[Decimal]] = field(default_factory=dict)
+    minimum: dict[UUID, Decimal] = field(default_factory=dict)
+    late: dict[UUID, list[Decimal]] = field(default_factory=dict)
+
+
+def _usage_sums(ids: Sequence[UUID], *, quotas: set[UUID]) -> _UsageSums:
+    """Sum the usage of contracts by kind, in one query. Usage of a quota counts operations, any other executions."""
+    rows = UsageSum.objects.filter(contract_id__in=ids).annotate(lacking=LACKING, is_late=LATE)
+    groups = rows.values("contract_id", "program_digest", "unused", "lacking", "is_late")
+    sums = _UsageSums()
+    for row in groups.annotate(q=Sum("quantity"), b=Sum("billed_operations"), a=Sum("amount")).order_by():
+        contract, amount = row["contract_id"], row["a"]
+        if row["lacking"]:
+            sums.minimum[contract] = amount
+        elif row["is_late"]:
+            sums.late.setdefault(contract, []).append(amount)
+        elif row["unused"]:
+            sums.breakage.setdefault(contract, []).append(amount)
+        elif contract in quotas:
+            count, before = sums.used.get((contract, ""), (0, Decimal(0)))
+            sums.used[contract, ""] = (count + int(row["b"]), exact_sum([before, amount]))
+        else:
+            sums.used[contract, row["program_digest"]] = (int(row["q"]), amount)
+    return sums
 
 
 def _line_usages(
     contract: Contract, used: dict[tuple[UUID, str], tuple[int, Decimal]], taken: dict[tuple[UUID, str], int]
 ) -> Iterator[LineUsage]:
     for line in contract.terms["lines"]:
-        facts = facts_of_line(line)
-        key = (contract.id, facts.digest)
+        snapshot = snapshot_of_line(line)
+        key = (contract.id, snapshot.digest)
         quantity, amount = used.get(key, (0, Decimal(0)))
         yield LineUsage(
             number=line["number"],
-            facts=facts,
+            snapshot=snapshot,
             program_digest=key[1],
-            executions=facts.operations if facts.is_quota else line["executions"],
+            executions=snapshot.operations if snapshot.is_quota else line["executions"],
             taken=taken.get(key, 0),
             used=quantity,
             quoted=Decimal(line["amount"]),
             actual=amount,
             quoted_rating=line["rating"],
-            unit="operations" if facts.is_quota else "executions",
+            unit="operations" if snapshot.is_quota else "executions",
         )
 
 
 def version_keep_reason(version: ModelVersion) -> str | None:
-    """Why a model file must stay: an active contract runs on a program made from it. None when nothing speaks against."""
+    """Return why a model file must stay: an active contract runs a program made from it. None if it may be deleted."""
     contract = Contract.objects.filter(state=ContractState.ACTIVE, lines__program__model_version=version).first()
     if contract is None:
         return None

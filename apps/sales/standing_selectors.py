@@ -13,12 +13,12 @@ from apps.accounts.problems import Problem
 from apps.figures import duration_format
 from apps.fleet.selectors import pools
 from apps.pricing.limits import LONGEST_WINDOW
-from apps.sales.asks import window_of_document
+from apps.sales.fair_order import Waiting, protected_from
 from apps.sales.models import Quote, StandingRequest
+from apps.sales.request_lines import window_of_document
 from apps.sales.services.quoting import pricing_make
 from apps.sales.services.serving import standing_order, waiting_for
-from apps.sales.standing_asks import PERIODIC, asked_of
-from apps.sales.turns import Waiting, protected_from
+from apps.sales.standing_quotes import PERIODIC, quote_arguments
 from apps.timetable.instants import instant_of, micros_of
 
 
@@ -74,7 +74,7 @@ def wait_of(quote: Quote, *, now: datetime) -> Wait | None:
         return None
     tried = ((window.start, window.end), (max(now, window.start), now + LONGEST_WINDOW - timedelta(minutes=1)))
     try:
-        asked = asked_of(quote)
+        asked = quote_arguments(quote)
         for number, period in enumerate(tried):
             priced = pricing_make(
                 organisation=quote.organisation, klass=quote.klass, pool=quote.pool, window=period, now=now, **asked

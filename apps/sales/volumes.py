@@ -1,4 +1,4 @@
-"""The forms in which a volume is sold (G11), as a quote is asked for and as documents state them."""
+"""The forms in which a volume is sold (G11), in requests and in documents."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from apps.accounts.problems import Problem
 from apps.pricing.limits import Window
 from apps.pricing.rating import PriceBookDocument, RatingError, Schedule, decimal_text
-from apps.sales.asks import Ask
 from apps.sales.models import FormName
+from apps.sales.request_lines import QuoteRequestLine
 
 MOST_TERA_OPERATIONS = 5_000_000
 SHORTEST_PART = timedelta(hours=1)
@@ -21,8 +21,11 @@ MOST_PARTS = 62
 
 @dataclass(frozen=True)
 class Form:
-    """How a volume is sold. `every` in seconds belongs to spread and interval: a line's executions of a granular interval
-    are those of one interval, of a spread contract the whole volume, which is cut into equal parts."""
+    """How a volume is sold.
+
+    `every` is the length of a part or interval in seconds, for the forms spread and interval. The executions of a line are
+    those of one interval; for a spread contract they are the whole volume, which is divided into equal parts.
+    """
 
     name: str = FormName.EXECUTION
     every: Fraction | None = None
@@ -32,7 +35,7 @@ class Form:
 
     @staticmethod
     def from_json(document: dict[str, Any] | None) -> Form:
-        """Documents without a form are of contracts per execution."""
+        """Read the form of a document. Documents without a form sell per execution."""
         if document is None:
             return Form()
         every = document.get("every")
@@ -43,17 +46,18 @@ PER_EXECUTION = Form()
 
 
 def forms_offered(book: PriceBookDocument) -> list[dict[str, Any]]:
-    """The forms in which a program's volume is sold, each with what it means and what it costs by this book."""
+    """Return the forms for programs, each with its meaning and its price under this book."""
     guaranteed = [one for one in book.classes.values() if one.unused and one.offered]
     interval = next((one for one in book.classes.values() if one.unused), None)
     costs = (
-        f"{decimal_text(interval.surcharge)} of the list price, {decimal_text(interval.unused)} for what is not used."
+        f"{decimal_text(interval.surcharge)} x the list price; unused executions cost {decimal_text(interval.unused)} x "
+        "the list price."
         if interval
         else "The price book has no price for it."
     )
     is_late_priced = any(one.late for one in book.classes.values())
     used = "You pay for what you use" + (
-        ", and the class's share of the price of what you release late or leave unused." if is_late_priced else "."
+        ", and a share of the price of time that you release late or do not use." if is_late_priced else "."
     )
     return [
         {
@@ -74,53 +78,52 @@ def forms_offered(book: PriceBookDocument) -> list[dict[str, Any]]:
             "name": FormName.INTERVAL,
             "title": "Granular interval",
             "offered": bool(guaranteed),
-            "means": "An exact number of executions runs in every interval, such as 500 every 1 ms.",
+            "means": "An exact number of executions runs in every interval, for example 500 every 1 ms.",
             "costs": f"Class {interval.title if interval else 'guaranteed'}: {costs}",
         },
     ]
 
 
-def form_check(form: Form, asks: Sequence[Ask]) -> None:
-    """Raises Problem for a form that does not go with what was asked."""
+def form_check(form: Form, request_lines: Sequence[QuoteRequestLine]) -> None:
+    """Raises Problem if the form does not fit the request lines."""
     if form.name not in FormName.values:
         raise _refusal(f"There is no form {form.name!r}; choose one of {', '.join(FormName.values)}.")
     needs_length = form.name in {FormName.SPREAD, FormName.INTERVAL}
     if needs_length != (form.every is not None) or (form.every is not None and form.every <= 0):
-        raise _refusal(
-            "State the length of a part for spread and interval contracts, above 0 seconds, and for no other."
-        )
-    if needs_length and len(asks) != 1:
-        raise _refusal(f"A contract of the form {form.name} holds one program; make a quote for each.")
-    if any(ask.facts.is_quota != (form.name == FormName.QUOTA) for ask in asks):
-        raise _refusal("A quota is asked for in tera-operations, every other form in executions of a program.")
+        raise _refusal("Enter the length of a part, above 0 seconds, for spread and interval contracts only.")
+    if needs_length and len(request_lines) != 1:
+        raise _refusal(f"A contract of the form {form.name} has one program. Make a quote for each program.")
+    if any(request_line.snapshot.is_quota != (form.name == FormName.QUOTA) for request_line in request_lines):
+        raise _refusal("Enter tera-operations for a quota, and executions of a program for every other form.")
     if form.name == FormName.SPREAD and form.every is not None and form.every < Fraction(SHORTEST_PART.seconds):
         raise _refusal("A spread contract has parts of at least one hour.")
 
 
-def schedule_of(form: Form, ask: Ask, window: Window) -> Schedule | None:
-    """The schedule of an ask, None for forms without one. Raises Problem when the window does not hold it."""
+def schedule_of(form: Form, request_line: QuoteRequestLine, window: Window) -> Schedule | None:
+    """Return the schedule of a line; None for forms without one. Raises Problem if it does not fit in the window."""
     if form.every is None:
         return None
-    if ask.schedule is not None:  # a stored one was agreed and never changes
-        return ask.schedule
+    if request_line.schedule is not None:  # a stored schedule was agreed and never changes
+        return request_line.schedule
     try:
-        schedule = Schedule.between(each=ask.executions, every=form.every, start=window.start, end=window.end)
+        schedule = Schedule.between(each=request_line.executions, every=form.every, start=window.start, end=window.end)
     except RatingError as error:
         raise _refusal(str(error)) from error
     if form.name == FormName.INTERVAL:
         return schedule
     if schedule.intervals > MOST_PARTS:
         raise _refusal(
-            f"A spread contract has at most {MOST_PARTS} parts; make the parts longer or the period shorter."
+            f"A spread contract has at most {MOST_PARTS} parts. Make the parts longer or the period shorter."
         )
-    each, rest = divmod(ask.executions, schedule.intervals)
+    each, rest = divmod(request_line.executions, schedule.intervals)
     if rest or not each:
-        nearest = max(round(Fraction(ask.executions, schedule.intervals)), 1) * schedule.intervals
+        nearest = max(round(Fraction(request_line.executions, schedule.intervals)), 1) * schedule.intervals
         raise _refusal(
-            f"{ask.executions:,} executions cannot be cut into {schedule.intervals} equal parts; ask for {nearest:,}."
+            f"{request_line.executions:,} executions can't be split evenly into {schedule.intervals} parts. "
+            f"Enter {nearest:,} instead."
         )
     return Schedule(each, form.every, schedule.intervals)
 
 
 def _refusal(detail: str) -> Problem:
-    return Problem(422, "Not such a contract", detail, kind="form")
+    return Problem(422, "Can't be sold in this form", detail, kind="form")

@@ -17,7 +17,7 @@ from apps.fleet.models import Device, Pool, PoolKind, ProcessorVersion, Site
 from apps.pricing.models import PriceBook
 from apps.pricing.services import pricebook_publish
 from apps.registry.models import Model, ModelVersion, Project
-from apps.sales.shown import SHOWN
+from apps.sales.price_marks import SHOWN
 from tests.pricing.rating.books import document
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

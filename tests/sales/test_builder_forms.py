@@ -15,8 +15,8 @@ from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.pricing.rating import Counts
 from apps.sales.models import Contract, Quote
+from apps.sales.price_marks import SHOWN
 from apps.sales.services import QuoteLine, contract_lease_rate, quote_accept, quote_create
-from apps.sales.shown import SHOWN
 from tests.cast import Cast
 from tests.sales.market import NOW, Market, open_market, seen
 

@@ -22,7 +22,7 @@ from apps.accounts.models import AuditEntry, User
 from apps.accounts.problems import Problem
 from apps.fleet.models import Device
 from apps.ledger.models import Hold
-from apps.sales.buying import Asked, Rules, Standing, refusals, seconds_allowed
+from apps.sales.buying_limits import Asked, Rules, Standing, refusals, seconds_allowed
 from apps.sales.models import Quote
 from apps.sales.services import (
     acceptance_refusals,

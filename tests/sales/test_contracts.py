@@ -14,7 +14,6 @@ from apps.ledger.services import usage_post
 from apps.ledger.usage import Usage
 from apps.pricing.rating import exact_sum
 from apps.pricing.services import pricebook_publish
-from apps.sales.facts import ProgramFacts, project_uuid
 from apps.sales.models import Contract, ContractState
 from apps.sales.selectors import contract_allowed, contract_usage, contracts_open
 from apps.sales.services import (
@@ -27,6 +26,7 @@ from apps.sales.services import (
     quote_accept,
     quote_create,
 )
+from apps.sales.snapshots import ProgramSnapshot, project_uuid
 from apps.timetable.models import Reservation
 from tests.cast import Cast
 from tests.pricing.rating.books import document
@@ -47,10 +47,10 @@ def sold(cast: Cast, market: Market, *, executions: int = 1000, klass: str = "st
 def run(contract: Contract, executions: int, *, now: datetime = NOW, number: int = 0, model: str = "") -> UsageRow:
     """What a completed lease does: take, rate by the frozen terms, post."""
     line = contract.terms["lines"][number]
-    facts = ProgramFacts.from_json(line["program"])
-    contract_executions_take(contract_id=contract.id, program_digest=facts.digest, count=executions, now=now)
+    snapshot = ProgramSnapshot.from_json(line["program"])
+    contract_executions_take(contract_id=contract.id, program_digest=snapshot.digest, count=executions, now=now)
     rating = contract_lease_rate(
-        contract=contract, program_digest=facts.digest, executions=executions, first_instant=now, now=now
+        contract=contract, program_digest=snapshot.digest, executions=executions, first_instant=now, now=now
     )
     lease = uuid4()
     usage = Usage(
@@ -58,11 +58,11 @@ def run(contract: Contract, executions: int, *, now: datetime = NOW, number: int
         contract_id=contract.id,
         lease_id=lease,
         idempotency_key=f"lease:{lease}",
-        operations=facts.operations * executions,
-        cycles=facts.cycles * executions,
-        program_digest=facts.digest,
-        project_id=project_uuid(facts),
-        model_name=model or facts.model,
+        operations=snapshot.operations * executions,
+        cycles=snapshot.cycles * executions,
+        program_digest=snapshot.digest,
+        project_id=project_uuid(snapshot),
+        model_name=model or snapshot.model,
         rating=rating,
         occurred_from=now,
         occurred_to=now + timedelta(seconds=1),

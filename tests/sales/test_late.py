@@ -25,7 +25,7 @@ from apps.pricing.rating import exact_sum
 from apps.pricing.rating.decimals import multiply
 from apps.pricing.selectors import document_of
 from apps.sales.differences import differences_named
-from apps.sales.ending import ending_of
+from apps.sales.ending_cost import ending_of
 from apps.sales.exports import quote_json
 from apps.sales.models import Contract, ContractState, FormName, Quote
 from apps.sales.releasing import rest_rating

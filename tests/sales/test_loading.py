@@ -13,10 +13,10 @@ from django.test import Client
 from apps.compilation.models import Program
 from apps.figures import plain
 from apps.fleet.models import Pool
-from apps.sales.facts import ProgramFacts, facts_of
 from apps.sales.models import Contract, Quote
 from apps.sales.selectors import contract_duration
 from apps.sales.services import QuoteLine, quote_accept, quote_create
+from apps.sales.snapshots import ProgramSnapshot, snapshot_of
 from apps.timetable.selectors import windows_of
 from apps.timetable.services import CapacityTaken, reservation_take
 from tests.cast import Cast
@@ -147,8 +147,8 @@ def test_what_was_sold_before_loading_was_counted_keeps_its_windows(cast: Cast, 
     assert lengths(contract) == [timedelta(seconds=10)]
     assert contract_duration(contract) == 10
     stored = contract.terms["lines"][0]["program"]
-    assert ProgramFacts.from_json(stored).to_json() == stored
-    assert facts_of(program).load_cycles == 3 * CLOCK
+    assert ProgramSnapshot.from_json(stored).to_json() == stored
+    assert snapshot_of(program).load_cycles == 3 * CLOCK
 
 
 def test_the_pages_say_what_is_loaded_and_that_it_is_free(cast: Cast, market: Market, client: Client) -> None:

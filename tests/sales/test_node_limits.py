@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.sales.node_limits import Node, excess, set_fault, uses
+from apps.sales.quota_tree import Node, excess, set_fault, uses
 
 LIMIT = st.none() | st.integers(0, 40)
 PROJECTS = st.lists(st.tuples(st.integers(0, 40), LIMIT, LIMIT), min_size=1, max_size=3)

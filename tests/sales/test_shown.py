@@ -19,7 +19,7 @@ from apps.accounts.models import AuditEntry, User
 from apps.accounts.problems import Problem
 from apps.pricing.services import pricebook_publish
 from apps.sales.models import Quote
-from apps.sales.shown import price_check, price_mark
+from apps.sales.price_marks import price_check, price_mark
 from tests.cast import Cast
 from tests.invoicing.test_currencies import priced
 from tests.pricing.rating.books import document

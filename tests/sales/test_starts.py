@@ -14,7 +14,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.sales.models import FormName, Quote
 from apps.sales.services import Offer, QuoteLine, offer_make, quote_accept, quote_create
-from apps.sales.starts import starts_cheapest
+from apps.sales.start_times import start_times_cheapest
 from apps.sales.templatetags.sales import less_or_more
 from apps.sales.volumes import Form
 from tests.cast import Cast
@@ -60,7 +60,7 @@ def test_the_short_list_names_the_cheapest_hour_of_each_day(cast: Cast, market: 
     listed = offer.document["starts"]
     assert [one["start"] for one in listed[:2]] == ["2026-11-24T20:00:00Z", "2026-11-24T23:00:00Z"]
     assert {(one["klass"], one["share"], one["amount"]) for one in listed} == {("off_peak", "3/5", "3.3792")}
-    assert starts_cheapest([], zone="UTC") == []
+    assert start_times_cheapest([], zone="UTC") == []
     cheap = _offer(cast, market, market.program(cast.organisation, cast.engineer), klass="batch")
     assert "starts" not in cheap.document
 

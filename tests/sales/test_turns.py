@@ -1,4 +1,4 @@
-"""Whose turn it is, and what is kept for whom: the rule of `apps/sales/turns.py` on any free time."""
+"""Whose turn it is, and what is kept for whom: the rule of `apps/sales/fair_order.py` on any free time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.sales.turns import DAY, PASSED_MOST, Waiting, claim_of, is_protected, order, without
+from apps.sales.fair_order import DAY, PASSED_MOST, Waiting, claim_of, is_protected, order, without
 from apps.timetable.admission import Interval, Limits, Placement, Work, free_between, merge, place, total
 
 END = 60

@@ -13,11 +13,11 @@ from apps.ledger.altered import compared
 from apps.ledger.models import Hold, HoldState
 from apps.ledger.selectors import hold_of
 from apps.pricing.rating import decimal_text
-from apps.sales.asks import asks_of
-from apps.sales.late import late_term
-from apps.sales.minimum import minimum_quoted
+from apps.sales.contract_minimum import minimum_quoted
+from apps.sales.late_cancellation import late_term
 from apps.sales.models import Commitment, Contract, ContractState, Quote, StandingRequest
 from apps.sales.releasing import late_due
+from apps.sales.request_lines import request_lines_of
 from apps.sales.selectors import contract_usage
 from apps.sales.services.accepting import terms_of
 
@@ -97,12 +97,12 @@ def _contract(contract: Contract, quote: Quote | None) -> list[str]:
 
 def _bought(name: str, contract: Contract) -> list[str]:
     """The volumes that jobs draw from beside the terms."""
-    asks = asks_of(contract.terms)
-    wanted = {ask.facts.digest: ask.executions for ask in asks if not ask.facts.is_quota}
+    request_lines = request_lines_of(contract.terms)
+    wanted = {ask.facts.digest: ask.executions for ask in request_lines if not ask.facts.is_quota}
     kept = {line.program_digest: line.executions for line in contract.lines.all() if line.executions is not None}
     found = [] if kept == wanted else [f"{name}: the executions that may be used are not those of its terms"]
     quota = getattr(contract, "quota", None)
-    told = [(ask.facts.precision, ask.facts.operations) for ask in asks if ask.facts.is_quota]
+    told = [(ask.facts.precision, ask.facts.operations) for ask in request_lines if ask.facts.is_quota]
     if told != ([] if quota is None else [(quota.precision, quota.operations)]):
         found.append(f"{name}: the operations that may be used are not those of its terms")
     return found

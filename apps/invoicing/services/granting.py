@@ -29,8 +29,8 @@ from apps.ledger.posting import chain_lock, transaction_post
 from apps.pricing.rating import Terms, decimal_text, rate
 from apps.pricing.rating.decimals import subtract
 from apps.pricing.selectors import book_of_digest
-from apps.sales.facts import facts_of_line
 from apps.sales.selectors import terms_line
+from apps.sales.snapshots import snapshot_of_line
 
 
 @transaction.atomic
@@ -196,7 +196,7 @@ def guarantee_credit(lease: Lease, *, now: datetime) -> bool:
     stated = line["rating"]
     rating = rate(
         book=book_of_digest(stated["book_digest"]),
-        counts=facts_of_line(line).counts,  # of the program: the rating of a quota's line counts the whole quota
+        counts=snapshot_of_line(line).counts,  # of the program: the rating of a quota's line counts the whole quota
         executions=lease.count,
         terms=Terms.from_json(stated["terms"]),
         missed=True,

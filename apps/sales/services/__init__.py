@@ -12,10 +12,10 @@ from apps.sales.services.contracts import (
     contract_lease_rate,
     contracts_close_due,
 )
-from apps.sales.services.foreseeing import offer_refusals, plan_refusals
 from apps.sales.services.hold_ending import plan_hold_release, plan_holds_end_due
 from apps.sales.services.holding import holds_live, plan_hold
 from apps.sales.services.naming import contract_rename, quote_rename
+from apps.sales.services.prechecks import offer_refusals, plan_refusals
 from apps.sales.services.quoting import MOST_EXECUTIONS, Offer, offer_make, quote_create
 from apps.sales.services.reviewing import contract_review, contracts_review_due
 from apps.sales.services.serving import standing_serve, standing_serve_all

@@ -26,19 +26,19 @@ from apps.planner.models import Plan
 from apps.pricing.limits import Window
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
 from apps.pricing.selectors import book_of_digest
-from apps.sales.asks import Ask, asks_of, window_of_document
 from apps.sales.commitments import commitment_left
-from apps.sales.documents import Priced, price_asks
-from apps.sales.facts import project_uuid
+from apps.sales.contract_minimum import minimum_quoted
 from apps.sales.hold_models import HoldState
-from apps.sales.minimum import minimum_quoted
 from apps.sales.models import Commitment, Contract, ContractLine, ContractQuota, PlanHold, Quote, QuoteState
 from apps.sales.plan_changes import changes_of, with_changes
+from apps.sales.priced import Priced, request_lines_price
 from apps.sales.quota_caps import project_cap_check
+from apps.sales.request_lines import QuoteRequestLine, request_lines_of, window_of_document
 from apps.sales.services.amending import contract_replace
 from apps.sales.services.hold_ending import hold_end, open_hold
 from apps.sales.services.nodes import quota_check
 from apps.sales.services.standing import acceptance_check
+from apps.sales.snapshots import project_uuid
 from apps.sales.volumes import Form
 from apps.timetable.holding import reservation_claim
 from apps.timetable.models import Reservation
@@ -79,7 +79,7 @@ class Acceptance:
     """A quote that somebody accepts now, read and checked."""
 
     quote: Quote
-    asks: Sequence[Ask]
+    request_lines: Sequence[QuoteRequestLine]
     window: Window
     actor: User | None
     now: datetime
@@ -93,7 +93,7 @@ def quote_accept(
 
     A quote that amends a contract ends what is left of that one in the same transaction. `token_id` is the API token
     that accepts, whose own spend cap holds too. Raises Problem: the quote is expired, withdrawn or accepted, the capacity
-    is gone (with alternatives), a cap or a limit of apps/sales/buying.py is reached, the amended contract is over, has
+    is gone (with alternatives), a cap or a limit of apps/sales/buying_limits.py is reached, the amended contract is over, has
     jobs in flight or was used since the quote was made, what is stored of the quote is not what was quoted.
     """
     try:
@@ -134,7 +134,7 @@ def _accept(
     quote = Quote.objects.select_related("pool__processor").filter(organisation=organisation).get(pk=quote_id)
     _check_acceptable(quote, now)
     window = window_of_document(quote.document)
-    given = Acceptance(quote, asks_of(quote.document), window, actor, now, token_id)
+    given = Acceptance(quote, request_lines_of(quote.document), window, actor, now, token_id)
     priced = _price_again(given)
     hold = open_hold(quote.plan_id)
     others = [] if hold is None else [hold.reservation.pool]
@@ -174,7 +174,7 @@ def _accept(
     quota_check(
         organisation_id=organisation.pk,
         reservation_id=contract.reservation_id,
-        asks=given.asks,
+        request_lines=given.request_lines,
         token_id=token_id,
         now=now,
     )
@@ -245,8 +245,8 @@ def _price_again(given: Acceptance) -> Priced:
     quote = given.quote
     if quote.document["pool"].get("power_percent", 100) != quote.pool.power_percent:
         raise PoolChanged(quote.pool)
-    priced = price_asks(
-        asks=given.asks,
+    priced = request_lines_price(
+        request_lines=given.request_lines,
         book=book_of_digest(quote.document["book"]["digest"]),
         klass=quote.klass,
         pool=quote.pool,
@@ -339,7 +339,7 @@ def project_shares(priced: Priced) -> dict[UUID, Decimal] | None:
     contract's minimum is no project's."""
     shares: dict[UUID, Decimal] = {}
     for line in priced.lines:
-        project = project_uuid(line.ask.facts)
+        project = project_uuid(line.request_line.snapshot)
         if project is None:
             return None
         shares[project] = exact_sum([shares.get(project, Decimal(0)), line.worst.amount])
@@ -371,7 +371,7 @@ def _contract_store(given: Acceptance, contract_id: UUID, reservation_id: UUID) 
         accepted_at=given.now,
         accepted_by=given.actor,
     )
-    _volumes_store(contract, given.asks)
+    _volumes_store(contract, given.request_lines)
     quote.state = QuoteState.ACCEPTED
     quote.save(update_fields=["state"])
     return contract
@@ -386,21 +386,23 @@ def terms_of(quote: Quote) -> dict[str, Any]:
     }
 
 
-def _volumes_store(contract: Contract, asks: Sequence[Ask]) -> None:
+def _volumes_store(contract: Contract, request_lines: Sequence[QuoteRequestLine]) -> None:
     """What was bought: executions of each program, or the operations of a quota."""
     ContractLine.objects.bulk_create(
         ContractLine(
             contract=contract,
             number=number,
-            program_id=UUID(ask.facts.program_id),
-            program_digest=ask.facts.digest,
-            executions=ask.executions,
+            program_id=UUID(request_line.snapshot.program_id),
+            program_digest=request_line.snapshot.digest,
+            executions=request_line.executions,
         )
-        for number, ask in enumerate(asks, 1)
-        if not ask.facts.is_quota
+        for number, request_line in enumerate(request_lines, 1)
+        if not request_line.snapshot.is_quota
     )
-    for ask in asks:
-        if ask.facts.is_quota:
+    for request_line in request_lines:
+        if request_line.snapshot.is_quota:
             ContractQuota.objects.create(
-                contract=contract, precision=ask.facts.precision, operations=ask.facts.operations
+                contract=contract,
+                precision=request_line.snapshot.precision,
+                operations=request_line.snapshot.operations,
             )

@@ -20,16 +20,16 @@ from apps.ledger.models import Hold, HoldState
 from apps.ledger.services import hold_release, usage_post
 from apps.ledger.usage import Usage
 from apps.pricing.rating import Counts, Rating, Terms, decimal_text, rate_lease
-from apps.sales.ending import ending_of
-from apps.sales.facts import facts_of_line, project_uuid
-from apps.sales.late import TITLE as LATE
-from apps.sales.minimum import TITLE, minimum_rating
+from apps.sales.contract_minimum import TITLE, minimum_rating
+from apps.sales.ending_cost import ending_of
+from apps.sales.late_cancellation import TITLE as LATE
 from apps.sales.models import Contract, ContractLine, ContractState, FormName
 from apps.sales.releasing import Release, Takeover, release_of, rest_rating
 from apps.sales.selectors import contract_usage, terms_line
 from apps.sales.services.quotas import line_lock as _line_lock
 from apps.sales.services.quotas import quota_draw, quota_return
 from apps.sales.services.waiting import capacity_freed
+from apps.sales.snapshots import project_uuid, snapshot_of_line
 from apps.timetable.services import reservation_release
 
 # All that may be used is charged: nothing is left on hold but what is lacking to the contract's minimum.
@@ -65,14 +65,14 @@ def contract_lease_rate(
     KeyError for a program that is not in the contract.
     """
     line = terms_line(contract, program_digest)
-    facts = facts_of_line(line)
+    snapshot = snapshot_of_line(line)
     return rate_lease(
         book=contract.book,
-        counts=facts.counts,
+        counts=snapshot.counts,
         executions=executions,
         terms=replace(Terms.from_json(line["rating"]["terms"]), served=served),
         start=first_instant,
-        seconds=facts.seconds if seconds is None else seconds,
+        seconds=snapshot.seconds if seconds is None else seconds,
         measured=measured,
     )
 
@@ -219,7 +219,7 @@ def _unused_charge(
     """What of a line was not used, in executions, or of a quota in operations; `late`: what releasing it late adds.
 
     Some classes charge a share for what was reserved and not used; most charge nothing, and nothing is posted."""
-    facts = facts_of_line(terms_line(contract, program_digest))
+    snapshot = snapshot_of_line(terms_line(contract, program_digest))
     rating = rest_rating(contract, program_digest, executions, unused=True, late=late)
     if rating.amount == 0:
         return
@@ -230,10 +230,10 @@ def _unused_charge(
         lease_id=None,
         idempotency_key=f"{kind}:{contract.id}:{program_digest}",
         operations=rating.counted_operations,
-        cycles=0 if late else facts.cycles * executions,
+        cycles=0 if late else snapshot.cycles * executions,
         program_digest=program_digest,
-        project_id=project_uuid(facts),
-        model_name=LATE if late else facts.model,
+        project_id=project_uuid(snapshot),
+        model_name=LATE if late else snapshot.model,
         rating=rating,
         occurred_from=contract.starts_at,
         occurred_to=max(contract.starts_at, min(now, contract.ends_at)),

@@ -17,12 +17,12 @@ from apps.figures import duration_format, money_exact_format
 from apps.planner.models import Plan
 from apps.pricing.rating import decimal_text
 from apps.pricing.selectors import book_of_digest
-from apps.sales.asks import asks_of, window_of_document
-from apps.sales.documents import price_asks
 from apps.sales.hold_models import HoldState, PlanHold
 from apps.sales.models import Quote
 from apps.sales.plan_changes import changes_of, with_changes
 from apps.sales.plans import candidate_of, plan_lines_get
+from apps.sales.priced import request_lines_price
+from apps.sales.request_lines import request_lines_of, window_of_document
 from apps.sales.services.accepting import reserve
 from apps.sales.services.hold_ending import hold_end, open_hold
 from apps.sales.services.quoting import quote_create
@@ -93,8 +93,8 @@ def _is_for(hold: PlanHold, candidate: int | None) -> bool:
 
 def _take(plan: Plan, quote: Quote, until: datetime, actor: User | None, now: datetime) -> PlanHold:
     contract_id, document = uuid4(), quote.document
-    priced = price_asks(
-        asks=asks_of(document),
+    priced = request_lines_price(
+        request_lines=request_lines_of(document),
         book=book_of_digest(document["book"]["digest"]),
         klass=quote.klass,
         pool=quote.pool,

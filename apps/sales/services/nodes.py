@@ -1,4 +1,4 @@
-"""The quota tree of an organisation, checked where time is reserved, under the organisation's lock."""
+"""The quota tree of an organisation. It is checked when time is reserved, under the lock of the organisation."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from apps.accounts.services import audit_record
 from apps.figures import duration_format
 from apps.ledger.models import Hold
 from apps.registry.models import Project
-from apps.sales.asks import Ask, asks_of
-from apps.sales.facts import project_uuid
 from apps.sales.models import Contract, QuotaNode
-from apps.sales.node_limits import Excess, Node, Use, excess, set_fault, uses
+from apps.sales.quota_tree import Excess, Node, Use, excess, set_fault, uses
+from apps.sales.request_lines import QuoteRequestLine, request_lines_of
+from apps.sales.snapshots import project_uuid
 from apps.timetable.models import Window, WindowState
 
 Key = tuple[UUID | None, UUID | None]  # project, API token; (None, None) is the organisation
 
 
 def nodes_of(organisation_id: Any) -> list[QuotaNode]:
-    """The organisation's node, then its projects by name, each with its API tokens."""
-    # Most organisations have none: then a join would cost more than it finds.
+    """Return the node of the organisation, then its projects by name, each with its API tokens."""
+    # Most organisations have no quota; a join would cost more than a prefetch.
     rows = QuotaNode.objects.filter(organisation=organisation_id).prefetch_related("project", "token")
     return sorted(
         rows,
@@ -41,7 +41,7 @@ def _name(row: Project | ApiToken | None) -> str:
 
 
 def tree_of(rows: Sequence[QuotaNode]) -> list[Node]:
-    """The rows as the rules see them."""
+    """Convert rows to nodes of the quota rules."""
     return [Node(_key(row), _parent(row), row.nominal_us, row.lending_us, row.borrowing_us) for row in rows]
 
 
@@ -58,7 +58,7 @@ def _parent(row: QuotaNode) -> Key | None:
 def reserved_by_node(
     organisation_id: Any, known: set[Key], *, now: datetime, besides: UUID | None = None
 ) -> dict[Key, int]:
-    """Microseconds of windows that have not passed, by the node through which they were reserved; `besides` a reservation."""
+    """Return the microseconds of windows that have not passed, by node. `besides`: a reservation that is left out."""
     windows = Window.objects.filter(
         reservation__organisation_id=organisation_id, state=WindowState.ACTIVE, period__endswith__gt=now
     )
@@ -71,7 +71,7 @@ def reserved_by_node(
     tokens = dict(Hold.objects.filter(contract_id__in=ahead).values_list("contract_id", "token_id"))
     found: defaultdict[Key, int] = defaultdict(int)
     for contract in contracts:
-        parts = divided(ahead[contract.pk], asks_of(contract.terms), tokens.get(contract.pk), known)
+        parts = divided(ahead[contract.pk], request_lines_of(contract.terms), tokens.get(contract.pk), known)
         for key, amount in parts.items():
             found[key] += amount
     return dict(found)
@@ -82,12 +82,18 @@ def _micros(start: datetime, end: datetime) -> int:
     return (length.days * 86_400 + length.seconds) * 10**6 + length.microseconds
 
 
-def divided(total: int, asks: Sequence[Ask], token_id: UUID | None, known: set[Key]) -> dict[Key, int]:
-    """Reserved time by node: each project's share of the work, at the API token's node within it where there is one. What a
-    quota reserves is no project's. Whole microseconds; what dividing leaves goes to the first."""
+def divided(
+    total: int, request_lines: Sequence[QuoteRequestLine], token_id: UUID | None, known: set[Key]
+) -> dict[Key, int]:
+    """Divide reserved time over nodes: each project gets its share of the work, at the node of the API token if there is one.
+
+    The time of a quota contract belongs to the organisation. Amounts are whole microseconds; the remainder goes to the first.
+    """
     weights: defaultdict[Key, Fraction] = defaultdict(Fraction)
-    for ask in asks:
-        weights[_place(project_uuid(ask.facts), token_id, known)] += ask.executions * ask.facts.seconds
+    for request_line in request_lines:
+        weights[_place(project_uuid(request_line.snapshot), token_id, known)] += (
+            request_line.executions * request_line.snapshot.seconds
+        )
     whole = sum(weights.values())
     parts = {key: int(total * weight / whole) if whole else 0 for key, weight in weights.items()}
     first = next(iter(parts))
@@ -103,10 +109,17 @@ def _place(project: UUID | None, token_id: UUID | None, known: set[Key]) -> Key:
 
 
 def quota_check(
-    *, organisation_id: Any, reservation_id: UUID, asks: Sequence[Ask], token_id: UUID | None, now: datetime
+    *,
+    organisation_id: Any,
+    reservation_id: UUID,
+    request_lines: Sequence[QuoteRequestLine],
+    token_id: UUID | None,
+    now: datetime,
 ) -> None:
-    """Raises Problem where what was just reserved is more than the quota tree allows. Call it within the transaction that
-    reserves, under the organisation's lock; without nodes nothing is limited."""
+    """Raises Problem if the new reservation exceeds the quota tree. Without nodes nothing is limited.
+
+    Call it in the transaction that reserves, under the lock of the organisation.
+    """
     rows = nodes_of(organisation_id)
     if not rows:
         return
@@ -114,19 +127,19 @@ def quota_check(
     mine = Window.objects.filter(reservation=reservation_id, state=WindowState.ACTIVE, period__endswith__gt=now)
     total = sum(_micros(max(one.lower, now), one.upper) for one in mine.values_list("period", flat=True))
     reserved = reserved_by_node(organisation_id, known, now=now, besides=reservation_id)
-    found = excess(tree_of(rows), reserved, divided(total, asks, token_id, known))
+    found = excess(tree_of(rows), reserved, divided(total, request_lines, token_id, known))
     if found is not None:
         raise _refusal(found, rows, reserved)
 
 
 def _refusal(found: Excess, rows: Sequence[QuotaNode], reserved: Mapping[Key, int]) -> Problem:
     row = next(one for one in rows if _key(one) == found.node.key)
-    remedy = f"Release {_said(found.over)} of reserved time there{_other_remedy(found, row, rows, reserved)}"
+    remedy = f"Release {_duration(found.over)} of reserved time there{_other_remedy(found, row, rows, reserved)}"
     return Problem(
         409,
         "Quota reached",
-        f"{node_name(row)} may have {_said(row.nominal_us)} reserved ahead{_borrows(row)}. {_said(found.use.demand)} are in use "
-        f"or kept, and this needs {_said(found.asked)}. {remedy}.",
+        f"{node_name(row)} may have {_duration(row.nominal_us)} reserved ahead{_borrows(row)}. {_duration(found.use.demand)} are "
+        f"used or kept for its parts, and this needs {_duration(found.asked)}. {remedy}.",
         kind="quota-reached",
         errors=[
             {
@@ -141,15 +154,23 @@ def _refusal(found: Excess, rows: Sequence[QuotaNode], reserved: Mapping[Key, in
 
 
 def _other_remedy(found: Excess, row: QuotaNode, rows: Sequence[QuotaNode], reserved: Mapping[Key, int]) -> str:
-    """What an owner could change of the tree instead, where others have time that they do not use."""
+    """Return what an owner could change of the tree instead, if other quotas have unused time."""
     use_of = uses(tree_of(rows), reserved)
     idle = [one for one in rows if one is not row and use_of[_key(one)].free]
-    if found.is_borrowing:
-        siblings = [one for one in idle if found.node.parent is not None and _parent(one) == found.node.parent]
-        has = "has" if len(siblings) == 1 else "have"
-        return f", or let an owner raise its borrowing limit: {_names(siblings)} {has} time to lend" if siblings else ""
+    return _raise_borrowing(found, idle) if found.is_borrowing else _raise_lending(idle)
+
+
+def _raise_borrowing(found: Excess, idle: Sequence[QuotaNode]) -> str:
+    siblings = [one for one in idle if found.node.parent is not None and _parent(one) == found.node.parent]
+    if not siblings:
+        return ""
+    has = "has" if len(siblings) == 1 else "have"
+    return f", or let an owner raise its borrowing limit: {_names(siblings)} {has} time to lend"
+
+
+def _raise_lending(idle: Sequence[QuotaNode]) -> str:
     limited = [one for one in idle if one.lending_us is not None]
-    return f", or let {_names(limited)} lend more of what is not used" if limited else ""
+    return f", or let {_names(limited)} lend more unused time" if limited else ""
 
 
 def _names(rows: Sequence[QuotaNode]) -> str:
@@ -157,17 +178,17 @@ def _names(rows: Sequence[QuotaNode]) -> str:
 
 
 def _borrows(row: QuotaNode) -> str:
-    return "" if not row.borrowing_us or row.project_id is None else f" and borrow {_said(row.borrowing_us)}"
+    return "" if not row.borrowing_us or row.project_id is None else f" and borrow {_duration(row.borrowing_us)}"
 
 
 def node_name(row: QuotaNode) -> str:
-    """A node as people call it."""
+    """Return the name of a node."""
     if row.token is not None:
         return f"API token {row.token.name}"
     return f"Project {row.project.name}" if row.project is not None else "The organisation"
 
 
-def _said(micros: int) -> str:
+def _duration(micros: int) -> str:
     return duration_format(Fraction(micros, 10**6))
 
 
@@ -187,9 +208,9 @@ def node_set(
     actor: Any,
     now: datetime,
 ) -> QuotaNode | None:
-    """Set or (nominal None) remove the quota of the organisation, a project, or an API token within a project.
+    """Set the quota of the organisation, a project, or an API token within a project; `nominal_us=None` removes it.
 
-    What is reserved stays. Raises Problem: a project or token of somebody else, or a tree that does not add up.
+    Existing reservations stay. Raises Problem for an unknown project or token, or a tree that does not add up.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     _check_scope(organisation, project_id, token_id)
@@ -225,7 +246,7 @@ def _check_scope(organisation: Organisation, project_id: UUID | None, token_id: 
 
 
 def tree_shown(organisation: Organisation, *, now: datetime) -> list[tuple[QuotaNode, Use]]:
-    """Every node with its use, in the order of the tree."""
+    """Return every node with its use, in the order of the tree."""
     rows = nodes_of(organisation.pk)
     found = uses(tree_of(rows), reserved_by_node(organisation.pk, {_key(row) for row in rows}, now=now))
     return [(row, found[_key(row)]) for row in rows]

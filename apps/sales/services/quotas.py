@@ -6,10 +6,10 @@ from datetime import datetime
 
 from apps.accounts.problems import Problem
 from apps.compilation.models import Program
-from apps.sales.facts import ProgramFacts, facts_of, project_uuid
 from apps.sales.models import Contract, ContractLine, ContractQuota
 from apps.sales.quota_caps import draw_amount, project_cap_check
 from apps.sales.selectors import draw_operations
+from apps.sales.snapshots import ProgramSnapshot, project_uuid, snapshot_of
 
 
 def line_lock(contract: Contract, program_digest: str) -> ContractLine:
@@ -36,7 +36,7 @@ def quota_draw(
     line = contract.lines.select_for_update().filter(program_digest=program_digest).first()
     if line is None:
         line = _line_open(contract, quota, line_program(contract, program_digest, program))
-    needed = draw_operations(contract, _facts(line)) * count
+    needed = draw_operations(contract, _snapshot(line)) * count
     if needed > quota.left:
         raise Problem(
             409,
@@ -45,7 +45,7 @@ def quota_draw(
             "Submit fewer items, or accept another quote.",
             kind="volume-used-up",
         )
-    project = project_uuid(_facts(line))
+    project = project_uuid(_snapshot(line))
     if project is not None:
         project_cap_check(
             organisation_id=contract.organisation_id,
@@ -61,17 +61,17 @@ def quota_draw(
     return line
 
 
-def _facts(line: ContractLine) -> ProgramFacts:
+def _snapshot(line: ContractLine) -> ProgramSnapshot:
     """The facts that were frozen at the program's first job; a line that draws from a quota always has them."""
     if line.facts is None:
         raise ValueError(f"line {line.number} of contract {line.contract_id} draws from no quota")
-    return ProgramFacts.from_json(line.facts)
+    return ProgramSnapshot.from_json(line.facts)
 
 
 def quota_return(*, contract: Contract, line: ContractLine, count: int) -> None:
     """Give back a quota's operations that a job was promised and did not use."""
     quota = ContractQuota.objects.select_for_update().get(contract=contract)
-    quota.taken -= draw_operations(contract, _facts(line)) * count
+    quota.taken -= draw_operations(contract, _snapshot(line)) * count
     quota.save(update_fields=["taken"])
 
 
@@ -91,13 +91,13 @@ def line_program(contract: Contract, program_digest: str, program: Program | Non
 
 def _line_open(contract: Contract, quota: ContractQuota, program: Program) -> ContractLine:
     """The line of a program that draws for the first time; what it counts now is what it draws until the end."""
-    facts, processor = facts_of(program), contract.pool.processor
-    if facts.precision != quota.precision or processor is None or processor.digest != facts.target_digest:
+    snapshot, processor = snapshot_of(program), contract.pool.processor
+    if snapshot.precision != quota.precision or processor is None or processor.digest != snapshot.target_digest:
         raise Problem(
             409,
             "Not in the quota",
-            f"The quota is for programs in {quota.precision} on {contract.pool.slug}; {facts.model} is compiled in "
-            f"{facts.precision} for {facts.target}.",
+            f"The quota is for programs in {quota.precision} on {contract.pool.slug}; {snapshot.model} is compiled in "
+            f"{snapshot.precision} for {snapshot.target}.",
             kind="not-in-contract",
         )
     return ContractLine.objects.create(
@@ -105,5 +105,5 @@ def _line_open(contract: Contract, quota: ContractQuota, program: Program) -> Co
         number=contract.lines.count() + 1,
         program=program,
         program_digest=program.digest,
-        facts=facts.to_json(),
+        facts=snapshot.to_json(),
     )

@@ -25,15 +25,16 @@ from apps.pricing.limits import Window, window_of
 from apps.pricing.rating import decimal_text, digest_of
 from apps.pricing.selectors import book_in_force, document_of
 from apps.sales.amendments import amendment_check, amendment_json
-from apps.sales.asks import Ask, asks_measured
 from apps.sales.commitments import commitment_at, commitment_covers
-from apps.sales.documents import Priced, alternatives_of, price_asks, quote_document
-from apps.sales.facts import facts_of, quota_facts
+from apps.sales.documents import alternatives_of, quote_document
 from apps.sales.lines import Quota, QuoteLine
 from apps.sales.models import Commitment, Contract, FormName, Quote
+from apps.sales.priced import Priced, request_lines_price
 from apps.sales.promises import promises_of, promises_settle
 from apps.sales.releasing import release_of, takeover_of
-from apps.sales.starts import Start, starts_cheapest, starts_of
+from apps.sales.request_lines import QuoteRequestLine, request_lines_measured
+from apps.sales.snapshots import quota_snapshot, snapshot_of
+from apps.sales.start_times import StartTime, start_times_cheapest, start_times_of
 from apps.sales.volumes import MOST_TERA_OPERATIONS, PER_EXECUTION, Form
 from apps.timetable.selectors import WINDOWS_MAX
 
@@ -44,7 +45,7 @@ class Pricing(NamedTuple):
     """Work with its price, and the commitment under which it is priced."""
 
     commitment: Commitment | None
-    asks: list[Ask]
+    request_lines: list[QuoteRequestLine]
     priced: Priced
 
 
@@ -53,7 +54,7 @@ class Offer(NamedTuple):
 
     priced: Priced
     document: dict[str, Any]
-    starts: list[Start]
+    starts: list[StartTime]
 
 
 def offer_make(
@@ -74,7 +75,7 @@ def offer_make(
     With `amends` the document names that contract and the difference to what is left of it; `measured` charges programs
     whose cost depends on their data what was measured, at most the worst case. A commitment in force is applied by itself.
     """
-    commitment, asks, priced = pricing_make(
+    commitment, request_lines, priced = pricing_make(
         organisation=organisation,
         lines=lines,
         klass=klass,
@@ -85,15 +86,16 @@ def offer_make(
         amends=amends,
         measured=measured,
     )
-    alternatives = alternatives_of(asks=asks, chosen=priced, now=now)
+    _check_length(priced)
+    alternatives = alternatives_of(request_lines=request_lines, chosen=priced, now=now)
     who = {"organisation": {"id": str(organisation.id), "name": organisation.name}, **(identity or {})}
     if amends is not None:
         _amendable(organisation, amends, priced, now)
         who["amends"] = amendment_json(amends, priced.worst, takeover_of(priced), now=now)
     if commitment is not None:
         who["commitment"] = {"id": str(commitment.id), "kind": commitment.kind}
-    starts = starts_of(priced, zone=organisation.time_zone, now=now)
-    cheapest = starts_cheapest(starts, zone=organisation.time_zone)
+    starts = start_times_of(priced, zone=organisation.time_zone, now=now)
+    cheapest = start_times_cheapest(starts, zone=organisation.time_zone)
     document = quote_document(
         priced=priced, identity=who, alternatives=alternatives, starts=[one.to_json() for one in cheapest], now=now
     )
@@ -114,14 +116,13 @@ def pricing_make(
 ) -> Pricing:
     """The price of what `offer_make` offers, without its document. Raises Problem."""
     document_book = document_of(book_in_force(at=now))
-    asks, form = _asks(organisation, lines, pool, form)
+    request_lines, form = _request_lines(organisation, lines, pool, form)
     if measured:
-        asks = asks_measured(asks, pool)
+        request_lines = request_lines_measured(request_lines, pool)
     asked = window_of(*(window or (None, None)), now=now)
     _check_ahead(form, asked, now)
-    price = partial(price_asks, book=document_book, klass=klass, pool=pool, window=asked, now=now, form=form)
-    found = _under_commitment(organisation, asks, price, amends=amends, now=now)
-    _check_length(found.priced)
+    price = partial(request_lines_price, book=document_book, klass=klass, pool=pool, window=asked, now=now, form=form)
+    found = _under_commitment(organisation, request_lines, price, amends=amends, now=now)
     price_class = found.priced.price_class
     if not price_class.offered:
         raise Problem(
@@ -133,12 +134,12 @@ def pricing_make(
     return found
 
 
-def _asks(
+def _request_lines(
     organisation: Organisation, lines: Sequence[QuoteLine | tuple[Program, int]] | Quota, pool: Pool, form: Form
-) -> tuple[list[Ask], Form]:
+) -> tuple[list[QuoteRequestLine], Form]:
     if isinstance(lines, Quota):
-        return [_quota_ask(lines, pool)], Form(FormName.QUOTA)
-    return [_ask(organisation, QuoteLine(*line)) for line in lines], form
+        return [_quota_request_line(lines, pool)], Form(FormName.QUOTA)
+    return [_request_line(organisation, QuoteLine(*line)) for line in lines], form
 
 
 def _check_ahead(form: Form, asked: Window, now: datetime) -> None:
@@ -160,7 +161,7 @@ def _check_length(priced: Priced) -> None:
     quantum = priced.quantum
     if quantum is not None and length >= priced.setup + quantum:
         pieces = min(len(devices_of(priced.pool)), WINDOWS_MAX)
-        if pieces * ((length - priced.setup) // quantum) >= priced.lines[0].ask.executions:
+        if pieces * ((length - priced.setup) // quantum) >= priced.lines[0].request_line.executions:
             return
     raise Problem(
         422,
@@ -173,7 +174,7 @@ def _check_length(priced: Priced) -> None:
 
 def _under_commitment(
     organisation: Organisation,
-    asks: list[Ask],
+    request_lines: list[QuoteRequestLine],
     price: Callable[..., Priced],
     *,
     amends: Contract | None,
@@ -182,12 +183,15 @@ def _under_commitment(
     """The work priced under the commitment in force, where that covers it; else at its full price."""
     commitment = commitment_at(organisation, at=now, currency=book_in_force(at=now).currency)
     if commitment is not None:
-        under = [replace(ask, commitment=commitment.kind, commitment_factor=commitment.factor) for ask in asks]
-        priced = price(asks=under)
+        under = [
+            replace(request_line, commitment=commitment.kind, commitment_factor=commitment.factor)
+            for request_line in request_lines
+        ]
+        priced = price(request_lines=under)
         late = release_of(amends, now=now, takeover=takeover_of(priced)).late if amends else None
         if commitment_covers(commitment, priced.worst, priced.window, priced.book, amends=amends, late=late):
             return Pricing(commitment, under, priced)
-    return Pricing(None, asks, price(asks=asks))
+    return Pricing(None, request_lines, price(request_lines=request_lines))
 
 
 @transaction.atomic
@@ -302,7 +306,7 @@ def _amendable(organisation: Organisation, contract: Contract, priced: Priced, n
         )
 
 
-def _quota_ask(quota: Quota, pool: Pool) -> Ask:
+def _quota_request_line(quota: Quota, pool: Pool) -> QuoteRequestLine:
     if not 1 <= quota.tera_operations <= MOST_TERA_OPERATIONS:
         raise Problem(
             422, "Impossible volume", f"A quota has 1 to {MOST_TERA_OPERATIONS:,} tera-operations.", kind="volume"
@@ -310,7 +314,7 @@ def _quota_ask(quota: Quota, pool: Pool) -> Ask:
     if quota.precision not in Precision.values:
         raise Problem(422, "No such precision", f"Choose one of {', '.join(Precision.values)}.", kind="precision")
     clock = pool.processor.clock_hz if pool.processor else 0
-    facts = quota_facts(
+    snapshot = quota_snapshot(
         {
             "precision": quota.precision,
             "operations": quota.tera_operations * 10**12,
@@ -318,10 +322,10 @@ def _quota_ask(quota: Quota, pool: Pool) -> Ask:
             "clock_hz": clock,
         }
     )
-    return Ask(facts, 1, 1)
+    return QuoteRequestLine(snapshot, 1, 1)
 
 
-def _ask(organisation: Organisation, line: QuoteLine) -> Ask:
+def _request_line(organisation: Organisation, line: QuoteLine) -> QuoteRequestLine:
     if line.program.organisation_id != organisation.id:
         raise Problem(404, "Not found", "There is no such program here, or it is not yours to see.", kind="not-found")
     if line.executions < 1:
@@ -334,4 +338,4 @@ def _ask(organisation: Organisation, line: QuoteLine) -> Ask:
             kind="volume",
         )
     expected = line.executions if line.expected is None else line.expected
-    return Ask(facts_of(line.program), line.executions, expected, planned=line.planned)
+    return QuoteRequestLine(snapshot_of(line.program), line.executions, expected, planned=line.planned)

@@ -1,4 +1,4 @@
-"""Offering the free time of a pool to the requests that wait for it, in the order of `apps/sales/turns.py`.
+"""Offering the free time of a pool to the requests that wait for it, in the order of `apps/sales/fair_order.py`.
 
 Every request is served in a transaction of its own, by the quote and the acceptance that anybody gets; a failure of one
 stops no other. One process at a time serves a pool.
@@ -24,8 +24,9 @@ from apps.figures import money_exact_format
 from apps.fleet.models import Pool
 from apps.fleet.selectors import devices_of, pools
 from apps.ledger.services import hold_release
-from apps.sales.documents import Priced
+from apps.sales.fair_order import CLAIMS_MOST, Claim, Free, Waiting, claim_of, order, without
 from apps.sales.models import Contract, StandingRequest, StandingState
+from apps.sales.priced import Priced
 from apps.sales.services.accepting import quote_accept
 from apps.sales.services.hold_ending import open_hold
 from apps.sales.services.quoting import pricing_make, quote_create
@@ -36,8 +37,7 @@ from apps.sales.services.waiting import (
     standing_refuse,
     standing_served,
 )
-from apps.sales.standing_asks import asked_of, right_lost
-from apps.sales.turns import CLAIMS_MOST, Claim, Free, Waiting, claim_of, order, without
+from apps.sales.standing_quotes import quote_arguments, right_lost
 from apps.timetable.admission import Placement, intersect, place, total
 from apps.timetable.expiry import expired_release_of
 from apps.timetable.instants import instant_of, micros_of
@@ -205,7 +205,7 @@ def _priced(request: StandingRequest, this: Round) -> Priced:
         pool=this.pool,
         window=(request.begins_at, request.until),
         now=this.now,
-        **asked_of(request.quote),
+        **quote_arguments(request.quote),
     ).priced
 
 
@@ -244,7 +244,7 @@ def _serve(request: StandingRequest, this: Round) -> Contract:
         candidate=request.quote.document.get("promises", {}).get("number"),
         actor=row.filed_by,
         now=this.now,
-        **asked_of(request.quote),
+        **quote_arguments(request.quote),
     )
     if quote.worst > row.most or quote.currency != row.currency:
         raise Problem(409, "Above the price", "It costs more now than the request allows.", kind="standing-above-price")

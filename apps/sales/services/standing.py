@@ -19,7 +19,7 @@ from apps.accounts.services import audit_record, email_is_confirmed
 from apps.fleet.selectors import devices_of
 from apps.ledger.models import Hold, HoldState
 from apps.pricing.rating import decimal_text
-from apps.sales.buying import Asked, Rules, Standing, refusals
+from apps.sales.buying_limits import Asked, Rules, Standing, refusals
 from apps.sales.models import (
     BuyingRules,
     Contract,

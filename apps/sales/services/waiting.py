@@ -22,14 +22,14 @@ from apps.ledger.models import OutboxRow
 from apps.ledger.services import HOLD_GRACE, hold_place, hold_release
 from apps.pricing.rating import decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
-from apps.sales.asks import window_of_document
-from apps.sales.buying import Asked, refusals
-from apps.sales.documents import Priced
-from apps.sales.facts import project_uuid
+from apps.sales.buying_limits import Asked, refusals
 from apps.sales.models import FormName, Quote, QuoteState, StandingRequest, StandingState
+from apps.sales.priced import Priced
+from apps.sales.request_lines import window_of_document
 from apps.sales.services.quoting import pricing_make
 from apps.sales.services.standing import committed_in, request_refusals, rules_now, standing_of
-from apps.sales.standing_asks import PERIODIC, asked_of, waits_until
+from apps.sales.snapshots import project_uuid
+from apps.sales.standing_quotes import PERIODIC, quote_arguments, waits_until
 from apps.timetable.services import LONGEST_NOTED
 
 WAITING_MOST = 200  # of one organisation
@@ -63,7 +63,7 @@ def standing_file(
     if now >= last:
         raise Problem(422, "Too late", "Name a time to come until which the request waits.", kind="window")
     known = [pool_get(slug) for slug in dict.fromkeys(pools or [quote.pool.slug])]
-    asked = asked_of(quote)
+    asked = quote_arguments(quote)
     priced = [
         pricing_make(
             organisation=organisation, klass=quote.klass, pool=pool, window=(window.start, until), now=now, **asked
@@ -168,7 +168,7 @@ def _shares(priced: Priced, most: Decimal) -> dict[UUID, Decimal] | None:
     shares: dict[UUID, Decimal] = {}
     left = most
     for line in priced.lines:
-        project = project_uuid(line.ask.facts)
+        project = project_uuid(line.request_line.snapshot)
         if project is None:
             return None
         part = min(left, line.worst.amount)

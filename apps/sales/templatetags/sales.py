@@ -21,12 +21,12 @@ from apps.pricing.rating.shown import StepShown, step_shown
 from apps.pricing.rating.shown import figure as figure_text
 from apps.sales.commitments import TITLES
 from apps.sales.exports import line_machine as machine_of
-from apps.sales.facts import facts_of_line
 from apps.sales.holds import hold_context
-from apps.sales.loading import loading_said
+from apps.sales.loading import loading_sentence
 from apps.sales.models import Contract, ContractState
 from apps.sales.revising import difference_of, revision_of
 from apps.sales.services import plan_refusals
+from apps.sales.snapshots import snapshot_of_line
 
 register = template.Library()
 
@@ -75,7 +75,7 @@ def instant(text: str) -> datetime:
 @register.filter
 def loading(entry: dict[str, Any]) -> str:
     """What a document says of loading, in words."""
-    return loading_said(entry)
+    return loading_sentence(entry)
 
 
 @register.filter
@@ -139,14 +139,18 @@ def fraction_money(amount: Fraction, currency: Currency) -> str:
 @register.filter
 def line_name(line: dict[str, Any]) -> str:
     """What a line of a quote is for."""
-    return facts_of_line(line).model
+    return snapshot_of_line(line).model
 
 
 @register.filter
 def line_volume(line: dict[str, Any]) -> str:
     """How much a line of a quote is for."""
-    facts = facts_of_line(line)
-    return short_format(facts.operations, "op") if facts.is_quota else f"{count_format(line['executions'])} executions"
+    snapshot = snapshot_of_line(line)
+    return (
+        short_format(snapshot.operations, "op")
+        if snapshot.is_quota
+        else f"{count_format(line['executions'])} executions"
+    )
 
 
 @register.filter

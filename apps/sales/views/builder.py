@@ -41,12 +41,12 @@ from apps.sales.builder import (
     pools_of,
     typed_address,
 )
-from apps.sales.hours import priced_hours
+from apps.sales.hour_grid import priced_hours
 from apps.sales.models import Contract, FormName
 from apps.sales.plans import plan_lines_get, plan_until_check
+from apps.sales.price_marks import CHANGED, SHOWN, price_check, price_mark
 from apps.sales.services import Offer, Quota, QuoteLine
-from apps.sales.shown import CHANGED, SHOWN, price_check, price_mark
-from apps.sales.starts import starts_cheapest
+from apps.sales.start_times import start_times_cheapest
 from apps.sales.volumes import MOST_TERA_OPERATIONS, forms_offered
 
 NOT_OFFERED = "The price book in force does not offer it."
@@ -304,11 +304,12 @@ def _shown(offer: Offer, controls: Controls, previous: Decimal | None) -> dict[s
                     (SHOWN, price_mark(one.amount, code)),
                 ],
             }
-            for one in starts_cheapest(offer.starts, zone=controls.zone)
+            for one in start_times_cheapest(offer.starts, zone=controls.zone)
         ],
         "slots": document["reservation"],
         "amendment": document.get("amends"),
-        "is_measurable": any(not line.ask.facts.exact for line in offer.priced.lines) and not offer.priced.pool.is_host,
+        "is_measurable": any(not line.request_line.snapshot.exact for line in offer.priced.lines)
+        and not offer.priced.pool.is_host,
         "forms_shown": bool(controls.subject.programs),
         "is_form": FormName(offer.priced.form.name),
     }

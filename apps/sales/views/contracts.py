@@ -20,13 +20,13 @@ from apps.figures import money_exact_format
 from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import subtract
 from apps.sales import selectors, services
-from apps.sales.ending import ending_of
-from apps.sales.facts import facts_of_line
+from apps.sales.ending_cost import ending_of
 from apps.sales.filters import contracts_filter, filters_read
-from apps.sales.late import late_term
+from apps.sales.late_cancellation import late_term
 from apps.sales.models import Contract, ContractState
 from apps.sales.revising import contract_plan_again
 from apps.sales.revision_models import ContractReview
+from apps.sales.snapshots import snapshot_of_line
 from apps.sales.usage_days import day_read, usage_chart, usage_day_rows, usage_days, usage_total
 from apps.sales.views.quotes import PER_PAGE, lined, list_context
 from apps.timetable.selectors import windows_of
@@ -62,7 +62,7 @@ def _detail(request: HttpRequest, pk: UUID, *, naming: dict[str, Any] | None = N
     now = timezone.now()
     is_open = contract.state == ContractState.ACTIVE and now < contract.ends_at
     ending = ending_of(contract, now=now) if is_open else None
-    terms = {facts_of_line(line).digest: lined(line) for line in contract.terms["lines"]}
+    terms = {snapshot_of_line(line).digest: lined(line) for line in contract.terms["lines"]}
     context = {
         "contract": contract,
         "usage": usage,

@@ -1,7 +1,8 @@
-"""The quota tree of an organisation: used, lent and borrowed device time."""
+"""The page of the quota tree: used, lent and borrowed device time."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -14,10 +15,12 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from apps.accounts.access import organisation_get, principal_get
-from apps.accounts.models import ApiToken, Organisation
+from apps.accounts.models import ApiToken, Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ANY_ROLE, MONEY
 from apps.registry.models import Project
+from apps.sales.models import QuotaNode
+from apps.sales.quota_tree import Use
 from apps.sales.services.nodes import node_name, node_set, tree_shown
 
 HOUR = 3600 * 10**6
@@ -30,18 +33,16 @@ def _hours(**options: Any) -> forms.DecimalField:
 
 
 class NodeForm(forms.Form):
-    """One node. Hours of device time; an empty nominal amount removes the quota."""
+    """One node of the tree, in hours of device time. An empty nominal amount removes it."""
 
     project = forms.ModelChoiceField(Project.objects.none(), required=False, empty_label="The whole organisation")
     token = forms.ModelChoiceField(
-        ApiToken.objects.none(), required=False, label="API token", empty_label="All of them"
+        ApiToken.objects.none(), required=False, label="API token", empty_label="All API tokens"
     )
-    nominal = _hours(label="Device time", help_text="What may be reserved ahead. Empty: this quota is removed.")
-    lending = _hours(
-        label="Lends at most", help_text="How much of it others may borrow while it is not used. Empty: all of it."
-    )
+    nominal = _hours(label="Device time", help_text="May be reserved ahead. Empty removes this quota.")
+    lending = _hours(label="Lends at most", help_text="Unused time that others may borrow. Empty: all.")
     borrowing = _hours(
-        label="Borrows at most", help_text="In addition to its own device time. Empty: as much as others lend."
+        label="Borrows at most", help_text="On top of its own device time. Empty: as much as others lend."
     )
 
     def __init__(self, *args: Any, organisation: Organisation, **options: Any) -> None:
@@ -59,41 +60,47 @@ def quota_tree(request: HttpRequest) -> HttpResponse:
     now, refusal = timezone.now(), None
     form = NodeForm(request.POST or None, organisation=organisation)
     if request.method == "POST" and form.is_valid():
-        given = form.cleaned_data
         try:
-            node_set(
-                organisation=organisation,
-                project_id=given["project"].pk if given["project"] else None,
-                token_id=given["token"].pk if given["token"] else None,
-                nominal_us=_micros(given["nominal"]),
-                lending_us=_micros(given["lending"]),
-                borrowing_us=_micros(given["borrowing"]),
-                actor=principal_get(request).user,
-                now=now,
-            )
+            _set(form, organisation, principal_get(request).user, now)
         except Problem as problem:
             refusal = problem
         else:
             messages.success(request, "Saved. It applies to every reservation from now on.")
             return redirect("sales:quota_tree")
-    rows = [
-        {
-            "row": row,
-            "use": use,
-            "name": node_name(row),
-            "depth": (row.project_id is not None) + (row.token_id is not None),
-            "nominal": Fraction(row.nominal_us, 10**6),
-            "used": Fraction(use.used, 10**6),
-            "free": Fraction(use.free, 10**6),
-            "borrowed": Fraction(use.borrowed, 10**6),
-            "lends": None if row.lending_us is None else Fraction(row.lending_us, 10**6),
-            "borrows": None if row.borrowing_us is None else Fraction(row.borrowing_us, 10**6),
-            "bar": min(100, use.used * 100 // max(row.nominal_us, use.used, 1)),
-        }
-        for row, use in tree_shown(organisation, now=now)
-    ]
+    rows = [_row(row, use) for row, use in tree_shown(organisation, now=now)]
     status = refusal.status if refusal else 422 if form.errors else 200
     return render(request, "sales/quota_tree.html", {"rows": rows, "form": form, "refusal": refusal}, status=status)
+
+
+def _set(form: NodeForm, organisation: Organisation, actor: User | None, now: datetime) -> None:
+    given = form.cleaned_data
+    node_set(
+        organisation=organisation,
+        project_id=given["project"].pk if given["project"] else None,
+        token_id=given["token"].pk if given["token"] else None,
+        nominal_us=_micros(given["nominal"]),
+        lending_us=_micros(given["lending"]),
+        borrowing_us=_micros(given["borrowing"]),
+        actor=actor,
+        now=now,
+    )
+
+
+def _row(row: QuotaNode, use: Use) -> dict[str, Any]:
+    """Return a line of the table. Durations are in seconds."""
+    return {
+        "row": row,
+        "use": use,
+        "name": node_name(row),
+        "depth": (row.project_id is not None) + (row.token_id is not None),
+        "nominal": Fraction(row.nominal_us, 10**6),
+        "used": Fraction(use.used, 10**6),
+        "free": Fraction(use.free, 10**6),
+        "borrowed": Fraction(use.borrowed, 10**6),
+        "lends": None if row.lending_us is None else Fraction(row.lending_us, 10**6),
+        "borrows": None if row.borrowing_us is None else Fraction(row.borrowing_us, 10**6),
+        "bar": min(100, use.used * 100 // max(row.nominal_us, use.used, 1)),
+    }
 
 
 def _micros(hours: Decimal | None) -> int | None:

@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
-from apps.accounts.models import Organisation
+from apps.accounts.models import Organisation, User
 from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import BUYING, ENGINEERING
@@ -48,7 +48,7 @@ def quote_list(request: HttpRequest) -> HttpResponse:
 
 
 def list_context(organisation: Organisation, filters: Filters) -> dict[str, Any]:
-    """What the filter bar of a list shows."""
+    """Return the context of the filter bar of a list."""
     return {
         "filters": filters,
         "forms": FormName.choices,
@@ -77,7 +77,7 @@ def _detail(request: HttpRequest, pk: UUID, *, naming: dict[str, Any] | None = N
 
 @require_GET
 def quote_validity(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The countdown alone; the page asks for it again and again."""
+    """The countdown of the price lock; the page polls it."""
     quote = org_object_get(request, Quote, pk=pk)
     return render(request, "sales/_validity.html", _context(quote))
 
@@ -85,7 +85,7 @@ def quote_validity(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_GET
 @login_not_required
 def quote_shared(request: HttpRequest, token: str) -> HttpResponse:
-    """The same quote for whoever has the link; it can be read, not accepted."""
+    """The quote for everyone with the share link, read only."""
     quote = selectors.quote_shared(token, now=timezone.now())
     if quote is None:
         raise Http404
@@ -94,7 +94,7 @@ def quote_shared(request: HttpRequest, token: str) -> HttpResponse:
 
 @require_GET
 def quote_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
-    """PDF, CSV or JSON."""
+    """The quote as PDF, CSV or JSON."""
     quote = org_object_get(request, Quote, pk=pk)
     if kind not in {"pdf", "csv", "json"}:
         raise Http404
@@ -103,7 +103,7 @@ def quote_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """GET says what accepting takes, POST takes it."""
+    """GET: what accepting does. POST: accept."""
     quote = org_object_get(request, Quote.objects.select_related("pool", "contract", "amends"), roles=BUYING, pk=pk)
     now, refusal, actor = timezone.now(), None, principal_get(request).user
     if request.method == "POST":
@@ -115,29 +115,33 @@ def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
         else:
             messages.success(request, "Accepted. Capacity is reserved and the amount is set aside.")
             return redirect("sales:contract_detail", pk=contract.pk)
-    spent = spending(organisation_id=quote.organisation_id, currency=quote.currency, now=now)
+    context = _context(quote) | _acceptance(quote, refusal, actor, now)
+    return render(request, "sales/quote_accept.html", context, status=refusal.status if refusal else 200)
+
+
+def _acceptance(quote: Quote, refusal: Problem | None, actor: User | None, now: datetime) -> dict[str, Any]:
+    """Return what the accept page shows beside the quote: caps, the amended contract, refusals and alternatives."""
     caps = caps_like(quote.organisation_id)
     rest = amendment_rest(quote.amends, takeover_stored(quote.document), now=now)[0] if quote.amends else None
-    context = _context(quote) | {
+    is_open = not hasattr(quote, "contract")
+    is_full = refusal is not None and refusal.kind == "capacity-taken"
+    return {
         "rest": rest,
         "change": rest.difference(quote.worst) if rest else None,
         "refusal": refusal,
-        "refused": [] if hasattr(quote, "contract") else services.acceptance_refusals(quote, actor=actor, now=now),
-        "wait": None if hasattr(quote, "contract") else wait_of(quote, now=now),
-        "alternatives": [one for one in refusal.errors if "pool" in one]
-        if refusal and refusal.kind == "capacity-taken"
-        else [],
+        "refused": services.acceptance_refusals(quote, actor=actor, now=now) if is_open else [],
+        "wait": wait_of(quote, now=now) if is_open else None,
+        "alternatives": [one for one in refusal.errors if "pool" in one] if refusal is not None and is_full else [],
         "cap": caps.get(quote.currency),
         "caps_elsewhere": [] if quote.currency in caps else list(caps.values()),
-        "spent": spent,
+        "spent": spending(organisation_id=quote.organisation_id, currency=quote.currency, now=now),
     }
-    return render(request, "sales/quote_accept.html", context, status=refusal.status if refusal else 200)
 
 
 @require_POST
 def quote_withdraw(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Take an offer back."""
-    return _change(request, pk, services.quote_withdraw, "Withdrawn. Nobody can accept this quote any more.")
+    """Withdraw the quote."""
+    return _change(request, pk, services.quote_withdraw, "Withdrawn. This quote can no longer be accepted.")
 
 
 @require_POST
@@ -212,7 +216,7 @@ def _context(quote: Quote) -> dict[str, Any]:
 
 
 def lined(line: dict[str, Any]) -> dict[str, Any]:
-    """A stored line with what a page shows beside it; a contract's minimum has neither operations nor a price of them."""
+    """Return a stored line with the figures of a page. A contract minimum has no operations and no unit price."""
     if "charged" in line["rating"]:
         return {**line, "is_minimum": True, "steps": line["rating"]["steps"]}
     steps = {step["name"]: step for step in line["rating"]["steps"]}
@@ -226,11 +230,11 @@ def lined(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ratio(amount: Decimal, listed: Decimal) -> str:
-    """The product of the factors; it has at most 16 places, since it is one."""
+    """Return the product of the factors, which has at most 16 decimal places."""
     exact = Fraction(amount) / Fraction(listed)
     return f"{Decimal(exact.numerator) / Decimal(exact.denominator):f}"
 
 
 def instant(text: str) -> datetime:
-    """An instant of a document."""
+    """Read an instant of a document."""
     return datetime.fromisoformat(text)

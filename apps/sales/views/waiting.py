@@ -21,8 +21,8 @@ from apps.pricing.amounts import amount_typed
 from apps.pricing.rating import payable_of
 from apps.pricing.selectors import book_of_digest
 from apps.sales import services
-from apps.sales.asks import window_of_document
 from apps.sales.models import Quote, StandingRequest
+from apps.sales.request_lines import window_of_document
 from apps.sales.standing_selectors import places_of, protected_at, standing_of_organisation, wait_of
 
 PAGE = 50

@@ -27,7 +27,7 @@ _HEAD = ParagraphStyle(
 )
 
 
-class Paper:
+class PdfDocument:
     """Collects parts, then prints them. All text is escaped."""
 
     def __init__(self, *, title: str, footer: str) -> None:
@@ -46,7 +46,7 @@ class Paper:
         """A digest or a command."""
         self.parts.append(Paragraph(escape(text), _MONO))
 
-    def facts(self, rows: Sequence[tuple[str, str]]) -> None:
+    def definitions(self, rows: Sequence[tuple[str, str]]) -> None:
         """Names and values."""
         cells = [[Paragraph(escape(name), _SMALL), Paragraph(escape(value), _BODY)] for name, value in rows]
         table = Table(cells, colWidths=[38 * mm, WIDTH - 38 * mm])

@@ -1,14 +1,16 @@
-"""Whose turn it is when time of a pool is free, and which free time is kept for whom. Pure: no Django, no clock.
+"""The order in which standing requests are served when a pool has free time, and the time that is reserved for old requests.
+
+Pure: no Django, no clock.
 
 The rule (docs/adr/0087):
 
 - A request is *protected* once it has waited a quarter of its time, at most a day, or once 20 requests that were filed
   after it were served on the pool. Protected requests come first, by the instant of filing.
-- All others come in turns: the first of each organisation, then the second of each, and so on; in each turn the
-  organisation that was served least recently comes first. Within an organisation the order is that of filing.
-- The four oldest protected requests for which there is no room each keep a *claim*: the free part of the place at which the
-  least is missing for them. Whoever comes after them is not placed on it. So what is missing there never grows by another
-  request, and the first release of the rest serves them.
+- All others are served round-robin: the first request of each organisation, then the second of each, and so on. In each
+  round the organisation that was served least recently comes first. Within an organisation the order is that of filing.
+- The four oldest protected requests without room each keep a *claim*: the free part of the place where the least time is
+  missing for them. Later requests are not placed there. So no other request can increase what is missing, and the first
+  release of that time serves them.
 
 Times are whole microseconds.
 """
@@ -31,7 +33,7 @@ Free = Mapping[str, Sequence[Interval]]
 
 
 class Waiting(NamedTuple):
-    """A request as the order sees it. `passed`: requests filed after it that were served on the pool since."""
+    """A waiting request. `passed`: how many requests that were filed later have been served on the pool."""
 
     key: Hashable
     organisation: Hashable
@@ -41,25 +43,27 @@ class Waiting(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Free time that is kept for a protected request, by device, and what of its work has no room there yet."""
+    """Free time that is kept for a protected request, by device, and how much time is still missing there."""
 
     kept: dict[str, list[Interval]]
     missing: int
 
 
 def protected_from(one: Waiting) -> int:
-    """The instant from which a request is protected for its age alone."""
+    """Return the instant from which a request is protected because of its age."""
     return one.filed + min(WAITED_MOST, (one.until - one.filed) // WAITED_SHARE)
 
 
 def is_protected(one: Waiting, now: int) -> bool:
-    """Whether later requests must leave it the time that it claims."""
+    """Whether later requests may not use the time that it claims."""
     return now >= protected_from(one) or one.passed >= PASSED_MOST
 
 
 def order(waiting: Iterable[Waiting], served: Mapping[Hashable, int], now: int) -> tuple[list[Waiting], list[Waiting]]:
-    """The protected requests and the others, each in the order in which they are tried. `served`: when the pool last served
-    a request of an organisation; those that are not in it come first."""
+    """Return the protected requests and the others, each in the order in which they are tried.
+
+    `served`: when the pool last served a request of an organisation. Organisations without an entry come first.
+    """
     by_filing = sorted(waiting, key=lambda one: (one.filed, str(one.key)))
     protected = [one for one in by_filing if is_protected(one, now)]
     turns: defaultdict[Hashable, int] = defaultdict(int)
@@ -72,16 +76,16 @@ def order(waiting: Iterable[Waiting], served: Mapping[Hashable, int], now: int) 
 
 
 def claim_of(work: Work, free: Free, limits: Limits) -> Claim:
-    """The free part of the place where the least is missing for `work`, for which there is no room as it is.
+    """Return the claim of work that has no room: the free part of the place where the least time is missing.
 
-    Work in one window: of all stretches that are long enough, on every device, the one with the least sold time; the first
-    of equal ones. Work that may be cut: the largest free pieces, as many as it may have.
+    For work in one window this is the stretch with the least sold time, over all devices; the first of equal ones. For
+    divisible work these are the largest free pieces, as many as are allowed.
     """
     return _claim_of_pieces(work, free, limits) if limits.windows_max > 1 else _claim_of_stretch(work, free, limits)
 
 
 def without(free: Free, claims: Iterable[Claim]) -> dict[str, list[Interval]]:
-    """The free time that is in no claim."""
+    """Return the free time outside all claims."""
     taken: defaultdict[str, list[Interval]] = defaultdict(list)
     for claim in claims:
         for device, kept in claim.kept.items():
@@ -136,8 +140,11 @@ def _claim_of_stretch(work: Work, free: Free, limits: Limits) -> Claim:
 
 
 def _starts(slots: Sequence[Interval], inside: Interval, length: int) -> list[int]:
-    """The starts of a stretch among which one has the most free time: one that begins within a slot loses nothing by moving to
-    the slot's start, one that begins between slots nothing by moving to the next."""
+    """Return the candidate starts of a stretch; one of them has the most free time.
+
+    A stretch that begins within a slot loses nothing by moving to the start of the slot, and one that begins between slots
+    loses nothing by moving to the next slot.
+    """
     last = inside.end - length
     if last < inside.start:
         return []

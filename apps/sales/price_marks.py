@@ -1,6 +1,6 @@
-"""The price that a page shows travels with its forms, so that no quote is made at a price that nobody has seen.
+"""The displayed price is sent with the form, so that no quote is made at a price that the customer has not seen.
 
-A new price book, or another hour of the tariff, may come into force while a page is open.
+A new price book, or another tariff hour, may come into force while a page is open.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ def price_mark(amount: Decimal, currency: str) -> str:
 
 
 def price_check(mark: str, quote: Quote) -> None:
-    """Raises Problem(409), which says both prices, when a page showed another price than the quote has; and where a form
-    names none, such as one made by hand or before pages did: whoever sent it may not have seen the price."""
+    """Raises Problem(409), with both prices, if the page showed another price than the quote has.
+
+    Also raises Problem(409) if the form names no price, because its sender may not have seen one.
+    """
     if mark == price_mark(quote.worst, quote.currency):
         return
     if not mark:
@@ -34,22 +36,22 @@ def price_check(mark: str, quote: Quote) -> None:
         raise Problem(
             409,
             "No price was shown",
-            f"The form did not say which price its page showed; this costs {price}. No quote was made: look at the price below "
-            "and make the quote if you want it.",
+            f"The form did not name the price of its page. The price is {price}. No quote was made: check the price below "
+            "and make the quote if you accept it.",
             kind=CHANGED,
         )
     old, new = _said(mark, quote.worst, quote.currency)
     raise Problem(
         409,
         "The price has changed",
-        f"This page showed {old}; at present the same costs {new}. No quote was made: look at the price below and make the "
-        "quote again if you want it.",
+        f"This page showed {old}, but the price is now {new}. No quote was made: check the price below and make the "
+        "quote again if you accept it.",
         kind=CHANGED,
     )
 
 
 def _said(mark: str, amount: Decimal, currency: str) -> tuple[str, str]:
-    """Both prices for reading; exact where they would look alike."""
+    """Return both prices for display; with every digit if they would look the same."""
     found, new = _MARK.fullmatch(mark), money_format(amount, currency)
     try:
         shown = decimal_of(found[1], places=AMOUNT_PLACES) if found else None

@@ -1,4 +1,4 @@
-"""The tariff's week of hours with what the work costs when it begins in each."""
+"""The grid of start hours for a week, with the price of the work for each start hour."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from datetime import date, datetime
 
 from apps.figures import percent_format
 from apps.pricing.grid import Grid, Hour
-from apps.sales.starts import Start
+from apps.sales.start_times import StartTime
 
 
 @dataclass(frozen=True)
 class PricedHour:
-    """One local hour and the cheapest work that can begin in it; None where nothing is free, or the hour has begun."""
+    """One local hour with its cheapest start; None if nothing is free, or the hour has begun."""
 
     hour: Hour
-    start: Start | None
+    start: StartTime | None
     has_begun: bool
 
     @property
     def label(self) -> str:
-        """In a few characters: how much less or more than what was chosen; a dot is the same."""
+        """Return the price change from the current choice in a few characters; a dot means the same price."""
         if self.hour.past:
             return "past"
         if self.has_begun:
@@ -34,14 +34,14 @@ class PricedHour:
 
     @property
     def tone(self) -> str:
-        """How the cell is coloured; its words say the same."""
+        """Return the colour class of the cell; its label says the same in words."""
         if self.start is None:
             return "hour-past"
         return "hour-off" if self.start.saving > 0 else "hour-peak"
 
     @property
     def pick(self) -> str:
-        """What the page sends when the hour is pressed: the instant and the class."""
+        """Return what the page sends when the hour is chosen: instant and class."""
         return "" if self.start is None else f"{self.start.hour.isoformat()}|{self.start.klass}"
 
 
@@ -63,8 +63,8 @@ class PricedHours:
     days: tuple[PricedDay, ...]
 
 
-def priced_hours(grid: Grid, starts: Sequence[Start]) -> PricedHours | None:
-    """The grid with prices; None where the work has no start of its own to choose."""
+def priced_hours(grid: Grid, starts: Sequence[StartTime]) -> PricedHours | None:
+    """Return the grid with prices; None if the work has no choice of start hours."""
     if not starts:
         return None
     by_hour = {start.hour: start for start in starts}
@@ -78,5 +78,5 @@ def priced_hours(grid: Grid, starts: Sequence[Start]) -> PricedHours | None:
     return PricedHours(grid.zone, grid.utc_offset, days)
 
 
-def _priced(hour: Hour, by_hour: dict[datetime, Start], first: datetime) -> PricedHour:
+def _priced(hour: Hour, by_hour: dict[datetime, StartTime], first: datetime) -> PricedHour:
     return PricedHour(hour, by_hour.get(hour.start), has_begun=not hour.past and hour.start < first)

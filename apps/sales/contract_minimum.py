@@ -1,7 +1,7 @@
-"""The minimum of a contract: what its lines lack to the least that the price book asks for a contract.
+"""The contract minimum: the shortfall between the lines of a contract and the minimum of the price book.
 
-It is a line of the quote, held with the rest, and charged when the contract closes: then by what was charged for its use,
-so that the whole never comes to less than the minimum, nor to more than was held.
+It is a line of the quote and part of the hold. When the contract closes, the shortfall of the actual charges is billed, so the
+total is never below the minimum and never above the hold.
 """
 
 from __future__ import annotations
@@ -18,25 +18,24 @@ TITLE = "Contract minimum"
 
 
 def minimum_rating(book: PriceBookDocument, terms: Terms, amounts: Iterable[Decimal]) -> Rating | None:
-    """What lines of these amounts lack to the minimum, under the terms of the contract's first line; None where the book
-    asks for none."""
+    """Rate the shortfall of lines with these amounts, under the terms of the first line. None if the book has no minimum."""
     if not book.contract_minimum:
         return None
     return rate_contract_minimum(book=book, charged=exact_sum(amounts), terms=terms)
 
 
 def with_minimum(book: PriceBookDocument, amount: Decimal) -> Decimal:
-    """What a contract costs whose lines come to `amount`."""
+    """Return the price of a contract whose lines sum to `amount`."""
     return max(amount, book.contract_minimum)
 
 
 def minimum_lacking(book: PriceBookDocument, amount: Decimal) -> Decimal:
-    """What lines that come to `amount` lack to the minimum."""
+    """Return the shortfall of lines that sum to `amount`."""
     return subtract(with_minimum(book, amount), amount)
 
 
 def minimum_json(book: PriceBookDocument, rating: Rating, expected: Decimal) -> dict[str, Any]:
-    """The line of the quote; `expected` is what is expected of the other lines."""
+    """Return the minimum as a line of the quote. `expected` is the expected sum of the other lines."""
     return {
         "title": TITLE,
         "at_least": decimal_text(book.contract_minimum),
@@ -47,5 +46,5 @@ def minimum_json(book: PriceBookDocument, rating: Rating, expected: Decimal) -> 
 
 
 def minimum_quoted(document: dict[str, Any]) -> Decimal:
-    """What a stored quote, or the terms of a contract, ask for beyond their lines."""
+    """Read the shortfall of a stored quote, or of the terms of a contract."""
     return Decimal(document["minimum"]["amount"]) if "minimum" in document else NOTHING

@@ -1,4 +1,4 @@
-"""The quota tree: what a node may have reserved ahead, what it lends and what it borrows. Pure: no Django, no clock.
+"""The rules of the quota tree: how much a node may reserve ahead, lend and borrow. Pure: no Django, no clock.
 
 Every amount is whole microseconds of device time. A node's *demand* is what is reserved through it, or for a node with
 children the sum over its own reservations and, of each child, the larger of the child's demand and of what the child does
@@ -7,9 +7,9 @@ not lend (`nominal - lending`). The rules:
 - a node's demand is at most its nominal amount and what it may borrow from its parent;
 - the root's demand is at most its nominal amount.
 
-From these follows that what is reserved is never above nominal and borrowed, that what is borrowed below a parent is never
-above what the siblings lend and what the parent has given to nobody, and that the sum is never above the root. Terms as in
-Kueue's cohorts: nominal quota, borrowing limit, lending limit.
+It follows that reservations never exceed nominal plus borrowed time, that borrowing below a parent never exceeds what siblings
+lend plus what the parent has not assigned, and that the sum never exceeds the root. Terms as in Kueue's cohorts: nominal quota,
+borrowing limit, lending limit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Node:
-    """`lending` and `borrowing` None: no limit of their own. The root has no parent."""
+    """A node of the tree. `lending` and `borrowing` are None if there is no limit. The root has no parent."""
 
     key: Hashable
     parent: Hashable | None
@@ -32,13 +32,13 @@ class Node:
 
     @property
     def kept(self) -> int:
-        """What is not lent, whether it is used or not."""
+        """The amount that is never lent, used or not."""
         return 0 if self.lending is None else max(0, self.nominal - self.lending)
 
 
 @dataclass(frozen=True)
 class Use:
-    """What a node has: `used` through it and all below it, `demand` with what its children do not lend, `borrowed`."""
+    """The use of a node: `used` includes all nodes below, `demand` also includes what children do not lend."""
 
     used: int
     demand: int
@@ -46,18 +46,18 @@ class Use:
 
     @property
     def borrowed(self) -> int:
-        """Of the demand, what is above the nominal amount."""
+        """The demand above the nominal amount."""
         return max(0, self.demand - self.nominal)
 
     @property
     def free(self) -> int:
-        """Of the nominal amount, what nobody uses."""
+        """The unused part of the nominal amount."""
         return max(0, self.nominal - self.demand)
 
 
 @dataclass(frozen=True)
 class Excess:
-    """The node that does not allow an addition. `over`: what would have to be given back there."""
+    """The node that refuses an addition. `over`: how much would have to be released there."""
 
     node: Node
     use: Use
@@ -67,7 +67,7 @@ class Excess:
 
 
 def uses(nodes: Sequence[Node], reserved: Mapping[Any, int]) -> dict[Hashable, Use]:
-    """Every node's use; `reserved` is what is reserved through each node itself, not through those below it."""
+    """Return the use of every node. `reserved`: amounts reserved at each node itself, without the nodes below."""
     children: defaultdict[Hashable | None, list[Node]] = defaultdict(list)
     for node in nodes:
         children[node.parent].append(node)
@@ -86,9 +86,9 @@ def uses(nodes: Sequence[Node], reserved: Mapping[Any, int]) -> dict[Hashable, U
 
 
 def excess(nodes: Sequence[Node], reserved: Mapping[Any, int], added: Mapping[Any, int]) -> Excess | None:
-    """What speaks against adding, on the nodes whose demand grows by it; None where nothing does.
+    """Return the node that refuses an addition; None if all allow it.
 
-    A node that was above its limit before is no reason by itself: only what would make it worse is refused.
+    Only nodes whose demand grows are checked, so a node that was above its limit before refuses nothing else.
     """
     before = uses(nodes, reserved)
     after = uses(nodes, {key: reserved.get(key, 0) + added.get(key, 0) for key in {*reserved, *added}})
@@ -119,7 +119,7 @@ def _bottom_up(nodes: Sequence[Node]) -> list[Node]:
 
 
 def set_fault(nodes: Sequence[Node]) -> str:
-    """Why these nodes are no tree that adds up, in a sentence; empty where they are."""
+    """Return why the nodes do not add up to a tree, as a sentence; empty if they do."""
     known = {node.key: node for node in nodes}
     given: defaultdict[Hashable, int] = defaultdict(int)
     for node in nodes:
@@ -128,5 +128,5 @@ def set_fault(nodes: Sequence[Node]) -> str:
                 return "Set the quota of the organisation, then of the project, then of the API token."
             given[node.parent] += node.nominal
     if any(total > known[key].nominal for key, total in given.items()):
-        return "The parts would be more than the whole: lower another part, or raise what stands above them."
+        return "The parts add up to more than the quota above them. Lower another part, or raise the quota above."
     return ""

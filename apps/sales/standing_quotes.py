@@ -1,4 +1,4 @@
-"""What a standing request asks for, as quoting takes it, and who may still ask."""
+"""The work of a standing request as arguments for quoting, and whether its filer may still buy."""
 
 from __future__ import annotations
 
@@ -11,46 +11,48 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import BUYING, Scope
 from apps.compilation.models import Program
 from apps.pricing.rating import digest_of
-from apps.sales.asks import Ask, asks_of, window_of_document
 from apps.sales.lines import Quota, QuoteLine
 from apps.sales.models import FormName, Quote, StandingRequest
+from apps.sales.request_lines import QuoteRequestLine, request_lines_of, window_of_document
 from apps.sales.volumes import Form
 
-PERIODIC = {FormName.SPREAD, FormName.INTERVAL}  # the period is part of what is asked
+PERIODIC = {FormName.SPREAD, FormName.INTERVAL}  # the period is part of the work
 
 
-def asked_of(quote: Quote) -> dict[str, Any]:
+def quote_arguments(quote: Quote) -> dict[str, Any]:
     """`lines`, `form` and `measured` of a stored quote, for `quote_create`. Raises Problem: it was altered, or a program is
     gone."""
     if digest_of(quote.document) != quote.digest:
         raise Problem(
             409, "Quote altered", "What is stored of this quote is no longer what was quoted.", kind="quote-altered"
         )
-    asks, form = asks_of(quote.document), Form.from_json(quote.document.get("form"))
-    measured = any(ask.measured for ask in asks)
-    if asks[0].facts.is_quota:
+    request_lines, form = request_lines_of(quote.document), Form.from_json(quote.document.get("form"))
+    measured = any(request_line.measured for request_line in request_lines)
+    if request_lines[0].snapshot.is_quota:
         return {
-            "lines": Quota(asks[0].facts.precision, asks[0].facts.operations // 10**12),
+            "lines": Quota(request_lines[0].snapshot.precision, request_lines[0].snapshot.operations // 10**12),
             "form": form,
             "measured": measured,
         }
     programs = Program.objects.select_related("model_version__model__project").filter(
         organisation=quote.organisation_id
     )
-    known = programs.in_bulk([UUID(ask.facts.program_id) for ask in asks])
-    if len(known) < len(asks):
+    known = programs.in_bulk([UUID(request_line.snapshot.program_id) for request_line in request_lines])
+    if len(known) < len(request_lines):
         raise Problem(409, "Program is gone", "A program of this request does not exist any more.", kind="not-found")
     return {
-        "lines": [_line(known[UUID(ask.facts.program_id)], ask, form) for ask in asks],
+        "lines": [
+            _line(known[UUID(request_line.snapshot.program_id)], request_line, form) for request_line in request_lines
+        ],
         "form": form,
         "measured": measured,
     }
 
 
-def _line(program: Program, ask: Ask, form: Form) -> QuoteLine:
-    if form.name == FormName.INTERVAL and ask.schedule is not None:
-        return QuoteLine(program, ask.schedule.each)
-    return QuoteLine(program, ask.executions, ask.expected, ask.planned)
+def _line(program: Program, request_line: QuoteRequestLine, form: Form) -> QuoteLine:
+    if form.name == FormName.INTERVAL and request_line.schedule is not None:
+        return QuoteLine(program, request_line.schedule.each)
+    return QuoteLine(program, request_line.executions, request_line.expected, request_line.planned)
 
 
 def waits_until(quote: Quote, until: datetime) -> datetime:
@@ -59,7 +61,7 @@ def waits_until(quote: Quote, until: datetime) -> datetime:
 
 
 def right_lost(request: StandingRequest, *, now: datetime) -> str:
-    """Why whoever filed the request could not accept a quote now; empty while they can."""
+    """Return why the person or token that filed the request may not buy now; empty if they may."""
     user: User = request.filed_by
     member = Membership.objects.filter(user=user, organisation=request.organisation_id, role__in=BUYING)
     if not user.is_active or not member.exists():

@@ -1,7 +1,7 @@
-"""When work could begin in the days to come, and what it costs then: every hour of the tariff, and the cheapest few.
+"""Possible start hours of the next days with their prices, and the cheapest of them.
 
-Only classes whose price depends on the hour are tried beside the one that was chosen: the others cost the same at any time,
-and stand among the alternatives by class. Nothing is taken; what is free is looked up once for all hours.
+Besides the chosen class, only classes whose price depends on the hour are tried. The others cost the same at any time and are
+listed as alternative classes. Nothing is reserved; free time is read once for all hours.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from apps.fleet.selectors import devices_of
 from apps.pricing.limits import LONGEST_WINDOW
 from apps.pricing.rating import PriceClass, decimal_text, exact_sum, rate
 from apps.pricing.rating.tariff import Interval, Span, zone_of
-from apps.sales.documents import Priced, stamp, terms_of
-from apps.sales.minimum import with_minimum
+from apps.sales.contract_minimum import with_minimum
+from apps.sales.documents import stamp
 from apps.sales.models import FormName
+from apps.sales.priced import Priced, terms_of
 from apps.timetable.admission import Placement, place
 from apps.timetable.instants import instant_of, micros_of
 from apps.timetable.selectors import WINDOWS_MAX, Demand, free_by_device
@@ -32,8 +33,8 @@ HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
-class Start:
-    """Work that begins in the hour at `hour`: in which class, the window to ask for, when it would run, what it costs."""
+class StartTime:
+    """A start in the hour at `hour`: its class, the window to request, the start instant, and the price."""
 
     hour: datetime
     klass: str
@@ -57,7 +58,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Horizon:
-    """What is looked up once: the hours from `now`, the tariff's spans over them, and the free time of every device."""
+    """What is read once for all hours: the tariff's spans from `now` on, and the free time of every device."""
 
     now: datetime
     end: datetime
@@ -65,7 +66,7 @@ class Horizon:
     free: dict[str, list[Any]]
 
     def off_peak(self, start: datetime, end: datetime) -> list[Interval]:
-        """The off-peak parts of [start, end)."""
+        """Return the off-peak parts of [start, end)."""
         return [
             (max(left, start), min(right, end))
             for period, left, right in self.spans
@@ -73,7 +74,7 @@ class Horizon:
         ]
 
     def dearest(self, start: datetime, end: datetime) -> datetime:
-        """The first of the dearest instants of [start, end)."""
+        """Return the first of the most expensive instants of [start, end)."""
         parts = [
             (period.factor, max(left, start)) for period, left, right in self.spans if left < end and right > start
         ]
@@ -81,21 +82,21 @@ class Horizon:
         return next(left for factor, left in parts if factor == most)
 
     def period_at(self, instant: datetime) -> str:
-        """The name of the period in force."""
+        """Return the name of the tariff period at an instant."""
         return next(period.name for period, left, right in self.spans if left <= instant < right)
 
 
-def starts_of(priced: Priced, *, zone: str, now: datetime, days: int = DAYS) -> list[Start]:
-    """The cheapest class of each hour of `zone` in which the work can begin; [] for work in parts of a period.
+def start_times_of(priced: Priced, *, zone: str, now: datetime, days: int = DAYS) -> list[StartTime]:
+    """Return the cheapest class for each hour of `zone` in which the work can begin.
 
-    An hour in which nothing is free is left out.
+    Hours without free time are left out. Work that is spread over a period has no start hours.
     """
     if priced.form.name in {FormName.SPREAD, FormName.INTERVAL} or priced.duration > days * 86_400:
         return []
     horizon = _horizon(priced, now=now, days=days)
     classes = [one for one in priced.book.classes.values() if _depends(one) or one.name == priced.price_class.name]
     prices: dict[tuple[str, str], Decimal] = {}
-    found: list[Start] = []
+    found: list[StartTime] = []
     for hour in _hours(now, days, zone):
         tried = [start for one in classes if one.offered and (start := _start(priced, one, hour, horizon, prices))]
         if tried:
@@ -103,14 +104,14 @@ def starts_of(priced: Priced, *, zone: str, now: datetime, days: int = DAYS) -> 
     return found
 
 
-def starts_cheapest(starts: Iterable[Start], *, zone: str) -> list[Start]:
-    """The short list: of every class and day the first of the cheapest hours, where they cost less than what was chosen."""
-    first: dict[tuple[str, Any], Start] = {}
+def start_times_cheapest(starts: Iterable[StartTime], *, zone: str) -> list[StartTime]:
+    """Return a short list of cheaper starts: at most one per class and day, the first of the cheapest hours."""
+    first: dict[tuple[str, Any], StartTime] = {}
     local = zone_of(zone)
     for start in sorted(starts, key=lambda one: (one.amount, one.hour)):
         if start.saving > 0:
             first.setdefault((start.klass, start.hour.astimezone(local).date()), start)
-    chosen: list[Start] = []
+    chosen: list[StartTime] = []
     for start in sorted(first.values(), key=lambda one: (one.amount, one.hour)):
         if sum(one.klass == start.klass for one in chosen) < PER_CLASS and len(chosen) < SHORT_LIST:
             chosen.append(start)
@@ -122,7 +123,7 @@ def _depends(price_class: PriceClass) -> bool:
 
 
 def _hours(now: datetime, days: int, zone: str) -> Iterator[datetime]:
-    """The hours to come as that zone counts them, in UTC."""
+    """Yield the next full hours of the zone, in UTC."""
     first = now.astimezone(zone_of(zone)).replace(minute=0, second=0, microsecond=0).astimezone(UTC) + HOUR
     return (first + number * HOUR for number in range(days * 24))
 
@@ -135,8 +136,8 @@ def _horizon(priced: Priced, *, now: datetime, days: int) -> Horizon:
 
 def _start(
     priced: Priced, one: PriceClass, hour: datetime, horizon: Horizon, prices: dict[tuple[str, str], Decimal]
-) -> Start | None:
-    """Work that begins in that hour in that class; None where it cannot."""
+) -> StartTime | None:
+    """Return the start of that class in that hour; None if the work cannot begin then."""
     end = min(_window_end(priced, one, hour), horizon.end, horizon.now + LONGEST_WINDOW)
     allowed = horizon.off_peak(hour, end) if one.off_peak_only else None
     if allowed is not None and (not allowed or allowed[0][0] >= hour + HOUR):
@@ -147,11 +148,11 @@ def _start(
     instant = _bound(one, hour, end, allowed, horizon)
     amount = _price(priced, one, instant, horizon, prices)
     saving = 1 - Fraction(amount) / Fraction(priced.worst)
-    return Start(hour, one.name, one.title, begins, end, amount, saving)
+    return StartTime(hour, one.name, one.title, begins, end, amount, saving)
 
 
 def _window_end(priced: Priced, one: PriceClass, hour: datetime) -> datetime:
-    """Of a price that follows the hours a window no longer than needed, in whole hours; else a week."""
+    """Return the end of the window: as short as needed, in whole hours, if the price follows the hours; else a week."""
     if one.time_of_use:
         return hour + max(ceil(priced.duration / 3600), 1) * HOUR
     end = hour + timedelta(days=DAYS)
@@ -166,31 +167,42 @@ def _window_end(priced: Priced, one: PriceClass, hour: datetime) -> datetime:
 def _placed(
     priced: Priced, hour: datetime, end: datetime, allowed: Sequence[Interval] | None, horizon: Horizon
 ) -> datetime | None:
-    """When the work would begin, if that is within the hour: in one piece, or cut where no piece is long enough for it."""
+    """Return when the work would begin if that is within the hour. It is divided only if no free time is long enough."""
     first, last = allowed[0] if allowed else (hour, end)
     length = ceil(priced.duration * 10**6)
-    left, right = micros_of(max(first, hour)), micros_of(min(last, end))
-    begins = min(
-        (
-            max(free.start, left)
-            for one in horizon.free.values()
-            for free in one
-            if max(free.start, left) + length <= min(free.end, right)
-        ),
-        default=None,
-    )
+    begins = _earliest(horizon, micros_of(max(first, hour)), micros_of(min(last, end)), length)
     longest = max((micros_of(until) - micros_of(since) for since, until in allowed or [(hour, end)]), default=0)
-    if begins is None and length > longest and priced.quantum is not None:
-        demand = Demand(priced.duration, hour, end, allowed, priced.setup, priced.quantum, WINDOWS_MAX)
-        found = place(demand.work(), horizon.free, demand.limits(now=horizon.now))
-        begins = min(piece.start for piece in found.windows) if isinstance(found, Placement) else None
+    if begins is None and length > longest:
+        begins = _earliest_divided(priced, hour, end, allowed, horizon)
     return instant_of(begins) if begins is not None and begins < micros_of(hour + HOUR) else None
+
+
+def _earliest(horizon: Horizon, left: int, right: int, length: int) -> int | None:
+    """Return the earliest start of a free stretch of `length` in [left, right) on any device; None if there is none."""
+    starts = (
+        max(free.start, left)
+        for slots in horizon.free.values()
+        for free in slots
+        if max(free.start, left) + length <= min(free.end, right)
+    )
+    return min(starts, default=None)
+
+
+def _earliest_divided(
+    priced: Priced, hour: datetime, end: datetime, allowed: Sequence[Interval] | None, horizon: Horizon
+) -> int | None:
+    """Return the earliest start of work that is divided into several windows; None if it cannot be placed."""
+    if priced.quantum is None:
+        return None
+    demand = Demand(priced.duration, hour, end, allowed, priced.setup, priced.quantum, WINDOWS_MAX)
+    found = place(demand.work(), horizon.free, demand.limits(now=horizon.now))
+    return min(piece.start for piece in found.windows) if isinstance(found, Placement) else None
 
 
 def _bound(
     one: PriceClass, hour: datetime, end: datetime, allowed: Sequence[Interval] | None, horizon: Horizon
 ) -> datetime:
-    """The instant that binds the tariff of that window, by the rule of `limits.tariff_instant`."""
+    """Return the instant that determines the tariff of the window, by the rule of `limits.tariff_instant`."""
     if allowed is not None:
         return allowed[0][0]
     return horizon.dearest(hour, end) if one.time_of_use else hour
@@ -199,15 +211,15 @@ def _bound(
 def _price(
     priced: Priced, one: PriceClass, instant: datetime, horizon: Horizon, prices: dict[tuple[str, str], Decimal]
 ) -> Decimal:
-    """What the work costs; the amount depends on class and period alone, so it is rated once for each of these."""
+    """Return the price. It depends on class and tariff period alone, so each combination is rated once."""
     key = (one.name, horizon.period_at(instant))
     if key not in prices:
         lines = exact_sum(
             rate(
                 book=priced.book,
-                counts=line.ask.facts.counts,
-                executions=line.ask.executions,
-                terms=terms_of(line.ask, priced.pool, one.name, instant, priced.form),
+                counts=line.request_line.snapshot.counts,
+                executions=line.request_line.executions,
+                terms=terms_of(line.request_line, priced.pool, one.name, instant, priced.form),
             ).amount
             for line in priced.lines
         )

@@ -9,9 +9,9 @@ from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.ledger.services import cap_check
 from apps.planner.models import Plan
-from apps.sales.documents import Priced
 from apps.sales.models import Contract, Quote
 from apps.sales.plans import plan_lines_get, plan_until_check
+from apps.sales.priced import Priced
 from apps.sales.quota_caps import project_cap_check
 from apps.sales.services.accepting import project_shares
 from apps.sales.services.quoting import Offer, pricing_make

@@ -1,4 +1,4 @@
-"""What a quote says about a program: copied once, so that nothing that happens to the program later changes a price."""
+"""Snapshots of programs in quotes: copied once, so that later changes of a program never change a price."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from apps.pricing.rating import Counts
 
 
 @dataclass(frozen=True)
-class ProgramFacts:
-    """A compiled program as a line of a quote names it. `cycles` is the initiation interval: how long one execution
-    keeps the device to itself; `latency_cycles` is how long its result takes."""
+class ProgramSnapshot:
+    """A compiled program as a quote line stores it.
+
+    `cycles` is the initiation interval: how long one execution occupies the device. `latency_cycles` is the time to its result.
+    """
 
     program_id: str
     digest: str
@@ -35,17 +37,17 @@ class ProgramFacts:
     clock_hz: int
     exact: bool
     reason: str
-    load: dict[str, int] | None = None  # bytes and cycles of loading; None in what was quoted before they were counted
-    calibration: str = ""  # SHA-256 of the examples from which a narrow precision took its ranges
+    load: dict[str, int] | None = None  # bytes and cycles of loading; None in quotes from before loading was counted
+    calibration: str = ""  # SHA-256 of the calibration examples
 
     @property
     def counts(self) -> Counts:
-        """What rating needs of one execution."""
+        """The counts of one execution, for rating."""
         return Counts(operations=self.operations, cycles=self.cycles)
 
     @property
     def is_quota(self) -> bool:
-        """Operations of any program, not executions of one."""
+        """Whether this stands for a quota of operations instead of one program."""
         return not self.digest
 
     @property
@@ -55,33 +57,32 @@ class ProgramFacts:
 
     @property
     def first_seconds(self) -> Fraction:
-        """What the first execution of a stream takes beyond that."""
+        """Additional device time of the first execution in a stream."""
         return Fraction(max(self.latency_cycles - self.cycles, 0), self.clock_hz)
 
     @property
     def load_seconds(self) -> Fraction:
-        """Device time of loading the program, once in each window that was sold with it; 0 where the facts say nothing of it:
-        such a window was sold without."""
+        """Device time of loading the program, once per window. 0 for old quotes, whose windows have no loading time."""
         return Fraction(self.load_cycles, self.clock_hz)
 
     @property
     def load_cycles(self) -> int:
-        """The same in cycles of the processor."""
+        """Loading time in cycles of the processor."""
         return 0 if self.load is None else self.load["cycles_in"]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; `from_json` gives back an equal object, and what is stored without a load stays without."""
+        """Return plain JSON; `from_json` gives back an equal object. A missing load stays missing."""
         return {name: value for name, value in asdict(self).items() if name != "load" or value is not None}
 
     @staticmethod
-    def from_json(document: dict[str, Any]) -> ProgramFacts:
-        return ProgramFacts(**document)
+    def from_json(document: dict[str, Any]) -> ProgramSnapshot:
+        return ProgramSnapshot(**document)
 
 
-def facts_of(program: Program) -> ProgramFacts:
-    """The facts of a stored program."""
+def snapshot_of(program: Program) -> ProgramSnapshot:
+    """Take the snapshot of a stored program."""
     version = program.model_version
-    return ProgramFacts(
+    return ProgramSnapshot(
         program_id=str(program.id),
         digest=program.digest,
         model=version.model.name,
@@ -105,9 +106,9 @@ def facts_of(program: Program) -> ProgramFacts:
     )
 
 
-def quota_facts(quota: dict[str, Any]) -> ProgramFacts:
-    """What stands in a program's place on the line of a quota: its operations, and no cycles of its own."""
-    return ProgramFacts(
+def quota_snapshot(quota: dict[str, Any]) -> ProgramSnapshot:
+    """Return what takes the place of a program on a quota line: operations without cycles."""
+    return ProgramSnapshot(
         program_id="",
         digest="",
         model=f"any {quota['precision']} program",
@@ -129,11 +130,11 @@ def quota_facts(quota: dict[str, Any]) -> ProgramFacts:
     )
 
 
-def facts_of_line(line: dict[str, Any]) -> ProgramFacts:
-    """The facts of a stored line: of its program, or of its quota."""
-    return quota_facts(line["quota"]) if line["program"] is None else ProgramFacts.from_json(line["program"])
+def snapshot_of_line(line: dict[str, Any]) -> ProgramSnapshot:
+    """Read the snapshot of a stored line, of its program or its quota."""
+    return quota_snapshot(line["quota"]) if line["program"] is None else ProgramSnapshot.from_json(line["program"])
 
 
-def project_uuid(facts: ProgramFacts) -> UUID | None:
-    """The project that usage of this program is filed under; a quota's rest belongs to none."""
-    return UUID(facts.project_id) if facts.project_id else None
+def project_uuid(snapshot: ProgramSnapshot) -> UUID | None:
+    """Return the project of the program; None for a quota, which belongs to no project."""
+    return UUID(snapshot.project_id) if snapshot.project_id else None
