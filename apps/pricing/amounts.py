@@ -17,6 +17,7 @@ from apps.pricing.rating.decimals import PRICE_PLACES, decimal_of
 from apps.pricing.selectors import book_in_force
 
 AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,12})?$"
+MOST = Decimal(10**15)  # far above any budget, cap or invoice
 AMOUNT_SENTENCE = 'Write an amount as text, a plain number such as "250.00"'
 Entered = Annotated[str, Field(pattern=AMOUNT, examples=["250"])]
 """An amount in a request: a plain decimal as text. How many places it may have is its currency's to say."""
@@ -56,6 +57,8 @@ def amount_entered(text: str, *, currency: Currency) -> Decimal:
     if not _PLAIN.fullmatch(text):
         raise _refusal(f"Enter an amount of {currency.code} such as {_example(Decimal(250), currency)}.")
     amount = Decimal(text)
+    if amount > MOST:
+        raise _refusal(f"Enter at most {MOST:,} {currency.code}.")
     if len(text.partition(".")[2]) > currency.exponent:
         raise _refusal(places_sentence(amount, currency))
     return amount

@@ -1,4 +1,4 @@
-"""Where the controls of an amendment begin: with what its contract has left."""
+"""The initial controls of an amendment: the unused rest of its contract."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TERA = 10**12
 
 
 def amending_subject(subject: Subject) -> Subject:
-    """The subject of the contract that is amended: its plan, its quota, or its programs."""
+    """Return the subject of an amendment: the plan, quota or programs of its contract."""
     contract = subject.amends
     assert contract is not None
     if contract.plan_id is not None:
@@ -29,8 +29,7 @@ def amending_subject(subject: Subject) -> Subject:
 
 
 def amending_controls(subject: Subject) -> dict[str, Any]:
-    """The controls as they would have made the rest of the contract; a volume of nothing left begins at 1, and at 0 for
-    one of several programs."""
+    """Return controls for the rest of the contract. The smallest volume is 1, or 0 for one of several programs."""
     contract = subject.amends
     assert contract is not None
     is_quota = contract.form == FormName.QUOTA
@@ -53,7 +52,7 @@ def amending_controls(subject: Subject) -> dict[str, Any]:
 
 
 def _length(seconds: Fraction) -> dict[str, str]:
-    """A length as the page's box and list hold it: in the largest unit of which it is a whole number."""
+    """Return a length in the largest unit in which it is a whole number."""
     for unit, size in reversed(UNITS.items()):
         if (seconds / size).denominator == 1:
             return {"every": str(seconds / size), "unit": unit}

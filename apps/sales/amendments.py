@@ -1,4 +1,4 @@
-"""What an amendment changes: the unused rest of a contract, what it is worth, and what ending it costs."""
+"""Amendments of contracts: the unused rest of a contract, its value, and the cost of ending it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ from apps.sales.selectors import LineUsage, contract_usage
 
 @dataclass(frozen=True)
 class RestLine:
-    """What of a line is not used: its price as quoted, and what is charged for ending it (0 in most classes). The last may
-    be the contract's minimum: what it would lack if the rest were used, and what it lacks if it ends now."""
+    """The unused part of a line: its quoted price (`worth`), and the charge for ending it, which is 0 in most classes.
+
+    The last line may be the contract minimum: `worth` is its shortfall if the rest were used, `charge` if the contract ends now.
+    """
 
     model: str
     unit: str
     unused: int
     worth: Decimal
     charge: Decimal
-    late: int = 0  # of what is unused, released late
-    late_charge: Decimal = Decimal(0)  # a part of the charge
+    late: int = 0  # the part of `unused` that is released late
+    late_charge: Decimal = Decimal(0)  # included in `charge`
 
     def to_json(self) -> dict[str, Any]:
         late = {"late": self.late, "late_charge": decimal_text(self.late_charge)} if self.late else {}
@@ -52,27 +54,29 @@ class Rest:
 
     @property
     def worth(self) -> Decimal:
-        """What the rest would cost if it were used: so much of the hold is given back."""
+        """The price of the rest if it were used; this part of the hold is released."""
         return exact_sum(line.worth for line in self.lines)
 
     @property
     def charge(self) -> Decimal:
-        """What is charged for ending it."""
+        """The charge for ending the contract."""
         return exact_sum(line.charge for line in self.lines)
 
     @property
     def late_charge(self) -> Decimal:
-        """What of the charge is for releasing reserved time late."""
+        """The part of the charge for late cancellation."""
         return exact_sum(line.late_charge for line in self.lines)
 
     def difference(self, net: Decimal) -> Decimal:
-        """What is to come with an amendment of `net`, less what was to come without."""
+        """Return the change in total cost with an amendment that costs `net`."""
         return subtract(exact_sum([net, self.charge]), self.worth)
 
 
 def rest_of(contract: Contract, *, late: Mapping[str, int] | None = None) -> Rest:
-    """What of a contract is not used at this moment; an ended contract has none. `late`: how much of each program's rest is
-    released late (`release_of`), by its digest; without it nothing is."""
+    """Return the unused rest of a contract; an ended contract has none.
+
+    `late`: how much of the rest is released late, by program digest (see `release_of`); nothing by default.
+    """
     usage = contract_usage(contract)
     if contract.state != ContractState.ACTIVE:
         return Rest(contract.net, usage.actual, ())
@@ -94,26 +98,26 @@ def _rest_line(book: PriceBookDocument, contract: Contract, line: LineUsage, lat
 
 
 def _minimum(book: PriceBookDocument, used: Decimal, lines: Sequence[RestLine]) -> list[RestLine]:
-    """What is lacking to the contract's minimum, with the rest used and without; nothing where neither lacks any."""
+    """Return the shortfall to the contract minimum, with and without the rest; no line if there is none."""
     worth = minimum_lacking(book, exact_sum([used, *(line.worth for line in lines)]))
     charge = minimum_lacking(book, exact_sum([used, *(line.charge for line in lines)]))
     return [RestLine(TITLE, "contract", 1, worth, charge)] if worth or charge else []
 
 
 def amendment_check(contract: Contract, *, now: datetime) -> None:
-    """Raises Problem unless the contract may be amended: it is active, and its time is not over."""
+    """Raises Problem(409) unless the contract is active and its time is not over."""
     if contract.state != ContractState.ACTIVE or now >= contract.ends_at:
-        raise Problem(409, "Contract is over", "This contract has ended; ask for a new quote.", kind="contract-over")
+        raise Problem(409, "Contract is over", "This contract has ended. Make a new quote.", kind="contract-over")
 
 
 def amendment_rest(contract: Contract, takeover: Takeover, *, now: datetime) -> tuple[Rest, Release]:
-    """The rest of a contract that a quote ends at `now` and takes over so far, and what of it is late."""
+    """Return the rest of a contract that an amendment ends at `now`, and its late release."""
     released = release_of(contract, now=now, takeover=takeover)
     return rest_of(contract, late=released.late), released
 
 
 def amendment_json(contract: Contract, net: Decimal, takeover: Takeover, *, now: datetime) -> dict[str, Any]:
-    """The difference between a quote of `net` and the contract that it amends, as of now, for the quote's document."""
+    """Return the entry `amends` of a quote: the difference between the quote and the contract that it amends, as of now."""
     rest, released = amendment_rest(contract, takeover, now=now)
     return {
         "contract": str(contract.id),

@@ -1,4 +1,4 @@
-"""Limits of buying over JSON: the administrator's."""
+"""Buying limits in the API, for administrators."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADMIN = requires(Scope.ADMIN)
 
 
 class RefusedOut(Schema):
-    """Why accepting would be refused, and what helps."""
+    """Why accepting would be refused, and the remedy."""
 
     code: str
     title: str
@@ -37,8 +37,10 @@ class RefusedOut(Schema):
 
 
 class BuyingRulesIn(RequestBody):
-    """`newcomer_credit` is what an organisation without a payment method or an approval may commit, null: no limit;
-    `pool_share` the part of a pool's device time within `horizon_days` that one organisation may have reserved ahead."""
+    """`newcomer_credit` is the credit limit of organisations without payment method and approval; null means no limit.
+
+    `pool_share` is the share of a pool's device time within `horizon_days` that one organisation may reserve ahead.
+    """
 
     newcomer_credit: Entered | None
     pool_share: Decimal = Field(gt=0, le=1, decimal_places=4)
@@ -52,7 +54,7 @@ class BuyingRulesOut(Schema):
 
 
 class StandingIn(RequestBody):
-    """`is_approved` lifts the newcomer's credit limit; `credit` sets one for this organisation alone; null: as for all."""
+    """`is_approved` lifts the credit limit of newcomers. `credit` and `pool_share` are own limits; null means the general one."""
 
     is_approved: bool
     credit: Entered | None = None
@@ -70,7 +72,7 @@ class StandingOut(Schema):
     "/buying-rules", auth=ADMIN, response=BuyingRulesOut, operation_id="buying_rules_get", summary="Buying limits"
 )
 def buying_rules_get(request: HttpRequest) -> BuyingRulesOut:
-    """The limits of every organisation that has none of its own."""
+    """Returns the limits of organisations without their own."""
     rules = services.rules_now()
     return BuyingRulesOut(
         newcomer_credit=_text(rules.newcomer_credit),
@@ -83,7 +85,7 @@ def buying_rules_get(request: HttpRequest) -> BuyingRulesOut:
     "/buying-rules", auth=ADMIN, response=BuyingRulesOut, operation_id="buying_rules_set", summary="Set buying limits"
 )
 def buying_rules_set(request: HttpRequest, payload: BuyingRulesIn) -> BuyingRulesOut:
-    """They hold for the next acceptance; what was sold stays."""
+    """The limits apply from the next acceptance on. Existing contracts stay."""
     services.buying_rules_set(
         newcomer_credit=_amount(payload.newcomer_credit),
         pool_share=payload.pool_share,
@@ -102,7 +104,7 @@ def buying_rules_set(request: HttpRequest, payload: BuyingRulesIn) -> BuyingRule
     summary="Approve an organisation, or set its limits",
 )
 def standing_set(request: HttpRequest, pk: UUID, payload: StandingIn) -> StandingOut:
-    """An organisation's own limits."""
+    """Sets the limits of one organisation."""
     organisation = Organisation.objects.filter(pk=pk).first()
     if organisation is None:
         raise Http404

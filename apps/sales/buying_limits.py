@@ -1,7 +1,7 @@
-"""What an organisation may commit to: a credit limit, and a share of a pool. Pure: facts in, a refusal or nothing out.
+"""The buying limits of an organisation: a credit limit, and a share of each pool. Pure functions.
 
-An acceptance checks these under the organisation's lock, and a quote shows beforehand what they would say: both ask the
-same functions with the same facts, so that a quote that is shown as acceptable is accepted.
+Acceptance checks them under the organisation's lock, and the page of a quote shows their result beforehand. Both use the same
+functions, so a quote that is shown as acceptable is accepted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from apps.pricing.rating import exact_sum
 
 @dataclass(frozen=True)
 class Rules:
-    """What the administrator set for everybody. A limit of None is none."""
+    """The general limits that the administrator set. None means no limit."""
 
     newcomer_credit: Decimal | None  # in the quote's currency, in each currency; until a payment method or an approval
     pool_share: Decimal  # of a pool's device time within `horizon`, from 0 to 1
@@ -27,7 +27,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Standing:
-    """What is known of one organisation, and what was set for it alone."""
+    """The standing of one organisation, and its own limits."""
 
     has_payment_method: bool = False
     is_approved: bool = False
@@ -35,7 +35,7 @@ class Standing:
     pool_share: Decimal | None = None
 
     def credit_under(self, rules: Rules) -> Decimal | None:
-        """The most that the organisation may have committed; None: no limit."""
+        """Return the credit limit; None if there is none."""
         if self.credit is not None:
             return self.credit
         return None if self.is_approved or self.has_payment_method else rules.newcomer_credit
@@ -46,32 +46,32 @@ class Standing:
 
 @dataclass(frozen=True)
 class Asked:
-    """What accepting would add, and what is there already."""
+    """What an acceptance would add, and what is committed and reserved already."""
 
     amount: Decimal
     currency: figures.Currency
-    committed: Decimal  # holds of open contracts, and what was charged of closed ones
+    committed: Decimal  # holds of open contracts, plus charges of closed contracts
     seconds: Fraction  # of device time
-    ahead: Fraction  # seconds of device time that are reserved ahead on the pool
+    ahead: Fraction  # seconds of device time already reserved ahead on the pool
     devices: int
     pool: str
     is_confirmed: bool
 
 
 def seconds_allowed(share: Decimal, devices: int, horizon: timedelta) -> Fraction:
-    """The device time that one organisation may have reserved ahead on a pool."""
+    """Return the device time that one organisation may reserve ahead on a pool, in seconds."""
     return Fraction(share) * devices * Fraction(int(horizon.total_seconds()))
 
 
 def refusals(asked: Asked, standing: Standing, rules: Rules) -> list[Problem]:
-    """Everything that stands in the way, each with its remedy; empty when the quote may be accepted."""
+    """Return every reason for a refusal, with its remedy; empty if the quote may be accepted."""
     found: list[Problem] = []
     if not asked.is_confirmed:
         found.append(
             Problem(
                 403,
                 "Confirm your e-mail address",
-                "Sign in and follow the link that we mail you, then accept the quote.",
+                "Sign in and follow the link in our e-mail, then accept the quote.",
                 kind="email-not-confirmed",
             )
         )

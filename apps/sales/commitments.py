@@ -1,4 +1,4 @@
-"""What reads commitments: which holds, how much of it is left, and what each of its months came to."""
+"""Queries for commitments: which one applies, how much of it is left, and the usage of each month."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ TITLES = {"month": "One month", "year": "One year", "three_years": "Three years"
 
 @dataclass(frozen=True)
 class Month:
-    """One month of a commitment, [start, end), counted from its own beginning: promised, used, and what is missing.
+    """One month of a commitment, [start, end), counted from its start: minimum, usage and shortfall.
 
-    It is `priced` where a book of its currency is in force all the time; else nobody could buy under it, and nothing is
-    missing.
+    It is `priced` if a price book in its currency was in force all the time. Otherwise nobody could buy under the commitment, and
+    there is no shortfall.
     """
 
     commitment: Commitment
@@ -45,33 +45,30 @@ class Month:
 
     @property
     def missing(self) -> Decimal:
-        """What was promised and not used."""
+        """The shortfall."""
         if not self.priced:
             return Decimal(0)
         return max(subtract(self.minimum, self.used), Decimal(0))
 
     @property
     def key(self) -> str:
-        """The one name of its shortfall, for ever."""
+        """The permanent key of its shortfall."""
         return f"commitment:{self.commitment.id}:{self.start:%Y-%m-%d}"
 
     @property
     def share(self) -> Fraction:
-        """Used of promised."""
+        """The used share of the minimum."""
         return Fraction(self.used) / Fraction(self.minimum)
 
     @property
     def sentence(self) -> str:
-        """The shortfall in words, for an invoice."""
+        """The shortfall as a sentence for an invoice."""
         used, least = (money_format(value, self.commitment.currency) for value in (self.used, self.minimum))
-        return (
-            f"{TITLES[self.commitment.kind]}: {least} were promised for {self.start:%Y-%m-%d} to {self.end:%Y-%m-%d}, "
-            f"{used} were used."
-        )
+        return f"{TITLES[self.commitment.kind]}: minimum {least} from {self.start:%Y-%m-%d} to {self.end:%Y-%m-%d}, used {used}."
 
     @property
     def basis(self) -> dict[str, Any]:
-        """What the shortfall follows from, for the document of an invoice."""
+        """The basis of the shortfall, for the document of an invoice."""
         return {
             "key": self.key,
             "commitment": str(self.commitment.id),
@@ -83,35 +80,35 @@ class Month:
 
 
 def months_after(start: datetime, months: int) -> datetime:
-    """The same day and time so many months later; the last day of a month that is too short."""
+    """Return the same day and time `months` later, or the last day of a shorter month."""
     year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
     day = min(start.day, calendar.monthrange(year, month + 1)[1])
     return start.replace(year=year, month=month + 1, day=day)
 
 
 def commitments_of(organisation: Organisation) -> QuerySet[Commitment]:
-    """The organisation's commitments, newest first."""
+    """Return the commitments of an organisation, newest first."""
     return Commitment.objects.filter(organisation=organisation).select_related("accepted_by")
 
 
 def commitment_at(organisation: Organisation, *, at: datetime, currency: str) -> Commitment | None:
-    """The commitment in a currency that holds at an instant; the database allows one at a time in each."""
+    """Return the commitment in a currency at an instant. The database allows one at a time per currency."""
     return Commitment.objects.filter(organisation=organisation, currency=currency, period__contains=at).first()
 
 
 def commitments_paused(organisation: Organisation, *, at: datetime) -> list[Commitment]:
-    """Those that hold at an instant at which no book in their currency is in force, newest first."""
+    """Return the commitments that are paused at an instant, because no book in their currency is in force; newest first."""
     priced = PriceBook.objects.filter(effective__contains=at).values("currency")
     return list(commitments_of(organisation).filter(period__contains=at).exclude(currency__in=priced))
 
 
 def commitment_months(commitment: Commitment, *, until: datetime | None = None) -> list[Month]:
-    """Its months in order, those that begin before `until`; what was used is by the instant at which it was recorded."""
+    """Return the months that begin before `until`, in order. Usage counts at the instant at which it was recorded."""
     return commitments_months([commitment], until=until)
 
 
 def commitments_months(commitments: Sequence[Commitment], *, until: datetime | None = None) -> list[Month]:
-    """The same of many, commitment by commitment; what was used in all of them is one query."""
+    """Return the months of many commitments, commitment by commitment, with one query for all usage."""
     bounds = [
         (one, number + 1, months_after(one.starts_at, number), months_after(one.starts_at, number + 1))
         for one in commitments
@@ -127,20 +124,20 @@ def commitments_months(commitments: Sequence[Commitment], *, until: datetime | N
 
 
 def books_in(currency: str) -> list[tuple[datetime, datetime | None]]:
-    """When books in a currency are in force, in order; None where the last goes on."""
+    """Return when books in a currency are in force, in order. The last end is None if the book has no end."""
     books = PriceBook.objects.filter(currency=currency).order_by("effective")
     return [(book.effective_from, book.effective_until) for book in books]
 
 
 def is_priced(books: list[tuple[datetime, datetime | None]], start: datetime, end: datetime) -> bool:
-    """Whether [start, end) lies within what the books cover without a gap."""
+    """Whether the books cover [start, end) without a gap."""
     for first, last in books:
         if first <= start < (last or end):
             start = last or end
     return start >= end
 
 
-# Whole quarters of an hour are kept as sums; at both ends of a month rows are added up.
+# Usage is stored as sums for whole quarters of an hour; the ends of a month are added from rows.
 _USED = """
 WITH month AS (
     SELECT *, date_bin('15 minutes', first + interval '15 minutes' - interval '1 microsecond', 'epoch') AS whole_from,
@@ -162,7 +159,7 @@ SELECT place, sum(amount) FROM (
 
 
 def _used(months: Sequence[tuple[Commitment, datetime, datetime]]) -> list[Decimal]:
-    """What the contracts of each commitment used in its month [start, end), in their order."""
+    """Return the usage under each commitment in its month [start, end), in the given order."""
     if not months:
         return []
     told: dict[str, Any] = {
@@ -178,9 +175,9 @@ def _used(months: Sequence[tuple[Commitment, datetime, datetime]]) -> list[Decim
 
 
 def shortfalls_ended(organisation: Organisation, *, currency: str, until: datetime) -> list[Month]:
-    """Every month that ended by `until` with less used than was promised, oldest first. Each is invoiced once, by its key.
+    """Return every month with a shortfall that ended by `until`, oldest first. Each is invoiced once, by its key.
 
-    Usage is recorded when it happens, so an ended month never changes any more.
+    Usage is recorded when it happens, so an ended month never changes.
     """
     began = Commitment.objects.filter(organisation=organisation, currency=currency, period__startswith__lt=until)
     found = commitments_months(list(began), until=until)
@@ -188,9 +185,9 @@ def shortfalls_ended(organisation: Organisation, *, currency: str, until: dateti
 
 
 def commitment_left(commitment: Commitment) -> Decimal:
-    """How much may still be bought at its factor: what is promised over all its months, less its contracts.
+    """Return how much may still be bought at its factor: the sum of all months less its contracts.
 
-    A contract that is over counts with what it came to. So the factor is given on what was promised, and on no more.
+    A closed contract counts with its charges, so the factor applies to the committed amount and no more.
     """
     contracts = list(Contract.objects.filter(commitment=commitment))
     over = [contract for contract in contracts if contract.state != ContractState.ACTIVE]
@@ -200,7 +197,7 @@ def commitment_left(commitment: Commitment) -> Decimal:
 
 
 def promised(commitment: Commitment) -> Decimal:
-    """What is promised over all its months."""
+    """Return the sum of the minimum over all months."""
     return multiply(commitment.minimum, MONTHS[commitment.kind])
 
 
@@ -213,10 +210,10 @@ def commitment_covers(
     amends: Contract | None = None,
     late: Mapping[str, int] | None = None,
 ) -> bool:
-    """Whether work of `net` in `window` can be bought under it: in its time and currency, and no more than is left of it.
+    """Whether work of `net` in `window` can be bought under a commitment: in its time, in its currency, within what is left.
 
-    An amendment gives back what is unused of a contract under the same commitment, less what ending it costs; `late` of it
-    is released late.
+    An amendment returns the unused rest of a contract under the same commitment, less the cost of ending it. `late`: the
+    executions that are released late.
     """
     left = commitment_left(commitment)
     if amends is not None and amends.commitment_id == commitment.id:
@@ -226,10 +223,10 @@ def commitment_covers(
 
 
 def commitment_ends(kind: str, starts_at: datetime) -> datetime:
-    """First instant at which a commitment that begins then no longer holds."""
+    """Return when a commitment that begins at `starts_at` no longer applies."""
     return months_after(starts_at, MONTHS[kind])
 
 
 def whole_second(now: datetime) -> datetime:
-    """Commitments begin on a whole second, so that their months read well."""
+    """Return the instant rounded down to a second, at which commitments begin."""
     return now - timedelta(microseconds=now.microsecond)

@@ -1,4 +1,4 @@
-"""Commitments over JSON."""
+"""Commitments in the API."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENTER = requires(Scope.BUY, roles=MONEY)
 
 
 class CommitmentIn(RequestBody):
-    """`minimum` is a month's, in the currency of the price book in force."""
+    """`minimum` is per month, in the currency of the price book in force."""
 
     kind: Literal["month", "year", "three_years"]
     minimum: Entered
@@ -54,8 +54,11 @@ class CommitmentOut(Schema):
 
 
 class CommitmentMonthOut(Schema):
-    """`missing` of a month that has ended stands on an invoice, under `key`. Nothing is missing in a month that is not
-    `priced`: one in which no price book of the commitment's currency was in force for some time."""
+    """`missing` is the shortfall. After the month it is a line of an invoice, under `key`.
+
+    A month is not `priced` if no price book in the currency of the commitment was in force for some of its time; then there is no
+    shortfall.
+    """
 
     number: int
     key: str
@@ -95,7 +98,7 @@ class CommitmentDetailOut(CommitmentOut):
 @router.get("/commitments", response=list[CommitmentOut], operation_id="commitment_list", summary="Commitments")
 @paginate(Cursor, ordering=("-accepted_at", "id"))
 def commitment_list(request: HttpRequest) -> QuerySet[Commitment]:
-    """Newest first."""
+    """Returns the newest first."""
     return commitments_of(organisation_get(request))
 
 
@@ -103,7 +106,7 @@ def commitment_list(request: HttpRequest) -> QuerySet[Commitment]:
     "/commitments/{uuid:pk}", response=CommitmentDetailOut, operation_id="commitment_get", summary="One commitment"
 )
 def commitment_get(request: HttpRequest, pk: UUID) -> Commitment:
-    """With its months, and what may still be bought at its factor."""
+    """Returns its months too, and the amount that can still be bought at its factor."""
     return org_object_get(request, Commitment, pk=pk)
 
 

@@ -1,4 +1,4 @@
-"""Quotes side by side: the same facts of each, what differs from the first one, and by how much."""
+"""Comparison of quotes: the same rows for each, with the differences from the first quote."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ MOST_COLUMNS = 4
 
 @dataclass(frozen=True)
 class Cell:
-    """One value of one quote: as text for people, exact for programs, its change against the baseline where it is a
-    number, and whether it differs at all."""
+    """One value of one quote: a text for display, the exact value, whether it differs from the baseline, and for numbers the
+    relative change."""
 
     text: str
     value: str
@@ -41,20 +41,20 @@ class Cell:
 
     @property
     def change_text(self) -> str:
-        """ "+75.0 %"; nothing for what is no number, or is the same."""
+        """The change such as "+75.0 %"; empty for equal values and texts."""
         if self.change is None or self.change == 0:
             return ""
         return f"{'+' if self.change > 0 else '-'}{percent_format(abs(self.change))}"
 
     @property
     def tone(self) -> str:
-        """How a page colours the change: all numbers of a quote are better when they are smaller."""
+        """The colour class of the change: smaller numbers are better."""
         return "same" if not self.change_text else "ok" if self.change and self.change < 0 else "bad"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One fact of every quote; the first cell is the baseline's."""
+    """One row of the comparison; the first cell is the baseline."""
 
     name: str
     title: str
@@ -68,7 +68,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Field:
-    """How a row is read: `exact` for programs, `shown` for people, `number` where values can be compared as numbers."""
+    """How a row is read: `exact` value, `shown` text, and `number` if the values can be compared as numbers."""
 
     name: str
     title: str
@@ -78,13 +78,13 @@ class Field:
 
 
 def compare(quotes: Sequence[Quote], *, now: datetime) -> list[Row]:
-    """The rows of a comparison; the first quote is the baseline."""
+    """Return the rows of a comparison; the first quote is the baseline."""
     fields = [*_fields(now), *_line_fields(quotes)]
     return [_row(field, quotes) for field in fields]
 
 
 def compare_json(quotes: Sequence[Quote], *, now: datetime) -> dict[str, Any]:
-    """The comparison as a document: ids, and each row with its exact values and changes against the first."""
+    """Return the comparison as a document: ids, and each row with exact values and changes."""
     return {
         "baseline": str(quotes[0].id),
         "quotes": [
@@ -105,7 +105,7 @@ def compare_json(quotes: Sequence[Quote], *, now: datetime) -> dict[str, Any]:
 
 
 def compare_csv(quotes: Sequence[Quote], *, now: datetime) -> str:
-    """One row for each fact: its exact value in every quote, and in which it differs from the first."""
+    """Return the comparison as CSV: one row per property, with exact values and the quotes that differ."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(["fact", *(str(quote.id) for quote in quotes), "differs"])
@@ -116,7 +116,7 @@ def compare_csv(quotes: Sequence[Quote], *, now: datetime) -> str:
 
 
 def comparison_response(quotes: Sequence[Quote], kind: str, *, now: datetime) -> HttpResponse:
-    """The comparison as a download: csv or json."""
+    """Return the comparison as a download, `csv` or `json`."""
     if kind == "csv":
         response = HttpResponse(compare_csv(quotes, now=now), content_type="text/csv; charset=utf-8")
     else:
@@ -151,9 +151,9 @@ def _fields(now: datetime) -> list[Field]:
         _words("form", "Form", _form_sentence),
         _words("pool", "Pool", lambda quote: quote.document["pool"]["slug"]),
         _words("processor", "Processor class", lambda quote: quote.document["pool"]["processor_class"]),
-        _time("begins", "May begin", lambda quote: quote.document["window"]["start"]),
-        _time("ends", "Must be done", lambda quote: quote.document["window"]["end"]),
-        _time("runs", "Would run", _runs),
+        _time("begins", "Window start", lambda quote: quote.document["window"]["start"]),
+        _time("ends", "Window end", lambda quote: quote.document["window"]["end"]),
+        _time("runs", "Planned start", _runs),
         Field(
             "device_seconds",
             "Reserved time",
@@ -167,7 +167,7 @@ def _fields(now: datetime) -> list[Field]:
 
 
 def _line_fields(quotes: Sequence[Quote]) -> Iterable[Field]:
-    """What each line is for, how much of it, and what it costs; lines are put beside each other by their number."""
+    """Yield the rows of the lines: program, volume and price. Lines are compared by their number."""
     for index in range(max(len(quote.document["lines"]) for quote in quotes)):
         name, title = f"line{index + 1}", f"Line {index + 1}"
 
@@ -244,9 +244,7 @@ def _time(name: str, title: str, read: Callable[[Quote], str]) -> Field:
         name,
         title,
         read,
-        lambda quote: (
-            instant_format(datetime.fromisoformat(read(quote)), seconds=True) if read(quote) else "no room then"
-        ),
+        lambda quote: instant_format(datetime.fromisoformat(read(quote)), seconds=True) if read(quote) else "no room",
     )
 
 

@@ -1,4 +1,4 @@
-"""Quotes side by side over JSON."""
+"""The comparison of quotes in the API."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class ComparedOut(Schema):
 
 
 class ComparisonOut(Schema):
-    """`values` are exact, `changes` fractions of the baseline's value where a row holds numbers."""
+    """`values` are exact. `changes` are fractions of the baseline value, for rows of numbers."""
 
     baseline: UUID
     quotes: list[ComparedOut]
     rows: list[ComparisonRowOut]
 
 
-@router.get("/quotes/compare", response=ComparisonOut, operation_id="quote_compare", summary="Quotes side by side")
+@router.get("/quotes/compare", response=ComparisonOut, operation_id="quote_compare", summary="Compare quotes")
 def quote_compare(request: HttpRequest, quote: list[UUID] = COMPARED) -> dict[str, Any]:
-    """Up to four; the first is the baseline."""
+    """Compares up to four quotes; the first is the baseline."""
     related = Quote.objects.select_related("pool", "contract")
     chosen = {pk: org_object_get(request, related, pk=pk) for pk in quote}
     return compare_json(list(chosen.values()), now=timezone.now())

@@ -1,4 +1,4 @@
-"""Quoted against actual: every reason why a contract came to another amount than its quote, named and priced."""
+"""Quoted and actual amounts: every reason why a contract cost another amount than its quote, with its share."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ REASONS = {
 
 
 def differences_named(contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
-    """Named rows whose amounts sum to `usage.difference`, to the last digit; RuntimeError if they did not."""
+    """Return named rows whose amounts sum to `usage.difference` exactly. Raises RuntimeError if they do not."""
     return differences_listed([(contract, usage)])[0]
 
 
 def differences_listed(rows: Sequence[tuple[Contract, ContractUsage]]) -> list[list[dict[str, Any]]]:
-    """The same for many contracts, in their order; their price books and amendments are read once."""
+    """Return the rows of many contracts, in order. Price books and amendments are read once."""
     books = books_of_digests(contract.terms["book"]["digest"] for contract, _ in rows)
     over = [contract.pk for contract, _ in rows if contract.state != ContractState.ACTIVE]
     replaced = Contract.objects.filter(quote__amends__in=over).values_list("quote__amends", flat=True)
@@ -79,7 +79,7 @@ def _named(
 
 
 def _minimum(contract: Contract, usage: ContractUsage, amount: Decimal) -> dict[str, Any]:
-    """Why the contract's minimum came to another amount than its line of the quote."""
+    """Return why the contract minimum differs from its line of the quote."""
     if contract.state == ContractState.ACTIVE:
         sentence = "The contract minimum is settled when the contract closes."
     elif usage.minimum:
@@ -119,9 +119,9 @@ def _unused(
 
 
 def _reduced(book: PriceBookDocument, contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
-    """What took used work below its quote: by program and reason, summed over its leases.
+    """Sum the reductions of used work below its quote, by program and reason, over all leases.
 
-    Nothing only ever takes it above, so where the sum is what the quote says of as much work, no lease is read.
+    Usage never costs more than quoted. So no lease is read if the total equals the quoted price of the same work.
     """
     if all(Fraction(line.actual) * line.executions == Fraction(line.quoted) * line.used for line in usage.lines):
         return []

@@ -1,4 +1,4 @@
-"""A quote as PDF, CSV and JSON. All three are written from the stored document, which never changes."""
+"""Quotes as PDF, CSV and JSON, written from the stored document, which never changes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CSV_HEAD = (
 
 
 def quote_file_response(quote: Quote, kind: str) -> HttpResponse:
-    """A quote as a download."""
+    """Return a quote as a download."""
     writers = {
         "pdf": ("application/pdf", lambda: quote_pdf(quote)),
         "csv": ("text/csv; charset=utf-8", lambda: steps_csv(priced_lines(quote.document))),
@@ -52,12 +52,12 @@ def quote_file_response(quote: Quote, kind: str) -> HttpResponse:
 
 
 def quote_json(quote: Quote) -> str:
-    """The document with its digest, readable."""
+    """Return the document with its digest, indented."""
     return json.dumps({**quote.document, "digest": quote.digest}, indent=1, ensure_ascii=False) + "\n"
 
 
 def steps_csv(lines: list[dict[str, Any]]) -> str:
-    """Lines x steps of a quote or an invoice, one row for each step."""
+    """Return the price steps of a quote or an invoice as CSV, one row per step."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(CSV_HEAD)
@@ -89,7 +89,7 @@ def _rows(lines: list[dict[str, Any]]) -> Iterator[list[Any]]:
 
 
 def priced_lines(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every priced line of a quote, its contract's minimum as the last where something is lacking to it."""
+    """Return every priced line of a quote; the last is the shortfall to the contract minimum, if there is one."""
     lines: list[dict[str, Any]] = document["lines"]
     if not minimum_quoted(document):
         return lines
@@ -97,7 +97,7 @@ def priced_lines(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def line_subject(line: dict[str, Any]) -> str:
-    """What a line of a quote or an invoice is for: a program, a quota, or the contract's minimum."""
+    """Return the subject of a line of a quote or an invoice: a program, a quota, or the contract minimum."""
     if "charged" in line["rating"]:
         return TITLE
     if line["program"] is None and "quota" not in line:  # a quota on an invoice
@@ -106,14 +106,13 @@ def line_subject(line: dict[str, Any]) -> str:
 
 
 def line_machine(line: dict[str, Any]) -> str:
-    """The machine that a line was sold on: its pool, or the processor class alone where the document is older than that
-    name. A program that was compiled for a processor may run on a host instead."""
+    """Return the machine of a line: its pool and processor class. Old documents have the processor class only."""
     processor_class = str(line["rating"]["terms"]["processor_class"])
     return f"{line['pool']['name']} ({processor_class})" if "pool" in line else processor_class
 
 
 def line_title(line: dict[str, Any]) -> str:
-    """A line of an invoice in words: what, on which processor, in which class."""
+    """Return the title of an invoice line: subject, machine and class."""
     if "charged" in line["rating"]:
         return TITLE
     name = f"{line_subject(line)} on {line_machine(line)}, {line['rating']['terms']['klass']}"
@@ -122,14 +121,14 @@ def line_title(line: dict[str, Any]) -> str:
 
 
 def text_cell(text: str) -> str:
-    """A name that a spreadsheet would take for a formula is written as text."""
+    """Mark a text that a spreadsheet would read as a formula."""
     return f"'{text}" if text[:1] in "=+-@\t\r" else text
 
 
 def quote_pdf(quote: Quote) -> bytes:
-    """The quote on paper."""
+    """Return the quote as PDF."""
     document = quote.document
-    currency = document["currency"]  # with the places that it is rounded to
+    currency = document["currency"]  # with its decimal places
     pdf = PdfDocument(title=f"Quote {quote.reference}", footer=f"Quote {quote.id} - digest {quote.digest[:32]}...")
     pdf.definitions(
         [
@@ -167,7 +166,7 @@ def quote_pdf(quote: Quote) -> bytes:
 
 
 def _lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
-    """The programs with their operations, then what is charged beside them."""
+    """Add the table of programs with their operations, and the contract minimum."""
     pdf.heading("Lines")
     pdf.table(
         ["", "Program", "Executions", "Billed operations", f"Amount ({currency['code']})"],
@@ -191,7 +190,7 @@ def _lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any])
 
 
 def _amendment(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
-    """What a quote that amends a contract ends, and the difference that it makes."""
+    """Add the rest that an amendment ends, and the change in total."""
     amended = document.get("amends")
     if amended is None:
         return
@@ -220,7 +219,7 @@ def _steps(pdf: PdfDocument, lines: list[dict[str, Any]], currency: Currency) ->
 
 
 def step_table(pdf: PdfDocument, steps: list[dict[str, str]], currency: Currency) -> None:
-    """Every step of a price with its rule."""
+    """Add the table of price steps with their rules."""
     shown = [step_shown(step, currency) for step in steps]
     pdf.table(
         ["Step", "Rule", "Input", "Factor", "Result"],
@@ -232,11 +231,11 @@ def step_table(pdf: PdfDocument, steps: list[dict[str, str]], currency: Currency
 
 
 def instant(text: str) -> str:
-    """An instant of a document, to the minute, in UTC."""
+    """Write an instant of a document to the minute, in UTC."""
     return instant_format(datetime.fromisoformat(text))
 
 
 def step_of(line: dict[str, Any], name: str) -> dict[str, str]:
-    """A line's step by name."""
+    """Return a step of a line by its name."""
     found: dict[str, str] = next(step for step in line["rating"]["steps"] if step["name"] == name)
     return found

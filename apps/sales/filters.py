@@ -1,4 +1,4 @@
-"""What a list of quotes or contracts is narrowed to: state, form, project, contract. Kept in the address."""
+"""Filters of the lists of quotes and contracts: state, form and project. They are part of the address."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUOTE_STATES = (("open", "Open"), ("accepted", "Accepted"), ("expired", "Expired
 
 @dataclass(frozen=True)
 class Filters:
-    """Empty where nothing is asked for."""
+    """The chosen filters; empty if none is chosen."""
 
     state: str = ""
     form: str = ""
@@ -26,12 +26,12 @@ class Filters:
 
     @property
     def any(self) -> bool:
-        """Whether the list is narrowed at all."""
+        """Whether any filter is chosen."""
         return bool(self.state or self.form or self.project)
 
 
 def filters_read(data: Mapping[str, Any], *, states: Collection[str]) -> Filters:
-    """The filters of an address; what means nothing narrows nothing."""
+    """Read the filters of an address. Invalid values are ignored."""
     state, form = str(data.get("state") or ""), str(data.get("form") or "")
     try:
         project = UUID(str(data["project"])) if data.get("project") else None
@@ -41,7 +41,7 @@ def filters_read(data: Mapping[str, Any], *, states: Collection[str]) -> Filters
 
 
 def filters_strict(*, states: Collection[str], state: str, form: str, project: str) -> Filters:
-    """The filters of a call; raises Problem(422) for what means nothing, so that a slip never lists everything."""
+    """Read the filters of an API call. Raises Problem(422) for invalid values, so that a typing error never lists everything."""
     asked = {"state": state, "form": form, "project": project}
     found = filters_read(asked, states=states)
     for name, known in (("state", found.state), ("form", found.form), ("project", found.project)):
@@ -52,7 +52,7 @@ def filters_strict(*, states: Collection[str], state: str, form: str, project: s
 
 
 def quotes_filter(rows: QuerySet[Quote], filters: Filters, *, now: datetime) -> QuerySet[Quote]:
-    """The quotes among `rows` that the filters let through; an open one that is past its validity is expired."""
+    """Filter quotes. An open quote whose price lock is over counts as expired."""
     if filters.state == "expired":
         rows = rows.filter(state=QuoteState.OPEN, valid_until__lte=now)
     elif filters.state == QuoteState.OPEN:
@@ -67,7 +67,7 @@ def quotes_filter(rows: QuerySet[Quote], filters: Filters, *, now: datetime) -> 
 
 
 def contracts_filter(rows: QuerySet[Contract], filters: Filters) -> QuerySet[Contract]:
-    """The contracts among `rows` that the filters let through; a quota is of every project that has drawn from it."""
+    """Filter contracts. A quota belongs to every project that has used it."""
     if filters.state in ContractState.values:
         rows = rows.filter(state=filters.state)
     if filters.form:

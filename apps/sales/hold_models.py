@@ -16,7 +16,7 @@ from apps.timetable.models import Reservation
 
 
 class HoldState(models.TextChoices):
-    """A held one may have passed its time; ask `is_live`."""
+    """The state of a hold. A held one may have passed its time: see `is_live`."""
 
     HELD = "held", "Held"
     ACCEPTED = "accepted", "Accepted"

@@ -1,4 +1,4 @@
-"""What is known of what is held for plans; reads only."""
+"""Queries for the holds of plans."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from apps.timetable.models import Window
 
 
 def hold_of(plan: Plan) -> PlanHold | None:
-    """The newest hold of a plan, however it ended."""
+    """Return the newest hold of a plan, in any state."""
     related = PlanHold.objects.select_related("reservation", "quote__pool")
     return related.filter(plan=plan).order_by("-created_at", "-id").first()
 
 
 def contract_of_plan(plan: Plan) -> Contract | None:
-    """The newest contract that was bought by a quote of this plan."""
+    """Return the newest contract that was bought with a quote of the plan."""
     return Contract.objects.filter(organisation=plan.organisation_id, plan_id=plan.pk).order_by("-accepted_at").first()
 
 
 def hold_windows(hold: PlanHold) -> list[Window]:
-    """The windows that are or were held, by start."""
+    """Return the windows of a hold, by start."""
     rows = Window.objects.filter(reservation_id=hold.reservation_id).select_related("device")
     return list(rows.order_by("period", "device_id"))
 
 
 def shown_state(hold: PlanHold, *, now: datetime) -> HoldState:
-    """The state in one word: what was released with its device, or is over, is not held whatever a sweep has noted."""
+    """Return the state for display. A hold that is over, or whose device was released, is no longer held."""
     if hold.state != HoldState.HELD or hold.is_live(now=now):
         return HoldState(hold.state)
     return HoldState.EXPIRED if now >= hold.held_until else HoldState.RELEASED
 
 
 def hold_context(plan: Plan, *, now: datetime) -> dict[str, Any]:
-    """What the plan's page shows of its hold."""
+    """Return the context of the hold on the page of a plan."""
     hold, contract = hold_of(plan), contract_of_plan(plan)
     if hold is None:
         return {"plan": plan, "hold": None, "is_live": False, "contract": contract}

@@ -1,4 +1,4 @@
-"""Quotes, the contracts that they become, and commitments. A quote never changes; of a contract only what is left does."""
+"""Quotes, contracts and commitments. Quotes never change; contracts only change in what is left of them."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def _amount(**options: Any) -> models.DecimalField[Any, Any]:
 
 
 class FormName(models.TextChoices):
-    """How a volume is sold (G11): so many executions; so many tera-operations of any program; executions in equal parts
-    over a long period; exactly so many executions in every interval."""
+    """How a volume is sold (G11): a number of executions, a quota of operations of any program, executions in equal parts over a
+    long period, or an exact number of executions in every interval."""
 
     EXECUTION = "execution", "Per execution"
     QUOTA = "quota", "Raw quota"
@@ -56,7 +56,7 @@ class FormName(models.TextChoices):
 
 
 class Commitment(models.Model):
-    """An organisation's promise to spend at least `minimum` in every month, for a factor on its prices. Never changed."""
+    """A commitment to spend at least `minimum` every month, in return for a factor on prices. Never changed."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="commitments")
@@ -100,19 +100,19 @@ class Commitment(models.Model):
 
     @property
     def starts_at(self) -> datetime:
-        """First instant of its first month."""
+        """The start of its first month."""
         lower: datetime = self.period.lower
         return lower
 
     @property
     def ends_at(self) -> datetime:
-        """First instant at which it no longer holds."""
+        """The first instant at which it no longer applies."""
         upper: datetime = self.period.upper
         return upper
 
 
 class QuoteState(models.TextChoices):
-    """An open quote may have passed its validity; ask `is_valid`."""
+    """The state of a quote. An open quote may have expired: see `is_valid`."""
 
     OPEN = "open", "Open"
     ACCEPTED = "accepted", "Accepted"
@@ -120,7 +120,7 @@ class QuoteState(models.TextChoices):
 
 
 class Quote(Numbered):
-    """An offer: the document with every line and step, its digest, and until when its price is locked."""
+    """An offer: the document with every line and step, its digest, and the end of its price lock."""
 
     number_kind = NumberKind.QUOTE
 
@@ -139,9 +139,7 @@ class Quote(Numbered):
     created_at = models.DateTimeField()
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     valid_until = models.DateTimeField()
-    share_token = models.CharField(
-        max_length=64, unique=True, null=True
-    )  # null: nobody asked for a link, or it was ended
+    share_token = models.CharField(max_length=64, unique=True, null=True)  # null: there is no link
     share_until = models.DateTimeField(null=True)
     state = models.CharField(max_length=10, choices=QuoteState, default=QuoteState.OPEN)
 
@@ -154,20 +152,20 @@ class Quote(Numbered):
         return f"quote {self.id}"
 
     def is_shared(self, *, now: datetime) -> bool:
-        """Whether somebody with the link may read the quote now."""
+        """Whether the share link works now."""
         return self.share_token is not None and self.share_until is not None and now < self.share_until
 
     def is_valid(self, *, now: datetime) -> bool:
-        """May still be accepted."""
+        """Whether the quote can still be accepted."""
         return self.state == QuoteState.OPEN and now < self.valid_until
 
     def shown_state(self, *, now: datetime) -> str:
-        """The state in one word for people."""
+        """Return the state for display: `expired` for an open quote whose price lock is over."""
         return "expired" if self.state == QuoteState.OPEN and now >= self.valid_until else self.state
 
 
 class ContractState(models.TextChoices):
-    """Active: may run. Used: every execution is used. Ended: its time is over, what was left was given back."""
+    """Active: jobs may run. Used: all executions are used. Ended: its time is over, and the rest was released."""
 
     ACTIVE = "active", "Active"
     USED = "used", "Used up"
@@ -191,7 +189,7 @@ class Contract(Numbered):
     terms_digest = models.CharField(max_length=64)
     reservation_id = models.UUIDField()
     net = _amount()
-    minimum = _amount(default=0)  # what of the net its lines lack to the book's minimum per contract
+    minimum = _amount(default=0)  # the part of `net` that is the shortfall to the contract minimum
     currency = models.CharField(max_length=3)
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField()
@@ -216,20 +214,20 @@ class Contract(Numbered):
 
     @cached_property
     def book(self) -> PriceBookDocument:
-        """The price book that its terms name, read once. Raises PriceBook.DoesNotExist."""
+        """The price book of its terms, read once. Raises PriceBook.DoesNotExist."""
         return book_of_digest(self.terms["book"]["digest"])
 
     @property
     def not_after(self) -> datetime:
-        """First instant at which nothing of it may run any more."""
+        """The first instant at which nothing may run any more."""
         return self.ends_at
 
 
 class ContractLine(models.Model):
-    """A program of a contract: how many executions were bought, promised to jobs, and used.
+    """A program of a contract: `executions` were bought, and `taken` are reserved by jobs or used.
 
-    Under a quota nothing is bought of a program: its line comes with its first job, `executions` is null, and `facts`
-    holds what the program counted then.
+    A quota buys no executions: a program gets a line with its first job, `executions` is null, and `facts` holds the snapshot of
+    the program at that time.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -260,12 +258,12 @@ class ContractLine(models.Model):
 
     @property
     def left(self) -> int:
-        """Executions that were bought and that no job has taken yet; a quota's line has bought none."""
+        """The bought executions that no job has reserved; none for a line of a quota."""
         return (self.executions or self.taken) - self.taken
 
 
 class ContractQuota(models.Model):
-    """The operations that a quota contract bought, and those promised to jobs: never more than were bought."""
+    """The operations of a quota contract, and those reserved by jobs (`taken`), never more than were bought."""
 
     contract = models.OneToOneField(Contract, on_delete=models.PROTECT, primary_key=True, related_name="quota")
     precision = models.CharField(max_length=10)
@@ -287,12 +285,12 @@ class ContractQuota(models.Model):
 
     @property
     def left(self) -> int:
-        """Operations that no job has been promised yet."""
+        """The operations that no job has reserved."""
         return int(self.operations) - int(self.taken)
 
 
 class BuyingRules(models.Model):
-    """The limits of every organisation that has none of its own: one row, absent until the administrator sets them."""
+    """The limits of organisations without their own: one row, absent until the administrator sets it."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
     newcomer_credit = _amount(null=True)  # null: no limit
@@ -312,7 +310,7 @@ class BuyingRules(models.Model):
 
 
 class OrganisationStanding(models.Model):
-    """What is known of an organisation as a buyer, and the limits that were set for it alone."""
+    """An organisation as a buyer: payment method, approval, and its own limits."""
 
     organisation = models.OneToOneField(
         Organisation, on_delete=models.PROTECT, primary_key=True, related_name="standing"

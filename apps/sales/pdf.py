@@ -1,4 +1,4 @@
-"""Documents on paper: one layout for quotes and invoices, A4, the same bytes for the same document."""
+"""PDF documents with one layout for quotes and invoices: A4, the same bytes for the same document."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ _HEAD = ParagraphStyle(
 
 
 class PdfDocument:
-    """Collects parts, then prints them. All text is escaped."""
+    """A PDF document under construction. All text is escaped."""
 
     def __init__(self, *, title: str, footer: str) -> None:
         self.title, self.footer = title, footer
         self.parts: list[Flowable] = [Paragraph(escape(title), _TITLE), Spacer(1, 3 * mm)]
 
     def heading(self, text: str) -> None:
-        """A section."""
+        """Add a section heading."""
         self.parts.append(Paragraph(escape(text), _HEAD))
 
     def text(self, text: str, *, small: bool = False) -> None:
-        """A paragraph."""
+        """Add a paragraph."""
         self.parts.append(Paragraph(escape(text), _SMALL if small else _BODY))
 
     def code(self, text: str) -> None:
-        """A digest or a command."""
+        """Add a digest or a command."""
         self.parts.append(Paragraph(escape(text), _MONO))
 
     def definitions(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Names and values."""
+        """Add a table of names and values."""
         cells = [[Paragraph(escape(name), _SMALL), Paragraph(escape(value), _BODY)] for name, value in rows]
         table = Table(cells, colWidths=[38 * mm, WIDTH - 38 * mm])
         table.setStyle(

@@ -1,4 +1,4 @@
-"""From a plan to the lines of a quote."""
+"""The quote lines of a plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from apps.sales.lines import QuoteLine
 
 
 class Planned(NamedTuple):
-    """A plan's choice for so many items, and the instant by which they had to be done, where one was stated."""
+    """The candidate of a plan for `items` items, and the instant by which they must be done, if the plan has one."""
 
     lines: list[QuoteLine]
     pool: Pool
@@ -30,14 +30,14 @@ class Planned(NamedTuple):
 def plan_lines_get(
     *, organisation: Organisation, plan_id: UUID, items: int | None, candidate: int | None = None
 ) -> Planned:
-    """A candidate of a plan, by its number the chosen one, for so many items (default: those that the plan was made for).
+    """Return the quote lines of a candidate (by default the chosen one) for `items` items (by default those of the plan).
 
-    A line's volume grows with the items: the worst case of a cascade's second program is every item, what is expected
-    of it is the share that was measured, rounded up. Raises Problem when nothing was feasible, or this candidate was not.
+    Volumes grow with the items. In the worst case the second program of a cascade sees every item; its expected volume is the
+    measured share, rounded up. Raises Problem if nothing is feasible, or the candidate is not.
     """
     plan = Plan.objects.filter(organisation=organisation, pk=plan_id).first()
     if plan is None:
-        raise Problem(404, "Not found", "There is no such plan here, or it is not yours to see.", kind="not-found")
+        raise Problem(404, "Not found", "There is no such plan, or you may not see it.", kind="not-found")
     chosen = candidate_of(plan, candidate)
     planned = int(plan.requirements["items"])
     wanted = items or planned
@@ -71,15 +71,15 @@ def plan_until_check(until: datetime | None, *, end: datetime | None, now: datet
 
 
 def candidate_of(plan: Plan, number: int | None = None) -> dict[str, Any]:
-    """A feasible candidate by its number in the plan, or the chosen one. Raises Problem(409) where there is none."""
+    """Return a feasible candidate by its number, by default the chosen one. Raises Problem(409) if there is none."""
     if number is None:
         if plan.chosen is None:
-            detail = "Nothing was feasible in this plan; change its requirements first."
+            detail = "No candidate of this plan is feasible. Change its requirements."
             raise Problem(409, "Nothing to quote", detail, kind="no-choice")
         chosen: dict[str, Any] = plan.chosen
         return chosen
     rows: list[dict[str, Any]] = plan.candidates
     if not 0 <= number < len(rows) or not rows[number]["feasible"]:
-        detail = f"Candidate {number} of this plan does not exist or is not feasible; its page says why."
+        detail = f"Candidate {number} of this plan does not exist or is not feasible. See the page of the plan."
         raise Problem(409, "Not feasible", detail, kind="no-choice")
     return rows[number]

@@ -1,4 +1,4 @@
-"""What a plan required and what its candidate promised, as a quote and its contract keep them. Pure: plain JSON.
+"""The requirements of a plan and the promises of its candidate, as stored in a quote and its contract. Pure: plain JSON.
 
 `promises` of a quote's document: {"plan", "items", "number" (of the candidate; null: the chosen one), "required": {...},
 "candidate": {...}, "data": {"metric", "name", "digest"} or null}. Exact numbers as strings: fractions as "3/4", instants as
@@ -36,8 +36,10 @@ def promises_of(
     items: int,
     number: int | None = None,
 ) -> dict[str, Any]:
-    """What is frozen of a plan's candidate for so many items. What counts all of the plan's items (duration, completion,
-    price) is promised only where the quote is for as many."""
+    """Return the promises of a candidate for `items` items.
+
+    Promises about all items of the plan (duration, completion, price) apply only if the quote is for the same number of items.
+    """
     whole = int(requirements["items"]) == items
     of_all = {"duration", "completion", "price"}
     data = basis.get("data_set")
@@ -56,7 +58,7 @@ def promises_of(
 
 
 def promises_settle(document: dict[str, Any]) -> None:
-    """Completion and price as the quote itself states them: when the windows end that accepting would take, and its net."""
+    """Set the promised completion and price to those of the quote: the end of its windows, and its net price."""
     promised = document.get("promises", {}).get("candidate", {})
     if "completion" in promised and document["reservation"]:
         promised["completion"] = max(one["end"] for one in document["reservation"])

@@ -1,7 +1,7 @@
-"""A project's spend cap and the quotas of its organisation.
+"""Spend caps of projects and quota contracts.
 
-The hold of a quota belongs to no project, since all of them draw from it. What a job is promised of it counts against its
-project's cap from that moment on: until it is used, here; then, as usage, in the ledger.
+The hold of a quota belongs to no project, because all projects use it. Operations that a job reserves count against the spend cap
+of its project at once: here until they are used, and then as usage in the ledger.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from apps.sales.snapshots import ProgramSnapshot
 
 
 def quota_promised(*, organisation_id: UUID, project_id: UUID, currency: str) -> Decimal:
-    """What jobs of a project were promised from quotas and have not used yet."""
+    """Return the value of what jobs of a project have reserved from quotas and not used yet."""
     promised = quotas_promised(organisation_id=organisation_id, project_id=project_id)
     return promised.get((project_id, currency), Decimal(0))
 
 
 def quotas_promised(*, organisation_id: UUID, project_id: UUID | None = None) -> dict[tuple[UUID, str], Decimal]:
-    """The same by project and currency: of one project, or of all."""
+    """Return the value of unused reservations from quotas, by project and currency; of one project or of all."""
     lines = ContractLine.objects.filter(
         contract__organisation=organisation_id,
         contract__form=FormName.QUOTA,
@@ -55,7 +55,7 @@ def quotas_promised(*, organisation_id: UUID, project_id: UUID | None = None) ->
 
 
 def draw_amount(contract: Contract, snapshot: Mapping[str, object], executions: int) -> Decimal:
-    """What executions of a program come to when they draw from a quota."""
+    """Return the price of executions of a program that use a quota."""
     terms = Terms.from_json(contract.terms["lines"][0]["rating"]["terms"])
     book = contract.book
     counts = ProgramSnapshot.from_json(dict(snapshot)).counts
@@ -71,11 +71,10 @@ def project_cap_check(
     now: datetime,
     only_promised: bool = False,
 ) -> None:
-    """Raises CapReached when `amount` more would go above the project's cap, promises from quotas counted, and CapMissing
-    where it has caps in other currencies only.
+    """Raises CapReached if `amount` exceeds the spend cap of the project, including reservations from quotas.
 
-    Call it under the organisation's lock. `only_promised`: do nothing where no job was promised anything, since then the
-    ledger's own check sees all.
+    Raises CapMissing if the project has caps in other currencies only. Call it under the organisation's lock. `only_promised`:
+    do nothing without reservations from quotas, because the check of the ledger then sees everything.
     """
     cap = cap_in(caps_like(organisation_id, project_id=project_id), currency=currency)
     if cap is None:

@@ -1,4 +1,4 @@
-"""Planning the rest of a contract again: a new plan, and its difference from what the contract has. Nothing is applied here."""
+"""Planning the rest of a contract again: a new plan, and its differences from the contract. Nothing is applied here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class Change:
-    """A row of the difference: exact values for programs, texts for people."""
+    """A row of the differences: exact values, and texts for display."""
 
     name: str
     title: str
@@ -40,26 +40,26 @@ class Change:
 
     @property
     def differs(self) -> bool:
-        """Whether anything would change."""
+        """Whether the values differ."""
         return self.before != self.after
 
     def to_json(self) -> dict[str, str]:
-        """As the API says it."""
+        """Return the row for the API."""
         return {"name": self.name, "before": self.before, "after": self.after}
 
 
 def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Plan:
-    """A new plan for the items that a contract has left, until its end, with the requirements of its own plan.
+    """Make a new plan for the unused items of a contract, until its end, with the requirements of its plan.
 
-    Nothing changes before somebody accepts the quote that amends the contract. That ends the contract and releases its windows,
-    so the plan sees them as free. Raises Problem(409): the contract is over, follows no plan, has
-    nothing left, or its model and task are gone.
+    Nothing changes until a quote that amends the contract is accepted. That ends the contract and releases its windows, so the
+    plan treats them as free. Raises Problem(409) if the contract is over, has no plan or no unused items, or its model and task
+    are gone.
     """
     amendment_check(contract, now=now)
     plan = _plan_of(contract)
     subject = None if plan is None else plan.task or plan.model_version
     if plan is None or subject is None:
-        detail = "This contract follows no plan, or the plan's model is gone; amend it by hand."
+        detail = "This contract has no plan, or the model of its plan is gone. Amend it by hand."
         raise Problem(409, "No plan to revise", detail, kind="no-plan")
     items = items_left(contract, plan)
     if items < 1:
@@ -84,7 +84,7 @@ def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Pl
 
 
 def items_left(contract: Contract, plan: Plan) -> int:
-    """Items of which nothing has run: by the first program, which sees every item."""
+    """Return the unused items, counted by the first program, which sees every item."""
     rows = _candidate(contract, plan)["lines"]
     unused = {line.snapshot.program_id: line.unused for line in contract_usage(contract).lines}
     first = unused.get(rows[0]["program"], 0)
@@ -92,14 +92,14 @@ def items_left(contract: Contract, plan: Plan) -> int:
 
 
 def revision_of(plan: Plan) -> Contract | None:
-    """The active contract that a plan proposes to revise."""
+    """Return the contract that a plan proposes to revise."""
     pk = plan.basis.get("revises")
     related = Contract.objects.select_related("pool", "organisation", "quote")
     return related.filter(pk=UUID(pk), organisation=plan.organisation_id).first() if pk else None
 
 
 def difference_of(contract: Contract, plan: Plan) -> list[Change]:
-    """What the new plan's choice changes in cost, promises and windows; empty where nothing is feasible."""
+    """Return the changes of the new plan in cost, promises and windows; empty if nothing is feasible."""
     old_plan = _plan_of(contract)
     if plan.chosen is None or old_plan is None:
         return []
@@ -116,7 +116,7 @@ def _changes(contract: Contract, old: dict[str, Any], plan: Plan) -> Iterator[Ch
     def instant(text: str) -> str:
         return instant_format(datetime.fromisoformat(text), zone) if text else NONE
 
-    yield _change("price", "Price of what is left", decimal_text(rest.worth), new["price"], money)
+    yield _change("price", "Price of the rest", decimal_text(rest.worth), new["price"], money)
     if rest.charge:
         yield _change("charge", "Charge for ending the contract", "0", decimal_text(rest.charge), money)
     yield _change("choice", "Programs", str(old.get("title", "")), str(new["title"]), str)

@@ -31,8 +31,8 @@ BUY = requires(Scope.BUY, roles=BUYING)
 
 
 class StandingRequestIn(RequestBody):
-    """`quote` says what is asked. `most` is the highest price, which is set aside at once; `until` the time before which the
-    work must be finished (default: the end of the quote's period); `pools` where it may run (default: the quote's pool)."""
+    """`quote` states the work. `most` is the maximum price, which is set aside at once. `until` is the latest finish, by default
+    the end of the quote's period. `pools` are the allowed pools, by default the pool of the quote."""
 
     quote: UUID
     most: Entered
@@ -55,9 +55,7 @@ class StandingRequestOut(Schema):
     filed_at: datetime
     ended_at: datetime | None
     contract: UUID | None
-    reason_code: str = Field(
-        description="Why it was not served when it was last tried; empty when it was not tried yet."
-    )
+    reason_code: str = Field(description="Why it was not served at the last attempt; empty before the first attempt.")
     reason: str
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What reads standing requests: their place in the order, what they wait for, and how long a quote would wait."""
+"""Queries for standing requests: their position, and how long a quote would wait."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from apps.timetable.instants import instant_of, micros_of
 
 
 class Place(NamedTuple):
-    """A request's place on one pool: first is 1. `protected`: later requests leave it the time that it claims."""
+    """The position of a request on one pool, from 1. `protected`: later requests may not use the time that it claims."""
 
     pool: str
     position: int
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """How long the work of a quote would wait as the timetable is sold now; `start` None: there is no room to come."""
+    """How long the work of a quote would wait with the present timetable. `start` is None if there is no room."""
 
     pool: str
     start: datetime | None
@@ -41,13 +41,13 @@ class Wait(NamedTuple):
 
 
 def standing_of_organisation(organisation: Organisation) -> QuerySet[StandingRequest]:
-    """Every request, newest first."""
+    """Return the requests of an organisation, newest first."""
     rows = StandingRequest.objects.filter(organisation=organisation)
     return rows.select_related("quote", "filed_by", "contract").order_by("-filed_at", "-id")
 
 
 def places_of(request: StandingRequest, *, now: datetime) -> list[Place]:
-    """Where it stands on each of its pools; [] when it no longer waits."""
+    """Return the position on each pool of the request; empty if it no longer waits."""
     found = []
     for pool in pools().filter(slug__in=request.pools).order_by("slug") if request.is_waiting else []:
         rows = waiting_for(pool, now=now)
@@ -61,14 +61,16 @@ def places_of(request: StandingRequest, *, now: datetime) -> list[Place]:
 
 
 def protected_at(request: StandingRequest) -> datetime:
-    """When it is protected for its age."""
+    """Return when the request becomes protected because of its age."""
     filed, until = micros_of(request.filed_at), micros_of(request.waits_until)
     return instant_of(protected_from(Waiting(request.pk, request.organisation_id, filed, until)))
 
 
 def wait_of(quote: Quote, *, now: datetime) -> Wait | None:
-    """How long the quote's work would wait on its pool, by the timetable as sold; None where it has room in its period, and
-    for work that belongs to a stated period."""
+    """Return how long the work of a quote would wait on its pool with the present timetable.
+
+    None if there is room in its period, or the work belongs to a fixed period.
+    """
     window = window_of_document(quote.document)
     if quote.form in PERIODIC or quote.amends_id is not None or now >= window.end:
         return None
@@ -88,14 +90,13 @@ def wait_of(quote: Quote, *, now: datetime) -> Wait | None:
         quote.pool.slug,
         None,
         None,
-        f"Pool {quote.pool.slug} has no room for it in the next {LONGEST_WINDOW.days} days.",
+        f"Pool {quote.pool.slug} has no room for this work in the next {LONGEST_WINDOW.days} days.",
     )
 
 
 def _wait(quote: Quote, start: datetime, now: datetime) -> Wait:
     seconds = Fraction((start - now) // timedelta(microseconds=1), 10**6)
     said = (
-        f"As the timetable is sold now, pool {quote.pool.slug} has room from {start:%Y-%m-%d %H:%M} UTC: "
-        f"a wait of {duration_format(seconds)}."
+        f"Pool {quote.pool.slug} has room from {start:%Y-%m-%d %H:%M} UTC, after a wait of {duration_format(seconds)}."
     )
     return Wait(quote.pool.slug, start, seconds, said)

@@ -65,7 +65,7 @@ def test_a_button_says_what_it_sells_and_a_box_that_says_else_is_refused(
     for box in ("-5", "2000000", "", "0", "1" + "0" * 17):
         refused = client.post("/quotes/new", {**shown, "box": box})
         assert (refused.status_code, Quote.objects.count()) == (409, 0), box
-        assert "the price beside the button was of 1,000,000 executions" in _text(refused)
+        assert "the price was for 1,000,000 executions" in _text(refused)
     assert client.post("/quotes/new", {**shown, "box": "1,000,000"}).status_code == 302
     assert Quote.objects.get().document["lines"][0]["executions"] == 1_000_000
 

@@ -80,12 +80,12 @@ def test_equal_parts_and_intervals_by_their_controls(cast: Cast, as_user: AsUser
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"form": "spread"}, "State how long"),
-        ({"form": "spread", "every": "0"}, "State how long"),
-        ({"form": "spread", "every": "1", "unit": "y"}, "State how long"),
-        ({"form": "spread", "every": "-1"}, "State how long"),
-        ({"form": "interval", "every": "\u0661"}, "State how long"),
-        ({"form": "interval", "every": "1e9"}, "State how long"),
+        ({"form": "spread"}, "Enter the length of a part"),
+        ({"form": "spread", "every": "0"}, "Enter the length of a part"),
+        ({"form": "spread", "every": "1", "unit": "y"}, "Enter the length of a part"),
+        ({"form": "spread", "every": "-1"}, "Enter the length of a part"),
+        ({"form": "interval", "every": "\u0661"}, "Enter the length of a part"),
+        ({"form": "interval", "every": "1e9"}, "Enter the length of a part"),
         ({"form": "interval", "every": "1", "unit": "ms", "volume": "1"}, "has no price for a"),
         ({"measured": "on"}, "Nothing to measure"),
         ({"form": "spread", "every": "1", "unit": "s"}, "at least one hour"),
@@ -109,7 +109,7 @@ def test_what_is_measured_is_charged_up_to_the_worst_that_is_held(cast: Cast, ma
     assert "Charge what is measured" in client.get("/quotes/new", data).content.decode()
     plain, measured = _made(client, data), _made(client, {**data, "measured": "on"})
     assert plain.worst == measured.worst == Decimal("5.632")
-    assert any("what is measured is charged" in said for said in measured.document["assumptions"])
+    assert any("the measured cost is charged" in said for said in measured.document["assumptions"])
     now = timezone.now()
     contract = quote_accept(quote_id=measured.id, organisation=cast.organisation, actor=None, now=now)
     assert contract.terms["lines"][0]["rating"]["terms"]["measured"] is True

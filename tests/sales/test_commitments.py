@@ -161,7 +161,7 @@ def test_what_is_missing_in_a_month_that_has_ended_is_named_once(cast: Cast, mar
     assert (first.used, first.missing, second.missing) == (Decimal("39.424"), Decimal("60.576"), Decimal("100"))
     assert first.key == f"commitment:{commitment.id}:2026-11-24"
     assert first.basis["used"] == "39.424"
-    assert "were promised for 2026-11-24 to 2026-12-24" in first.sentence
+    assert "from 2026-11-24 to 2026-12-24, used" in first.sentence
     assert shortfalls_ended(cast.organisation, currency="USD", until=until) == []
     assert shortfalls_ended(cast.stranger_organisation, currency="EUR", until=until) == []
     assert exact_sum(month.used for month in commitment_months(commitment)) == Decimal("39.424")
@@ -173,9 +173,9 @@ def test_what_is_missing_in_a_month_that_has_ended_is_named_once(cast: Cast, mar
     [
         ("none", "10", "There is no commitment"),
         ("decade", "10", "There is no commitment"),
-        ("year", "0", "Promise from"),
-        ("year", "-5", "Promise from"),
-        ("year", "1E+10", "Promise from"),
+        ("year", "0", "Enter from"),
+        ("year", "-5", "Enter from"),
+        ("year", "1E+10", "Enter from"),
         ("year", "0.001", "EUR has 2 decimal places; write 0.01"),
         ("year", "NaN", "EUR has 2 decimal places"),
     ],

@@ -201,13 +201,13 @@ def _ask(form: Form, executions: int = 500, klass: str = "guaranteed", start: da
     [
         (_ask(Form(FormName.INTERVAL, MILLISECOND), 501), "at most 500 fit"),
         (_ask(Form(FormName.INTERVAL, MILLISECOND), klass="standard"), "has no price for a guaranteed interval"),
-        (_ask(Form(FormName.INTERVAL, MILLISECOND), start=NOW), "begins at an instant to come"),
+        (_ask(Form(FormName.INTERVAL, MILLISECOND), start=NOW), "must start in the future"),
         (_ask(Form(FormName.INTERVAL, Fraction(11))), "No whole interval"),
-        (_ask(Form(FormName.INTERVAL)), "State the length"),
-        (_ask(Form(FormName.INTERVAL, Fraction(-1))), "State the length"),
-        (_ask(Form(FormName.EXECUTION, Fraction(1))), "State the length"),
+        (_ask(Form(FormName.INTERVAL)), "Enter the length"),
+        (_ask(Form(FormName.INTERVAL, Fraction(-1))), "Enter the length"),
+        (_ask(Form(FormName.EXECUTION, Fraction(1))), "Enter the length"),
         (_ask(Form(FormName.SPREAD, Fraction(1))), "at least one hour"),
-        (_ask(Form(FormName.QUOTA)), "asked for in tera-operations"),
+        (_ask(Form(FormName.QUOTA)), "Enter tera-operations"),
         (_ask(Form("gift")), "There is no form"),
     ],
 )
@@ -221,7 +221,7 @@ def test_a_form_that_makes_no_sense_is_refused_with_what_to_do(cast: Cast, asked
 
 def test_a_volume_that_cannot_be_cut_into_equal_parts_is_told_one_that_can(cast: Cast, market: Market) -> None:
     program = market.program(cast.organisation, cast.engineer)
-    with pytest.raises(Problem, match="ask for 1,001"):
+    with pytest.raises(Problem, match="Enter 1,001"):
         _quote(cast, market, [QuoteLine(program, 1000)], form=Form(FormName.SPREAD, Fraction(86_400)))
 
 

@@ -39,7 +39,7 @@ def test_a_cheaper_way_is_told_of_once_and_changes_nothing(
     review = ContractReview.objects.get()
     assert review.proposed is not None
     assert (review.proposed.chosen["pool"], review.proposed.basis["revises"]) == ("lpu2-b", str(contract.pk))
-    assert review.reason.startswith("What is left costs ")
+    assert review.reason.startswith("The rest costs ")
     assert [row.payload["plan"] for row in OutboxRow.objects.filter(topic=TOLD)] == [str(review.proposed_id)]
     contract.refresh_from_db()
     assert (contract.state, contract.pool_id) == (ContractState.ACTIVE, market.lpu.pk)

@@ -61,7 +61,7 @@ def test_a_price_that_changed_while_the_page_was_open_is_said_and_nothing_is_mad
     refused = client.post("/quotes/new", stale)
     assert refused.status_code == 409
     said = _text(refused).replace("\u202f", " ")
-    assert said.count(f"This page showed {was}; at present the same costs {now}. No quote was made") == 1
+    assert said.count(f"This page showed {was}, but the price is now {now}. No quote was made") == 1
     assert said.index("This page showed") < said.index("How much")  # at the head of the page
     assert not Quote.objects.exists()
     assert not AuditEntry.objects.filter(action="quote.create").exists()

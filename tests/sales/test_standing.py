@@ -211,7 +211,7 @@ def test_the_work_of_a_quote_is_bought_once(cast: Cast, market: Market, full: li
     _end(full[2], cast.stranger)
     assert standing_serve_all(now=NOW) == 1
     for buy in (lambda: _file(quote, cast.engineer), lambda: _accepted(quote)):
-        with pytest.raises(Problem, match="bought this work") as refused:
+        with pytest.raises(Problem, match="already bought this work") as refused:
             buy()
         assert refused.value.kind == "quote-accepted"
     assert Contract.objects.filter(organisation=cast.organisation).count() == 1

@@ -98,11 +98,11 @@ def _contract(contract: Contract, quote: Quote | None) -> list[str]:
 def _bought(name: str, contract: Contract) -> list[str]:
     """The volumes that jobs draw from beside the terms."""
     request_lines = request_lines_of(contract.terms)
-    wanted = {ask.facts.digest: ask.executions for ask in request_lines if not ask.facts.is_quota}
+    wanted = {line.snapshot.digest: line.executions for line in request_lines if not line.snapshot.is_quota}
     kept = {line.program_digest: line.executions for line in contract.lines.all() if line.executions is not None}
     found = [] if kept == wanted else [f"{name}: the executions that may be used are not those of its terms"]
     quota = getattr(contract, "quota", None)
-    told = [(ask.facts.precision, ask.facts.operations) for ask in request_lines if ask.facts.is_quota]
+    told = [(line.snapshot.precision, line.snapshot.operations) for line in request_lines if line.snapshot.is_quota]
     if told != ([] if quota is None else [(quota.precision, quota.operations)]):
         found.append(f"{name}: the operations that may be used are not those of its terms")
     return found

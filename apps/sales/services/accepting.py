@@ -1,4 +1,4 @@
-"""Accepting a quote: the one place where capacity and money are taken together."""
+"""Accepting quotes: the only place where capacity and money are taken together."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from apps.timetable.services import (
     reservation_take_each,
 )
 
-# What of a quote's document becomes the terms of its contract.
+# The parts of a quote's document that become the terms of its contract.
 TERMS = (
     "amends",
     "book",
@@ -76,7 +76,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Acceptance:
-    """A quote that somebody accepts now, read and checked."""
+    """A quote that is being accepted, read and checked."""
 
     quote: Quote
     request_lines: Sequence[QuoteRequestLine]
@@ -89,12 +89,12 @@ class Acceptance:
 def quote_accept(
     *, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime, token_id: UUID | None = None
 ) -> Contract:
-    """Turn a quote into a contract: capacity, hold and terms are taken together or not at all (T4).
+    """Turn a quote into a contract: capacity, hold and terms together, or nothing (T4).
 
-    A quote that amends a contract ends what is left of that one in the same transaction. `token_id` is the API token
-    that accepts, whose own spend cap holds too. Raises Problem: the quote is expired, withdrawn or accepted, the capacity
-    is gone (with alternatives), a cap or a limit of apps/sales/buying_limits.py is reached, the amended contract is over, has
-    jobs in flight or was used since the quote was made, what is stored of the quote is not what was quoted.
+    A quote that amends a contract ends the rest of that contract in the same transaction. `token_id`: the API token that accepts;
+    its spend cap applies too. Raises Problem if the quote is expired, withdrawn or accepted, the capacity is gone (with
+    alternatives), a cap or a limit of apps/sales/buying_limits.py is reached, the amended contract is over, has running jobs or
+    was used since the quote was made, or the stored quote was altered.
     """
     try:
         return _accept(quote_id=quote_id, organisation=organisation, actor=actor, now=now, token_id=token_id)
@@ -119,7 +119,7 @@ def quote_accept(
 
 
 def _name_changes(quote: Quote, refusal: Problem, now: datetime) -> None:
-    """The refusal of a plan's quote says what has changed since the plan was made."""
+    """Add to the refusal of a plan's quote what has changed since the plan was made."""
     plan = Plan.objects.filter(pk=quote.plan_id).first() if quote.plan_id else None
     if plan is not None:
         with_changes(refusal, changes_of(plan, pool=quote.pool, now=now))
@@ -146,7 +146,7 @@ def _accept(
     acceptance_check(quote, actor=actor, now=now)
     _check_commitment(quote, now)
     contract_id, held = _held(quote, hold, now)
-    # What needs no device comes before their locks, so that others wait less for them.
+    # Work that needs no device comes before the device locks, so that others wait less.
     contract = _contract_store(given, contract_id, uuid4() if held is None else held.pk)
     amended = {"amends": str(quote.amends_id)} if quote.amends_id else {}
     audit_record(
@@ -335,8 +335,10 @@ def _hold(given: Acceptance, priced: Priced, contract: Contract, caps: list[Cap]
 
 
 def project_shares(priced: Priced) -> dict[UUID, Decimal] | None:
-    """What each project may come to use, so that its own cap holds; None for a quota, from which all of them draw. The
-    contract's minimum is no project's."""
+    """Return the most that each project may use, for its spend cap. None for a quota, which all projects use.
+
+    The contract minimum belongs to no project.
+    """
     shares: dict[UUID, Decimal] = {}
     for line in priced.lines:
         project = project_uuid(line.request_line.snapshot)
@@ -378,7 +380,7 @@ def _contract_store(given: Acceptance, contract_id: UUID, reservation_id: UUID) 
 
 
 def terms_of(quote: Quote) -> dict[str, Any]:
-    """What of a quote is frozen in its contract."""
+    """Return the parts of a quote that are frozen in its contract."""
     return {
         "format": "takt-terms/1",
         "quote": {"id": str(quote.id), "digest": quote.digest},
@@ -387,7 +389,7 @@ def terms_of(quote: Quote) -> dict[str, Any]:
 
 
 def _volumes_store(contract: Contract, request_lines: Sequence[QuoteRequestLine]) -> None:
-    """What was bought: executions of each program, or the operations of a quota."""
+    """Store the bought executions of each program, or the operations of a quota."""
     ContractLine.objects.bulk_create(
         ContractLine(
             contract=contract,

@@ -1,4 +1,4 @@
-"""Ending the rest of a contract because a quote that amends it is accepted."""
+"""Ending the rest of a contract when its amendment is accepted."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime, others: 
 
 
 def _figures_check(quote: Quote, contract: Contract, takeover: Takeover, now: datetime) -> None:
-    """The difference that was stated is the one that is charged: raises Problem(409) with the new one where it changed.
+    """Raises Problem(409), with the new difference, if the difference has changed since the quote was made.
 
-    The contract is locked and no job of it is under way, so nothing is used between this look and its end.
+    The contract is locked and has no running jobs, so nothing is used between this check and its end.
     """
     stated, today = quote.document["amends"], amendment_json(contract, quote.worst, takeover, now=now)
     if all(stated.get(key) == today.get(key) for key in ("difference", "carried")):

@@ -1,4 +1,4 @@
-"""Entering a commitment: a least spend in every month, for a factor on what is bought under it."""
+"""Entering commitments: a minimum monthly spend in return for a price factor."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ MOST_MINIMUM = Decimal(10**9)
 def commitment_enter(
     *, organisation: Organisation, kind: str, minimum: Decimal, actor: User | None, now: datetime
 ) -> Commitment:
-    """Promise to spend at least `minimum` (without tax) in each month of `kind`, from now on; the book's factor is frozen.
+    """Enter a commitment to spend at least `minimum` (without tax) in each month of `kind`, from now on, at the book's factor.
 
-    One commitment in a currency holds at a time. Raises Problem: no such commitment, an amount that cannot be, one in force.
+    Each currency has one commitment at a time. Raises Problem for an unknown kind, an impossible amount, or a commitment that is
+    in force.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     book = document_of(book_in_force(at=now))
@@ -37,7 +38,7 @@ def commitment_enter(
         raise Problem(
             409,
             "A commitment is in force",
-            f"The present commitment holds until {known.ends_at:%Y-%m-%d %H:%M} UTC; the next can begin then.",
+            f"The present commitment ends at {known.ends_at:%Y-%m-%d %H:%M} UTC. The next one can begin then.",
             kind="commitment-in-force",
         )
     start = whole_second(now)
@@ -71,7 +72,7 @@ def _factor(book: PriceBookDocument, kind: str) -> Decimal:
     except RatingError as error:
         raise Problem(422, "No such commitment", str(error), kind="commitment") from error
     if factor == 1:
-        raise Problem(422, "Nothing to gain", "The price book gives no discount for it.", kind="commitment")
+        raise Problem(422, "No discount", "The price book gives no discount for this commitment.", kind="commitment")
     return factor
 
 
@@ -82,6 +83,6 @@ def _check_minimum(book: PriceBookDocument, minimum: Decimal) -> None:
         raise Problem(
             422,
             "Impossible amount",
-            f"Promise from {unit} to {MOST_MINIMUM:,} {book.currency.code} a month.",
+            f"Enter from {unit} to {MOST_MINIMUM:,} {book.currency.code} a month.",
             kind="commitment-minimum",
         )

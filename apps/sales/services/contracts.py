@@ -1,4 +1,4 @@
-"""A contract while it lives: its volume, its frozen prices, its end."""
+"""Contracts: reserving their volume for jobs, rating by frozen terms, and closing them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from apps.sales.services.waiting import capacity_freed
 from apps.sales.snapshots import project_uuid, snapshot_of_line
 from apps.timetable.services import reservation_release
 
-# All that may be used is charged: nothing is left on hold but what is lacking to the contract's minimum.
+# Everything that can be used is charged: the rest of the hold is the contract minimum alone.
 USED_UP = Q(
     Exists(
         Hold.objects.filter(
@@ -56,13 +56,13 @@ def contract_lease_rate(
     measured: Counts | None = None,
     served: str = "",
 ) -> Rating:
-    """Price what a lease executed, by the contract's frozen terms.
+    """Rate the executions of a lease by the frozen terms of its contract.
 
-    Executions begin at `first_instant` (the first cycle of the first one) and follow each other every `seconds` of device
-    time, the program's own interval unless stated. Where the class follows the hours each costs what its hour costs, never
-    more than the one that was bound at acceptance: a delay is the platform's. `measured` are the lease's total counts, for
-    terms that charge those; `served` is the class that the work got where that is less than what was bought. Raises
-    KeyError for a program that is not in the contract.
+    The first execution begins at `first_instant`; the others follow every `seconds` of device time, by default the interval
+    of the program. In a time-of-use class each execution costs the price of its hour, never more than the hour that was fixed at
+    acceptance, because delays are the platform's fault. `measured`: the total counts of the lease, for terms that charge
+    measured costs. `served`: the class that the work received, if it is lower than the class that was bought. Raises KeyError
+    for a program that is not in the contract.
     """
     line = terms_line(contract, program_digest)
     snapshot = snapshot_of_line(line)
@@ -81,13 +81,13 @@ def contract_lease_rate(
 def contract_executions_take(
     *, contract_id: UUID, program_digest: str, count: int, now: datetime, program: Program | None = None
 ) -> ContractLine:
-    """Promise executions to a job, so that a contract's volume is never exceeded. Raises Problem with what is left.
+    """Reserve executions of a contract for a job. Raises Problem, with the volume left, if there are not enough.
 
-    From a quota they draw their billed operations, which count against the cap of the program's project; `program` is
-    needed when it draws from that contract first.
+    A quota loses the billed operations of the executions; they count against the spend cap of the program's project. `program`
+    is needed when it uses the quota for the first time.
     """
     known = Contract.objects.get(pk=contract_id)
-    if known.form == FormName.QUOTA:  # the organisation before its contracts, as everywhere
+    if known.form == FormName.QUOTA:  # lock order: the organisation before its contracts
         Organisation.objects.select_for_update(no_key=True).get(pk=known.organisation_id)
     contract = Contract.objects.select_for_update(no_key=True).get(pk=contract_id)
     if contract.state != ContractState.ACTIVE or now >= contract.ends_at:
@@ -101,7 +101,7 @@ def contract_executions_take(
         raise Problem(
             409,
             "Volume used up",
-            f"The contract has {line.left:,} of {line.executions:,} executions left, this needs {count:,}. Submit fewer "
+            f"The contract has {line.left:,} of {line.executions:,} executions left, and this job needs {count:,}. Submit fewer "
             "items, or accept another quote.",
             kind="volume-used-up",
         )
@@ -112,7 +112,7 @@ def contract_executions_take(
 
 @transaction.atomic
 def contract_executions_return(*, contract_id: UUID, program_digest: str, count: int, now: datetime) -> None:
-    """Give back executions that a job was promised and did not use."""
+    """Release executions that were reserved for a job and not used."""
     contract = Contract.objects.select_for_update(no_key=True).get(pk=contract_id)
     line = _line_lock(contract, program_digest)
     if not 0 <= count <= line.taken:
@@ -127,16 +127,17 @@ def contract_executions_return(*, contract_id: UUID, program_digest: str, count:
 def contract_end(
     *, contract_id: UUID, organisation: Organisation, actor: User, now: datetime, at_most: Decimal | None = None
 ) -> Contract:
-    """End a contract before its time at the customer's wish; what is unused is treated as its class says.
+    """End a contract early. Unused work is charged by the rules of its class.
 
-    `at_most`: what the customer was told that ending costs (`ending_of`). Raises Problem(409): the contract is over, jobs are
-    under way, or ending costs more than that now."""
+    `at_most`: the cost that the customer has seen (`ending_of`). Raises Problem(409) if the contract is over, jobs are running,
+    or ending costs more than that now.
+    """
     contract = Contract.objects.select_for_update(no_key=True).filter(organisation=organisation).get(pk=contract_id)
     if contract.state != ContractState.ACTIVE:
         raise Problem(409, "Contract is over", "This contract has ended already.", kind="contract-over")
     if in_flight(contract):
         raise Problem(
-            409, "Jobs are running", "Jobs of this contract are not finished; cancel them or wait.", kind="jobs-open"
+            409, "Jobs are running", "Jobs of this contract are not finished. Cancel them or wait.", kind="jobs-open"
         )
     charge = ending_of(contract, now=now).charge
     if at_most is not None and charge > at_most:
@@ -144,8 +145,8 @@ def contract_end(
         raise Problem(
             409,
             "Ending costs more now",
-            f"Ending this contract was to cost {money_exact_format(at_most, unit)}, now it costs "
-            f"{money_exact_format(charge, unit)}. Nothing was ended; look at the figure and end it again.",
+            f"The page showed a cost of {money_exact_format(at_most, unit)}, but ending this contract now costs "
+            f"{money_exact_format(charge, unit)}. It was not ended. Check the cost and end it again if you accept it.",
             kind="ending-costs-more",
             errors=[{"at_most": decimal_text(at_most), "now": decimal_text(charge)}],
         )
@@ -162,7 +163,7 @@ def contract_end(
 
 @transaction.atomic
 def contract_close(*, contract_id: UUID, now: datetime) -> Contract:
-    """Close a contract that is used up, or whose time is over with nothing in flight. Otherwise leaves it. Repeatable."""
+    """Close a contract that is used up, or that is over and has no running jobs. Otherwise do nothing. Safe to repeat."""
     contract = Contract.objects.select_for_update(no_key=True).get(pk=contract_id)
     if contract.state != ContractState.ACTIVE:
         return contract
@@ -173,9 +174,9 @@ def contract_close(*, contract_id: UUID, now: datetime) -> Contract:
 
 
 def contracts_close_due(*, now: datetime, limit: int = 200) -> int:
-    """Close every contract that is due, one transaction each; returns how many were closed.
+    """Close every contract that is due, one transaction each. Return how many were closed.
 
-    A contract that began and ended within sample data is closed by what makes that data, at its own time.
+    A contract that began and ended within sample data is closed by the code that makes that data, at its own time.
     """
     due = Contract.objects.filter(USED_UP | Q(ends_at__lte=now), state=ContractState.ACTIVE)
     due = due.exclude(organisation__sample_until__gt=F("ends_at"))
@@ -186,9 +187,11 @@ def contracts_close_due(*, now: datetime, limit: int = 200) -> int:
 
 
 def contract_finish(contract: Contract, now: datetime, *, takeover: Takeover | None = None) -> Contract:
-    """Release what a contract has left, under its lock: capacity, then money. What is unused is charged as its class says, and
-    what is released late as its terms say, except for what the quote that amends it takes over."""
-    # Devices before the ledger's chain, as in quote_accept.
+    """Close a locked contract: release its capacity, charge unused work and late cancellation, then release its hold.
+
+    `takeover`: the amendment; work that it takes over is not charged as late.
+    """
+    # Lock order: devices before the ledger, as in quote_accept.
     reservation_release(reservation_id=contract.reservation_id, now=now)
     usage = contract_usage(contract)
     released = release_of(contract, now=now, usage=usage, takeover=takeover)
@@ -206,7 +209,7 @@ def contract_finish(contract: Contract, now: datetime, *, takeover: Takeover | N
 
 
 def _late_charge(contract: Contract, released: Release, now: datetime) -> None:
-    """What was released late, of each line. Nothing once its hold is over: what is not set aside is never charged."""
+    """Charge the late release of each line. An ended hold is never charged."""
     if not released.late or Hold.objects.get(contract_id=contract.id).state != HoldState.PENDING:
         return
     for program_digest, count in released.late.items():
@@ -216,9 +219,10 @@ def _late_charge(contract: Contract, released: Release, now: datetime) -> None:
 def _unused_charge(
     contract: Contract, program_digest: str, executions: int, now: datetime, *, late: bool = False
 ) -> None:
-    """What of a line was not used, in executions, or of a quota in operations; `late`: what releasing it late adds.
+    """Charge unused executions of a line (operations for a quota), or with `late` their late release.
 
-    Some classes charge a share for what was reserved and not used; most charge nothing, and nothing is posted."""
+    Most classes charge nothing for unused work; then nothing is posted.
+    """
     snapshot = snapshot_of_line(terms_line(contract, program_digest))
     rating = rest_rating(contract, program_digest, executions, unused=True, late=late)
     if rating.amount == 0:
@@ -242,8 +246,7 @@ def _unused_charge(
 
 
 def _minimum_charge(contract: Contract, now: datetime) -> None:
-    """What everything that was charged lacks to the contract's minimum. Nothing once its hold is over: what is not set
-    aside is never charged."""
+    """Charge the shortfall to the contract minimum. An ended hold is never charged."""
     hold = Hold.objects.get(contract_id=contract.id)
     terms = Terms.from_json(contract.terms["lines"][0]["rating"]["terms"])
     rating = minimum_rating(contract.book, terms, [hold.posted])
@@ -267,5 +270,5 @@ def _minimum_charge(contract: Contract, now: datetime) -> None:
 
 
 def in_flight(contract: Contract) -> bool:
-    """Whether executions are promised to jobs that have not been metered yet."""
+    """Whether executions are reserved by jobs and not metered yet."""
     return any(line.taken > line.used for line in contract_usage(contract).lines)

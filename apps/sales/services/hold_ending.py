@@ -1,4 +1,4 @@
-"""The end of what is held for a plan: accepted, given up, or over."""
+"""Ending the holds of plans: accepted, released or expired."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from apps.timetable.holding import reservation_give_up
 
 
 def open_hold(plan_id: UUID | None) -> PlanHold | None:
-    """The hold of a plan that has not been ended, also where its time has passed. Ending it locks all devices of its pool, so
-    whoever takes devices of another pool in the same transaction locks those of both first, together."""
+    """Return the hold of a plan that has not been ended, even if its time has passed.
+
+    Ending it locks all devices of its pool. A transaction that also takes devices of another pool must lock both together first.
+    """
     if plan_id is None:
         return None
     related = PlanHold.objects.select_related("reservation__pool", "quote__pool", "plan")
@@ -24,8 +26,7 @@ def open_hold(plan_id: UUID | None) -> PlanHold | None:
 
 
 def hold_end(hold: PlanHold, state: HoldState) -> None:
-    """Note how a hold ended, under its organisation's lock; time that was not accepted is free again, and offered to those who
-    wait for it."""
+    """End a hold, under its organisation's lock. Time that was not accepted is free again and offered to waiting requests."""
     if state != HoldState.ACCEPTED:
         reservation_give_up(reservation_id=hold.reservation_id)
         capacity_freed(hold.reservation.pool)
@@ -37,7 +38,7 @@ def hold_end(hold: PlanHold, state: HoldState) -> None:
 def plan_hold_release(
     *, plan_id: UUID, organisation: Organisation, actor: User | None, now: datetime
 ) -> PlanHold | None:
-    """Give up what is held for a plan; None where nothing is. Safe to repeat."""
+    """Release the hold of a plan; None if it has none. Safe to repeat."""
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     hold = PlanHold.objects.filter(organisation=organisation, plan_id=plan_id, state=HoldState.HELD).first()
     if hold is None:
@@ -55,8 +56,10 @@ def plan_hold_release(
 
 
 def plan_holds_end_due(*, now: datetime, limit: int = 200) -> int:
-    """Release the holds whose time has passed, one transaction each; returns how many. Nobody has to wait for this: the time of
-    an expired hold counts as free."""
+    """Release the holds whose time has passed, one transaction each. Return how many.
+
+    Others need not wait for this: the time of an expired hold counts as free.
+    """
     due = PlanHold.objects.filter(state=HoldState.HELD, held_until__lte=now).order_by("held_until")
     return sum(
         _expire(hold_id, organisation_id, now)

@@ -40,8 +40,8 @@ def plan_hold(
     """Hold the windows of a plan's candidate (by its number the chosen one) for ten minutes, and make the quote that buys them.
 
     The windows begin when the hold ends or later, so that none of them passes while somebody decides; the quote is priced for
-    them and costs no more than the plan said. Safe to repeat: what is held already for the candidate is returned, and what is
-    held for another candidate of the plan is given up. Raises Problem
+    them and costs no more than the plan said. Safe to repeat: an existing hold for the candidate is returned, and a hold for
+    another candidate of the plan is released. Raises Problem
     (409): nothing is feasible, the limits of holds are reached, buying it would be refused, or there is no room or another
     price by now, with what has changed since the plan was made.
     """
@@ -86,7 +86,7 @@ def plan_hold(
 
 
 def _is_for(hold: PlanHold, candidate: int | None) -> bool:
-    """Whether it is this candidate that is held; its number and no number may both mean the chosen one."""
+    """Whether the hold is for this candidate; without a number it is the chosen one."""
     number = hold.quote.document.get("promises", {}).get("number")
     return candidate_of(hold.plan, number) == candidate_of(hold.plan, candidate)
 

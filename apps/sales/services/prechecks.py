@@ -68,7 +68,7 @@ def _refusals(
         amends=amends,
         worst=priced.worst,
         currency=priced.book.currency.code,
-        document={"device_seconds": str(priced.duration)},  # what of it the limits of buying read
+        document={"device_seconds": str(priced.duration)},  # what the buying limits read
     )
     found = acceptance_refusals(quote, actor=actor, now=now)
     if amends is not None:

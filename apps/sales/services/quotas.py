@@ -1,4 +1,4 @@
-"""Drawing from what a contract holds: a line's executions, or the operations of a quota."""
+"""Reserving the operations of a quota for jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apps.sales.snapshots import ProgramSnapshot, project_uuid, snapshot_of
 
 
 def line_lock(contract: Contract, program_digest: str) -> ContractLine:
-    """The contract's line of a program, locked. Raises Problem(409)."""
+    """Return the line of a program, locked. Raises Problem(409) if the contract has none."""
     line = contract.lines.select_for_update().filter(program_digest=program_digest).first()
     if line is None:
         raise Problem(
@@ -28,9 +28,9 @@ def line_lock(contract: Contract, program_digest: str) -> ContractLine:
 def quota_draw(
     *, contract: Contract, program_digest: str, count: int, program: Program | None, now: datetime
 ) -> ContractLine:
-    """Promise a quota's operations to a job, under the locks of organisation and contract.
+    """Reserve operations of a quota for a job, under the locks of organisation and contract.
 
-    Raises Problem with what is left of the quota, CapReached where the cap of the program's project does not allow it.
+    Raises Problem, with the operations left, if the quota is too small, and CapReached if the spend cap of the project is.
     """
     quota = ContractQuota.objects.select_for_update().get(contract=contract)
     line = contract.lines.select_for_update().filter(program_digest=program_digest).first()
@@ -41,7 +41,7 @@ def quota_draw(
         raise Problem(
             409,
             "Quota used up",
-            f"{count:,} items draw {needed:,} operations, the quota has {quota.left:,} of {int(quota.operations):,} left. "
+            f"{count:,} items need {needed:,} operations, and the quota has {quota.left:,} of {int(quota.operations):,} left. "
             "Submit fewer items, or accept another quote.",
             kind="volume-used-up",
         )
@@ -62,35 +62,35 @@ def quota_draw(
 
 
 def _snapshot(line: ContractLine) -> ProgramSnapshot:
-    """The facts that were frozen at the program's first job; a line that draws from a quota always has them."""
+    """Return the snapshot from the program's first job; a line of a quota always has one."""
     if line.facts is None:
         raise ValueError(f"line {line.number} of contract {line.contract_id} draws from no quota")
     return ProgramSnapshot.from_json(line.facts)
 
 
 def quota_return(*, contract: Contract, line: ContractLine, count: int) -> None:
-    """Give back a quota's operations that a job was promised and did not use."""
+    """Release operations of a quota that were reserved for a job and not used."""
     quota = ContractQuota.objects.select_for_update().get(contract=contract)
     quota.taken -= draw_operations(contract, _snapshot(line)) * count
     quota.save(update_fields=["taken"])
 
 
 def line_program(contract: Contract, program_digest: str, program: Program | None) -> Program:
-    """The program that is to draw: the organisation's own. Raises Problem(409)."""
+    """Return the program that uses the quota. Raises Problem(409) if it is not the organisation's."""
     if program is None:
         program = Program.objects.filter(organisation_id=contract.organisation_id, digest=program_digest).first()
     if program is None or program.organisation_id != contract.organisation_id or program.digest != program_digest:
         raise Problem(
             409,
             "Not in the contract",
-            f"Program {program_digest[:12]} is not one of this organisation's.",
+            f"Program {program_digest[:12]} does not belong to this organisation.",
             kind="not-in-contract",
         )
     return program
 
 
 def _line_open(contract: Contract, quota: ContractQuota, program: Program) -> ContractLine:
-    """The line of a program that draws for the first time; what it counts now is what it draws until the end."""
+    """Add the line of a program that uses the quota for the first time. Its present counts apply until the contract ends."""
     snapshot, processor = snapshot_of(program), contract.pool.processor
     if snapshot.precision != quota.precision or processor is None or processor.digest != snapshot.target_digest:
         raise Problem(

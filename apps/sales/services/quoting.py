@@ -1,4 +1,4 @@
-"""Making a quote: what is asked is priced, and kept as it was priced."""
+"""Making quotes: a request is priced, and stored as it was priced."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOST_EXECUTIONS = 10**12
 
 
 class Pricing(NamedTuple):
-    """Work with its price, and the commitment under which it is priced."""
+    """Priced work, and the commitment under which it is priced."""
 
     commitment: Commitment | None
     request_lines: list[QuoteRequestLine]
@@ -50,7 +50,7 @@ class Pricing(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """What a quote would say now, and how it was priced."""
+    """The document that a quote would have now, and its pricing."""
 
     priced: Priced
     document: dict[str, Any]
@@ -70,10 +70,10 @@ def offer_make(
     measured: bool = False,
     identity: dict[str, Any] | None = None,
 ) -> Offer:
-    """Price without storing anything: what the page shows while the controls move. Raises Problem.
+    """Price a request without storing anything, for the live preview. Raises Problem.
 
-    With `amends` the document names that contract and the difference to what is left of it; `measured` charges programs
-    whose cost depends on their data what was measured, at most the worst case. A commitment in force is applied by itself.
+    `amends`: the contract that the quote amends; the document names it, and the difference to its rest. `measured`: programs
+    whose cost depends on their data are charged as measured, at most the worst case. A commitment in force applies automatically.
     """
     commitment, request_lines, priced = pricing_make(
         organisation=organisation,
@@ -114,7 +114,7 @@ def pricing_make(
     amends: Contract | None = None,
     measured: bool = False,
 ) -> Pricing:
-    """The price of what `offer_make` offers, without its document. Raises Problem."""
+    """Price a request without building its document. Raises Problem."""
     document_book = document_of(book_in_force(at=now))
     request_lines, form = _request_lines(organisation, lines, pool, form)
     if measured:
@@ -128,7 +128,7 @@ def pricing_make(
         raise Problem(
             422,
             "Not yet available",
-            f"{price_class.title} is not yet available; choose another class.",
+            f"{price_class.title} is not available yet. Choose another class.",
             kind="class-not-offered",
         )
     return found
@@ -147,7 +147,7 @@ def _check_ahead(form: Form, asked: Window, now: datetime) -> None:
         raise Problem(
             422,
             "Too early",
-            "A granular interval begins at an instant to come; name it, with time to accept the quote.",
+            "A granular interval must start in the future. Choose a start that leaves time to accept the quote.",
             kind="form",
         )
 
@@ -180,7 +180,7 @@ def _under_commitment(
     amends: Contract | None,
     now: datetime,
 ) -> Pricing:
-    """The work priced under the commitment in force, where that covers it; else at its full price."""
+    """Price the work under the commitment in force if that covers it; else at the full price."""
     commitment = commitment_at(organisation, at=now, currency=book_in_force(at=now).currency)
     if commitment is not None:
         under = [
@@ -211,10 +211,10 @@ def quote_create(
     actor: User | None,
     now: datetime,
 ) -> Quote:
-    """Store an immutable quote: its price is locked until `valid_until`. Raises Problem for what cannot be priced.
+    """Store an immutable quote; its price is locked until `valid_until`. Raises Problem if it cannot be priced.
 
-    A quote of a plan names what the plan required and what its candidate, by its number the chosen one, promises.
-    `name` is the customer's own; it is no part of the document.
+    A quote of a plan states the requirements of the plan and the promises of its candidate: the one with the number `candidate`,
+    by default the chosen one. `name` is the customer's own name and no part of the document.
     """
     quote_id, name = uuid4(), name_clean(name)
     identity = {"id": str(quote_id), "plan": str(plan_id) if plan_id else None}
@@ -269,7 +269,7 @@ def _promises(
     lines: Sequence[QuoteLine | tuple[Program, int]] | Quota,
     pool: Pool,
 ) -> dict[str, Any]:
-    """What the quote keeps of its plan; nothing where it is for other programs or another pool than the plan's candidate."""
+    """Return the promises of the plan; empty if the quote has other programs or another pool than the candidate."""
     plan = Plan.objects.filter(organisation=organisation, pk=plan_id).first() if plan_id else None
     if plan is None or isinstance(lines, Quota):
         return {}
@@ -295,13 +295,13 @@ def _promises(
 
 def _amendable(organisation: Organisation, contract: Contract, priced: Priced, now: datetime) -> None:
     if contract.organisation_id != organisation.id:
-        raise Problem(404, "Not found", "There is no such contract here, or it is not yours to see.", kind="not-found")
+        raise Problem(404, "Not found", "There is no such contract, or you may not see it.", kind="not-found")
     amendment_check(contract, now=now)
     if contract.currency != priced.book.currency.code:
         raise Problem(
             409,
             "Another currency",
-            f"The contract is in {contract.currency}, prices are in {priced.book.currency.code} now.",
+            f"The contract is in {contract.currency}, but prices are now in {priced.book.currency.code}.",
             kind="currency",
         )
 
@@ -329,12 +329,12 @@ def _request_line(organisation: Organisation, line: QuoteLine) -> QuoteRequestLi
     if line.program.organisation_id != organisation.id:
         raise Problem(404, "Not found", "There is no such program here, or it is not yours to see.", kind="not-found")
     if line.executions < 1:
-        raise Problem(422, "Impossible volume", "Ask for at least one execution.", kind="volume")
+        raise Problem(422, "Impossible volume", "Enter at least one execution.", kind="volume")
     if line.executions > MOST_EXECUTIONS:
         raise Problem(
             422,
             "Impossible volume",
-            f"At most {MOST_EXECUTIONS:,} executions fit on one quote; split the work.",
+            f"A quote has at most {MOST_EXECUTIONS:,} executions. Split the work.",
             kind="volume",
         )
     expected = line.executions if line.expected is None else line.expected

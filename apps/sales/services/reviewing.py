@@ -1,4 +1,4 @@
-"""Proposing revisions: contracts whose rest could be done for less, or in time again, are found and told of once."""
+"""Proposed revisions: contracts whose rest can run for less, or on time again, are reported once."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ from apps.sales.revising import contract_plan_again
 from apps.sales.revision_models import ContractReview
 from apps.timetable.selectors import windows_of
 
-MOST = 20  # contracts of a run: each is planned again, which takes up to a second
+MOST = 20  # contracts per run; planning one again takes up to a second
 AGAIN = timedelta(hours=1)
 
 
 def contracts_review_due(*, now: datetime, limit: int = MOST) -> int:
-    """Look at the active contracts by a plan that were not looked at for an hour, those first that waited longest; one
-    transaction each. Returns how many revisions were proposed."""
+    """Review active contracts with a plan that were not reviewed for an hour, the longest waiting first, one transaction each.
+
+    Returns how many revisions were proposed.
+    """
     open_ones = Contract.objects.filter(state=ContractState.ACTIVE, ends_at__gt=now, plan_id__isnull=False)
     due = open_ones.filter(Q(review=None) | Q(review__looked_at__lte=now - AGAIN, review__proposed=None))
     order = F("review__looked_at").asc(nulls_first=True)
@@ -40,8 +42,10 @@ def contracts_review_due(*, now: datetime, limit: int = MOST) -> int:
 
 @transaction.atomic
 def contract_review(*, contract_id: UUID, now: datetime) -> ContractReview | None:
-    """Plan a contract's rest again and keep the plan where it is worth a word, with a message in the outbox; the review then,
-    else None. Nothing of the contract changes. Safe to repeat: a contract is told of once."""
+    """Plan the rest of a contract again. If the new plan is better, keep it, queue a message, and return the review; else None.
+
+    The contract does not change. Safe to repeat: each contract is reported once.
+    """
     ContractReview.objects.get_or_create(contract_id=contract_id, defaults={"looked_at": now})
     review = ContractReview.objects.select_for_update(no_key=True).get(pk=contract_id)
     if review.proposed_id is not None:
@@ -63,7 +67,7 @@ def contract_review(*, contract_id: UUID, now: datetime) -> ContractReview | Non
 
 
 def _planned(contract: Contract, now: datetime) -> Plan | None:
-    """The new plan, in the name of whoever accepted the contract; None where it cannot be planned again."""
+    """Return the new plan, made for the person who accepted the contract; None if it cannot be planned again."""
     known = Plan.objects.select_related("created_by")
     made = known.filter(pk=contract.plan_id).first() if contract.plan_id else None
     if made is None:
@@ -77,8 +81,8 @@ def _planned(contract: Contract, now: datetime) -> Plan | None:
 
 
 def reason_for(contract: Contract, plan: Plan, *, now: datetime) -> str:
-    """What the new plan is good for, as a sentence: it keeps an instant that the windows do not keep any more, or costs less with
-    what ending the contract charges. Empty where it is neither, or nothing is feasible."""
+    """Return why the new plan is better, as a sentence: it meets a deadline that the windows miss, or costs less including the
+    charge for ending the contract. Empty if it is not better, or nothing is feasible."""
     if plan.chosen is None:
         return ""
     promises = contract.terms.get("promises", {})
@@ -89,15 +93,16 @@ def reason_for(contract: Contract, plan: Plan, *, now: datetime) -> str:
         by, done = (datetime.fromisoformat(text) for text in (promised["completion"], new["completion"]))
         if done <= by < ends:
             return (
-                f"All items were promised by {instant_format(by, zone)} and end at {instant_format(ends, zone)} as placed now; "
-                f"planned again they are done by {instant_format(done, zone)}."
+                f"All items were promised by {instant_format(by, zone)}. The reserved windows end at "
+                f"{instant_format(ends, zone)}; a new "
+                f"plan is done by {instant_format(done, zone)}."
             )
     rest = rest_of(contract)
     cost = exact_sum((Decimal(new["price"]), rest.charge))
-    # Who chose another candidate than the cheapest knows of the cheaper one.
+    # A customer who chose another candidate than the cheapest knows of the cheaper one.
     if promises.get("number") is None and cost < rest.worth:
         was, now_is = (money_exact_format(amount, contract.terms["currency"]) for amount in (rest.worth, cost))
-        return f"What is left costs {was}; planned again it costs {now_is}, with what ending the contract charges."
+        return f"The rest costs {was}. A new plan costs {now_is}, including the charge for ending the contract."
     return ""
 
 

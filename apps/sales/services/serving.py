@@ -1,7 +1,7 @@
-"""Offering the free time of a pool to the requests that wait for it, in the order of `apps/sales/fair_order.py`.
+"""Serving standing requests: the free time of a pool is offered to them in the order of `apps/sales/fair_order.py`.
 
-Every request is served in a transaction of its own, by the quote and the acceptance that anybody gets; a failure of one
-stops no other. One process at a time serves a pool.
+Each request is served in its own transaction, through the ordinary quote and acceptance; a failure does not affect the others.
+One process at a time serves a pool.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from apps.timetable.models import Reservation, Window
 from apps.timetable.selectors import WINDOWS_MAX, Demand, free_by_device, windows_tried
 from apps.timetable.services import devices_lock
 
-AT_ONCE = 100  # served of one pool in one call; what is left is the next call's
-# What ends a request when there is room: its money or its rights are gone.
+AT_ONCE = 100  # requests that one call serves on one pool
+# Refusals that end a request although there is room: its money or its rights are gone.
 FINAL = {"spend-cap", "spend-cap-currency", "credit-limit", "email-not-confirmed", "standing-right"}
 
 log = structlog.get_logger("standing")
@@ -54,7 +54,7 @@ log = structlog.get_logger("standing")
 
 @dataclass(frozen=True)
 class NotNow:
-    """Why a request was not served, in a sentence; `claim` where it lacks room alone."""
+    """Why a request was not served, as a sentence. `claim`: the time that it claims, if only room is missing."""
 
     kind: str
     reason: str
@@ -63,7 +63,7 @@ class NotNow:
 
 @dataclass
 class Round:
-    """One pass over the requests of a pool."""
+    """One pass over the waiting requests of a pool."""
 
     pool: Pool
     now: datetime
@@ -74,25 +74,27 @@ class Round:
     served: int = 0
 
     def look(self) -> None:
-        """Read what is free now."""
+        """Read the free time."""
         self.free = free_by_device(devices_of(self.pool), self.now, self.until, now=self.now)
 
     @property
     def offered(self) -> Free:
-        """What is free and not kept for a protected request."""
+        """The free time that no protected request claims."""
         return without(self.free, self.claims)
 
 
 def standing_serve_all(*, now: datetime) -> int:
-    """End what is over, then serve every pool for which something waits; returns how many were served."""
+    """End expired requests, then serve every pool with waiting requests. Return how many were served."""
     standing_expire_due(now=now)
     waiting = StandingRequest.objects.filter(state=StandingState.WAITING).values_list("pools", flat=True)
     return sum(standing_serve(pool=slug, now=now) for slug in sorted({slug for slugs in waiting for slug in slugs}))
 
 
 def standing_serve(*, pool: str, now: datetime) -> int:
-    """Offer what is free on a pool to the requests that wait for it; returns how many became contracts. Does nothing while
-    another process does it."""
+    """Offer the free time of a pool to waiting requests. Return how many became contracts.
+
+    Does nothing while another process serves the pool.
+    """
     row = pools().filter(slug=pool).first()
     if row is None:
         return 0
@@ -125,7 +127,7 @@ def _serve_pool(pool: Pool, now: datetime) -> int:
 
 
 def waiting_for(pool: Pool, *, now: datetime) -> dict[Any, StandingRequest]:
-    """The requests that wait for a pool, by id."""
+    """Return the requests that wait for a pool, by id."""
     rows = StandingRequest.objects.filter(state=StandingState.WAITING, pools__contains=[pool.slug], waits_until__gt=now)
     return {row.pk: row for row in rows.select_related("organisation", "quote", "filed_by", "token")}
 
@@ -133,7 +135,7 @@ def waiting_for(pool: Pool, *, now: datetime) -> dict[Any, StandingRequest]:
 def standing_order(
     pool: Pool, rows: Sequence[StandingRequest], *, now: datetime
 ) -> tuple[list[Waiting], list[Waiting]]:
-    """The protected requests of a pool and the others, as they are tried."""
+    """Return the protected requests of a pool and the others, in the order in which they are tried."""
     served = StandingRequest.objects.filter(state=StandingState.SERVED, contract__pool=pool).order_by()
     oldest = min(row.filed_at for row in rows)
     filed = sorted(served.filter(filed_at__gt=oldest).values_list("filed_at", flat=True))
@@ -152,7 +154,7 @@ def standing_order(
 
 
 def _try(request: StandingRequest, this: Round, may_claim: bool) -> NotNow | None:
-    """Serve one request, or say why not; whatever goes wrong with it stays with it."""
+    """Serve one request, or return why not. An error affects this request only."""
     try:
         found = _prospect(request, this, may_claim)
         if isinstance(found, NotNow):
@@ -170,15 +172,15 @@ def _try(request: StandingRequest, this: Round, may_claim: bool) -> NotNow | Non
         return NotNow(refused.kind, refused.detail)
     except Exception:
         log.exception("standing request", request=str(request.pk))
-        return NotNow("internal-error", "It could not be tried; we look into it.")
+        return NotNow("internal-error", "An internal error occurred. We are looking into it.")
     return None
 
 
 def _prospect(request: StandingRequest, this: Round, may_claim: bool) -> Priced | NotNow:
-    """The price now, if it is low enough and there is room as the timetable was read; takes nothing."""
+    """Return the present price if it is low enough and there is room; else the reason. Reserves nothing."""
     offered = this.offered
     if not may_claim and request.least_us > _free_of(request, offered, this.now):
-        return _no_room(request, this, None)  # what needs no price
+        return _no_room(request, this, None)  # no price is needed to know that
     priced = _priced(request, this)
     if priced.worst > request.most:
         return _too_dear(request, priced)
@@ -218,16 +220,18 @@ def _fits(demand: Demand, free: Free, now: datetime) -> bool:
 
 def _too_dear(request: StandingRequest, priced: Priced) -> NotNow:
     price, most = (money_exact_format(one, request.currency) for one in (priced.worst, request.most))
-    return NotNow("price", f"It costs {price} on {priced.pool.slug} now, more than {most}.")
+    return NotNow("price", f"The price on {priced.pool.slug} is now {price}, above the maximum of {most}.")
 
 
 def _no_room(request: StandingRequest, this: Round, claim: Claim | None) -> NotNow:
-    return NotNow("room", f"Pool {this.pool.slug} has no room for it before {request.until:%Y-%m-%d %H:%M} UTC.", claim)
+    return NotNow(
+        "room", f"Pool {this.pool.slug} has no room for this work before {request.until:%Y-%m-%d %H:%M} UTC.", claim
+    )
 
 
 @transaction.atomic
 def _serve(request: StandingRequest, this: Round) -> Contract:
-    """A quote priced now, accepted; its hold replaces the request's. Raises Problem, and then nothing has happened."""
+    """Make a quote at the present price and accept it; its hold replaces that of the request. Raises Problem."""
     # The order of locks everywhere: organisation, contract, devices by id, hold, the ledger's chain.
     row = standing_locked(request.pk, request.organisation_id)
     if not row.is_waiting or this.now >= row.waits_until:
@@ -247,11 +251,13 @@ def _serve(request: StandingRequest, this: Round) -> Contract:
         **quote_arguments(request.quote),
     )
     if quote.worst > row.most or quote.currency != row.currency:
-        raise Problem(409, "Above the price", "It costs more now than the request allows.", kind="standing-above-price")
-    hold = open_hold(quote.plan_id)  # which acceptance gives up
+        raise Problem(
+            409, "Above the price", "The price is now above the maximum of the request.", kind="standing-above-price"
+        )
+    hold = open_hold(quote.plan_id)  # acceptance releases it
     locked = devices_lock(this.pool, *([] if hold is None else [hold.reservation.pool]))
     devices = [device for device in locked if device.pool_id == this.pool.pk]
-    expired_release_of([this.pool.slug], now=this.now)  # claims may stand where they are
+    expired_release_of([this.pool.slug], now=this.now)  # claims may lie on expired windows
     hold_release(contract_id=row.pk, now=this.now)
     kept = _claims_stand(this, row.organisation_id, free_by_device(devices, this.now, this.until, now=this.now))
     contract = quote_accept(
@@ -265,7 +271,7 @@ def _serve(request: StandingRequest, this: Round) -> Contract:
 
 
 def _claims_stand(this: Round, organisation_id: UUID, free: Free) -> list[Reservation]:
-    """What protected requests claim, as windows that the admission sees until they are taken away before the commit."""
+    """Store the claims of protected requests as windows, so that admission avoids them. They are deleted before the commit."""
     if not total([part for claim in this.claims for parts in claim.kept.values() for part in parts]):
         return []
     reservation = Reservation.objects.create(
@@ -285,7 +291,7 @@ def _claims_stand(this: Round, organisation_id: UUID, free: Free) -> list[Reserv
 
 
 def _reasons_keep(rows: dict[Any, StandingRequest], reasons: dict[UUID, NotNow]) -> None:
-    """Keep why each still waits, where that is another reason than before."""
+    """Store why each request still waits, if the reason has changed."""
     for key, found in reasons.items():
         if (rows[key].reason_kind, rows[key].reason) != (found.kind, found.reason[:400]):
             StandingRequest.objects.filter(pk=key, state=StandingState.WAITING).update(

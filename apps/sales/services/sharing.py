@@ -1,4 +1,4 @@
-"""A quote while it is open: withdrawn, its share link made when somebody asks for one, and ended."""
+"""Withdrawing quotes, and share links of quotes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SHARE_DAYS_MAX = 365
 
 @transaction.atomic
 def quote_withdraw(*, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime) -> Quote:
-    """Take back an offer that nobody accepted; safe to repeat. Raises Problem(409) when it has become a contract."""
+    """Withdraw a quote. Safe to repeat. Raises Problem(409) if it has become a contract."""
     quote = _locked(quote_id, organisation)
     if quote.state == QuoteState.ACCEPTED:
         raise Problem(
             409,
             "Already accepted",
-            "This quote has become a contract; end or amend that instead.",
+            "This quote has become a contract. End or amend the contract instead.",
             kind="quote-accepted",
         )
     if quote.state == QuoteState.WITHDRAWN:
@@ -38,7 +38,7 @@ def quote_withdraw(*, quote_id: UUID, organisation: Organisation, actor: User | 
 
 @transaction.atomic
 def quote_unshare(*, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime) -> Quote:
-    """End the share link: whoever has it sees nothing from now on. Safe to repeat."""
+    """End the share link at once. Safe to repeat."""
     quote = _locked(quote_id, organisation)
     if quote.share_token is None:
         return quote
@@ -52,11 +52,13 @@ def quote_unshare(*, quote_id: UUID, organisation: Organisation, actor: User | N
 def quote_share(
     *, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime, days: int | None = None
 ) -> Quote:
-    """Make a share link that lasts for `days` (30 unless stated). A link that works keeps its address: `days` then move
-    its end. An old link never comes back. Raises Problem(422) for a time that is not from 1 to 365 days."""
+    """Make a share link for `days`, 30 by default. A working link keeps its address, and `days` move its end.
+
+    An expired link gets a new address. Raises Problem(422) unless `days` is from 1 to 365.
+    """
     if days is not None and not 1 <= days <= SHARE_DAYS_MAX:
-        detail = f"A share link lasts from 1 to {SHARE_DAYS_MAX} days."
-        raise Problem(422, "Not such a time", detail, kind="share-days")
+        detail = f"Enter 1 to {SHARE_DAYS_MAX} days for a share link."
+        raise Problem(422, "Impossible duration", detail, kind="share-days")
     quote = _locked(quote_id, organisation)
     if quote.is_shared(now=now) and days is None:
         return quote
@@ -76,6 +78,6 @@ def quote_share(
 
 
 def _locked(quote_id: UUID, organisation: Organisation) -> Quote:
-    """Under the lock under which a quote is accepted, so that it is never both withdrawn and accepted."""
+    """Lock as acceptance does, so that a quote is never both withdrawn and accepted."""
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     return Quote.objects.filter(organisation=organisation).get(pk=quote_id)

@@ -1,4 +1,4 @@
-"""What limits an organisation's buying: read as facts, checked at acceptance, set by the administrator."""
+"""The buying limits of organisations: read, checked at acceptance, and set by the administrator."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from apps.sales.models import (
 from apps.timetable.expiry import taken
 from apps.timetable.models import Window, WindowState
 
-ONLY = 1  # the one row of the rules
-KEPT = "kept"  # the class of windows that stand in the timetable for a claim, never after a commit
+ONLY = 1  # the only row of the rules
+KEPT = "kept"  # class of the windows that represent claims; none survives a commit
 
 
 def rules_now() -> Rules:
-    """What the administrator set last, else the settings of the installation."""
+    """Return the rules that the administrator set, else those of the settings."""
     row = BuyingRules.objects.filter(pk=ONLY).first()
     if row is None:
         return Rules(settings.NEWCOMER_CREDIT, settings.POOL_SHARE, timedelta(days=settings.POOL_SHARE_DAYS))
@@ -45,7 +45,7 @@ def rules_now() -> Rules:
 
 
 def standing_of(organisation_id: Any) -> Standing:
-    """What is known of an organisation; a newcomer's where nothing is."""
+    """Return the standing of an organisation; that of a newcomer by default."""
     row = OrganisationStanding.objects.filter(pk=organisation_id).first()
     if row is None:
         return Standing()
@@ -53,26 +53,29 @@ def standing_of(organisation_id: Any) -> Standing:
 
 
 def acceptance_refusals(quote: Quote, *, actor: User | None, now: datetime) -> list[Problem]:
-    """What would refuse the quote if the person accepted it now, beside its time and the capacity."""
+    """Return why the person could not accept the quote now, apart from its validity and the capacity."""
     rules, standing = rules_now(), standing_of(quote.organisation_id)
     return [*request_refusals(quote), *refusals(_asked(quote, standing, rules, actor, now), standing, rules)]
 
 
 def request_refusals(quote: Quote) -> list[Problem]:
-    """Nobody buys the work of a quote twice: once by a standing request, and once more by hand or by another request."""
+    """Return why the work of a quote may not be bought again: a standing request waits with it, or was served."""
     live = [StandingState.WAITING, StandingState.SERVED]
     row = StandingRequest.objects.filter(quote=quote.pk, state__in=live).order_by("number").first()
     if row is None:
         return []
     if row.is_waiting:
-        said = f"Standing request {row.number} waits with this quote. Withdraw it first, or ask for a new quote."
-        return [Problem(409, "Waits already", said, kind="quote-waits", errors=[{"standing": str(row.pk)}])]
-    said = f"Standing request {row.number} bought this work: it is contract {row.contract_id}. For more, ask for a new quote."
+        said = f"Standing request {row.number} waits with this quote. Withdraw the request first, or make a new quote."
+        return [Problem(409, "Already waiting", said, kind="quote-waits", errors=[{"standing": str(row.pk)}])]
+    said = f"Standing request {row.number} has already bought this work. Make a new quote to buy more."
     return [Problem(409, "Already bought", said, kind="quote-accepted", errors=[{"contract": str(row.contract_id)}])]
 
 
 def acceptance_check(quote: Quote, *, actor: User | None, now: datetime) -> None:
-    """Raises Problem. Call it under the organisation's lock, when an amended contract is closed."""
+    """Raises Problem if buying limits refuse the quote.
+
+    Call it under the organisation's lock, after the amended contract is closed.
+    """
     for problem in acceptance_refusals(quote, actor=actor, now=now):
         raise problem
 
@@ -93,13 +96,15 @@ def _asked(quote: Quote, standing: Standing, rules: Rules, actor: User | None, n
 
 
 def committed(quote: Quote, *, replaced: Contract | None) -> Decimal:
-    """What the organisation has on hold, and what was charged of contracts that are closed, in the quote's currency. Of a
-    contract that the quote replaces only what was charged."""
+    """Return the organisation's holds plus the charges of closed contracts, in the quote's currency.
+
+    A contract that the quote replaces counts with its charges only.
+    """
     return committed_in(quote.organisation_id, quote.currency, replaced=replaced)
 
 
 def committed_in(organisation_id: Any, currency: str, *, replaced: Contract | None = None) -> Decimal:
-    """The same of an organisation in a currency."""
+    """Return the holds and charges of an organisation in one currency."""
     rows = Hold.objects.filter(organisation_id=organisation_id, currency=currency)
     open_hold = When(state=HoldState.PENDING, then=F("amount"))
     of_replaced = [When(contract_id=replaced.pk, then=F("posted"))] if replaced else []
@@ -121,7 +126,7 @@ def _ahead(quote: Quote, now: datetime, *, replaced: Contract | None) -> Fractio
 
 
 def seconds_ahead(windows: QuerySet[Window], now: datetime) -> Fraction:
-    """What of these windows is still to come, added up by the database, which holds whole microseconds."""
+    """Return the future seconds of these windows."""
     begins = Greatest(F("period__startswith"), Value(now))
     length = ExpressionWrapper(F("period__endswith") - begins, output_field=DurationField())
     total: timedelta | None = windows.filter(period__endswith__gt=now).aggregate(total=Sum(length))["total"]
@@ -132,7 +137,7 @@ def seconds_ahead(windows: QuerySet[Window], now: datetime) -> Fraction:
 def buying_rules_set(
     *, newcomer_credit: Decimal | None, pool_share: Decimal, horizon_days: int, principal: Principal, now: datetime
 ) -> None:
-    """Set the limits of everybody who has none of their own. What was sold already stays."""
+    """Set the limits of organisations without their own. Existing contracts stay."""
     new = {"newcomer_credit": newcomer_credit, "pool_share": pool_share, "horizon_days": horizon_days}
     BuyingRules.objects.update_or_create(pk=ONLY, defaults=new)
     audit_record(
@@ -150,7 +155,10 @@ def standing_set(
     principal: Principal | None,
     now: datetime,
 ) -> None:
-    """Set an organisation's own limits; None: as for everybody. `is_approved`: no credit limit unless `credit` is one."""
+    """Set an organisation's own limits; None means the general limit.
+
+    `is_approved` lifts the credit limit unless `credit` is set.
+    """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     new = {"is_approved": is_approved, "credit": credit, "pool_share": pool_share}
     OrganisationStanding.objects.update_or_create(pk=organisation.pk, defaults=new)
@@ -165,7 +173,7 @@ def standing_set(
 
 
 def payment_method_note(*, organisation_id: Any, is_present: bool) -> None:
-    """Keep whether the organisation has a payment method on file, within the transaction that learns of it."""
+    """Record whether the organisation has a payment method."""
     OrganisationStanding.objects.update_or_create(pk=organisation_id, defaults={"has_payment_method": is_present})
 
 

@@ -1,4 +1,4 @@
-"""Standing requests: filed with their money set aside, served when there is room, ended in every other case."""
+"""Standing requests: filing them with a hold, and ending them. Serving is in `serving.py`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from apps.sales.snapshots import project_uuid
 from apps.sales.standing_quotes import PERIODIC, quote_arguments, waits_until
 from apps.timetable.services import LONGEST_NOTED
 
-WAITING_MOST = 200  # of one organisation
+WAITING_MOST = 200  # requests of one organisation
 SERVE = "apps.sales.tasks.standing_serve"
 
 
@@ -48,11 +48,12 @@ def standing_file(
     now: datetime,
     token_id: UUID | None = None,
 ) -> StandingRequest:
-    """Ask for what a quote asks for, at `most` at the most, finished before `until` (default: the quote's period), on the
-    quote's pool or on any of `pools`. `most` is set aside now and released when the request ends without a contract.
+    """File a request for the work of a quote, for at most `most`, finished before `until` (by default the end of the quote's
+    period), on the quote's pool or any of `pools`. `most` is set aside now, and released if the
+    request ends without a contract.
 
-    Raises Problem: the quote cannot be waited for, `until` has passed or lies too far ahead, a pool does not run the work,
-    a spend cap or the credit limit is reached, or the organisation has `WAITING_MOST` requests already.
+    Raises Problem if the quote cannot wait, `until` has passed or is too far ahead, a pool cannot run the work, a spend cap or
+    the credit limit is reached, or the organisation has `WAITING_MOST` waiting requests.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     quote = Quote.objects.select_related("pool").filter(organisation=organisation).get(pk=quote_id)
@@ -61,7 +62,7 @@ def standing_file(
     until = window.end if quote.form in PERIODIC or until is None else until
     last = waits_until(quote, until)
     if now >= last:
-        raise Problem(422, "Too late", "Name a time to come until which the request waits.", kind="window")
+        raise Problem(422, "Too late", "The latest finish has passed. Enter a later time.", kind="window")
     known = [pool_get(slug) for slug in dict.fromkeys(pools or [quote.pool.slug])]
     asked = quote_arguments(quote)
     priced = [
@@ -109,7 +110,7 @@ def standing_file(
 def _check_quote(quote: Quote) -> None:
     if quote.state == QuoteState.ACCEPTED:
         raise Problem(
-            409, "Already accepted", "This quote became a contract; ask for a new quote.", kind="quote-accepted"
+            409, "Already accepted", "This quote has become a contract. Make a new quote.", kind="quote-accepted"
         )
     for problem in request_refusals(quote):
         raise problem
@@ -117,21 +118,21 @@ def _check_quote(quote: Quote) -> None:
         raise Problem(
             422,
             "Cannot wait",
-            "A quote that amends a contract cannot wait for room: what it replaces is used meanwhile.",
+            "A quote that amends a contract cannot wait for room, because its contract is used in the meantime.",
             kind="standing-amends",
         )
 
 
 def _check_money(organisation: Organisation, most: Decimal, currency: str, actor: User) -> None:
-    """Raises Problem where the organisation may not commit to that much, and where it waits for too much already."""
+    """Raises Problem if the organisation may not commit this amount, or has too many waiting requests."""
     if most <= 0:
-        raise Problem(422, "No price", "Name the most that the work may cost, above 0.", kind="standing-price")
+        raise Problem(422, "No price", "Enter a maximum price above 0.", kind="standing-price")
     waiting = StandingRequest.objects.filter(organisation=organisation, state=StandingState.WAITING).count()
     if waiting >= WAITING_MOST:
         raise Problem(
             409,
             "Too many requests wait",
-            f"At most {WAITING_MOST} requests wait at once; withdraw one first.",
+            f"At most {WAITING_MOST} requests can wait at once. Withdraw one first.",
             kind="standing-many",
         )
     asked = Asked(
@@ -149,22 +150,23 @@ def _check_money(organisation: Organisation, most: Decimal, currency: str, actor
 
 
 def _number(organisation: Organisation) -> int:
-    """The next number of the organisation, under its lock."""
+    """Return the next request number of the organisation, under its lock."""
     rows = StandingRequest.objects.filter(organisation=organisation)
     return (rows.aggregate(most=Max("number"))["most"] or 0) + 1
 
 
 def _least(priced: Priced) -> int:
-    """Whole microseconds of device time that the work takes whatever the pool's power, as many as the column holds; 0 where that
-    is not fixed."""
+    """Return the least device time of the work in microseconds, at any power of the pool; 0 if it is not fixed."""
     if priced.pool.is_host or priced.form.name == FormName.QUOTA:
         return 0
     return min(int(priced.duration / priced.pool.slowdown * 10**6), LONGEST_NOTED)
 
 
 def _shares(priced: Priced, most: Decimal) -> dict[UUID, Decimal] | None:
-    """`most` by project: what each line costs now, within `most`, and the rest to the project of the first line. None for a
-    quota, from which every project draws."""
+    """Divide `most` over projects: the present price of each line, and the rest to the project of the first line.
+
+    None for a quota, which every project uses.
+    """
     shares: dict[UUID, Decimal] = {}
     left = most
     for line in priced.lines:
@@ -181,7 +183,7 @@ def _shares(priced: Priced, most: Decimal) -> dict[UUID, Decimal] | None:
 
 @transaction.atomic
 def standing_withdraw(*, request_id: UUID, organisation: Organisation, actor: User, now: datetime) -> StandingRequest:
-    """Stop waiting and release the money. Repeating it is safe. Raises Problem(409): the request was served or has ended."""
+    """Withdraw a request and release its hold. Safe to repeat. Raises Problem(409) if it was served or has ended."""
     request = _locked(request_id, organisation.pk)
     if request.state == StandingState.WITHDRAWN:
         return request
@@ -193,7 +195,7 @@ def standing_withdraw(*, request_id: UUID, organisation: Organisation, actor: Us
 
 
 def standing_expire_due(*, now: datetime, limit: int = 500) -> int:
-    """End every request whose time is over, one transaction each; returns how many."""
+    """End every request whose time is over, one transaction each. Return how many."""
     due = StandingRequest.objects.filter(state=StandingState.WAITING, waits_until__lte=now).order_by("waits_until")
     return sum(_expire(*ids, now=now) for ids in list(due.values_list("pk", "organisation_id")[:limit]))
 
@@ -209,7 +211,7 @@ def _expire(request_id: UUID, organisation_id: UUID, *, now: datetime) -> bool:
 
 @transaction.atomic
 def standing_refuse(*, request_id: UUID, organisation_id: UUID, reason: str, kind: str, now: datetime) -> None:
-    """End a request that may not be served any more, for its rights or its money."""
+    """End a request that may no longer be served, because of missing rights or money."""
     request = _locked(request_id, organisation_id)
     if request.is_waiting:
         request.reason, request.reason_kind = reason[:400], kind
@@ -217,7 +219,7 @@ def standing_refuse(*, request_id: UUID, organisation_id: UUID, reason: str, kin
 
 
 def _locked(request_id: UUID, organisation_id: UUID) -> StandingRequest:
-    """The request under its lock, behind that of its organisation."""
+    """Lock the organisation, then the request, and return it."""
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation_id)
     rows = StandingRequest.objects.select_for_update(no_key=True, of=("self",)).filter(organisation=organisation_id)
     return rows.select_related("organisation", "filed_by", "token").get(pk=request_id)
@@ -229,7 +231,7 @@ standing_locked = _locked
 def standing_end(
     request: StandingRequest, state: StandingState, *, now: datetime, actor: User | None = None
 ) -> StandingRequest:
-    """End a locked request without a contract, and release what is set aside for it."""
+    """End a locked request without a contract, and release its hold."""
     hold_release(contract_id=request.pk, now=now)
     request.state, request.ended_at = state, now
     request.save(update_fields=["state", "ended_at", "reason", "reason_kind"])
@@ -238,7 +240,7 @@ def standing_end(
 
 
 def standing_served(request: StandingRequest, *, contract: Any, now: datetime) -> None:
-    """Keep that a locked request became a contract, whose hold has replaced its own."""
+    """Record that a locked request became a contract, whose hold replaced its own."""
     request.state, request.contract, request.ended_at = StandingState.SERVED, contract, now
     request.reason = request.reason_kind = ""
     request.save(update_fields=["state", "contract", "ended_at", "reason", "reason_kind"])
@@ -246,7 +248,7 @@ def standing_served(request: StandingRequest, *, contract: Any, now: datetime) -
 
 
 def _told(what: str, request: StandingRequest, now: datetime, *, actor: User | None = None, **more: str) -> None:
-    """The audit log, and word for the customer's webhooks and mail, in the transaction that makes it true."""
+    """Write the audit entry and the outbox message for webhooks and mail, in the same transaction."""
     detail = {
         "request": str(request.pk),
         "number": request.number,
@@ -270,6 +272,6 @@ def _told(what: str, request: StandingRequest, now: datetime, *, actor: User | N
 
 
 def capacity_freed(pool: Pool) -> None:
-    """Ask a worker, after the commit, to offer what is free on the pool to the requests that wait for it."""
+    """Queue a task, after the commit, that offers the free time of the pool to waiting requests."""
     if StandingRequest.objects.filter(state=StandingState.WAITING, pools__contains=[pool.slug]).exists():
         task_send_on_commit(SERVE, queue="default", pool=pool.slug)

@@ -1,4 +1,4 @@
-"""Figures as the pages about money need them."""
+"""Template tags and filters for quotes, contracts and money."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ register = template.Library()
 
 @register.inclusion_tag("sales/_plan_hold.html", takes_context=True)
 def plan_hold(context: template.Context, plan: Plan) -> dict[str, Any]:
-    """{% plan_hold plan %}: what is held for a plan, and the button that holds it, on the plan's page."""
+    """{% plan_hold plan %}: the hold of a plan, and the button that makes one."""
     return {**hold_context(plan, now=timezone.now()), "csrf_token": context.get("csrf_token")}
 
 
 @register.inclusion_tag("sales/_plan_refusals.html", takes_context=True)
 def plan_refused(context: template.Context, plan: Plan) -> dict[str, Any]:
-    """{% plan_refused plan %}: the caps and limits that would refuse the plan's quote now, on the plan's page."""
+    """{% plan_refused plan %}: the caps and limits that would refuse a quote of the plan now."""
     user = context["request"].user
     return {"refused": plan_refusals(plan=plan, actor=user, now=timezone.now())}
 
 
 @register.inclusion_tag("sales/_plan_revision.html")
 def plan_revision(plan: Plan) -> dict[str, Any]:
-    """{% plan_revision plan %}: how a plan for the rest of a contract differs from it; nothing for other plans."""
+    """{% plan_revision plan %}: the differences between a contract and a plan for its rest; empty for other plans."""
     contract = revision_of(plan)
     if contract is None:
         return {"contract": None}
@@ -56,31 +56,31 @@ def plan_revision(plan: Plan) -> dict[str, Any]:
 
 @register.filter
 def figure(text: str) -> str:
-    """A decimal text with its thousands parted, every digit kept."""
+    """{{ text|figure }}: a decimal text with separated thousands and every digit."""
     return figure_text(text)
 
 
 @register.filter
 def as_shown(step: Step | dict[str, str], currency: Currency) -> StepShown:
-    """{{ step|as_shown:currency }}: a step of a price as its table tells it."""
+    """{{ step|as_shown:currency }}: a price step for its table."""
     return step_shown(step, currency)
 
 
 @register.filter
 def instant(text: str) -> datetime:
-    """An instant of a document."""
+    """{{ text|instant }}: an instant of a document."""
     return datetime.fromisoformat(text)
 
 
 @register.filter
 def loading(entry: dict[str, Any]) -> str:
-    """What a document says of loading, in words."""
+    """{{ entry|loading }}: the loading entry of a document in words."""
     return loading_sentence(entry)
 
 
 @register.filter
 def less_or_more(saving: Fraction) -> str:
-    """A saving in words: 2/5 -> 40.0 % less, -1/2 -> 50.0 % more, 0 -> same price."""
+    """{{ saving|less_or_more }}: 2/5 -> 40.0 % less, -1/2 -> 50.0 % more, 0 -> same price."""
     if not saving:
         return "same price"
     return f"{percent_format(abs(saving))} {'less' if saving > 0 else 'more'}"
@@ -88,63 +88,63 @@ def less_or_more(saving: Fraction) -> str:
 
 @register.filter
 def negated(amount: Decimal | str) -> Decimal:
-    """An exact amount with the other sign."""
+    """{{ amount|negated }}: the amount with the opposite sign."""
     value = Decimal(amount)
     return value.copy_negate() if value else Decimal(0)
 
 
 @register.filter
 def decimal_of(amount: Decimal | str) -> Decimal:
-    """An amount of a document as a number: 0 is false."""
+    """{{ amount|decimal_of }}: an amount of a document as a number; 0 is false."""
     return Decimal(amount)
 
 
 @register.filter
 def signed_money(amount: Decimal | str, currency: Currency) -> str:
-    """A difference with its sign, every digit: "+€ 5.632"."""
+    """{{ amount|signed_money:currency }}: a difference with its sign and every digit, such as "+€ 5.632"."""
     value = Decimal(amount)
     return f"{'+' if value > 0 else ''}{money_exact_format(value, currency)}"
 
 
 @register.filter
 def minus_instant(end: datetime, start: datetime) -> timedelta:
-    """The time between two instants."""
+    """{{ end|minus_instant:start }}: the time between two instants."""
     return end - start
 
 
 @register.filter
 def time_kind(kind: str) -> str:
-    """How a device time is known, in the badge's words."""
+    """{{ kind|time_kind }}: the badge of a device time, measured or exact."""
     return "measured" if kind == PoolKind.HOST else "exact"
 
 
 @register.filter
 def hold_left(hold: Hold) -> Decimal:
-    """What a hold still sets aside."""
+    """{{ hold|hold_left }}: the amount that a hold still sets aside."""
     return subtract(hold.amount, hold.posted) if hold.state == HoldState.PENDING else Decimal(0)
 
 
 @register.filter
 def usage_rows(lines: Sequence[Any]) -> int:
-    """How many usage rows a draft's lines sum."""
+    """{{ lines|usage_rows }}: the number of usage rows of draft lines."""
     return sum(len(line.rows) for line in lines)
 
 
 @register.filter
 def fraction_money(amount: Fraction, currency: Currency) -> str:
-    """An estimate, to the smallest unit; less than one with three significant digits."""
+    """{{ amount|fraction_money:currency }}: an estimate to the smallest unit; below one unit with three significant digits."""
     return money_format(Decimal(round(amount * 10**12)).scaleb(-12), currency)
 
 
 @register.filter
 def line_name(line: dict[str, Any]) -> str:
-    """What a line of a quote is for."""
+    """{{ line|line_name }}: the subject of a quote line."""
     return snapshot_of_line(line).model
 
 
 @register.filter
 def line_volume(line: dict[str, Any]) -> str:
-    """How much a line of a quote is for."""
+    """{{ line|line_volume }}: the volume of a quote line."""
     snapshot = snapshot_of_line(line)
     return (
         short_format(snapshot.operations, "op")
@@ -155,13 +155,13 @@ def line_volume(line: dict[str, Any]) -> str:
 
 @register.filter
 def line_machine(line: dict[str, Any]) -> str:
-    """The machine that a line was sold on."""
+    """{{ line|line_machine }}: the machine of a line."""
     return machine_of(line)
 
 
 @register.filter
 def contract_title(lines: Iterable[Any], contract: str) -> str:
-    """What a contract of an invoice runs, in the words of its lines: "cls + digits"."""
+    """{{ lines|contract_title:id }}: the models of a contract on an invoice, such as "cls + digits"."""
     names = [
         str(line["program"]["model"]) for line in lines if str(line["contract"]) == str(contract) and line["program"]
     ]

@@ -1,4 +1,4 @@
-"""The quote builder: controls, and a price that the server computes anew whenever one of them moves."""
+"""The quote builder: controls, and a price that the server computes for every change."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ NOT_OFFERED = "The price book in force does not offer it."
 
 @require_http_methods(["GET", "POST"])
 def quote_new(request: HttpRequest) -> HttpResponse:
-    """GET: the builder. POST: make the quote that is shown."""
+    """GET: the builder. POST: make the displayed quote."""
     organisation, now = organisation_get(request, roles=ENGINEERING), timezone.now()
     sent = request.POST if request.method == "POST" else request.GET
     subject = _subject(request, sent)
@@ -65,7 +65,7 @@ def quote_new(request: HttpRequest) -> HttpResponse:
             box_check(sent, context["controls"])
             quote = _create(request, organisation, context["controls"], now)
         except Problem as problem:
-            context |= {"refusal": problem, "is_on_top": True}  # after a reload people look at the head of the page
+            context |= {"refusal": problem, "is_on_top": True}  # shown at the top of the page
             if problem.kind != CHANGED:  # else the page is shown again, with the price that holds now
                 context["offer"] = None
         else:
@@ -77,7 +77,7 @@ def quote_new(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def quote_preview(request: HttpRequest) -> HttpResponse:
-    """The price part of the builder, computed for the present controls."""
+    """The price for the present controls; the builder loads it after every change."""
     organisation, now = organisation_get(request, roles=ENGINEERING), timezone.now()
     context = _context(request.GET, organisation, _subject(request, request.GET), now, principal_get(request).user)
     response = render(request, "sales/_offer.html", {**context, "is_update": True})
@@ -86,7 +86,7 @@ def quote_preview(request: HttpRequest) -> HttpResponse:
 
 
 def _subject(request: HttpRequest, data: Mapping[str, Any]) -> Subject:
-    """What is to be quoted. Raises Http404 for a program, a plan or a contract of somebody else."""
+    """Return the subject of the quote. Raises Http404 for programs, plans and contracts of other organisations."""
     program, plan, amends = (_uuid(data.get(name)) for name in ("program", "plan", "amends"))
     contract, found = None, None
     if amends is not None:
@@ -111,7 +111,7 @@ def _uuid(value: Any) -> UUID | None:
 
 
 def _choices(organisation: Organisation, subject: Subject) -> dict[str, Any]:
-    """What the page's controls let choose from."""
+    """Return the choices of the controls."""
     programs = Program.objects.filter(organisation=organisation).select_related("model_version__model")
     named = str(subject.program.pk) if subject.program else "<program id>"
     body = (
@@ -183,7 +183,7 @@ def _offered(book: PriceBookDocument) -> dict[str, Any]:
 def _controls(
     data: Mapping[str, Any], organisation: Organisation, subject: Subject, klass: str, now: datetime
 ) -> tuple[Controls, Problem | None]:
-    """The controls; where a volume means nothing the others as they are, and why. Raises Problem for any other value."""
+    """Return the controls, and the refusal of an invalid volume; other invalid values raise Problem."""
     try:
         return controls_read(data, organisation=organisation, subject=subject, klass=klass, now=now), None
     except Problem as refusal:
@@ -194,7 +194,7 @@ def _controls(
 
 
 def _typed(data: Mapping[str, Any], controls: Controls) -> dict[str, Any]:
-    """What the boxes of volumes hold: what was typed, whatever it means."""
+    """Return the entered texts of the volume fields and the name, valid or not."""
     rows = [{**row, "volume": data.get(row["name"], row["volume"])} for row in controls.rows]
     return {"volume": data.get("volume", controls.volume), "rows": rows, "name": controls.name}
 
@@ -204,7 +204,7 @@ def _grid(organisation: Organisation, book: PriceBookDocument, now: datetime) ->
 
 
 def _first_controls(data: QueryDict, organisation: Organisation, subject: Subject) -> Mapping[str, Any]:
-    """What a plan asks for, or a contract has left, is where its quote's controls begin."""
+    """Return the initial controls: the volume of a plan, or the rest of a contract."""
     if any(name.startswith("volume") and data.get(name) for name in data):
         return data
     if subject.amends is not None:
@@ -214,7 +214,7 @@ def _first_controls(data: QueryDict, organisation: Organisation, subject: Subjec
     try:
         planned = plan_lines_get(organisation=organisation, plan_id=subject.plan_id, items=None)
     except Problem:
-        return data  # said again, in the page, when it is priced
+        return data  # the page shows the refusal when it prices the quote
     until = {"end": planned.until.isoformat()} if planned.until else {}
     return {"volume": planned.items, "klass": planned.klass, **until, **data.dict()}
 
@@ -226,7 +226,7 @@ def _offer(organisation: Organisation, controls: Controls, now: datetime) -> tup
 
 def _create(request: HttpRequest, organisation: Organisation, controls: Controls, now: datetime) -> Any:
     asked, controls = _asked(organisation, controls, now)
-    with transaction.atomic():  # a quote at another price than the page showed is not kept
+    with transaction.atomic():  # roll back a quote at another price than the page showed
         quote = services.quote_create(
             organisation=organisation,
             plan_id=controls.subject.plan_id,
@@ -240,7 +240,7 @@ def _create(request: HttpRequest, organisation: Organisation, controls: Controls
 
 
 def _asked(organisation: Organisation, controls: Controls, now: datetime) -> tuple[dict[str, Any], Controls]:
-    """The arguments that preview and creation share, and the controls with the pool that was found."""
+    """Return the arguments that preview and creation share, and the controls with the found pool."""
     lines, controls = _lines(organisation, controls, now)
     return {
         "lines": lines,
@@ -260,7 +260,7 @@ def _lines(organisation: Organisation, controls: Controls, now: datetime) -> tup
         plan_until_check(planned.until, end=controls.end, now=now)
         return planned.lines, replace(controls, pool=controls.pool or planned.pool)
     if controls.pool is None:
-        raise Problem(409, "No pool", "No pool can run this program at present; ask the administrator.", kind="no-pool")
+        raise Problem(409, "No pool", "No pool can run this program at present. Ask the administrator.", kind="no-pool")
     if subject.several:
         return [QuoteLine(program, count) for program, count in controls.shares if count], controls
     if subject.program is None:
@@ -269,15 +269,15 @@ def _lines(organisation: Organisation, controls: Controls, now: datetime) -> tup
 
 
 def _previous(data: Mapping[str, Any]) -> Decimal | None:
-    """The amount that the page showed before; None for anything that no page of ours has sent."""
+    """Read the amount that the page showed before; None for anything else."""
     try:
-        return decimal_of(data.get("previous"), places=AMOUNT_PLACES)  # an exponent would be worked out digit by digit
+        return decimal_of(data.get("previous"), places=AMOUNT_PLACES)  # refuses exponents
     except ValueError:
         return None
 
 
 def _shown(offer: Offer, controls: Controls, previous: Decimal | None) -> dict[str, Any]:
-    """What the price part shows beside the document itself."""
+    """Return what the price shows besides the document."""
     net, document, window = offer.priced.worst, offer.document, offer.priced.window
     changed, code = previous is not None and previous != net and previous > 0, document["currency"]["code"]
     return {

@@ -1,4 +1,4 @@
-"""Commitments: what is promised, what was used of it month by month, and entering one."""
+"""The page of commitments: usage month by month, and the form to enter one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from apps.sales.models import Commitment
 
 @require_http_methods(["GET", "POST"])
 def commitment_list(request: HttpRequest) -> HttpResponse:
-    """GET: the commitment in force with its burn-down, or one that is paused, and earlier ones. POST: enter one."""
+    """GET: the commitment in force or paused, with its usage, and earlier ones. POST: enter one."""
     organisation = organisation_get(request, roles=MONEY if request.method == "POST" else ANY_ROLE)
     now, refusal = timezone.now(), None
     try:
@@ -82,7 +82,7 @@ def _check_book(digest: str, now: datetime) -> None:
 
 
 def kinds_of(book: PriceBookDocument) -> list[dict[str, Any]]:
-    """The commitments that a book offers, with their months and factors."""
+    """Return the commitments that a price book offers, with months and factors."""
     return [
         {
             "name": name,
@@ -124,7 +124,7 @@ def _burn_down(commitment: Commitment, now: datetime) -> dict[str, Any]:
 
 
 def _lefts(commitment: Commitment, months: list[Month]) -> list[tuple[Month, Decimal]]:
-    """Each month with what is left of the whole promise at its end."""
+    """Return each month with the rest of the commitment at its end."""
     found, left = [], promised(commitment)
     for month in months:
         left = subtract(left, month.used)

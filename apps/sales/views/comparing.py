@@ -1,4 +1,4 @@
-"""Quotes side by side; the address holds the choice, its first quote is the baseline."""
+"""The comparison of quotes. The address holds the choice; its first quote is the baseline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECENT = 50
 
 @require_GET
 def quote_compare(request: HttpRequest) -> HttpResponse:
-    """Up to four quotes in columns, and a box to add one; `format=csv` and `format=json` are files of exact values."""
+    """Up to four quotes in columns, and a field to add one. `format=csv` and `format=json` return files."""
     organisation, now = organisation_get(request), timezone.now()
     chosen = _chosen(request)
     if chosen and request.GET.get("format") in {"csv", "json"}:
@@ -36,7 +36,7 @@ def quote_compare(request: HttpRequest) -> HttpResponse:
 
 
 def _chosen(request: HttpRequest) -> list[Quote]:
-    """The quotes that the address names, each once, in its order. Raises Http404 for a stranger's."""
+    """Return the quotes of the address, each once, in order. Raises Http404 for quotes of other organisations."""
     related = Quote.objects.select_related("pool", "contract")
     found: dict[UUID, Quote] = {}
     for text in request.GET.getlist("quote")[: 2 * MOST_COLUMNS]:

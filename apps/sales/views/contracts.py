@@ -1,4 +1,4 @@
-"""Contracts: what is bought, used and left, and quoted against actual."""
+"""The pages of contracts: volume, usage by day, quoted and actual amounts."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _usage_by_day(request: HttpRequest, contract: Contract) -> dict[str, Any]:
 
 @require_POST
 def contract_plan(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Plan again what the contract has left; the new plan's page shows the difference."""
+    """Plan the rest of the contract again. The page of the new plan shows the differences."""
     contract = org_object_get(request, Contract.objects.select_related("pool"), roles=ENGINEERING, pk=pk)
     try:
         plan = contract_plan_again(contract=contract, actor=principal_get(request).user, now=timezone.now())
@@ -154,12 +154,12 @@ def contract_end(request: HttpRequest, pk: UUID) -> HttpResponse:
         charged = subtract(selectors.contract_usage(contract).actual, before)
         cost = money_exact_format(charged, contract.terms["currency"])
         said = f"Ending it cost {cost}." if charged else "Ending it cost nothing."
-        messages.success(request, f"Ended. What was left of capacity and hold is released. {said}")
+        messages.success(request, f"Ended. The rest of the capacity and the hold is released. {said}")
     return redirect("sales:contract_detail", pk=contract.pk)
 
 
 def _shown(text: str) -> Decimal:
-    """What the page said that ending costs; nothing where a form does not say it, so that only a free ending goes through."""
+    """Read the cost that the page showed; 0 if the form does not say it, so that only a free ending is allowed."""
     try:
         value = Decimal(text) if len(text) <= 80 else Decimal(0)
     except InvalidOperation:

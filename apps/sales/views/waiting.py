@@ -1,4 +1,4 @@
-"""Standing requests: waiting for room, the list, one request."""
+"""The pages of standing requests: filing one, the list, one request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAGE = 50
 
 @require_GET
 def standing_list(request: HttpRequest) -> HttpResponse:
-    """Every request of the organisation, newest first."""
+    """The requests of the organisation, newest first."""
     page = page_of(
         request, standing_of_organisation(organisation_get(request)), ordering=("-filed_at", "-id"), size=PAGE
     )
@@ -39,7 +39,7 @@ def standing_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def standing_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One request with its place in the order."""
+    """One request with its position."""
     row = org_object_get(request, StandingRequest.objects.select_related("quote", "filed_by", "contract"), pk=pk)
     context = {"row": row, "places": places_of(row, now=timezone.now()), "protected_at": protected_at(row)}
     return render(request, "sales/standing_detail.html", context)
@@ -47,7 +47,7 @@ def standing_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def standing_withdraw(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Stop waiting."""
+    """Withdraw a request."""
     row = org_object_get(request, StandingRequest, roles=BUYING, pk=pk)
     try:
         services.standing_withdraw(
@@ -62,7 +62,7 @@ def standing_withdraw(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def quote_wait(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """GET: the form with which a quote's work waits for room. POST: file the request."""
+    """GET: the form to wait for room with a quote. POST: file the request."""
     quote = org_object_get(request, Quote.objects.select_related("pool", "organisation"), roles=BUYING, pk=pk)
     now, refusal = timezone.now(), None
     if request.method == "POST":
@@ -102,7 +102,7 @@ def _form(quote: Quote) -> dict[str, Any]:
 
 
 def _until(text: str) -> datetime | None:
-    """The instant of a date field, in UTC."""
+    """Read a date and time field, in UTC. Raises Problem."""
     if not text:
         return None
     try:
