@@ -135,7 +135,7 @@ class QuoteOut(Schema):
 
     @staticmethod
     def resolve_state(row: Quote) -> str:
-        return row.shown_state(now=timezone.now())
+        return row.display_state(now=timezone.now())
 
     @staticmethod
     def resolve_pool(row: Quote) -> str:

@@ -45,8 +45,8 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What an acceptance would add, and what is committed and reserved already."""
+class Purchase:
+    """A purchase that is checked: what it adds, and what is committed and reserved already."""
 
     amount: Decimal
     currency: figures.Currency
@@ -63,10 +63,10 @@ def seconds_allowed(share: Decimal, devices: int, horizon: timedelta) -> Fractio
     return Fraction(share) * devices * Fraction(int(horizon.total_seconds()))
 
 
-def refusals(asked: Asked, standing: Standing, rules: Rules) -> list[Problem]:
+def refusals(purchase: Purchase, standing: Standing, rules: Rules) -> list[Problem]:
     """Return every reason for a refusal, with its remedy; empty if the quote may be accepted."""
     found: list[Problem] = []
-    if not asked.is_confirmed:
+    if not purchase.is_confirmed:
         found.append(
             Problem(
                 403,
@@ -76,34 +76,34 @@ def refusals(asked: Asked, standing: Standing, rules: Rules) -> list[Problem]:
             )
         )
     limit = standing.credit_under(rules)
-    if limit is not None and exact_sum([asked.committed, asked.amount]) > limit:
-        found.append(_credit(asked, limit))
-    allowed = seconds_allowed(standing.share_under(rules), asked.devices, rules.horizon)
-    if standing.share_under(rules) < 1 and asked.ahead + asked.seconds > allowed:
-        found.append(_share(asked, allowed))
+    if limit is not None and exact_sum([purchase.committed, purchase.amount]) > limit:
+        found.append(_credit(purchase, limit))
+    allowed = seconds_allowed(standing.share_under(rules), purchase.devices, rules.horizon)
+    if standing.share_under(rules) < 1 and purchase.ahead + purchase.seconds > allowed:
+        found.append(_share(purchase, allowed))
     return found
 
 
-def _credit(asked: Asked, limit: Decimal) -> Problem:
+def _credit(purchase: Purchase, limit: Decimal) -> Problem:
     def money(amount: Decimal) -> str:
-        return figures.money_format(amount, asked.currency)
+        return figures.money_format(amount, purchase.currency)
 
     return Problem(
         409,
         "Credit limit reached",
-        f"Your organisation may commit {money(limit)}. {money(asked.committed)} is committed and this quote needs "
-        f"{money(asked.amount)}. Add a payment method, or ask the administrator to raise the limit.",
+        f"Your organisation may commit {money(limit)}. {money(purchase.committed)} is committed and this quote needs "
+        f"{money(purchase.amount)}. Add a payment method, or ask the administrator to raise the limit.",
         kind="credit-limit",
     )
 
 
-def _share(asked: Asked, allowed: Fraction) -> Problem:
-    free = max(allowed - asked.ahead, Fraction(0))
+def _share(purchase: Purchase, allowed: Fraction) -> Problem:
+    free = max(allowed - purchase.ahead, Fraction(0))
     return Problem(
         409,
         "Share of the pool reached",
-        f"Your organisation may reserve {figures.duration_format(allowed)} of device time ahead on {asked.pool}. "
-        f"{figures.duration_format(free)} of that is left and this quote needs {figures.duration_format(asked.seconds)}. "
+        f"Your organisation may reserve {figures.duration_format(allowed)} of device time ahead on {purchase.pool}. "
+        f"{figures.duration_format(free)} of that is left and this quote needs {figures.duration_format(purchase.seconds)}. "
         "Choose another pool or a smaller volume, wait until reserved time has passed, or ask the administrator.",
         kind="pool-share",
     )

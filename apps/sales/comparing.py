@@ -143,7 +143,7 @@ def _fields(now: datetime) -> list[Field]:
     return [
         _words("number", "Number", lambda quote: quote.reference),
         _words("name", "Name", lambda quote: quote.name),
-        _words("state", "State", lambda quote: quote.shown_state(now=now)),
+        _words("state", "State", lambda quote: quote.display_state(now=now)),
         _money("net", "Maximum net price"),
         _money("expected", "Expected"),
         _money("payable", "Payable"),

@@ -28,7 +28,7 @@ def hold_windows(hold: PlanHold) -> list[Window]:
     return list(rows.order_by("period", "device_id"))
 
 
-def shown_state(hold: PlanHold, *, now: datetime) -> HoldState:
+def display_state(hold: PlanHold, *, now: datetime) -> HoldState:
     """Return the state for display. A hold that is over, or whose device was released, is no longer held."""
     if hold.state != HoldState.HELD or hold.is_live(now=now):
         return HoldState(hold.state)
@@ -46,7 +46,7 @@ def hold_context(plan: Plan, *, now: datetime) -> dict[str, Any]:
         "hold": hold,
         "contract": contract,
         "is_live": is_live,
-        "state": shown_state(hold, now=now),
+        "state": display_state(hold, now=now),
         "left": hold.held_until - now if is_live else None,
         "windows": hold_windows(hold) if is_live else [],
     }

@@ -22,7 +22,7 @@ from apps.pricing.rating import decimal_text
 from apps.sales import services
 from apps.sales.buying_api import RefusedOut
 from apps.sales.hold_models import HoldState, PlanHold
-from apps.sales.holds import hold_of, hold_windows, shown_state
+from apps.sales.holds import display_state, hold_of, hold_windows
 
 router = Router(tags=["plans"])
 BUILD = requires(Scope.BUILD, roles=ENGINEERING)
@@ -67,7 +67,7 @@ def hold_out(hold: PlanHold, *, now: datetime) -> HoldOut:
         plan=hold.plan_id,
         quote=hold.quote_id,
         contract_id=hold.contract_id,
-        state=shown_state(hold, now=now),
+        state=display_state(hold, now=now),
         held_until=hold.held_until,
         pool=hold.quote.pool.slug,
         device_seconds=str(hold.seconds),

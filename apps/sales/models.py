@@ -159,7 +159,7 @@ class Quote(Numbered):
         """Whether the quote can still be accepted."""
         return self.state == QuoteState.OPEN and now < self.valid_until
 
-    def shown_state(self, *, now: datetime) -> str:
+    def display_state(self, *, now: datetime) -> str:
         """Return the state for display: `expired` for an open quote whose price lock is over."""
         return "expired" if self.state == QuoteState.OPEN and now >= self.valid_until else self.state
 

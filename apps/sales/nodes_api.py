@@ -17,7 +17,7 @@ from apps.accounts.access import organisation_get, principal_get
 from apps.accounts.auth import requires
 from apps.accounts.bodies import RequestBody
 from apps.accounts.roles import MONEY, Scope
-from apps.sales.services.nodes import node_name, node_set, tree_shown
+from apps.sales.services.nodes import node_name, node_set, tree_with_use
 
 router = Router(tags=["quotas"])
 SET = requires(Scope.BUY, roles=MONEY)
@@ -65,7 +65,7 @@ def _tree(request: HttpRequest, organisation: Any) -> list[dict[str, Any]]:
             "free": _text(use.free),
             "set_at": row.set_at,
         }
-        for row, use in tree_shown(organisation, now=timezone.now())
+        for row, use in tree_with_use(organisation, now=timezone.now())
     ]
 
 

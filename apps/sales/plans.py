@@ -17,7 +17,7 @@ from apps.planner.models import Plan
 from apps.sales.lines import QuoteLine
 
 
-class Planned(NamedTuple):
+class PlannedWork(NamedTuple):
     """The candidate of a plan for `items` items, and the instant by which they must be done, if the plan has one."""
 
     lines: list[QuoteLine]
@@ -29,7 +29,7 @@ class Planned(NamedTuple):
 
 def plan_lines_get(
     *, organisation: Organisation, plan_id: UUID, items: int | None, candidate: int | None = None
-) -> Planned:
+) -> PlannedWork:
     """Return the quote lines of a candidate (by default the chosen one) for `items` items (by default those of the plan).
 
     Volumes grow with the items. In the worst case the second program of a cascade sees every item; its expected volume is the
@@ -54,7 +54,7 @@ def plan_lines_get(
     ]
     stated, klass = plan.requirements.get("until"), plan.requirements.get("klass") or "standard"
     until = datetime.fromisoformat(stated) if stated else None
-    return Planned(lines, pool_get(chosen["pool"]), wanted, klass, until)
+    return PlannedWork(lines, pool_get(chosen["pool"]), wanted, klass, until)
 
 
 def plan_until_check(until: datetime | None, *, end: datetime | None, now: datetime) -> None:

@@ -14,7 +14,7 @@ from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import AMOUNT_PLACES, decimal_of
 from apps.sales.models import Quote
 
-SHOWN = "shown"  # the name of the field
+PRICE_FIELD = "shown"  # the name of the field
 CHANGED = "price-changed"
 _MARK = re.compile(r"([0-9.]{1,60}) ([A-Z]{3})")
 

@@ -60,7 +60,7 @@ def waits_until(quote: Quote, until: datetime) -> datetime:
     return min(until, window_of_document(quote.document).start) if quote.form in PERIODIC else until
 
 
-def right_lost(request: StandingRequest, *, now: datetime) -> str:
+def missing_right(request: StandingRequest, *, now: datetime) -> str:
     """Return why the person or token that filed the request may not buy now; empty if they may."""
     user: User = request.filed_by
     member = Membership.objects.filter(user=user, organisation=request.organisation_id, role__in=BUYING)

@@ -17,7 +17,7 @@ from apps.fleet.models import Device, Pool, PoolKind, ProcessorVersion, Site
 from apps.pricing.models import PriceBook
 from apps.pricing.services import pricebook_publish
 from apps.registry.models import Model, ModelVersion, Project
-from apps.sales.price_marks import SHOWN
+from apps.sales.price_marks import PRICE_FIELD
 from tests.pricing.rating.books import document
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -148,4 +148,4 @@ def _open_already() -> Market:
 
 def seen(client: Client, data: dict[str, Any]) -> dict[str, Any]:
     """These fields of the builder with the price that its page shows for them, as the page's form sends them."""
-    return {**data, SHOWN: dict(client.get("/quotes/new/preview", data).context["make"])[SHOWN]}
+    return {**data, PRICE_FIELD: dict(client.get("/quotes/new/preview", data).context["make"])[PRICE_FIELD]}

@@ -15,7 +15,7 @@ from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.pricing.rating import Counts
 from apps.sales.models import Contract, Quote
-from apps.sales.price_marks import SHOWN
+from apps.sales.price_marks import PRICE_FIELD
 from apps.sales.services import QuoteLine, contract_lease_rate, quote_accept, quote_create
 from tests.cast import Cast
 from tests.sales.market import NOW, Market, open_market, seen
@@ -28,7 +28,7 @@ def _made(client: Client, data: dict[str, Any]) -> Quote:
     shown = client.get("/quotes/new/preview", data)
     assert shown.status_code == 200
     assert shown.context["refusal"] is None, shown.context["refusal"].detail
-    answer = client.post("/quotes/new", {**data, SHOWN: dict(shown.context["make"])[SHOWN]})
+    answer = client.post("/quotes/new", {**data, PRICE_FIELD: dict(shown.context["make"])[PRICE_FIELD]})
     assert answer.status_code == 302, answer.content[:500]
     quote = Quote.objects.latest("created_at")
     assert shown.context["document"]["net"] == quote.document["net"]

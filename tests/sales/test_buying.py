@@ -22,7 +22,7 @@ from apps.accounts.models import AuditEntry, User
 from apps.accounts.problems import Problem
 from apps.fleet.models import Device
 from apps.ledger.models import Hold
-from apps.sales.buying_limits import Asked, Rules, Standing, refusals, seconds_allowed
+from apps.sales.buying_limits import Purchase, Rules, Standing, refusals, seconds_allowed
 from apps.sales.models import Quote
 from apps.sales.services import (
     acceptance_refusals,
@@ -74,7 +74,7 @@ def test_what_is_accepted_one_after_another_never_passes_the_credit_limit(
 ) -> None:
     rules, committed, refused = Rules(limit, Decimal(1), timedelta(days=30)), Decimal(0), 0
     for amount in amounts:
-        asked = Asked(amount, "EUR", committed, Fraction(1), Fraction(0), 1, "lpu", is_confirmed=True)
+        asked = Purchase(amount, "EUR", committed, Fraction(1), Fraction(0), 1, "lpu", is_confirmed=True)
         if refusals(asked, Standing(), rules):
             refused += 1
             assert limit is not None
@@ -98,7 +98,7 @@ def test_what_is_accepted_one_after_another_never_passes_the_share(
     allowed = seconds_allowed(share, devices, rules.horizon)
     assert allowed < devices * days * 86_400
     for seconds in asks:
-        asked = Asked(Decimal(1), "EUR", Decimal(0), seconds, ahead, devices, "lpu", is_confirmed=True)
+        asked = Purchase(Decimal(1), "EUR", Decimal(0), seconds, ahead, devices, "lpu", is_confirmed=True)
         if not refusals(asked, Standing(), rules):
             ahead += seconds
         else:

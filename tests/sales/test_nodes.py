@@ -11,7 +11,7 @@ from apps.accounts.problems import Problem
 from apps.ledger.models import Hold
 from apps.sales.models import Contract, Quote
 from apps.sales.services import quote_accept, quote_create, standing_file, standing_serve
-from apps.sales.services.nodes import node_set, tree_shown
+from apps.sales.services.nodes import node_set, tree_with_use
 from apps.timetable.models import Window
 from tests.cast import Cast
 from tests.sales.market import NOW, Market, open_market
@@ -66,10 +66,10 @@ def test_a_refusal_names_the_node_and_takes_nothing_and_an_amendment_counts_what
     assert "Project Default may have 1\N{NARROW NO-BREAK SPACE}h" in refused.value.detail
     assert Hold.objects.count() == Contract.objects.count() == 1
     amended = _accept(cast, _quote(cast, market, executions=HOUR * 9 // 10, amends=contract))
-    (_, root), (_, project) = tree_shown(cast.organisation, now=NOW)
+    (_, root), (_, project) = tree_with_use(cast.organisation, now=NOW)
     (window,) = Window.objects.filter(reservation__contract_id=amended.pk)
     assert root.used == project.used == (window.end - window.start) // timedelta(microseconds=1)
-    assert [use.used for _, use in tree_shown(cast.organisation, now=NOW + timedelta(hours=24))] == [0, 0]
+    assert [use.used for _, use in tree_with_use(cast.organisation, now=NOW + timedelta(hours=24))] == [0, 0]
 
 
 @pytest.mark.django_db
@@ -101,4 +101,4 @@ def test_acceptances_at_once_do_not_overdraw_a_quota(cast: Cast) -> None:
     outcome = accept_together(quotes, now=NOW)
     assert outcome.broken == []
     assert (len(outcome.won), dict(outcome.refused)) == (3, {"quota-reached": 3})
-    assert all(use.used <= 2 * HOUR_US for _, use in tree_shown(cast.organisation, now=NOW))
+    assert all(use.used <= 2 * HOUR_US for _, use in tree_with_use(cast.organisation, now=NOW))

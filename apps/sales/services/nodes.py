@@ -245,7 +245,7 @@ def _check_scope(organisation: Organisation, project_id: UUID | None, token_id: 
         raise Problem(404, "Not found", "There is no such project or API token here.", kind="not-found")
 
 
-def tree_shown(organisation: Organisation, *, now: datetime) -> list[tuple[QuotaNode, Use]]:
+def tree_with_use(organisation: Organisation, *, now: datetime) -> list[tuple[QuotaNode, Use]]:
     """Return every node with its use, in the order of the tree."""
     rows = nodes_of(organisation.pk)
     found = uses(tree_of(rows), reserved_by_node(organisation.pk, {_key(row) for row in rows}, now=now))

@@ -62,7 +62,7 @@ def contract_review(*, contract_id: UUID, now: datetime) -> ContractReview | Non
     transaction.savepoint_commit(mark)
     review.proposed, review.reason = plan, reason[:300]
     review.save(update_fields=["looked_at", "proposed", "reason"])
-    _tell(contract, plan, reason, now)
+    _announce(contract, plan, reason, now)
     return review
 
 
@@ -106,7 +106,7 @@ def reason_for(contract: Contract, plan: Plan, *, now: datetime) -> str:
     return ""
 
 
-def _tell(contract: Contract, plan: Plan, reason: str, now: datetime) -> None:
+def _announce(contract: Contract, plan: Plan, reason: str, now: datetime) -> None:
     """Write the audit entry and the outbox message that webhooks deliver."""
     price = decimal_text(Decimal(candidate_of(plan)["price"]))
     detail = {"contract": str(contract.pk), "plan": str(plan.pk), "price": price, "reason": reason}

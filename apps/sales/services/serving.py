@@ -37,7 +37,7 @@ from apps.sales.services.waiting import (
     standing_refuse,
     standing_served,
 )
-from apps.sales.standing_quotes import quote_arguments, right_lost
+from apps.sales.standing_quotes import missing_right, quote_arguments
 from apps.timetable.admission import Placement, intersect, place, total
 from apps.timetable.expiry import expired_release_of
 from apps.timetable.instants import instant_of, micros_of
@@ -53,7 +53,7 @@ log = structlog.get_logger("standing")
 
 
 @dataclass(frozen=True)
-class NotNow:
+class NotServed:
     """Why a request was not served, as a sentence. `claim`: the time that it claims, if only room is missing."""
 
     kind: str
@@ -70,10 +70,10 @@ class Round:
     until: datetime
     free: Free = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
-    reasons: dict[UUID, NotNow] = field(default_factory=dict)
+    reasons: dict[UUID, NotServed] = field(default_factory=dict)
     served: int = 0
 
-    def look(self) -> None:
+    def read_free_time(self) -> None:
         """Read the free time."""
         self.free = free_by_device(devices_of(self.pool), self.now, self.until, now=self.now)
 
@@ -108,14 +108,14 @@ def _serve_pool(pool: Pool, now: datetime) -> int:
         return 0
     this = Round(pool, now, max(row.until for row in rows.values()))
     protected, others = standing_order(pool, list(rows.values()), now=now)
-    this.look()
+    this.read_free_time()
     for number, one in enumerate([*protected, *others]):
         request = rows[one.key]
         may_claim = number < len(protected) and len(this.claims) < CLAIMS_MOST
         refused = _try(request, this, may_claim)
         if refused is None:
             this.served += 1
-            this.look()
+            this.read_free_time()
             if this.served >= AT_ONCE:
                 break
             continue
@@ -153,11 +153,11 @@ def standing_order(
     return order(waiting, {key: micros_of(at) for key, at in last.items()}, micros_of(now))
 
 
-def _try(request: StandingRequest, this: Round, may_claim: bool) -> NotNow | None:
+def _try(request: StandingRequest, this: Round, may_claim: bool) -> NotServed | None:
     """Serve one request, or return why not. An error affects this request only."""
     try:
         found = _prospect(request, this, may_claim)
-        if isinstance(found, NotNow):
+        if isinstance(found, NotServed):
             return found
         _serve(request, this)
     except Problem as refused:
@@ -169,14 +169,14 @@ def _try(request: StandingRequest, this: Round, may_claim: bool) -> NotNow | Non
                 kind=refused.kind,
                 now=this.now,
             )
-        return NotNow(refused.kind, refused.detail)
+        return NotServed(refused.kind, refused.detail)
     except Exception:
         log.exception("standing request", request=str(request.pk))
-        return NotNow("internal-error", "An internal error occurred. We are looking into it.")
+        return NotServed("internal-error", "An internal error occurred. We are looking into it.")
     return None
 
 
-def _prospect(request: StandingRequest, this: Round, may_claim: bool) -> Priced | NotNow:
+def _prospect(request: StandingRequest, this: Round, may_claim: bool) -> Priced | NotServed:
     """Return the present price if it is low enough and there is room; else the reason. Reserves nothing."""
     offered = this.offered
     if not may_claim and request.least_us > _free_of(request, offered, this.now):
@@ -218,13 +218,13 @@ def _fits(demand: Demand, free: Free, now: datetime) -> bool:
     return any(isinstance(place(one.work(), free, one.limits(now=now)), Placement) for one in tried)
 
 
-def _too_dear(request: StandingRequest, priced: Priced) -> NotNow:
+def _too_dear(request: StandingRequest, priced: Priced) -> NotServed:
     price, most = (money_exact_format(one, request.currency) for one in (priced.worst, request.most))
-    return NotNow("price", f"The price on {priced.pool.slug} is now {price}, above the maximum of {most}.")
+    return NotServed("price", f"The price on {priced.pool.slug} is now {price}, above the maximum of {most}.")
 
 
-def _no_room(request: StandingRequest, this: Round, claim: Claim | None) -> NotNow:
-    return NotNow(
+def _no_room(request: StandingRequest, this: Round, claim: Claim | None) -> NotServed:
+    return NotServed(
         "room", f"Pool {this.pool.slug} has no room for this work before {request.until:%Y-%m-%d %H:%M} UTC.", claim
     )
 
@@ -236,7 +236,7 @@ def _serve(request: StandingRequest, this: Round) -> Contract:
     row = standing_locked(request.pk, request.organisation_id)
     if not row.is_waiting or this.now >= row.waits_until:
         raise Problem(409, "Not waiting", "This request has ended.", kind="standing-over")
-    lost = right_lost(row, now=this.now)
+    lost = missing_right(row, now=this.now)
     if lost:
         raise Problem(403, "No longer allowed", lost, kind="standing-right")
     quote = quote_create(
@@ -290,7 +290,7 @@ def _claims_stand(this: Round, organisation_id: UUID, free: Free) -> list[Reserv
     return [reservation]
 
 
-def _reasons_keep(rows: dict[Any, StandingRequest], reasons: dict[UUID, NotNow]) -> None:
+def _reasons_keep(rows: dict[Any, StandingRequest], reasons: dict[UUID, NotServed]) -> None:
     """Store why each request still waits, if the reason has changed."""
     for key, found in reasons.items():
         if (rows[key].reason_kind, rows[key].reason) != (found.kind, found.reason[:400]):

@@ -19,7 +19,7 @@ from apps.accounts.services import audit_record, email_is_confirmed
 from apps.fleet.selectors import devices_of
 from apps.ledger.models import Hold, HoldState
 from apps.pricing.rating import decimal_text
-from apps.sales.buying_limits import Asked, Rules, Standing, refusals
+from apps.sales.buying_limits import Purchase, Rules, Standing, refusals
 from apps.sales.models import (
     BuyingRules,
     Contract,
@@ -80,10 +80,10 @@ def acceptance_check(quote: Quote, *, actor: User | None, now: datetime) -> None
         raise problem
 
 
-def _asked(quote: Quote, standing: Standing, rules: Rules, actor: User | None, now: datetime) -> Asked:
+def _asked(quote: Quote, standing: Standing, rules: Rules, actor: User | None, now: datetime) -> Purchase:
     limited = standing.share_under(rules) < 1
     open_contract = quote.amends if quote.amends_id and quote.amends and quote.amends.closed_at is None else None
-    return Asked(
+    return Purchase(
         amount=quote.worst,
         currency=quote.currency,
         committed=Decimal(0) if standing.credit_under(rules) is None else committed(quote, replaced=open_contract),

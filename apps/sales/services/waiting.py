@@ -22,7 +22,7 @@ from apps.ledger.models import OutboxRow
 from apps.ledger.services import HOLD_GRACE, hold_place, hold_release
 from apps.pricing.rating import decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
-from apps.sales.buying_limits import Asked, refusals
+from apps.sales.buying_limits import Purchase, refusals
 from apps.sales.models import FormName, Quote, QuoteState, StandingRequest, StandingState
 from apps.sales.priced import Priced
 from apps.sales.request_lines import window_of_document
@@ -101,7 +101,7 @@ def standing_file(
         token_id=token_id,
         expires_at=last + HOLD_GRACE,
     )
-    _told("filed", request, now, actor=actor)
+    _announce("filed", request, now, actor=actor)
     for pool in known:
         task_send_on_commit(SERVE, queue="default", pool=pool.slug)
     return request
@@ -135,7 +135,7 @@ def _check_money(organisation: Organisation, most: Decimal, currency: str, actor
             f"At most {WAITING_MOST} requests can wait at once. Withdraw one first.",
             kind="standing-many",
         )
-    asked = Asked(
+    asked = Purchase(
         amount=most,
         currency=currency,
         committed=committed_in(organisation.pk, currency),
@@ -235,7 +235,7 @@ def standing_end(
     hold_release(contract_id=request.pk, now=now)
     request.state, request.ended_at = state, now
     request.save(update_fields=["state", "ended_at", "reason", "reason_kind"])
-    _told(state.value, request, now, actor=actor)
+    _announce(state.value, request, now, actor=actor)
     return request
 
 
@@ -244,10 +244,10 @@ def standing_served(request: StandingRequest, *, contract: Any, now: datetime) -
     request.state, request.contract, request.ended_at = StandingState.SERVED, contract, now
     request.reason = request.reason_kind = ""
     request.save(update_fields=["state", "contract", "ended_at", "reason", "reason_kind"])
-    _told("served", request, now, contract=str(contract.pk), net=decimal_text(contract.net))
+    _announce("served", request, now, contract=str(contract.pk), net=decimal_text(contract.net))
 
 
-def _told(what: str, request: StandingRequest, now: datetime, *, actor: User | None = None, **more: str) -> None:
+def _announce(what: str, request: StandingRequest, now: datetime, *, actor: User | None = None, **more: str) -> None:
     """Write the audit entry and the outbox message for webhooks and mail, in the same transaction."""
     detail = {
         "request": str(request.pk),

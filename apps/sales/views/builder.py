@@ -44,7 +44,7 @@ from apps.sales.builder import (
 from apps.sales.hour_grid import priced_hours
 from apps.sales.models import Contract, FormName
 from apps.sales.plans import plan_lines_get, plan_until_check
-from apps.sales.price_marks import CHANGED, SHOWN, price_check, price_mark
+from apps.sales.price_marks import CHANGED, PRICE_FIELD, price_check, price_mark
 from apps.sales.services import Offer, Quota, QuoteLine
 from apps.sales.start_times import start_times_cheapest
 from apps.sales.volumes import MOST_TERA_OPERATIONS, forms_offered
@@ -235,7 +235,7 @@ def _create(request: HttpRequest, organisation: Organisation, controls: Controls
             now=now,
             **asked,
         )
-        price_check(str(request.POST.get(SHOWN) or ""), quote)
+        price_check(str(request.POST.get(PRICE_FIELD) or ""), quote)
     return quote
 
 
@@ -282,7 +282,7 @@ def _shown(offer: Offer, controls: Controls, previous: Decimal | None) -> dict[s
     changed, code = previous is not None and previous != net and previous > 0, document["currency"]["code"]
     return {
         "document": document,
-        "make": [*controls.hidden, (SHOWN, price_mark(net, code))],
+        "make": [*controls.hidden, (PRICE_FIELD, price_mark(net, code))],
         "previous": previous if changed else None,
         "change": Fraction(net) / Fraction(previous) - 1 if changed and previous is not None else None,
         "alternatives": [
@@ -291,7 +291,7 @@ def _shown(offer: Offer, controls: Controls, previous: Decimal | None) -> dict[s
                 "saving": 1 - Fraction(one["share"]),
                 "hidden": [
                     *controls.starting(one["klass"], window.start, window.end).hidden,
-                    (SHOWN, price_mark(Decimal(one["amount"]), code)),
+                    (PRICE_FIELD, price_mark(Decimal(one["amount"]), code)),
                 ],
             }
             for one in document["alternatives"]
@@ -301,7 +301,7 @@ def _shown(offer: Offer, controls: Controls, previous: Decimal | None) -> dict[s
                 "start": one,
                 "hidden": [
                     *controls.starting(one.klass, one.hour, one.window_end).hidden,
-                    (SHOWN, price_mark(one.amount, code)),
+                    (PRICE_FIELD, price_mark(one.amount, code)),
                 ],
             }
             for one in start_times_cheapest(offer.starts, zone=controls.zone)

@@ -26,7 +26,7 @@ def quote_compare(request: HttpRequest) -> HttpResponse:
         return comparison_response(chosen, request.GET["format"], now=now)
     others = selectors.quotes_of(organisation).exclude(pk__in=[quote.pk for quote in chosen])[:RECENT]
     context = {
-        "chosen": [{"quote": quote, "state": quote.shown_state(now=now)} for quote in chosen],
+        "chosen": [{"quote": quote, "state": quote.display_state(now=now)} for quote in chosen],
         "rows": compare(chosen, now=now) if chosen else [],
         "others": others if len(chosen) < MOST_COLUMNS else [],
         "most": MOST_COLUMNS,

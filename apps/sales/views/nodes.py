@@ -21,7 +21,7 @@ from apps.accounts.roles import ANY_ROLE, MONEY
 from apps.registry.models import Project
 from apps.sales.models import QuotaNode
 from apps.sales.quota_tree import Use
-from apps.sales.services.nodes import node_name, node_set, tree_shown
+from apps.sales.services.nodes import node_name, node_set, tree_with_use
 
 HOUR = 3600 * 10**6
 
@@ -67,7 +67,7 @@ def quota_tree(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, "Saved. It applies to every reservation from now on.")
             return redirect("sales:quota_tree")
-    rows = [_row(row, use) for row, use in tree_shown(organisation, now=now)]
+    rows = [_row(row, use) for row, use in tree_with_use(organisation, now=now)]
     status = refusal.status if refusal else 422 if form.errors else 200
     return render(request, "sales/quota_tree.html", {"rows": rows, "form": form, "refusal": refusal}, status=status)
 

@@ -42,7 +42,7 @@ def quote_list(request: HttpRequest) -> HttpResponse:
     filters = filters_read(request.GET, states=tuple(name for name, _ in QUOTE_STATES))
     found = quotes_filter(selectors.quotes_of(organisation), filters, now=now)
     page = page_of(request, found, ordering=("-created_at", "-id"), size=PER_PAGE)
-    rows = [{"quote": quote, "state": quote.shown_state(now=now)} for quote in page]
+    rows = [{"quote": quote, "state": quote.display_state(now=now)} for quote in page]
     context = {"page": page, "rows": rows, **list_context(organisation, filters), "states": QUOTE_STATES}
     return render(request, "sales/quote_list.html", context)
 
@@ -197,7 +197,7 @@ def _context(quote: Quote) -> dict[str, Any]:
         "quote": quote,
         "document": document,
         "lines": [lined(line) for line in priced_lines(document)],
-        "state": quote.shown_state(now=now),
+        "state": quote.display_state(now=now),
         "valid": quote.is_valid(now=now),
         "valid_for": quote.valid_until - now if quote.is_valid(now=now) else None,
         "contract": getattr(quote, "contract", None),
