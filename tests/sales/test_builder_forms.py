@@ -53,7 +53,10 @@ def test_equal_parts_and_intervals_by_their_controls(cast: Cast, as_user: AsUser
     client = as_user(cast.engineer)
     start = (timezone.now() + timedelta(hours=2)).replace(microsecond=0)
     page = client.get(f"/quotes/new?program={program.pk}").content.decode()
-    assert "such as 500 every 1 ms. Class Guaranteed interval: 2 of the list price, 0.6 for what is not used." in page
+    assert (
+        "for example 500 every 1 ms. Class Guaranteed interval: 2 x the list price; unused executions cost 0.6 x the list price."
+        in page
+    )
     spread = {
         "program": program.pk,
         "volume": 7000,
