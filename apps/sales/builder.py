@@ -298,7 +298,7 @@ def _form(name: Any, subject: Subject) -> str:
 
 
 def pools_of(subject: Subject) -> list[Pool]:
-    """Return the pools that can run what is quoted."""
+    """Return the pools that can run the subject."""
     if subject.programs:
         first, *others = (pools_fitting(program) for program in subject.programs)
         return [pool for pool in first if all(pool in some for some in others)]
@@ -306,7 +306,7 @@ def pools_of(subject: Subject) -> list[Pool]:
 
 
 def pools_missing(subject: Subject) -> list[dict[str, str]]:
-    """Pools that cannot run what is quoted, each with the reason. Empty for a plan, whose pool is chosen already."""
+    """Return the pools that cannot run the subject, with the reasons. Empty for a plan, which has a pool already."""
     if not subject.programs and not subject.is_quota:
         return []
     fitting = {pool.slug for pool in pools_of(subject)}

@@ -119,7 +119,7 @@ def commitment_get(request: HttpRequest, pk: UUID) -> Commitment:
 )
 @idempotent
 def commitment_enter(request: HttpRequest, payload: CommitmentIn) -> tuple[int, Commitment]:
-    """Begins at once; what is missing to `minimum` in a month is charged."""
+    """The commitment begins at once. The shortfall of each month to `minimum` is charged."""
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
     minimum = amount_entered(payload.minimum, currency=currency_chosen(None, now=now))
     return 201, services.commitment_enter(

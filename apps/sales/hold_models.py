@@ -1,4 +1,4 @@
-"""Capacity that is held for a plan."""
+"""Holds: capacity that is reserved for a plan for a short time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HoldState(models.TextChoices):
 
 
 class PlanHold(models.Model):
-    """Device time that is held for a plan's candidate until `held_until`, with the quote that buys it.
+    """A hold of device time for a plan's candidate until `held_until`, with the quote that buys it.
 
     `contract_id` is reserved beforehand: accepting the quote makes the contract of that id, and the reservation is its own from
     that moment on, without having been given up.
@@ -60,10 +60,10 @@ class PlanHold(models.Model):
         return f"hold of plan {self.plan_id}"
 
     def is_live(self, *, now: datetime) -> bool:
-        """Whether the time is held still: not accepted, given up, or over."""
+        """Whether the time is still held: not accepted, released or expired."""
         return self.state == HoldState.HELD and now < self.held_until and self.reservation.state == "active"
 
     @property
     def seconds(self) -> Fraction:
-        """The device time that is held."""
+        """The held device time in seconds."""
         return Fraction(self.quote.document["device_seconds"])

@@ -1,4 +1,4 @@
-"""Holding a plan's capacity over JSON."""
+"""Holds of plans in the API."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class HeldWindowOut(Schema):
 
 
 class HoldOut(Schema):
-    """`quote` buys what is held, at `net`, until `held_until`; `contract_id` is the id that its contract will have."""
+    """`quote` buys the held windows, at `net`, until `held_until`. `contract_id` is the id that its contract will have."""
 
     id: UUID
     plan: UUID
@@ -60,7 +60,7 @@ class HoldOut(Schema):
 
 
 def hold_out(hold: PlanHold, *, now: datetime) -> HoldOut:
-    """The hold as machines read it."""
+    """Build the answer for a hold."""
     windows = [HeldWindowOut(device=one.device.name, start=one.start, end=one.end) for one in hold_windows(hold)]
     return HoldOut(
         id=hold.pk,
@@ -86,7 +86,7 @@ def hold_out(hold: PlanHold, *, now: datetime) -> HoldOut:
 )
 @idempotent
 def plan_hold(request: HttpRequest, pk: UUID, payload: HoldIn | None = None) -> tuple[int, HoldOut]:
-    """Makes the plan's quote and keeps its windows free for it. They begin when the hold ends or later."""
+    """Makes a quote of the plan and holds its windows, which begin when the hold ends or later."""
     plan, now = org_object_get(request, Plan, roles=ENGINEERING, pk=pk), timezone.now()
     hold = services.plan_hold(
         plan_id=plan.pk,
@@ -98,9 +98,9 @@ def plan_hold(request: HttpRequest, pk: UUID, payload: HoldIn | None = None) -> 
     return 201, hold_out(hold, now=now)
 
 
-@router.get("/plans/{uuid:pk}/hold", response=HoldOut, operation_id="plan_hold_get", summary="What is held for a plan")
+@router.get("/plans/{uuid:pk}/hold", response=HoldOut, operation_id="plan_hold_get", summary="Hold of a plan")
 def plan_hold_get(request: HttpRequest, pk: UUID) -> HoldOut:
-    """The newest hold of the plan, however it ended; 404 where there was none."""
+    """Returns the newest hold of the plan, in any state; 404 if there is none."""
     return hold_out(_newest(org_object_get(request, Plan, pk=pk)), now=timezone.now())
 
 
@@ -108,7 +108,7 @@ def plan_hold_get(request: HttpRequest, pk: UUID) -> HoldOut:
     "/plans/{uuid:pk}/hold", auth=BUILD, response=HoldOut, operation_id="plan_hold_release", summary="Release a hold"
 )
 def plan_hold_release(request: HttpRequest, pk: UUID) -> HoldOut:
-    """The time is free again; safe to repeat. An accepted one stays: end its contract instead."""
+    """Frees the time. Safe to repeat. An accepted hold stays: end its contract instead."""
     plan, now = org_object_get(request, Plan, roles=ENGINEERING, pk=pk), timezone.now()
     services.plan_hold_release(
         plan_id=plan.pk, organisation=plan.organisation, actor=principal_get(request).user, now=now
@@ -123,8 +123,7 @@ def plan_hold_release(request: HttpRequest, pk: UUID) -> HoldOut:
     summary="What would refuse a plan's quote",
 )
 def plan_refusals(request: HttpRequest, pk: UUID) -> list[Problem]:
-    """The caps and limits that would refuse the quote of the plan's choice if it were made and accepted now, beside the
-    capacity; each with its remedy. Empty: none."""
+    """Returns the caps and limits that would refuse a quote of the chosen candidate now, apart from capacity, with remedies."""
     plan, principal = org_object_get(request, Plan, pk=pk), principal_get(request)
     token_id = principal.token.pk if principal.token else None
     return services.plan_refusals(plan=plan, actor=principal.user, now=timezone.now(), token_id=token_id)

@@ -1,4 +1,4 @@
-"""What a quote can be requested for: executions of programs, or a quota of operations."""
+"""The work of a quote request: executions of programs, or a quota of operations."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from apps.compilation.models import Program
 
 
 class QuoteLine(NamedTuple):
-    """A program and its volume; `expected` when fewer executions are expected than the worst case (a cascade), `planned`
-    when a plan says so."""
+    """A program and its volume. `expected`: the expected executions if they are fewer (a cascade). `planned`: a plan says so."""
 
     program: Program
     executions: int
@@ -18,7 +17,7 @@ class QuoteLine(NamedTuple):
 
 
 class Quota(NamedTuple):
-    """So many tera-operations of any program in one precision."""
+    """A quota of tera-operations, for any program in one precision."""
 
     precision: str
     tera_operations: int

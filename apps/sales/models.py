@@ -1,4 +1,4 @@
-"""Quotes, contracts and commitments. Quotes never change; contracts only change in what is left of them."""
+"""Quotes, contracts and commitments. Quotes never change. Of a contract only the usage and the state change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quota tree over JSON."""
+"""The quota tree in the API."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_SECONDS = 10**10
 
 
 class QuotaNodeIn(RequestBody):
-    """The organisation's quota without `project` and `token`, a project's, or an API token's within a project. In seconds of
+    """The quota of the organisation (without `project` and `token`), of a project, or of an API token in a project. In seconds of
     device time that is reserved and has not passed. `nominal` null removes it; `lending` null lends all that is not used;
     `borrowing` null borrows whatever is lent."""
 
@@ -37,7 +37,7 @@ class QuotaNodeIn(RequestBody):
 
 
 class QuotaNodeOut(Schema):
-    """Exact seconds as text. `used` is reserved through the node and all below it; `borrowed` what it has of others."""
+    """Exact seconds as text. `used` includes all nodes below; `borrowed` is time of other nodes."""
 
     name: str
     project: UUID | None
@@ -71,13 +71,13 @@ def _tree(request: HttpRequest, organisation: Any) -> list[dict[str, Any]]:
 
 @router.get("/quota-tree", response=list[QuotaNodeOut], operation_id="quota_tree_get", summary="Quota tree")
 def quota_tree_get(request: HttpRequest) -> list[dict[str, Any]]:
-    """The organisation, its projects, their API tokens, each with what is used and borrowed. Empty: nothing is limited."""
+    """Returns the organisation, its projects and their API tokens, with used and borrowed time. Empty if nothing is limited."""
     return _tree(request, organisation_get(request))
 
 
 @router.put("/quota-tree", auth=SET, response=list[QuotaNodeOut], operation_id="quota_node_set", summary="Set a quota")
 def quota_node_set(request: HttpRequest, payload: QuotaNodeIn) -> list[dict[str, Any]]:
-    """Of one node; the answer is the whole tree. What is reserved already stays."""
+    """Sets one node and returns the whole tree. Existing reservations stay."""
     organisation = organisation_get(request, roles=MONEY)
     node_set(
         organisation=organisation,

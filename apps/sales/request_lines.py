@@ -75,7 +75,7 @@ def request_lines_measured(request_lines: Sequence[QuoteRequestLine], pool: Pool
         raise Problem(
             422,
             "Nothing to measure",
-            "Every program here costs exactly what is quoted, whatever its data.",
+            "The cost of every program here is exact and does not depend on its data.",
             kind="measured",
         )
     return [replace(request_line, measured=not request_line.snapshot.exact) for request_line in request_lines]

@@ -1,4 +1,4 @@
-"""What was seen when the rest of a contract was planned again without anybody asking."""
+"""Automatic reviews of contracts: their rest is planned again."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from apps.planner.models import Plan
 
 
 class ContractReview(models.Model):
-    """When a contract by a plan was last looked at. Once there is something to propose, `proposed` is the plan whose page shows
-    the difference, `reason` says what it is good for, and the contract is not looked at again. It applies nothing."""
+    """The last review of a contract with a plan. If it found a better plan, `proposed` is that plan, `reason` says why it is
+    better, and the contract is not reviewed again. Nothing is applied automatically."""
 
     contract = models.OneToOneField("sales.Contract", on_delete=models.PROTECT, primary_key=True, related_name="review")
     looked_at = models.DateTimeField()

@@ -1,4 +1,4 @@
-"""What the scheduler does for the sales room."""
+"""The periodic tasks of sales."""
 
 SCHEDULE = {
     "contracts-close": {

@@ -1,4 +1,4 @@
-"""The demo organisation is an approved customer, which buys without a card and may fill a pool."""
+"""Demo data: the demo organisation is approved, so it can buy without a card and fill a pool."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.sales.services import standing_set
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
-    """Approve it once; what an administrator sets later stays."""
+    """Approve the demo organisation once; later changes by an administrator stay."""
     if not OrganisationStanding.objects.filter(pk=organisation.pk).exists():
         standing_set(
             organisation=organisation, is_approved=True, credit=None, pool_share=Decimal(1), principal=None, now=now

@@ -1,4 +1,4 @@
-"""Standing requests over JSON."""
+"""Standing requests in the API."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class PlaceOut(Schema):
 
 
 class StandingDetailOut(StandingRequestOut):
-    """`protected_at`: from then on later requests leave it the time that it claims."""
+    """`protected_at`: from then on later requests may not use the time that it claims."""
 
     protected_at: datetime
     places: list[PlaceOut]
@@ -100,7 +100,7 @@ class StandingDetailOut(StandingRequestOut):
 @router.get("/standing", response=list[StandingRequestOut], operation_id="standing_list", summary="Standing requests")
 @paginate(Cursor, ordering=("-filed_at", "-id"))
 def standing_list(request: HttpRequest) -> QuerySet[StandingRequest]:
-    """Newest first."""
+    """Returns the newest first."""
     return standing_of_organisation(organisation_get(request))
 
 
@@ -108,7 +108,7 @@ def standing_list(request: HttpRequest) -> QuerySet[StandingRequest]:
     "/standing/{uuid:pk}", response=StandingDetailOut, operation_id="standing_get", summary="One standing request"
 )
 def standing_get(request: HttpRequest, pk: UUID) -> StandingRequest:
-    """With its place in the order of each pool."""
+    """Returns its position on each pool too."""
     return org_object_get(request, StandingRequest, pk=pk)
 
 
@@ -117,7 +117,7 @@ def standing_get(request: HttpRequest, pk: UUID) -> StandingRequest:
 )
 @idempotent
 def standing_file(request: HttpRequest, payload: StandingRequestIn) -> tuple[int, StandingRequest]:
-    """Sets `most` aside. Served as soon as there is room at that price; otherwise the amount is released."""
+    """Sets `most` aside. The request is served when there is room at that price; otherwise the amount is released."""
     quote, principal = org_object_get(request, Quote, pk=payload.quote, roles=BUYING), principal_get(request)
     return 201, services.standing_file(
         quote_id=quote.pk,
@@ -139,7 +139,7 @@ def standing_file(request: HttpRequest, payload: StandingRequestIn) -> tuple[int
     summary="Stop waiting",
 )
 def standing_withdraw(request: HttpRequest, pk: UUID) -> StandingRequest:
-    """Releases what is set aside; safe to repeat."""
+    """Releases the hold. Safe to repeat."""
     row = org_object_get(request, StandingRequest, pk=pk, roles=BUYING)
     return services.standing_withdraw(
         request_id=row.pk, organisation=row.organisation, actor=principal_get(request).user, now=timezone.now()

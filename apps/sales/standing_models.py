@@ -1,4 +1,4 @@
-"""Standing requests: work that waits for room, with its money set aside."""
+"""Standing requests, which wait for room with a hold, and the nodes of the quota tree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from apps.accounts.models import ApiToken, Organisation
 
 
 class StandingState(models.TextChoices):
-    """All but `waiting` are final. `refused`: the right to buy or the money was gone when there was room."""
+    """The state of a request; all but `waiting` are final.
+
+    `refused`: there was room, but the right to buy or the money was missing.
+    """
 
     WAITING = "waiting", "Waiting"
     SERVED = "served", "Served"
@@ -23,9 +26,9 @@ class StandingState(models.TextChoices):
 
 
 class StandingRequest(models.Model):
-    """What a quote asks for, wanted on one of `pools` at a price of at most `most`, finished before `until`.
+    """A request for the work of a quote on one of `pools`, at a price of at most `most`, finished before `until`.
 
-    `quote` says what is asked; its price is not used. `waits_until` is the first instant at which it is too late to serve
+    `quote` states the work; its price is not used. `waits_until` is the first instant at which it is too late to serve
     the request. Its hold in the ledger carries the request's id where that of a contract carries the contract's.
     """
 
@@ -86,12 +89,12 @@ class StandingRequest(models.Model):
 
     @property
     def pk_text(self) -> str:
-        """The id as addresses write it."""
+        """The id as text."""
         return str(self.pk)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it may still be served or withdrawn."""
+        """Whether it can still be served or withdrawn."""
         return self.state == StandingState.WAITING
 
 

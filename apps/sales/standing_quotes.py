@@ -23,9 +23,7 @@ def quote_arguments(quote: Quote) -> dict[str, Any]:
     """`lines`, `form` and `measured` of a stored quote, for `quote_create`. Raises Problem: it was altered, or a program is
     gone."""
     if digest_of(quote.document) != quote.digest:
-        raise Problem(
-            409, "Quote altered", "What is stored of this quote is no longer what was quoted.", kind="quote-altered"
-        )
+        raise Problem(409, "Quote altered", "The stored quote was altered after it was made.", kind="quote-altered")
     request_lines, form = request_lines_of(quote.document), Form.from_json(quote.document.get("form"))
     measured = any(request_line.measured for request_line in request_lines)
     if request_lines[0].snapshot.is_quota:

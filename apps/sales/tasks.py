@@ -1,4 +1,4 @@
-"""Periodic work of the sales room."""
+"""Periodic tasks of sales."""
 
 from celery import shared_task
 from django.utils import timezone
@@ -15,23 +15,23 @@ def contracts_close() -> int:
 
 @shared_task(name="apps.sales.tasks.contracts_review", queue="default")
 def contracts_review() -> int:
-    """Propose revisions of contracts that could be done for less, or in time again."""
+    """Propose revisions of contracts that can run for less, or on time again."""
     return contracts_review_due(now=timezone.now())
 
 
 @shared_task(name="apps.sales.tasks.plan_holds_end", queue="default")
 def plan_holds_end() -> int:
-    """Release what is held for plans no longer."""
+    """Release expired holds of plans."""
     return plan_holds_end_due(now=timezone.now())
 
 
 @shared_task(name="apps.sales.tasks.standing_serve", queue="default")
 def standing_serve(*, pool: str) -> int:
-    """Offer what is free on a pool to the requests that wait for it."""
+    """Offer the free time of a pool to waiting requests."""
     return serve(pool=pool, now=timezone.now())
 
 
 @shared_task(name="apps.sales.tasks.standing_sweep", queue="default")
 def standing_sweep() -> int:
-    """End requests whose time is over, and serve every pool, also one whose freed time no message has told of."""
+    """End expired requests, and serve every pool, including pools whose released time was not reported."""
     return standing_serve_all(now=timezone.now())

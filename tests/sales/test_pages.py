@@ -112,7 +112,7 @@ def test_accepting_says_what_it_takes_and_then_takes_it(cast: Cast, market: Mark
 def test_an_expired_quote_offers_a_new_one(cast: Cast, market: Market, as_user: AsUser) -> None:
     quote = _quote(cast, market, age=timedelta(days=2))
     client = as_user(cast.owner)
-    assert "ask for a new quote" in _text(client, f"/quotes/{quote.pk}")
+    assert "Make a new quote" in _text(client, f"/quotes/{quote.pk}")
     assert client.post(f"/quotes/{quote.pk}/accept").status_code == 409
 
 

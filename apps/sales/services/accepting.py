@@ -142,7 +142,7 @@ def _accept(
         contract_replace(contract_id=quote.amends_id, quote=quote, others=others, now=now)
         quote.refresh_from_db(fields=["amends"])
     elif hold is not None:
-        devices_lock(quote.pool, *others)  # both pools at once, by id: what is given up may lie on another pool
+        devices_lock(quote.pool, *others)  # both pools at once, by id: the released hold may lie on another pool
     acceptance_check(quote, actor=actor, now=now)
     _check_commitment(quote, now)
     contract_id, held = _held(quote, hold, now)
@@ -194,32 +194,32 @@ def _check_acceptable(quote: Quote, now: datetime) -> None:
             errors=[{"contract": str(quote.contract.id)}],
         )
     if quote.state == QuoteState.WITHDRAWN:
-        raise Problem(409, "Withdrawn", "This quote was withdrawn; ask for a new one.", kind="quote-withdrawn")
+        raise Problem(409, "Withdrawn", "This quote was withdrawn. Make a new one.", kind="quote-withdrawn")
     if now >= quote.valid_until:
         raise Problem(
             409,
             "Quote expired",
-            f"The price was locked until {quote.valid_until:%Y-%m-%d %H:%M} UTC; ask for a new quote.",
+            f"The price was locked until {quote.valid_until:%Y-%m-%d %H:%M} UTC. Make a new quote.",
             kind="quote-expired",
         )
     if now >= window_of_document(quote.document).end:
-        raise Problem(409, "Window is over", "The quoted window has passed; ask for a new quote.", kind="quote-expired")
+        raise Problem(409, "Window is over", "The quoted window has passed. Make a new quote.", kind="quote-expired")
 
 
 def _altered(quote: Quote, what: str) -> Problem:
-    """The refusal of a quote that is no longer what was quoted; those who run the site read why in its log."""
+    """Return the refusal of an altered quote, and log the reason for operators."""
     log.error("quote %s %s", quote.id, what)
     return Problem(
         409,
         "Quote altered",
-        "What is stored of this quote is no longer what was quoted, so it cannot be accepted. Nothing was taken; "
-        "ask for a new quote, and tell us its number.",
+        "The stored quote was altered after it was made, so it cannot be accepted. Nothing was bought. "
+        f"Make a new quote, and tell us the number {quote.reference}.",
         kind="quote-altered",
     )
 
 
 def _check_commitment(quote: Quote, now: datetime) -> None:
-    """Raises Problem unless the commitment that the quote was priced under still holds it, under the organisation's lock."""
+    """Raises Problem unless the commitment of the quote still covers it. Call it under the organisation's lock."""
     commitment_id = _commitment_id(quote)
     if commitment_id is None:
         return
@@ -230,7 +230,7 @@ def _check_commitment(quote: Quote, now: datetime) -> None:
         raise Problem(
             409,
             "Commitment used up",
-            f"This quote was priced under a commitment that has {said} {quote.currency} left; ask for a new quote.",
+            f"This quote was priced under a commitment that has {said} {quote.currency} left. Make a new quote.",
             kind="commitment-used-up",
         )
 
@@ -241,7 +241,7 @@ def _commitment_id(quote: Quote) -> UUID | None:
 
 
 def _price_again(given: Acceptance) -> Priced:
-    """The stored lines, priced by the quote's own book: to the digit what it says."""
+    """Price the stored lines again with the price book of the quote. Raises Problem unless the result is the same."""
     quote = given.quote
     if quote.document["pool"].get("power_percent", 100) != quote.pool.power_percent:
         raise PoolChanged(quote.pool)
@@ -260,8 +260,10 @@ def _price_again(given: Acceptance) -> Priced:
 
 
 def _held(quote: Quote, hold: PlanHold | None, now: datetime) -> tuple[UUID, Reservation | None]:
-    """The contract's id, and the time that is held for this very quote, sold from here on. What is held for another quote of
-    the same plan is given up: it was held for one contract, not for two."""
+    """Return the id of the contract, and the reservation that was held for this quote, which is now sold.
+
+    A hold for another quote of the same plan is released, because it was for one contract only.
+    """
     if hold is None:
         return uuid4(), None
     if hold.quote_id != quote.pk:
@@ -281,7 +283,7 @@ def reserve(
     reservation_id: UUID | None = None,
     held_until: datetime | None = None,
 ) -> Reservation:
-    """In one window where that fits, else cut between executions; each part of a spread contract in its own time.
+    """Reserve one window if possible, else several, divided between executions; each part of a spread contract in its own time.
 
     `held_until`: held until then, not sold. Raises CapacityTaken.
     """
@@ -300,8 +302,8 @@ def reserve(
 
 
 def _project_caps_check(given: Acceptance, priced: Priced) -> list[Cap]:
-    """The organisation's caps, read under its lock. Raises CapReached and CapMissing for those of projects, with what quotas
-    promised to their jobs."""
+    """Return the spend caps of the organisation, read under its lock. Raises CapReached and CapMissing for caps of projects,
+    including reservations of their jobs from quotas."""
     quote, shares = given.quote, project_shares(priced)
     caps = caps_of(quote.organisation_id)
     capped = {cap.project_id for cap in caps}

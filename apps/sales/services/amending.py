@@ -19,9 +19,9 @@ from apps.timetable.services import devices_lock
 def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime, others: Sequence[Pool] = ()) -> Contract:
     """End a contract that `quote` amends, within the transaction that accepts it, under the organisation's lock.
 
-    The devices of both pools and of `others`, and those of the contract's windows, are locked together, by id: what is freed may
-    be what is taken next, and all come before the ledger. Raises Problem(409): the contract
-    is over, jobs of it are not finished, or use or time since the quote was made changed the difference that it states.
+    All devices of both pools, of `others` and of the contract's windows are locked together, by id, before the ledger, because
+    the released time may be reserved again. Raises Problem(409) if the contract is over, has running jobs, or the stated
+    difference has changed since the quote was made.
     """
     contract = Contract.objects.select_for_update(no_key=True).select_related("pool").get(pk=contract_id)
     amendment_check(contract, now=now)
@@ -50,8 +50,8 @@ def _figures_check(quote: Quote, contract: Contract, takeover: Takeover, now: da
     raise Problem(
         409,
         "The difference changed",
-        f"The contract was used after this quote was made, or more of it is late now: the quote states a difference of {said}, "
-        f"now it is {now_is}. Nothing was taken; ask for a new quote.",
+        f"The contract was used after this quote was made, or more of its time is late now. The quote states a "
+        f"difference of {said}, and it is now {now_is}. Nothing was bought. Make a new quote.",
         kind="amendment-changed",
         errors=[{"stated": stated["difference"], "now": today["difference"]}],
     )

@@ -91,7 +91,7 @@ def contract_executions_take(
         Organisation.objects.select_for_update(no_key=True).get(pk=known.organisation_id)
     contract = Contract.objects.select_for_update(no_key=True).get(pk=contract_id)
     if contract.state != ContractState.ACTIVE or now >= contract.ends_at:
-        raise Problem(409, "Contract is over", "This contract has ended; ask for a new quote.", kind="contract-over")
+        raise Problem(409, "Contract is over", "This contract has ended. Make a new quote.", kind="contract-over")
     if count < 1:
         raise Problem(422, "Impossible volume", "A job has at least one item.", kind="volume")
     if contract.form == FormName.QUOTA:

@@ -1,4 +1,4 @@
-"""Holding the capacity of a plan for ten minutes: its quote is made, and its windows are kept free for it."""
+"""Holding the capacity of a plan for ten minutes: its quote is made, and its windows are reserved."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ HOLD_LENGTH = timedelta(minutes=HOLD_MINUTES)
 def plan_hold(
     *, plan_id: UUID, organisation: Organisation, actor: User | None, now: datetime, candidate: int | None = None
 ) -> PlanHold:
-    """Hold the windows of a plan's candidate (by its number the chosen one) for ten minutes, and make the quote that buys them.
+    """Hold the windows of a plan's candidate (by default the chosen one) for ten minutes, and make the quote that buys them.
 
-    The windows begin when the hold ends or later, so that none of them passes while somebody decides; the quote is priced for
-    them and costs no more than the plan said. Safe to repeat: an existing hold for the candidate is returned, and a hold for
+    The windows begin when the hold ends or later, so none of them passes in the meantime. The quote is priced for them and costs
+    no more than the plan. Safe to repeat: an existing hold for the candidate is returned, and a hold for
     another candidate of the plan is released. Raises Problem
     (409): nothing is feasible, the limits of holds are reached, buying it would be refused, or there is no room or another
     price by now, with what has changed since the plan was made.
@@ -131,13 +131,13 @@ def _take(plan: Plan, quote: Quote, until: datetime, actor: User | None, now: da
 
 
 def holds_live(organisation: Organisation, *, now: datetime) -> list[PlanHold]:
-    """What the organisation holds at this moment."""
+    """Return the present holds of an organisation."""
     rows = PlanHold.objects.filter(organisation=organisation, state=HoldState.HELD, held_until__gt=now)
     return [one for one in rows.select_related("reservation", "quote") if one.is_live(now=now)]
 
 
 def _limits_check(organisation: Organisation, seconds: Fraction, *, now: datetime) -> None:
-    """Raises Problem(409) where the organisation would hold more at once than the installation allows."""
+    """Raises Problem(409) if the organisation would hold more at once than the installation allows."""
     live = holds_live(organisation, now=now)
     held = sum((one.seconds for one in live), Fraction(0))
     if len(live) >= settings.HOLDS_MOST:
@@ -159,7 +159,7 @@ def _limits_check(organisation: Organisation, seconds: Fraction, *, now: datetim
 
 
 def _price_check(plan: Plan, quote: Quote, candidate: int | None, now: datetime) -> None:
-    """The quote costs no more than the plan said. Raises Problem(409) with what has changed."""
+    """Raises Problem(409), with the changes, if the quote costs more than the plan."""
     stated = candidate_of(plan, candidate).get("price")
     if stated is None or quote.worst <= Decimal(stated):
         return

@@ -1,4 +1,4 @@
-"""What would refuse an offer if it were quoted and accepted now, known before anything is made."""
+"""Checks before a purchase: what would refuse an offer if it were quoted and accepted now."""
 
 from __future__ import annotations
 
@@ -27,14 +27,18 @@ def offer_refusals(
     now: datetime,
     token_id: UUID | None = None,
 ) -> list[Problem]:
-    """The limits of buying and the spend caps that stand in the way, each with its remedy, by the functions that acceptance
-    uses; nothing is stored. Caps of an offer that amends a contract are left out: what that gives back is known on acceptance."""
+    """Return the buying limits and spend caps that refuse an offer, with their remedies, by the functions of acceptance.
+
+    Nothing is stored. For an amendment spend caps are left out, because the amount that it releases is known at acceptance only.
+    """
     return _refusals(organisation, offer.priced, amends, actor, now, token_id)
 
 
 def plan_refusals(*, plan: Plan, actor: User | None, now: datetime, token_id: UUID | None = None) -> list[Problem]:
-    """The same for the quote that a plan's choice would get now, before there is one; none where nothing is feasible. Where no
-    quote could be made, for example because its time is over, the reason why; nothing is stored."""
+    """Return what would refuse a quote of a plan's chosen candidate now; empty if nothing is feasible.
+
+    If no quote can be made, for example because the time of the plan is over, return that reason. Nothing is stored.
+    """
     if plan.chosen is None:
         return []
     organisation = plan.organisation

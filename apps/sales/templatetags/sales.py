@@ -196,7 +196,7 @@ def short_decimal(value: Decimal) -> str:
 
 @register.filter
 def saving(share: str) -> Fraction:
-    """What is saved at a share of the price, as documents state it."""
+    """{{ share|saving }}: the saving for a share of the price of a document."""
     return 1 - Fraction(share)
 
 

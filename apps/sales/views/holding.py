@@ -43,7 +43,7 @@ def plan_hold(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def plan_hold_release(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Give up what is held."""
+    """Release the hold."""
     plan = org_object_get(request, Plan, roles=ENGINEERING, pk=pk)
     released = services.plan_hold_release(
         plan_id=plan.pk, organisation=plan.organisation, actor=principal_get(request).user, now=timezone.now()
