@@ -112,13 +112,19 @@ def test_a_refused_amendment_leaves_the_old_contract_as_it_was(cast: Cast, marke
         cap_set(organisation=cast.organisation, amount=old.net, currency="EUR", now=NOW)
         quote, expected = _quote(cast, market, program, 2_000_000, amends=old), CapReached
     else:
-        quote, expected = _quote(cast, market, program, 10**9, amends=old, window=(NOW, SOON)), CapacityTaken  # type: ignore[assignment]
+        window = (
+            NOW,
+            NOW + timedelta(seconds=300),
+        )  # 100 s are the contract's own, and another takes 180 s of the rest
+        _accept(cast, _quote(cast, market, program, 1_800_000, window=window))
+        quote = _quote(cast, market, program, 2_000_000, amends=old, window=window)
+        expected = CapacityTaken  # type: ignore[assignment]
     with pytest.raises(expected):
         _accept(cast, quote)
     old.refresh_from_db()
     quote.refresh_from_db()
     assert (old.state, quote.state) == (ContractState.ACTIVE, QuoteState.OPEN)
-    assert Hold.objects.get().state == HoldState.PENDING
+    assert Hold.objects.get(contract_id=old.pk).state == HoldState.PENDING
     assert rest_of(old).worth == old.net
 
 

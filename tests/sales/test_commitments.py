@@ -188,7 +188,7 @@ def test_what_cannot_be_promised_is_refused(cast: Cast, market: Market, kind: st
 @database
 def test_one_commitment_holds_at_a_time_and_never_changes(cast: Cast, market: Market) -> None:
     commitment = _enter(cast, "month")
-    with pytest.raises(Problem, match="holds until 2026-12-24"):
+    with pytest.raises(Problem, match="ends at 2026-12-24"):
         _enter(cast)
     with pytest.raises(IntegrityError), transaction.atomic():
         Commitment.objects.filter(pk=commitment.pk).update(minimum=1)
@@ -211,7 +211,7 @@ def test_a_commitment_pauses_while_nothing_is_priced_in_its_currency(cast: Cast,
     other = _enter(cast, "year", "1.5", at=begins)
     assert (other.currency, commitment_at(cast.organisation, at=begins, currency="EUR")) == ("KWD", euros)
     assert commitments_paused(cast.organisation, at=begins) == [euros]
-    with pytest.raises(Problem, match="holds until"):
+    with pytest.raises(Problem, match="ends at"):
         _enter(cast, at=begins)
     pricebook_publish(document=document(lambda book: book.update(version=3)), effective_from=back, now=begins)
     assert commitments_paused(cast.organisation, at=back) == [other]

@@ -117,7 +117,7 @@ def test_a_quota_is_drawn_by_any_program_to_the_last_operation(cast: Cast, marke
     assert run(contract, large, 300) == Decimal("2.4")
     assert run(contract, starved, 100) == Decimal("0.08192")
     with pytest.raises(
-        Problem, match=r"200 items draw .* the quota has 189,760,000,000,000 of 500,000,000,000,000 left"
+        Problem, match=r"200 items need .* the quota has 189,760,000,000,000 of 500,000,000,000,000 left"
     ):
         contract_executions_take(contract_id=contract.id, program_digest=large.digest, count=200, now=SOON)
     contract_executions_take(contract_id=contract.id, program_digest=large.digest, count=189, now=SOON)
@@ -145,7 +145,7 @@ def test_a_quota_that_is_used_up_costs_what_was_quoted(cast: Cast, market: Marke
 def test_a_quota_takes_no_program_of_a_stranger_or_of_another_precision(cast: Cast, market: Market) -> None:
     contract = _accept(cast, _quote(cast, market, Quota("int8", 10)))
     for program, said in (
-        (market.program(cast.stranger_organisation, cast.stranger), "not one of this organisation's"),
+        (market.program(cast.stranger_organisation, cast.stranger), "does not belong to this organisation"),
         (market.program(cast.organisation, cast.engineer), "for programs in int8"),
     ):
         with pytest.raises(Problem, match=said):

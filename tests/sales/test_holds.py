@@ -191,7 +191,7 @@ def test_a_plan_whose_price_rose_is_not_held_and_the_book_is_named(cast: Cast, m
 
     plan = planned(cast, market)
     pricebook_publish(document=document(dearer), effective_from=NOW + MINUTE, now=NOW - 31 * DAY)
-    with pytest.raises(Problem, match="Price book 2 took the place of 1") as refused:
+    with pytest.raises(Problem, match="Price book 2 replaced price book 1") as refused:
         held(cast, plan, at=2 * MINUTE)
     assert refused.value.kind == "plan-changed"
     assert not Window.objects.exists()

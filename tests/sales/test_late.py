@@ -140,7 +140,7 @@ def test_what_the_page_said_is_what_is_charged(cast: Cast, market: Market) -> No
     _, contract = _bought(cast, market)
     told = ending_of(contract, now=FREE - HOUR)
     assert (told.charge, told.free_until, told.rises_at) == (Decimal(0), FREE, FREE)
-    with pytest.raises(Problem, match="Nothing was ended") as refusal:
+    with pytest.raises(Problem, match="It was not ended") as refusal:
         _end(cast, contract, FREE, told.charge)
     assert (refusal.value.status, refusal.value.kind) == (409, "ending-costs-more")
     assert Hold.objects.get(contract_id=contract.id).state == HoldState.PENDING

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import User
+from apps.accounts.problems import Problem
 from apps.dispatch.contracts import combination_of
 from apps.dispatch.fleet import edits, fleet_edit
 from apps.planner.models import Plan
@@ -130,19 +131,17 @@ def test_terms_without_a_number_follow_the_candidate_of_their_programs(cast: Cas
         assert (found and found.programs) == wanted
 
 
-def test_work_of_a_million_years_waits_like_any_other(cast: Cast, market: Market) -> None:
+def test_work_of_a_million_years_makes_no_quote(cast: Cast, market: Market) -> None:
     program = market.program(cast.organisation, cast.engineer, interval=10**9 * CLOCK, latency=10**9 * CLOCK)
-    quote = quote_create(
-        organisation=cast.organisation,
-        lines=[(program, 10**6)],
-        klass="standard",
-        pool=market.lpu,
-        actor=cast.engineer,
-        now=NOW,
-    )
-    standing_file(quote_id=quote.pk, organisation=cast.organisation, most=quote.worst, actor=cast.engineer, now=NOW)
-    assert standing_serve(pool="lpu-a", now=NOW) == 0
-    assert StandingRequest.objects.get().reason_kind == "room"
+    with pytest.raises(Problem, match=r"The work takes .* of device time, and the window has"):
+        quote_create(
+            organisation=cast.organisation,
+            lines=[(program, 10**6)],
+            klass="standard",
+            pool=market.lpu,
+            actor=cast.engineer,
+            now=NOW,
+        )
 
 
 def test_a_pool_that_no_text_can_name_is_unknown(cast: Cast, market: Market, as_user: Callable[[User], Client]) -> None:

@@ -19,7 +19,7 @@ from apps.sales.models import Commitment, OrganisationStanding, Quote
 from apps.sales.plans import plan_until_check
 from apps.sales.services import quote_accept, quote_create
 from tests.cast import Cast
-from tests.sales.market import NOW, Market, seen
+from tests.sales.market import NOW, Market, open_market, seen
 from tests.sales.tenancy import a_plan_of, a_quote_of, a_request_of
 
 pytestmark = pytest.mark.django_db
@@ -47,12 +47,31 @@ def test_a_window_that_never_holds_the_work_is_refused_before_a_quote_is_made(ca
     assert _quote(cast, market, timedelta(hours=1)).document["reservation"]
 
 
-def test_work_that_fits_side_by_side_on_the_devices_is_quoted(cast: Cast, market: Market) -> None:
-    """The window is shorter than the work, which is divided over devices."""
-    whole = _quote(cast, market, timedelta(days=1), executions=100_000_000)
+def test_work_that_fits_side_by_side_on_the_devices_is_quoted(cast: Cast) -> None:
+    """The window is shorter than the work, which is divided over two devices."""
+    market = open_market(devices=2)
+    whole = _quote(cast, market, timedelta(days=1), executions=10_000_000)
     seconds = float(Fraction(whole.document["device_seconds"]))
-    quote = _quote(cast, market, timedelta(seconds=seconds * 0.8), executions=100_000_000)
-    assert quote.document["reservation"] is None or len(quote.document["reservation"]) > 1
+    quote = _quote(cast, market, timedelta(seconds=seconds * 0.8), executions=10_000_000)
+    assert len({one["device"] for one in quote.document["reservation"]}) == 2
+    with pytest.raises(Problem, match="End the window later, or buy less"):
+        _quote(cast, market, timedelta(seconds=seconds * 0.4), executions=10_000_000)
+
+
+def test_the_builder_prices_work_that_never_fits_but_offers_no_quote_of_it(
+    cast: Cast, market: Market, as_user: AsUser
+) -> None:
+    program, now = market.program(cast.organisation, cast.engineer), timezone.now()
+    data = {
+        "program": program.pk,
+        "volume": 10_000_000,
+        "start": (now + timedelta(hours=1)).isoformat(),
+        "end": (now + timedelta(hours=1, seconds=1)).isoformat(),
+    }
+    page = as_user(cast.engineer).get("/quotes/new/preview", data).content.decode()
+    assert "Window too short" in page
+    assert "price-strip-now" in page
+    assert 'id="make-quote"' not in page
 
 
 @pytest.mark.parametrize("text", NONSENSE)
@@ -62,6 +81,9 @@ def test_a_volume_that_is_none_is_named_beside_its_field_and_makes_no_quote(
     program, client = market.program(cast.organisation, cast.engineer), as_user(cast.engineer)
     data = {"program": program.pk, "volume": text}
     for answer in (client.get("/quotes/new/preview", data), client.get("/quotes/new", data)):
+        if "\x00" in text:
+            assert answer.status_code == 400  # no address has a NUL
+            continue
         page = answer.content.decode()
         assert 'id="error-volume"' in page
         assert "Enter a whole number of executions from 1 to 1,000,000,000,000." in page
@@ -140,7 +162,9 @@ def test_the_page_of_a_waiting_request_asks_again_by_itself(cast: Cast, as_user:
 
 
 @pytest.mark.parametrize("text", NONSENSE)
-def test_a_limit_that_is_none_stays_in_its_field_with_the_reason(cast: Cast, as_user: AsUser, text: str) -> None:
+def test_a_limit_that_is_none_stays_in_its_field_with_the_reason(
+    cast: Cast, market: Market, as_user: AsUser, text: str
+) -> None:
     path = f"/buying/{cast.organisation.pk}"
     answer = as_user(cast.admin).post(path, {"pool_share": text, "credit": text})
     if answer.status_code == 302:

@@ -64,7 +64,7 @@ def test_picking_an_hour_moves_the_window(cast: Cast, market: Market, as_user: A
         ("volume=" + "9" * 40, "from 1 to"),
         ("start=tomorrow", "not a date and time"),
         ("klass=gold", "no class"),
-        ("klass=gap_fill", "not yet available"),
+        ("klass=gap_fill", "not available yet"),
         ("pool=lpu2-b", "compiled for lpu"),
         ("pool=moon", "no pool"),
         ("start=2020-01-01T00:00&end=2020-01-02T00:00", "end in"),
@@ -141,7 +141,9 @@ def test_the_files_say_what_the_document_says(cast: Cast, market: Market, as_use
 
 def test_a_contract_can_be_ended_on_its_page(cast: Cast, as_user: AsUser) -> None:
     contract, client = a_contract_of(cast), as_user(cast.owner)
-    assert "Ended. What was left" in client.post(f"/contracts/{contract.pk}/end", follow=True).content.decode()
+    assert (
+        "Ended. The rest of the capacity" in client.post(f"/contracts/{contract.pk}/end", follow=True).content.decode()
+    )
     assert "ended already" in client.post(f"/contracts/{contract.pk}/end", follow=True).content.decode()
 
 

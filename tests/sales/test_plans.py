@@ -130,7 +130,7 @@ def test_a_plan_is_quoted_over_the_api(cast: Cast, market: Market, as_token: Cal
 def test_a_plan_without_a_choice_or_of_another_organisation_is_refused(cast: Cast, market: Market) -> None:
     nothing = _cascade(cast, market, chosen=False)
     for organisation, plan_id, said in (
-        (cast.organisation, nothing.pk, "Nothing was feasible"),
+        (cast.organisation, nothing.pk, "No candidate of this plan is feasible"),
         (cast.stranger_organisation, nothing.pk, "no such plan"),
         (cast.organisation, uuid4(), "no such plan"),
     ):

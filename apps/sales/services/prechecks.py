@@ -14,7 +14,7 @@ from apps.sales.plans import plan_lines_get, plan_until_check
 from apps.sales.priced import Priced
 from apps.sales.quota_caps import project_cap_check
 from apps.sales.services.accepting import project_shares
-from apps.sales.services.quoting import Offer, pricing_make
+from apps.sales.services.quoting import Offer, pricing_make, window_check
 from apps.sales.services.standing import acceptance_refusals
 
 
@@ -27,11 +27,16 @@ def offer_refusals(
     now: datetime,
     token_id: UUID | None = None,
 ) -> list[Problem]:
-    """Return the buying limits and spend caps that refuse an offer, with their remedies, by the functions of acceptance.
+    """Return why an offer would be refused: a window that is too short, buying limits and spend caps, with their remedies.
 
     Nothing is stored. For an amendment spend caps are left out, because the amount that it releases is known at acceptance only.
     """
-    return _refusals(organisation, offer.priced, amends, actor, now, token_id)
+    found = _refusals(organisation, offer.priced, amends, actor, now, token_id)
+    try:
+        window_check(offer.priced)
+    except Problem as refusal:
+        found.insert(0, refusal)
+    return found
 
 
 def plan_refusals(*, plan: Plan, actor: User | None, now: datetime, token_id: UUID | None = None) -> list[Problem]:

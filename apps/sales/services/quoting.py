@@ -86,7 +86,6 @@ def offer_make(
         amends=amends,
         measured=measured,
     )
-    _check_length(priced)
     alternatives = alternatives_of(request_lines=request_lines, chosen=priced, now=now)
     who = {"organisation": {"id": str(organisation.id), "name": organisation.name}, **(identity or {})}
     if amends is not None:
@@ -152,9 +151,11 @@ def _check_ahead(form: Form, asked: Window, now: datetime) -> None:
         )
 
 
-def _check_length(priced: Priced) -> None:
-    """Refuse a period in which the work never fits, whatever else is sold. Work that may be cut into pieces needs time for
-    one execution in each piece; its pieces run side by side on the devices of the pool."""
+def window_check(priced: Priced) -> None:
+    """Raises Problem(422) if the work can never fit in its window, whatever else is sold.
+
+    Divisible work needs time for at least one execution in each piece; its pieces run side by side on the devices of the pool.
+    """
     length = Fraction((priced.window.end - priced.window.start) // timedelta(microseconds=1), 10**6)
     if length >= priced.duration:
         return
@@ -231,6 +232,7 @@ def quote_create(
         measured=measured,
         identity=identity,
     )
+    window_check(priced)
     promises_settle(document)
     quote = Quote.objects.create(
         id=quote_id,

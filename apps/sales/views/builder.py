@@ -160,6 +160,7 @@ def _context(
             context["refused"] = services.offer_refusals(
                 organisation=organisation, offer=offer, amends=subject.amends, actor=actor, now=now
             )
+            context["is_impossible"] = any(one.kind == "window" for one in context["refused"])
             context["hours"] = priced_hours(_grid(organisation, book, now), offer.starts)
     except Problem as problem:
         context["refusal"] = problem
