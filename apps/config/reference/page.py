@@ -22,14 +22,16 @@ class Reference(DocsBase):
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
         """Return every operation with its fields, its answer and its examples."""
         groups = _groups(api)
-        administration = {subject: rows for subject, rows in groups.items() if all(_is_admin(row) for row in rows)}
+        administration = {subject: rows for subject, rows in groups.items() if _is_for_administrators(rows)}
         customers = {subject: rows for subject, rows in groups.items() if subject not in administration}
         parts = [("For customers", customers), ("For administrators", administration)]
         return render(request, "pages/reference.html", {"parts": parts, "site": settings.SITE_URL})
 
 
-def _is_admin(operation: Operation) -> bool:
-    return operation.needs.startswith(f"scope {Scope.ADMIN.value}")
+def _is_for_administrators(operations: list[Operation]) -> bool:
+    """Whether most operations of a subject need the scope `admin`."""
+    needing = [one for one in operations if one.needs.startswith(f"scope {Scope.ADMIN.value}")]
+    return 2 * len(needing) > len(operations)
 
 
 @cache

@@ -11,7 +11,7 @@ from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs"
 CONTENTS = FOLDER / "contents.toml"
-SUMMARY_LENGTH = 120
+SUMMARY_LENGTH = 130
 _FENCE = re.compile(r"```.*?```", re.DOTALL)
 
 
@@ -114,8 +114,15 @@ def _read(name: str, section: str) -> Document:
     title = next((line[2:].strip() for line in text.splitlines() if line.startswith("# ")), name)
     blocks = (block.strip() for block in _FENCE.sub("", text).split("\n\n"))
     first = next((plain(block.removeprefix("**Question.** ")) for block in blocks if _is_prose(block)), "")
-    summary = first[:SUMMARY_LENGTH].rsplit(" ", 1)[0] + "..." if len(first) > SUMMARY_LENGTH else first
-    return Document(name, title.replace("`", ""), section, text, summary)
+    return Document(name, title.replace("`", ""), section, text, _summary(first))
+
+
+def _summary(paragraph: str) -> str:
+    """Return the first sentences of a paragraph that fit, or the beginning of the first one."""
+    if len(paragraph) <= SUMMARY_LENGTH:
+        return paragraph
+    end = max(paragraph.rfind(f"{mark} ", 0, SUMMARY_LENGTH) for mark in ".?!")
+    return paragraph[: end + 1] if end > 0 else paragraph[:SUMMARY_LENGTH].rsplit(" ", 1)[0] + "..."
 
 
 def _is_prose(block: str) -> bool:

@@ -46,7 +46,8 @@ class Passage:
     title: str
     heading: str
     text: str
-    place: int  # the section of the contents: documents for customers come first
+    place: int  # the section of the contents
+    is_for_customers: bool
     is_first: bool = False  # the beginning of its document
     is_definition: bool = False
 
@@ -54,9 +55,9 @@ class Passage:
 def search(query: str, *, limit: int = 30) -> list[Hit]:
     """Return the passages that hold every word of `query`, the best first.
 
-    The order is: a definition whose word is the query, titles, headings, text; customers' documents before those for
-    operators and engineers; then the passage that says the words most often. Only the first 200 characters of the
-    query count.
+    The order is: a definition whose word is the query, titles, headings, text. A document for operators or engineers comes
+    one step later than one for customers. Then comes the passage that has the words most often. Only the first 200
+    characters of the query count.
     """
     words = query[:QUERY_LENGTH].lower().split()[:WORDS_MAX]
     if not words:
@@ -66,9 +67,13 @@ def search(query: str, *, limit: int = 30) -> list[Hit]:
         match = _match(passage, words)
         if match is not None:
             often = sum(passage.text.lower().count(word) for word in words)
-            found.append(((match, passage.place, -often, number), passage))
+            found.append(((_rank(match, passage), passage.place, -often, number), passage))
     found.sort(key=lambda row: row[0])
     return [Hit(one.url, one.title, one.heading, _excerpt(one.text, words)) for _, one in found[:limit]]
+
+
+def _rank(match: Match, passage: Passage) -> int:
+    return match if match is Match.DEFINITION or passage.is_for_customers else match + 1
 
 
 def _match(passage: Passage, words: list[str]) -> Match | None:
@@ -96,11 +101,11 @@ def _passages() -> tuple[Passage, ...]:
         passage
         for place, section in enumerate(sections())
         for document in section.documents
-        for passage in _passages_of(document, place)
+        for passage in _passages_of(document, place, is_for_customers=section.audience == "customers")
     )
 
 
-def _passages_of(document: Document, place: int) -> Iterator[Passage]:
+def _passages_of(document: Document, place: int, *, is_for_customers: bool) -> Iterator[Passage]:
     """Yield the beginning of a document, each section with its heading, and each definition."""
     for number, (heading, lines) in enumerate(_parts(document)):
         is_first = number == 0
@@ -111,7 +116,7 @@ def _passages_of(document: Document, place: int) -> Iterator[Passage]:
         text = plain("\n".join(lines))
         if is_first or text:
             url = f"/docs/{document.name}" + ("" if is_first else f"#{slugify(heading)}")
-            yield Passage(url, document.title, heading, text, place, is_first=is_first)
+            yield Passage(url, document.title, heading, text, place, is_for_customers, is_first=is_first)
 
 
 def _parts(document: Document) -> list[tuple[str, list[str]]]:
@@ -133,7 +138,7 @@ def _definition(document: Document, line: str, place: int) -> Iterator[Passage]:
     url, text = f"/problems/{cells[0]}", " ".join(cells[2:])
     if document.name == GLOSSARY:
         url, text = f"/docs/{GLOSSARY}#{slugify(cells[0])}", cells[1]
-    yield Passage(url, document.title, cells[0], text, place, is_definition=True)
+    yield Passage(url, document.title, cells[0], text, place, is_for_customers=True, is_definition=True)
 
 
 def _without_code_headings(text: str) -> Iterator[str]:
