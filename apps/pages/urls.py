@@ -7,6 +7,8 @@ from apps.pages.report import views as report
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", views.home, name="home"),
+    path("search", views.search, name="search"),
+    path("search/options", views.search_palette, name="search_palette"),
     path("programs/compare", report.program_compare, name="program_compare"),
     path("programs/<uuid:pk>", report.program, name="program"),
     path("programs/<uuid:pk>/timeline", report.program_timeline, name="program_timeline"),

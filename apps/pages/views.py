@@ -1,4 +1,4 @@
-"""The landing page, the dashboard and the documents."""
+"""The landing page, the dashboard, the search and the documents."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
-from apps.accounts.access import organisation_get, principal_get
+from apps.accounts.access import Principal, organisation_get, principal_get
 from apps.pages import documents as papers
 from apps.pages.dashboard import dashboard
 from apps.pages.problem_types import problem_types
+from apps.pages.search import Query, everything_search
+
+RESULTS = 10  # hits of each kind on the page of results
 
 
 @login_not_required
@@ -62,6 +65,27 @@ def _elsewhere(name: str) -> HttpResponseBase:
     if picture is None:
         raise Http404
     return FileResponse(picture.open("rb"))
+
+
+@login_not_required
+def search(request: HttpRequest) -> HttpResponse:
+    """What a text finds among everything that the caller may open; strangers find documents."""
+    query = Query.read(request.GET.get("q", ""))
+    groups = everything_search(query, principal=_principal(request), limit=RESULTS)
+    return render(request, "pages/search.html", {"query": query.text, "groups": groups})
+
+
+@login_not_required
+def search_palette(request: HttpRequest) -> HttpResponse:
+    """The same as options of the search box, while a person types."""
+    query = Query.read(request.GET.get("q", ""))
+    groups = everything_search(query, principal=_principal(request))
+    values = {"query": query.text, "groups": groups, "count": sum(len(group.hits) for group in groups)}
+    return render(request, "pages/_palette.html", values)
+
+
+def _principal(request: HttpRequest) -> Principal | None:
+    return principal_get(request) if request.user.is_authenticated else None
 
 
 @login_not_required

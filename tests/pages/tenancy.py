@@ -17,6 +17,8 @@ def a_file(cast: Cast) -> dict[str, Any]:
 
 ROUTES = [
     page("/", public=True),
+    page("/search", public=True),
+    page("/search/options", public=True),
     page("/programs/compare"),
     page("/programs/<uuid:pk>", make=a_program),
     page("/programs/<uuid:pk>/timeline", make=a_program),

@@ -311,6 +311,12 @@ def as_api(
     return {"snippet": " \\\n  ".join(lines), "id": f"api-{slugify(f'{method} {path}')}"}
 
 
+@register.inclusion_tag("components/keys.html", takes_context=True)
+def keyboard_help(context: template.Context) -> dict[str, Any]:
+    """{% keyboard_help %}: the dialog that lists the keyboard shortcuts, with those of the pages in the side bar."""
+    return main_navigation(context)
+
+
 @register.inclusion_tag("components/nav.html", takes_context=True)
 def main_navigation(context: template.Context) -> dict[str, Any]:
     """The links of the side bar that this person may follow."""

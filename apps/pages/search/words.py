@@ -1,0 +1,71 @@
+"""Read what a person typed into the search: a name, a number, or the beginning of an id or a digest."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import cached_property
+from uuid import UUID
+
+from django.db.models import Q
+
+LENGTH = 200  # characters that are read; names are shorter
+WORDS = 8  # words that are looked for
+PREFIX = 4  # hexadecimal digits from which on a text may be an id or a digest
+CONTAINED = 3  # characters from which on a name may hold the text anywhere: an index of trigrams needs three
+_HEX = re.compile(r"[0-9a-f]+")
+_AFTER_HEX = "g"  # sorts after every hexadecimal digit
+_ID_DIGITS, _DIGEST_DIGITS = 32, 64
+_CONTROL = ("Cc", "Cs")
+
+
+@dataclass(frozen=True)
+class Query:
+    """The text of a search, with what it may mean."""
+
+    text: str
+
+    @classmethod
+    def read(cls, raw: str) -> Query:
+        """Return the query in `raw`: without control characters, on one line, at most LENGTH characters."""
+        kept = "".join(" " if unicodedata.category(one) in _CONTROL else one for one in raw[: LENGTH * 5])
+        return cls(" ".join(kept.split())[:LENGTH].strip())
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    @cached_property
+    def id_range(self) -> tuple[UUID, UUID] | None:
+        """The first and last id that begin with the text; None if no id does."""
+        digits = self.text.lower().replace("-", "")
+        if not PREFIX <= len(digits) <= _ID_DIGITS or not _HEX.fullmatch(digits):
+            return None
+        return UUID(digits.ljust(_ID_DIGITS, "0")), UUID(digits.ljust(_ID_DIGITS, "f"))
+
+    @cached_property
+    def digest(self) -> str:
+        """The text as the beginning of a SHA-256 digest; empty if it is none."""
+        digits = self.text.lower().removeprefix("sha256:")
+        return digits if PREFIX <= len(digits) <= _DIGEST_DIGITS and _HEX.fullmatch(digits) else ""
+
+    def named(self, *columns: str) -> Q:
+        """Return the rows whose columns hold every word of the text; begin with it, where a word is short."""
+        found = Q(pk__in=[]) if not self.text else Q()
+        for word in self.text.split()[:WORDS]:
+            lookup = "icontains" if len(word) >= CONTAINED else "istartswith"
+            one = Q()
+            for column in columns:
+                one |= Q(**{f"{column}__{lookup}": word})
+            found &= one
+        return found
+
+    def identified(self, column: str = "pk") -> Q:
+        """Return the rows whose id begins with the text; none if no id can."""
+        return Q(**{f"{column}__range": self.id_range}) if self.id_range else Q(pk__in=[])
+
+    def digested(self, column: str) -> Q:
+        """Return the rows whose digest begins with the text; a range, so that an index of any collation serves."""
+        if not self.digest:
+            return Q(pk__in=[])
+        return Q(**{f"{column}__gte": self.digest, f"{column}__lt": self.digest + _AFTER_HEX})
