@@ -17,7 +17,7 @@ from apps.accounts.problems import Problem
 
 DIGITS = 4  # at least; more where the number needs them
 NAME_LENGTH = 80
-_PREFIXES = {NumberKind.QUOTE: "Q", NumberKind.CONTRACT: "C", NumberKind.JOB: "J"}
+PREFIXES = {NumberKind.QUOTE: "Q", NumberKind.CONTRACT: "C", NumberKind.JOB: "J"}
 _WRITTEN = re.compile(r"([A-Za-z])-?([0-9]{1,10})")
 _LARGEST = 2**31 - 1  # the column's
 # Control characters, lone surrogates, line and paragraph separators, and marks that turn the direction of text.
@@ -51,7 +51,7 @@ def number_next(*, organisation_id: UUID, kind: NumberKind) -> int:
 
 def number_text(kind: NumberKind, number: int) -> str:
     """Write a number, for example `Q-0007`."""
-    return f"{_PREFIXES[kind]}-{number:0{DIGITS}d}"
+    return f"{PREFIXES[kind]}-{number:0{DIGITS}d}"
 
 
 def number_parse(text: str) -> Reference | None:
@@ -59,7 +59,7 @@ def number_parse(text: str) -> Reference | None:
     found = _WRITTEN.fullmatch(text.strip())
     if found is None:
         return None
-    kinds = {prefix: kind for kind, prefix in _PREFIXES.items()}
+    kinds = {prefix: kind for kind, prefix in PREFIXES.items()}
     kind, number = kinds.get(found[1].upper()), int(found[2])
     return Reference(kind, number) if kind is not None and 1 <= number <= _LARGEST else None
 

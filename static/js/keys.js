@@ -62,6 +62,9 @@
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
       move(event.key === "ArrowDown" ? 1 : -1);
+    } else if (event.key === "Escape") { // else a search field would only be emptied
+      event.preventDefault();
+      part("palette").close();
     } else if (event.key === "Enter" && chosen()) {
       event.preventDefault();
       go(chosen(), event);

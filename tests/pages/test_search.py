@@ -20,7 +20,7 @@ from apps.invoicing.models import Invoice
 from apps.pages.search import Group, Query, everything_search
 from apps.planner.models import Plan, Task
 from apps.registry.models import DataSet
-from apps.sales.models import Contract
+from apps.sales.models import Contract, Quote
 from tests.cast import Cast
 from tests.invoicing.tenancy import an_invoice_of
 from tests.planner.tenancy import a_plan, a_task
@@ -43,13 +43,17 @@ def things_of(cast: Cast) -> Owned:
     invoice = an_invoice_of(cast)
     plan = Plan.objects.get(**a_plan(cast))
     task = Task.objects.get(**a_task(cast))
+    Contract.objects.filter(organisation=cast.organisation).update(name="Nightly batch")
     contract = Contract.objects.get(organisation=cast.organisation)
+    Quote.objects.filter(pk=contract.quote_id).update(name="Offer of spring")
     program = contract.lines.get().program
     version, quote = program.model_version, contract.quote
     found = [
         (f"/invoices/{invoice.pk}", invoice.number, invoice.digest),
         (f"/contracts/{contract.pk}", contract.pk, contract.terms_digest),
+        (f"/contracts/{contract.pk}", contract.reference, contract.name),
         (f"/quotes/{quote.pk}", quote.pk, quote.digest),
+        (f"/quotes/{quote.pk}", quote.reference, quote.name),
         (f"/programs/{program.pk}", program.pk, program.digest),
         (f"/versions/{version.pk}", version.pk, version.sha256),
         (f"/versions/{version.pk}", version.model.name, version.filename),
@@ -90,6 +94,14 @@ def test_everything_is_found_by_its_name_its_id_and_its_digest(both: tuple[Cast,
     for text in own.texts:
         if re.fullmatch(r"[0-9a-f-]{36}|[0-9a-f]{64}", text):
             assert urls(found(text, cast.viewer)) & urls(found(text[:8], cast.viewer)), text
+
+
+def test_a_number_is_found_as_people_write_it(both: tuple[Cast, Owned, Owned]) -> None:
+    cast, _, _ = both
+    quote = Contract.objects.get(organisation=cast.organisation).quote
+    for text in (quote.reference, quote.reference.lower(), f"q{quote.number}", f" {quote.number:04d} "):
+        assert f"/quotes/{quote.pk}" in urls(found(text, cast.viewer)), text
+    assert f"/quotes/{quote.pk}" not in urls(found(f"C-{quote.number:04d}", cast.viewer))
 
 
 def test_nothing_of_another_organisation_is_ever_found(both: tuple[Cast, Owned, Owned]) -> None:

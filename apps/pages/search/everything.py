@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from django.urls import reverse
 
 from apps.accounts.access import Principal
-from apps.accounts.models import Organisation
+from apps.accounts.models import NumberKind, Organisation
 from apps.accounts.roles import Role
 from apps.compilation.models import Program
 from apps.dispatch.models import Job
@@ -90,18 +90,19 @@ def _versions(query: Query) -> QuerySet[ModelVersion]:
 def _programs(query: Query) -> QuerySet[Program]:
     wanted = query.named("model_version__model__name", "target", "precision")
     rows = Program.objects.filter(wanted | query.identified() | query.digested("digest"))
-    columns = ("target", "precision", "digest", "model_version__number", "model_version__model__name")
+    columns = ("target", "precision", "dims", "digest", "model_version__number", "model_version__model__name")
     return rows.select_related("model_version__model").only(*columns).order_by("-created_at")
 
 
 def _quotes(query: Query) -> QuerySet[Quote]:
-    rows = Quote.objects.filter(query.identified() | query.digested("digest"))
-    return rows.only("created_at", "state").order_by("-created_at")
+    wanted = query.numbered(NumberKind.QUOTE) | query.named("name") | query.identified() | query.digested("digest")
+    return Quote.objects.filter(wanted).only("number", "name", "created_at", "state").order_by("-created_at")
 
 
 def _contracts(query: Query) -> QuerySet[Contract]:
-    rows = Contract.objects.filter(query.identified() | query.digested("terms_digest"))
-    return rows.only("accepted_at", "state").order_by("-accepted_at")
+    named = query.numbered(NumberKind.CONTRACT) | query.named("name")
+    rows = Contract.objects.filter(named | query.identified() | query.digested("terms_digest"))
+    return rows.only("number", "name", "accepted_at", "state").order_by("-accepted_at")
 
 
 def _jobs(query: Query) -> QuerySet[Job]:
@@ -140,17 +141,17 @@ def _version_hit(row: ModelVersion) -> Hit:
 
 
 def _program_hit(row: Program) -> Hit:
-    title = f"{row.model_version} on {row.target}, {row.precision}"
+    sizes = "".join(f", {name} {size}" for name, size in row.dims.items())
+    title = f"{row.model_version} on {row.target}, {row.precision}{sizes}"
     return Hit(reverse("program", args=[row.pk]), title, row.digest[:12])
 
 
 def _quote_hit(row: Quote) -> Hit:
-    return Hit(reverse("sales:quote_detail", args=[row.pk]), f"Quote {row.pk.hex[:8]}", _day(row.created_at), row.state)
+    return Hit(reverse("sales:quote_detail", args=[row.pk]), row.title, _day(row.created_at), row.state)
 
 
 def _contract_hit(row: Contract) -> Hit:
-    title = f"Contract {row.pk.hex[:8]}"
-    return Hit(reverse("sales:contract_detail", args=[row.pk]), title, _day(row.accepted_at), row.state)
+    return Hit(reverse("sales:contract_detail", args=[row.pk]), row.title, _day(row.accepted_at), row.state)
 
 
 def _job_hit(row: Job) -> Hit:

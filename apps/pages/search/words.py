@@ -10,6 +10,9 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from apps.accounts.counters import PREFIXES, number_parse
+from apps.accounts.models import NumberKind
+
 LENGTH = 200  # characters that are read; names are shorter
 WORDS = 8  # words that are looked for
 PREFIX = 4  # hexadecimal digits from which on a text may be an id or a digest
@@ -48,6 +51,19 @@ class Query:
         """The text as the beginning of a SHA-256 digest; empty if it is none."""
         digits = self.text.lower().removeprefix("sha256:")
         return digits if PREFIX <= len(digits) <= _DIGEST_DIGITS and _HEX.fullmatch(digits) else ""
+
+    @cached_property
+    def numbers(self) -> dict[NumberKind, int]:
+        """The numbers that the text may be: that of one kind (`Q-0007`, `q7`), or of any (`7`, `0007`)."""
+        reference = number_parse(self.text)
+        if reference is not None:
+            return {reference.kind: reference.number}
+        written = (number_parse(f"{PREFIXES[kind]}{self.text}") for kind in NumberKind)
+        return {one.kind: one.number for one in written if one is not None}
+
+    def numbered(self, kind: NumberKind) -> Q:
+        """Return the rows of a kind whose number the text is."""
+        return Q(number=self.numbers[kind]) if kind in self.numbers else Q(pk__in=[])
 
     def named(self, *columns: str) -> Q:
         """Return the rows whose columns hold every word of the text; begin with it, where a word is short."""
