@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
+from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from django.views.decorators.http import require_POST
 
 from apps.accounts.access import Principal, organisation_get, principal_get
 from apps.pages import documents as papers
+from apps.pages import saved_filters
 from apps.pages.dashboard import dashboard
 from apps.pages.problem_types import problem_types
 from apps.pages.search import Query, everything_search
@@ -86,6 +91,29 @@ def search_palette(request: HttpRequest) -> HttpResponse:
 
 def _principal(request: HttpRequest) -> Principal | None:
     return principal_get(request) if request.user.is_authenticated else None
+
+
+@require_POST
+def filter_save(request: HttpRequest) -> HttpResponse:
+    """Save the filter of a list under a name."""
+    saved = saved_filters.filter_save(
+        organisation=organisation_get(request),
+        user=principal_get(request).user,
+        page=request.POST.get("page", ""),
+        name=request.POST.get("name", ""),
+        query=request.POST.get("query", ""),
+        now=timezone.now(),
+    )
+    messages.success(request, f"Filter saved: {saved.name}.")
+    return redirect(saved_filters.filter_url(saved.page, saved.query))
+
+
+@require_POST
+def filter_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Delete a saved filter of one's own."""
+    gone = saved_filters.filter_delete(organisation=organisation_get(request), user=principal_get(request).user, pk=pk)
+    messages.success(request, f"Filter deleted: {gone.name}.")
+    return redirect(gone.page)
 
 
 @login_not_required

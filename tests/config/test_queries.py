@@ -63,6 +63,7 @@ FIXED = {
     "pricing.PriceBook",
     "registry.Evaluation",
     "registry.ModelFamily",
+    "pages.SavedFilter",
     "registry.UploadPart",
     "reports.ControllerRule",
     "sales.BuyingRules",

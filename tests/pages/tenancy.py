@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from django.utils import timezone
+
+from apps.pages.saved_filters import filter_save
 from tests.cast import Cast
 from tests.compilation.helpers import compiled
 from tests.tenancy import page
@@ -15,8 +18,22 @@ def a_file(cast: Cast) -> dict[str, Any]:
     return {**a_program(cast), "kind": "operations.csv"}
 
 
+def a_filter(cast: Cast) -> dict[str, Any]:
+    saved = filter_save(
+        organisation=cast.organisation,
+        user=cast.owner,
+        page="registry:model_list",
+        name="mine",
+        query="q=a",
+        now=timezone.now(),
+    )
+    return {"pk": saved.pk}
+
+
 ROUTES = [
     page("/", public=True),
+    page("/filters", "POST", body={"page": "registry:model_list", "name": "mine", "query": "q=a"}),
+    page("/filters/<uuid:pk>/delete", "POST", make=a_filter, own=True),
     page("/search", public=True),
     page("/search/options", public=True),
     page("/programs/compare"),

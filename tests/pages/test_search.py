@@ -136,7 +136,8 @@ def test_a_search_takes_at_most_one_limited_query_for_each_kind(both: tuple[Cast
 def test_any_input_ends_well(cast: Cast, as_user: AsUser, text: str) -> None:
     client = as_user(cast.owner)
     for path in ("/search", "/search/options"):
-        assert client.get(path, {"q": text.encode("utf-8", "replace").decode()}).status_code == 200
+        expected = 400 if "\x00" in text else 200  # no address may hold a NUL
+        assert client.get(path, {"q": text.encode("utf-8", "replace").decode()}).status_code == expected
     assert found(text, cast.owner) == found(text, cast.owner)
 
 

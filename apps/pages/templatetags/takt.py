@@ -29,6 +29,7 @@ from apps import figures
 from apps.accounts.browsers import browser_name
 from apps.accounts.paging import Page
 from apps.pages import badges, copying, definitions, navigation
+from apps.pages import saved_filters as filters
 
 register = template.Library()
 LONG_VALUE, LONGER_VALUE = 13, 18  # characters; longer figures are set smaller rather than broken
@@ -288,6 +289,21 @@ def tabs(items: Sequence[tuple[str, str]], current: str, label: str = "Views") -
 def pagination(page: Page[Any]) -> dict[str, Any]:
     """{% pagination page %}: first, previous and next page of a list, keeping the other query parameters."""
     return {"page": page}
+
+
+@register.inclusion_tag("components/saved_filters.html", takes_context=True)
+def saved_filters(context: template.Context, page: str) -> dict[str, Any]:
+    """{% saved_filters "dispatch:job_list" %}: the person's saved filters of a list, and a form that saves the one set."""
+    request, organisation = context["request"], context.get("organisation")
+    if organisation is None:
+        return {}
+    rows = filters.filters_of(organisation=organisation, user=request.user, page=page)
+    query = filters.query_of(page, request.GET)
+    saved = [
+        {"pk": row.pk, "name": row.name, "query": row.query, "url": filters.filter_url(page, row.query)} for row in rows
+    ]
+    is_saved = any(row.query == query for row in rows)
+    return {"saved": saved, "query": query, "page": page, "is_saved": is_saved, "csrf_token": context.get("csrf_token")}
 
 
 @register.inclusion_tag("components/as_api.html", takes_context=True)

@@ -1,0 +1,33 @@
+"""What a person keeps for themselves: filters of lists."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+
+from apps.accounts.models import Organisation
+
+
+class SavedFilter(models.Model):
+    """A named filter of a list, of one person in one organisation.
+
+    `page`: the name of the list's address, such as "dispatch:job_list"; `query`: its parameters, as in an address.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    organisation = models.ForeignKey(Organisation, on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    page = models.CharField(max_length=60)
+    name = models.CharField(max_length=80)
+    query = models.CharField(max_length=500)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "organisation", "page", "name"], name="saved_filter_once"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
