@@ -1,4 +1,4 @@
-"""The JSON API: `/api/v1`, OpenAPI 3.1, problem+json for every refusal, closed unless an operation opens itself."""
+"""The JSON API at `/api/v1`: OpenAPI 3.1, problem+json for errors, authentication unless an operation opts out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = structlog.get_logger("api")
 
 
 class Document(OpenAPISchema):
-    """ninja's document, except that two different schemas may not share a name: the later would replace the earlier."""
+    """ninja's OpenAPI document, which refuses two different schemas of one name; ninja would replace the first."""
 
     def add_schema_definitions(self, definitions: dict[str, Any]) -> None:
         for name, definition in definitions.items():
@@ -36,7 +36,7 @@ class Document(OpenAPISchema):
 
 
 class TaktAPI(NinjaAPI):
-    """Adds to the schema what every operation can answer besides success."""
+    """The API, whose schema also lists the errors that every operation can answer."""
 
     def get_openapi_schema(self, **kwargs: Any) -> OpenAPISchema:
         schema = Document(self, kwargs.get("path_prefix") or self.get_root_path(kwargs.get("path_params") or {}))
@@ -55,7 +55,7 @@ class TaktAPI(NinjaAPI):
 api = TaktAPI(
     title="Takt",
     version="1",
-    description="What was compiled is what runs is what is billed.",
+    description="Compile models, get quotes, run jobs and read invoices.",
     urls_namespace="api",
     auth=[BearerToken(), BrowserSession()],
     docs=Reference(),
@@ -84,7 +84,7 @@ def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
 
 
 def _fault(item: dict[str, Any]) -> dict[str, str]:
-    """One fault of a request: which field, and what is wrong with it."""
+    """Return one fault of a request: the field and what is wrong with it."""
     if "loc" in item:
         named = item["loc"][2:] if item["loc"][:2] == ("body", "payload") else item["loc"]
         pattern = item.get("ctx", {}).get("pattern")
@@ -96,7 +96,7 @@ def _fault(item: dict[str, Any]) -> dict[str, str]:
 
 @api.exception_handler(AuthenticationError)
 def _anonymous(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
-    detail = "Send a token as 'Authorization: Bearer ...'; tokens are made under Settings, API tokens."
+    detail = "Send a token as 'Authorization: Bearer ...'; create one under Settings, API tokens."
     response = problem_response(Problem(401, "Not signed in", detail, kind="not-signed-in"))
     response["WWW-Authenticate"] = "Bearer"
     return response
@@ -120,7 +120,7 @@ def _too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
 
 
 def _unreadable(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
-    """A form without a boundary, a body that was cut off, more fields than a form may have."""
+    """Answer a form without a boundary, a truncated body, or a form with too many fields."""
     kind, title, _ = STANDARD[400]
     return problem_response(Problem(400, title, str(error) or title, kind=kind))
 

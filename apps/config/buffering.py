@@ -1,8 +1,8 @@
-"""Whole requests in, whole answers out: the WSGI application behind an event loop that waits for slow clients.
+"""Buffer requests and responses: an event loop waits for slow clients in front of the WSGI application.
 
-A thread of a WSGI server that reads a body byte by byte, or writes to a client that does not read, is a thread that serves
-nobody else; a handful of such clients stops the server. Here the event loop receives the body, to disk when it is large,
-and only a request that has arrived takes a thread; its answer is collected, the thread is free, and the loop sends it.
+A WSGI thread that reads from or writes to a slow client serves nobody else, so a few slow clients stop the server. Here the
+event loop receives the body (large ones on disk). Only a complete request gets a thread. The response is collected, the
+thread is released, and the loop sends the response.
 See docs/adr/0066-a-buffer-before-the-threads.md.
 """
 
@@ -36,11 +36,11 @@ SPOOLED_MAX = 2**31  # bytes of bodies of one process that are arriving or being
 
 
 class Gone(Exception):
-    """The client left before its request had arrived."""
+    """The client disconnected before its request was complete."""
 
 
 class Buffered:
-    """An ASGI application that runs a WSGI one in a few threads, for requests that have arrived whole."""
+    """An ASGI application that runs a WSGI application in a few threads, for complete requests."""
 
     def __init__(self, wsgi: Wsgi, *, threads: int) -> None:
         self.wsgi = wsgi
@@ -118,7 +118,7 @@ class Buffered:
 
 
 def too_slow() -> Problem:
-    """The refusal of a body that does not arrive in time."""
+    """Return the error for a body that does not arrive in time."""
     detail = (
         f"The body arrived more slowly than {settings.BODY_BYTES_PER_SECOND_MIN} bytes a second. Send smaller pieces."
     )
@@ -126,7 +126,7 @@ def too_slow() -> Problem:
 
 
 def busy() -> Problem:
-    """The refusal while more is waiting than this process can hold."""
+    """Return the error for a process that has too many waiting requests."""
     return Problem(
         503, "Busy", "Too many requests are waiting. Try again in a moment.", kind="unavailable", retry_after=2
     )
@@ -139,7 +139,7 @@ def _size_check(size: int, most: int) -> None:
 
 
 def _refused(refusal: Problem) -> Answer:
-    """A refusal before the application has seen the request; the connection ends, since its body was not read."""
+    """Answer with an error before the application sees the request. The connection ends, because its body was not read."""
     response = problem_response(refusal)
     headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
     answer: SpooledTemporaryFile[bytes] = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - who sends it closes it
@@ -150,7 +150,7 @@ def _refused(refusal: Problem) -> Answer:
 
 
 def _answer_of(wsgi: Wsgi, environ: Environ) -> Answer:
-    """Run the application to its end, in a thread of the pool; what it opens for a request it closes in the same thread."""
+    """Run the application in a thread of the pool, which also closes what the request opened."""
     started: list[tuple[str, list[tuple[str, str]]]] = []
     answer: SpooledTemporaryFile[bytes] = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - who sends it closes it
 
@@ -172,7 +172,7 @@ def _answer_of(wsgi: Wsgi, environ: Environ) -> Answer:
 
 
 def _environ(scope: Message, body: SpooledTemporaryFile[bytes], size: int) -> Environ:
-    """The request as PEP 3333 wants it."""
+    """Return the WSGI environment of the request (PEP 3333)."""
     body.seek(0)
     server, client = scope.get("server") or ("localhost", 0), scope.get("client") or ("", 0)
     path = unquote_to_bytes(scope["raw_path"].split(b"?", 1)[0]) if scope.get("raw_path") else scope["path"].encode()

@@ -18,9 +18,11 @@ log = structlog.get_logger("worker")
 
 
 class PatientQoS(redis.QoS):
-    """What a worker has taken and not acknowledged. Kombu's keeps a message whose acknowledgement the broker refuses, as
-    Valkey does on a full disk, among them for ever: a worker of one task at a time then takes none any more. Here it gives
-    way to the next, and is delivered again after the visibility timeout, as what a dead worker held."""
+    """The messages that a worker holds without acknowledgement.
+
+    If the broker refuses an acknowledgement, as Valkey does on a full disk, Kombu keeps the message forever, and a worker of
+    one task at a time takes no other. This class drops it; the broker delivers it again after the visibility timeout.
+    """
 
     def ack(self, delivery_tag: str) -> None:
         """Acknowledge a message."""
@@ -35,21 +37,21 @@ redis.Channel.QoS = PatientQoS
 
 
 class PatientConsumer(Consumer):
-    """Celery's own consumer waits for up to 30 s between two attempts to connect; this one for three at most. It also lives
-    on when the broker refuses to write, as Valkey does on a full disk, where Celery's ends its worker."""
+    """Celery's consumer waits up to 30 s between two attempts to connect; this one at most 3 s. It also survives a broker
+    that refuses writes, as Valkey does on a full disk; Celery's would end the worker."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.connection_errors: tuple[type[Exception], ...] = (*self.conninfo.connection_errors, ResponseError)
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
-        """A broker that answers with a refusal is asked again after a second, not at once."""
+        """Retry a broker that answers with an error after one second."""
         super().on_connection_error_after_connected(exc)
         if isinstance(exc, ResponseError):
             time.sleep(REFUSED_SECONDS)
 
     def ensure_connected(self, conn: Any) -> Any:
-        """The connection, once there is one, however long that takes."""
+        """Return the connection; waits for the broker without a limit."""
 
         def on_error(error: Exception, interval: float) -> None:
             log.warning("broker away", error=str(error)[:200], again_in=interval)

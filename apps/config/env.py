@@ -1,4 +1,4 @@
-"""Strict readers of environment variables: a bad value stops the start with one clear sentence."""
+"""Read environment variables strictly: a bad value stops the start with one clear sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FALSE = frozenset({"0", "false", "no", "off"})
 
 
 def text(name: str, default: str | None = None) -> str:
-    """The variable as text; without a default it must be set and not empty."""
+    """Return the variable as text. Without a default it must be set and not empty."""
     value = os.environ.get(name, "") or default
     if value is None:
         raise ImproperlyConfigured(f"Set the environment variable {name}.")
@@ -23,7 +23,7 @@ def text(name: str, default: str | None = None) -> str:
 
 
 def secret(name: str, *, is_public: bool) -> str:
-    """A key that signs sessions. Where others reach the site it must be long, varied and nobody's example."""
+    """Return the key that signs sessions. A public site needs a long and varied key that is not an example."""
     value = text(name)
     if not is_public:
         return value
@@ -40,12 +40,12 @@ def secret(name: str, *, is_public: bool) -> str:
 
 
 def is_local(url: str) -> bool:
-    """Whether an address is this machine's own."""
+    """Whether an address belongs to this machine."""
     return urlsplit(url).hostname in {"localhost", "127.0.0.1", "::1"}
 
 
 def flag(name: str, default: bool) -> bool:
-    """True for 1/true/yes/on, False for 0/false/no/off."""
+    """Return True for 1/true/yes/on, False for 0/false/no/off."""
     value = os.environ.get(name, "").strip().lower()
     if not value:
         return default
@@ -57,7 +57,7 @@ def flag(name: str, default: bool) -> bool:
 
 
 def integer(name: str, default: int, *, at_least: int = 0) -> int:
-    """A whole number not below `at_least`."""
+    """Return a whole number of at least `at_least`."""
     value = os.environ.get(name, "").strip()
     if not value:
         return default
@@ -67,13 +67,13 @@ def integer(name: str, default: int, *, at_least: int = 0) -> int:
 
 
 def words(name: str, default: list[str]) -> list[str]:
-    """A list separated by commas."""
+    """Return a list of words separated by commas."""
     value = os.environ.get(name, "")
     return [word.strip() for word in value.split(",") if word.strip()] if value else default
 
 
 def days(name: str, default: tuple[int, ...]) -> tuple[int, ...]:
-    """Whole days, each more than the one before, separated by commas."""
+    """Return increasing whole numbers of days, separated by commas."""
     words_given = words(name, [str(one) for one in default])
     if not all(one.isdigit() for one in words_given):
         raise ImproperlyConfigured(f"{name} must be whole days such as 3,10,20; it is {os.environ[name]!r}.")
@@ -84,7 +84,7 @@ def days(name: str, default: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def choice(name: str, default: str, allowed: set[str]) -> str:
-    """One of a few words."""
+    """Return one of the allowed words."""
     value = text(name, default)
     if value not in allowed:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(sorted(allowed))}; it is {value!r}.")
@@ -92,9 +92,9 @@ def choice(name: str, default: str, allowed: set[str]) -> str:
 
 
 def redis_urls(name: str) -> tuple[str, str]:
-    """One Redis address in the two dialects that are spoken: Celery's and redis-py's.
+    """Return one Redis address in two notations: Celery's and redis-py's.
 
-    `redis+socket:///path?virtual_host=3` and `unix:///path?db=3` name the same database; a network URL is its own twin.
+    `redis+socket:///path?virtual_host=3` and `unix:///path?db=3` name the same database; a network URL is the same in both.
     """
     value = text(name)
     parts = urlsplit(value)

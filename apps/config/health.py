@@ -1,4 +1,4 @@
-"""What an orchestrator asks: is the process alive, can it work, what has it counted."""
+"""Health checks for an orchestrator: liveness, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _applied = threading.Event()
 
 @login_not_required
 def healthz(request: HttpRequest) -> HttpResponse:
-    """The process answers. Touches nothing else, so that a slow database does not restart the web."""
+    """Answer that the process is alive. Uses no other service, so that a slow database does not restart the web process."""
     return JsonResponse({"status": "alive"})
 
 
 @login_not_required
 def readyz(request: HttpRequest) -> HttpResponse:
-    """200 when database, migrations, Redis, storage and disk serve; 503 with the part that does not."""
+    """Answer 200 if database, migrations, Redis, storage and disk work, else 503 with the part that fails."""
     parts = {name: _verdict(check) for name, check in CHECKS.items()}
     is_ready = all(verdict == "ok" for verdict in parts.values())
     return JsonResponse(
@@ -41,9 +41,9 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Prometheus text, for whoever sends METRICS_TOKEN as a bearer token; with METRICS_LOCAL also for this machine itself.
+    """Answer in Prometheus' text format to requests with METRICS_TOKEN as a bearer token; METRICS_LOCAL also allows this machine.
 
-    Closed otherwise: counts of requests and sign-ins are nobody else's.
+    Everyone else gets 401: counts of requests and sign-ins are internal.
     """
     if not _may_read(request):
         said = "Send METRICS_TOKEN as a bearer token; without that setting the metrics are closed.\n"
@@ -57,7 +57,7 @@ def _may_read(request: HttpRequest) -> bool:
     given = request.headers.get("Authorization", "").removeprefix("Bearer ")
     if wanted != "none" and hmac.compare_digest(given.encode(), wanted.encode()):
         return True
-    # A proxy on this machine asks for others, and says so.
+    # A proxy on this machine forwards requests of others, with one of these headers.
     is_direct = not any(
         name in request.headers for name in ("Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "Via")
     )
@@ -78,7 +78,7 @@ def _database() -> str:
 
 
 def _migrations() -> str:
-    """What a process has once seen applied stays applied, so that a probe every second costs nothing."""
+    """Check that all migrations are applied. A positive result is remembered, so that frequent probes cost nothing."""
     if _applied.is_set():
         return "ok"
     executor = MigrationExecutor(connection)
@@ -90,7 +90,7 @@ def _migrations() -> str:
 
 
 def _redis() -> str:
-    """Written, not read: a server whose disk is full still answers what it holds."""
+    """Check Redis by writing: a server with a full disk still answers reads."""
     cache.set("readyz", 1, 60)
     return "ok"
 
@@ -104,7 +104,7 @@ def _storage() -> str:
 
 
 def _disk() -> str:
-    """Free space of every disk that this process knows of; where the storage is a bucket, of the others."""
+    """Check the free space of every disk that this process uses; a bucket as storage is left out."""
     folders = [*settings.FREE_SPACE_FOLDERS, tempfile.gettempdir()]
     if isinstance(default_storage, FolderStorage):
         folders.append(str(default_storage.location))

@@ -1,4 +1,4 @@
-"""What every request passes: its line in the log, the closed door, and one form for refusals."""
+"""Middleware: the request log, the sign-in requirement, and one form for errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = structlog.get_logger("request")
 
 
 def request_log(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """One structured line for each request, with an id that the response carries too."""
+    """Log one structured line for each request, with an id that the response also has."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         request_id = uuid.uuid4().hex
@@ -46,7 +46,7 @@ def request_log(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable
 
 
 def api_rates(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Requests to the API by client address, counted before anything else is done for them."""
+    """Limit requests to the API by client address, before any other work."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         if request.path.startswith(API_PREFIX):
@@ -74,7 +74,7 @@ def nul_refused(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable
 
 
 class SignInRequired(LoginRequiredMiddleware):
-    """Every page needs a sign-in unless its view says `login_not_required`. The API has its own door, closed by default."""
+    """Require a sign-in for every page whose view is not `login_not_required`. The API has its own authentication."""
 
     def process_view(
         self, request: HttpRequest, view_func: Callable[..., HttpResponseBase], view_args: Any, view_kwargs: Any
@@ -85,7 +85,7 @@ class SignInRequired(LoginRequiredMiddleware):
 
 
 class ApiProblems:
-    """Every refusal under /api/ is problem+json, also one that no operation made: an unknown address, a wrong method."""
+    """Answer every error under /api/ as problem+json, including unknown addresses and wrong methods."""
 
     KEPT = ("Allow", "Retry-After", "WWW-Authenticate")
 
@@ -107,7 +107,7 @@ class ApiProblems:
 
 
 class ProblemPages:
-    """A refusal that a service raised under a page becomes a page with its title and its sentence."""
+    """Show a problem that a service raised as a page with its title and detail."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

@@ -1,4 +1,4 @@
-"""How the API reads a request. PostgreSQL cannot store the character NUL, so none gets in; nor does an unknown name.
+"""Read requests of the API. NUL characters are refused, because PostgreSQL cannot store them, and so are unknown names.
 
 Bodies refuse unknown names by `apps.accounts.bodies`; `names_known()` makes the parameters of queries and forms do so.
 """
@@ -22,9 +22,9 @@ CONTAINERS_MAX = 250_000
 
 
 class WithoutNul(Parser):
-    """ninja's parser; a text with the character NUL in it is a 422, wherever it stands.
+    """ninja's parser, which answers 422 to text with a NUL character anywhere in the request.
 
-    What a body takes in memory depends on its lists and objects far more than on its bytes, so they are counted first.
+    A body's size in memory depends on its lists and objects far more than on its bytes, so they are counted first.
     """
 
     def parse_body(self, request: HttpRequest) -> Any:
@@ -49,7 +49,7 @@ class WithoutNul(Parser):
 
 
 def names_known() -> None:
-    """Let every operation refuse parameters that it does not have; ninja would leave them out without a word.
+    """Make every operation refuse unknown parameters, which ninja would ignore.
 
     ninja reads a query, a form and its files each by one class, whose subclasses know the names that the operation takes.
     """
@@ -65,7 +65,7 @@ def names_known() -> None:
 
 
 def _strict_without(operation: type[Operation]) -> None:
-    """What takes no parameters at all has no class that reads them; then every one is unknown."""
+    """Refuse every parameter of an operation without parameters, which has no class that reads them."""
     lenient = operation._get_values
 
     def get_values(self: Operation, request: HttpRequest, *given: Any) -> Any:

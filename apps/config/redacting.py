@@ -1,4 +1,4 @@
-"""What no log may hold: the secrets of invitations, share links and mails, which stand in addresses."""
+"""Remove secrets from the log: those of invitations, share links and mails, which are part of addresses."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _PATHLIKE = re.compile(r"/[^\s\"']*")
 
 
 def redacted(text: str) -> str:
-    """The text with the secrets of its addresses left out."""
+    """Return the text without the secrets of its addresses."""
     return _PATHLIKE.sub(lambda found: _LONG.sub(SHOWN, _NAMED.sub(rf"\1{SHOWN}", found[0])), text)
 
 
 def redact(logger: Any, name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A structlog processor, for our own lines and those of every library."""
+    """Redact one log event. A structlog processor for our own lines and those of every library."""
     for key, value in event.items():
         event[key] = _cleaned(value)
     return event
 
 
 def _cleaned(value: Any) -> Any:
-    """Django hands the request itself over, which is written as it describes itself: with its address."""
+    """Redact a value; objects such as Django's request are written as text first."""
     if value is None or isinstance(value, int | float):
         return value
     if isinstance(value, dict):

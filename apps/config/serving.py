@@ -21,13 +21,13 @@ SWITCH_SECONDS = 0.0005
 
 
 class GuardedProtocol(ASGIProtocol):
-    """gunicorn's connection, ended when its first request's head does not arrive in time.
+    """gunicorn's connection, which ends if the head of its first request does not arrive in time.
 
     Later requests of a connection are bounded by gunicorn's own keep-alive time, the body by `Buffered`.
     """
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for the head."""
+        """Start the timeout for the head."""
         super().connection_made(transport)
         self.worker.loop.call_later(settings.HEAD_SECONDS, self._end_without_head)
 
@@ -49,14 +49,14 @@ class GuardedProtocol(ASGIProtocol):
 
 
 class BufferingWorker(gasgi.ASGIWorker):
-    """Serves a WSGI application; `--threads` says how many requests are worked on at a time."""
+    """Serves a WSGI application; `--threads` is the number of requests processed at a time."""
 
     @classmethod
     def check_config(cls, cfg: Any, log: Any) -> None:
-        """Threads are ours, so gunicorn's warning that it ignores them does not apply."""
+        """Skip gunicorn's warning that it ignores threads: this worker uses them."""
 
     def init_process(self) -> None:
-        """Before the loop starts: our connections, as many of them as the system allows, and threads that take short turns."""
+        """Prepare the process: our connection class, the system's limit of open files, and short thread switches."""
         sys.setswitchinterval(SWITCH_SECONDS)
         gasgi.ASGIProtocol = GuardedProtocol
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -64,5 +64,5 @@ class BufferingWorker(gasgi.ASGIWorker):
         super().init_process()
 
     def load_wsgi(self) -> None:
-        """The WSGI application behind the buffer."""
+        """Return the WSGI application behind the buffer."""
         self.asgi = Buffered(self.app.wsgi(), threads=self.cfg.threads)

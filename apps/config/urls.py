@@ -1,4 +1,4 @@
-"""Each room states its own addresses, from the root; the table in tests/tenancy.py says who may open which."""
+"""The addresses of all rooms. The tables in tests/*/tenancy.py say who may open which."""
 
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path

@@ -1,4 +1,4 @@
-"""Words with a colour and a shape. Colour never stands alone: the word is always there, and most have an icon."""
+"""Badges: a word with a colour and mostly an icon. The word is always there, so colour never stands alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 @dataclass(frozen=True)
 class Badge:
-    """How one kind is shown."""
+    """How one kind of badge looks."""
 
     label: str
     tone: str
@@ -23,7 +23,7 @@ _OK, _WAIT, _BUSY, _BAD, _NOTE, _PLAIN = "ok", "wait", "busy", "bad", "note", "p
 
 KINDS: dict[str, Badge] = {
     # how a figure is known
-    "exact": Badge("exact", _OK, "check", "Known to the cycle at compile time and reproduced by executing the binary"),
+    "exact": Badge("exact", _OK, "check", "Known to the cycle at compile time, and confirmed by running the binary"),
     "bound": Badge("bound", _NOTE, "arrow-up-right", "A proven upper bound: the cost depends on the data"),
     "measured": Badge("measured", _NOTE, "ruler-measure", "Measured, not proven"),
     "estimated": Badge("estimated", _NOTE, "circle-dashed", "An estimate, not a promise"),
@@ -49,9 +49,9 @@ KINDS: dict[str, Badge] = {
     "expired": Badge("expired", _PLAIN, "hourglass"),
     # states of devices
     "draining": Badge(
-        "draining", _WAIT, "hourglass", "Takes no new windows; keeps what could not move until that has ended"
+        "draining", _WAIT, "hourglass", "Gets no new windows; keeps those that could not move until they end"
     ),
-    "spare": Badge("spare", _PLAIN, "box", "Comes into service when another device of its pool fails"),
+    "spare": Badge("spare", _PLAIN, "box", "Goes into service when another device of its pool fails"),
     # states of agreements
     "open": Badge("open", _BUSY, "circle-dashed"),
     "accepted": Badge("accepted", _OK, "check"),
@@ -61,9 +61,11 @@ KINDS: dict[str, Badge] = {
     # promises
     "kept": Badge("kept", _OK, "check"),
     "missed": Badge("missed", _BAD, "alert-triangle"),
-    "within chance": Badge("within chance", _WAIT, "info-circle", "Below what was promised, but not proven to be"),
+    "within chance": Badge(
+        "within chance", _WAIT, "info-circle", "Below the promised value, but within the statistical error"
+    ),
     "not known yet": Badge("not known yet", _PLAIN, "hourglass"),
-    "not judged": Badge("not judged", _PLAIN, "info-circle", "The items were submitted too late for what was promised"),
+    "not judged": Badge("not judged", _PLAIN, "info-circle", "The items were submitted too late for the promised time"),
     "held": Badge("held", _BUSY, "lock"),
     "released": Badge("released", _PLAIN, "x"),
     "issued": Badge("issued", _WAIT, "receipt"),
@@ -78,7 +80,7 @@ KINDS: dict[str, Badge] = {
 
 
 def render(kind: str, label: str = "") -> SafeString:
-    """The badge of `kind`; an unknown kind is written as it is, in the neutral tone."""
+    """Return the badge of `kind`; an unknown kind is shown as written, in the neutral tone."""
     known = KINDS.get(str(kind).replace("_", " ").lower(), Badge(str(kind), _PLAIN))
     symbol = SafeString("")
     if known.icon:

@@ -1,4 +1,4 @@
-"""The first page of a member: where the organisation stands and what comes next."""
+"""The overview page of a member: the organisation's figures, its newest objects and the next step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RECENT = 5
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the way from a model to an invoice."""
+    """One step from a model to an invoice."""
 
     title: str
     text: str
@@ -35,7 +35,7 @@ class Step:
 
 
 def dashboard(organisation: Organisation, *, now: datetime) -> dict[str, Any]:
-    """The context of the page."""
+    """Return the context of the page."""
     models = models_list(organisation=organisation)
     steps = _steps(organisation, has_model=models.exists())
     return {
@@ -56,7 +56,7 @@ def dashboard(organisation: Organisation, *, now: datetime) -> dict[str, Any]:
 
 
 def _spending(organisation: Organisation, now: datetime) -> list[Spending]:
-    """Used and held this month, first in the currency of the price book in force; nothing while nothing is priced."""
+    """Return the amounts used and held this month, first in the currency of the price book in force; none without a book."""
     try:
         book = book_in_force(at=now)
     except Problem:
@@ -65,44 +65,44 @@ def _spending(organisation: Organisation, now: datetime) -> list[Spending]:
 
 
 def _recent_models(organisation: Organisation) -> list[Model]:
-    """The models whose files came last."""
+    """Return the newest models."""
     newest = models_list(organisation=organisation).order_by("-created_at")
     return list(newest[:RECENT])
 
 
 def _steps(organisation: Organisation, *, has_model: bool) -> list[Step]:
-    """The way, each step with whether it has been gone; the first that has not is next."""
+    """Return the six steps with which of them are done; the first that is not is the next."""
     done_job = jobs_of(organisation, state=JobState.DONE).exists()
-    way = [
-        ("Upload a model", "An ONNX file, or one of the samples.", "registry:model_upload", has_model),
+    steps = [
+        ("Upload a model", "An ONNX file or a sample.", "registry:model_upload", has_model),
         (
             "Compile it",
-            "Every operation, byte and cycle, before it runs.",
+            "See every operation, byte and cycle before it runs.",
             "registry:model_list",
             Program.objects.filter(organisation=organisation).exists(),
         ),
         (
             "Get a quote",
-            "Volume, class and time window, priced line by line.",
+            "Choose volume, class and time window; see every line's price.",
             "sales:quote_new",
             quotes_of(organisation).exists(),
         ),
         (
             "Accept it",
-            "Capacity is taken and a hold placed in one transaction.",
+            "Reserves the capacity and the amount in one step.",
             "sales:quote_list",
             contracts_of(organisation).exists(),
         ),
-        ("Run a job", "The bytes that were compiled, on the windows you hold.", "dispatch:job_new", done_job),
+        ("Run a job", "Runs the compiled binary in your reserved windows.", "dispatch:job_new", done_job),
         (
             "Read the invoice",
-            "Quoted against actual, to the last digit.",
+            "Compare quoted and actual amounts.",
             "portal:portal",
             Invoice.objects.filter(organisation=organisation).exists(),
         ),
     ]
-    following = next((place for place, step in enumerate(way) if not step[3]), None)
+    next_place = next((place for place, step in enumerate(steps) if not step[3]), None)
     return [
-        Step(title, text, reverse(route), is_done, is_next=place == following)
-        for place, (title, text, route, is_done) in enumerate(way)
+        Step(title, text, reverse(route), is_done, is_next=place == next_place)
+        for place, (title, text, route, is_done) in enumerate(steps)
     ]

@@ -1,4 +1,4 @@
-"""What the side bar lists, and for whom."""
+"""The links of the side bar and of the search, for each role."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ HELP = (Entry("Documents", "book", "docs", "/docs", key="d"),)
 
 
 def _links(entries: tuple[Entry, ...], path: str) -> list[Link]:
-    """The entries whose pages exist in this installation, with the current one marked."""
+    """Return the entries whose pages exist in this installation, with the current one marked."""
     links = []
     for entry in entries:
         try:
@@ -106,7 +106,7 @@ def _links(entries: tuple[Entry, ...], path: str) -> list[Link]:
 
 
 def groups(*, path: str, is_member: bool, is_platform_admin: bool) -> list[tuple[str, list[Link]]]:
-    """Headed groups of links, for whom they are; a group without links is left out."""
+    """Return the side bar's groups of links with their headings; a group without links is left out."""
     chosen = [("Build and run", BUILD), ("Money", MONEY)] if is_member else []
     if is_platform_admin:
         chosen.append(("Administration", ADMINISTRATION if is_member else (*ADMINISTRATION, PROCESSORS)))

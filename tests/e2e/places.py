@@ -211,6 +211,7 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
             "commitments": "/commitments",
             "standing": "/standing",
             "quotas": "/quotas",
+            "search-everything": "/search?q=digits",
         }
     )
 

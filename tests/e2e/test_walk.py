@@ -86,6 +86,9 @@ NO_PAGES = {
     "program_download",
     "program_graph",
     "program_timeline",
+    "filter_delete",
+    "filter_save",
+    "search_palette",
     "registry:evaluation_add",
     "registry:model_detail",
     "registry:sample_add",
@@ -261,6 +264,59 @@ def test_the_menu_opens_on_a_phone_without_a_script(walked: Walked) -> None:
     profile.close()
 
 
+def test_search_is_opened_chosen_from_and_closed_by_the_keyboard(walked: Walked) -> None:
+    visit = walked.member()
+    visit.open("/jobs")
+    page = visit.page
+    page.keyboard.press("Control+k")
+    box = page.get_by_role("combobox", name="Search")
+    expect(box).to_be_focused()
+    page.keyboard.type("digits")
+    options = page.get_by_role("option")
+    expect(options.first).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("ArrowDown")
+    expect(options.nth(1)).to_have_attribute("aria-selected", "true")
+    assert box.get_attribute("aria-activedescendant") == options.nth(1).get_attribute("id")
+    assert visit.barriers() == []
+    page.keyboard.press("Escape")
+    expect(box).to_be_hidden()
+    page.keyboard.press("/")
+    page.keyboard.type("digits-large")
+    expect(options.first).to_contain_text("digits-large")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/versions/*")
+    assert visit.noted() == []
+
+
+def test_keyboard_shortcuts_are_listed_and_can_be_turned_off(walked: Walked) -> None:
+    visit = walked.member()
+    visit.open("/jobs")
+    page = visit.page
+    page.keyboard.press("g")
+    page.keyboard.press("m")
+    page.wait_for_url("**/models")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    assert visit.barriers() == []
+    page.get_by_label("Use shortcuts of single keys").uncheck()
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_hidden()
+    page.get_by_role("button", name="Keyboard shortcuts").click()
+    page.get_by_label("Use shortcuts of single keys").check()
+    page.keyboard.press("Escape")
+
+
+def test_a_copy_button_copies_the_whole_value_and_says_so(walked: Walked) -> None:
+    visit = walked.member()
+    visit.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    visit.open("/models")
+    button = visit.page.get_by_role("button", name="Copy the whole digest").first
+    button.click()
+    expect(visit.page.locator("#live")).to_have_text("Copied")
+    assert visit.page.evaluate("navigator.clipboard.readText()") == button.get_attribute("data-copy")
+
+
 def test_a_question_mark_opens_its_definition(walked: Walked) -> None:
     visit = walked.member()
     visit.open(walked.places.member["report"])
@@ -319,7 +375,7 @@ def faults_of(visit: visiting.Watched, rules: list[str] | None = None) -> list[s
 
 
 def test_every_page_fits_a_phone_and_can_be_read_by_everybody(seen: Seen) -> None:
-    """No horizontal overflow, no serious finding of axe-core, no word on the console."""
+    """No horizontal overflow, no moderate or worse finding of axe-core, no word on the console."""
     assert seen.on_a_phone == []
 
 

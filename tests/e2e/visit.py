@@ -16,7 +16,7 @@ from tests import browser
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
 PATIENCE = 20_000  # milliseconds until a part must be there: the machine may be busy with other tests
-SERIOUS = {"serious", "critical"}
+BARRIERS = {"moderate", "serious", "critical"}
 OVERFLOW = """() => {
   const root = document.documentElement;
   if (root.scrollWidth <= root.clientWidth) return [];
@@ -67,11 +67,11 @@ class Watched:
         return found
 
     def barriers(self, rules: list[str] | None = None) -> list[dict[str, Any]]:
-        """Serious and critical findings of axe-core, of all its rules or of these."""
+        """Moderate, serious and critical findings of axe-core, of all its rules or of these."""
         if not self.page.evaluate("'axe' in window"):
             self.page.add_script_tag(url=f"{self.base}/static/vendor/axe.min.js")
         found: list[dict[str, Any]] = self.page.evaluate(AXE, rules)
-        return [one for one in found if one["impact"] in SERIOUS]
+        return [one for one in found if one["impact"] in BARRIERS]
 
 
 @contextmanager

@@ -47,7 +47,7 @@ class Operation:
 
 
 def operations(document: Mapping[str, Any], *, site: str, needs: Mapping[str, str]) -> dict[str, list[Operation]]:
-    """Every operation under its subject, in the document's order.
+    """Return every operation under its subject, in the document's order.
 
     `site` is the address in the examples; `needs` says for "GET /api/v1/me" which scope and roles it asks for.
     """
@@ -100,7 +100,7 @@ def _parameter(one: dict[str, Any], document: dict[str, Any]) -> Field:
 
 
 def _fields(schema: dict[str, Any], document: dict[str, Any], place: str, prefix: str = "") -> list[Field]:
-    """The fields of an object, those of the objects in it too: "lines[].program"."""
+    """Return the fields of an object and of the objects in it, such as "lines[].program"."""
     schema = resolved(schema, document) if schema else {}
     required = set(schema.get("required", []))
     found: list[Field] = []
@@ -127,7 +127,7 @@ def _answers(answer: dict[str, Any], document: dict[str, Any]) -> Iterator[Field
 
 
 def _kind(schema: dict[str, Any], document: dict[str, Any]) -> str:
-    """The type in words: "text", "whole number", "list of uuid", "one of open, accepted"."""
+    """Return the type in words: "text", "whole number", "list of uuid", "one of open, accepted"."""
     is_optional = any(one.get("type") == "null" for one in schema.get("anyOf", []))
     schema = resolved(schema, document)
     if "enum" in schema:
@@ -162,7 +162,7 @@ def _form_value(name: str, value: Any) -> str:
 
 
 def _python(method: str, path: str, kind: str, value: Any, answer: dict[str, Any]) -> str:
-    """A call of the typed client's lowest level, which takes any operation; the guide shows the named ones."""
+    """Return a call of the typed client's generic method, which takes any operation."""
     arguments = [repr(method), repr(path)]
     if kind == JSON:
         arguments.append(f"json={pprint.pformat(value, width=88, sort_dicts=False)}")

@@ -1,4 +1,4 @@
-"""An example value for a JSON schema: the smallest that a reader recognises. A function of the schema alone."""
+"""Example values for JSON schemas: the smallest that a reader recognises."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAMED = {
 
 
 def resolved(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
-    """The schema behind a reference, and the first form of a choice that is not null."""
+    """Return the schema behind a reference, or the first choice that is not null."""
     while True:
         if "$ref" in schema:
             schema = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
@@ -45,7 +45,7 @@ def resolved(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]
 
 
 def sample(schema: dict[str, Any], document: dict[str, Any], *, name: str = "", depth: int = 0) -> Any:
-    """An example of `schema`; of an object its required fields, or its first one."""
+    """Return an example of `schema`; of an object its required fields, or else its first field."""
     schema = resolved(schema, document)
     if "examples" in schema or "example" in schema:
         return schema.get("example", (schema.get("examples") or [None])[0])

@@ -1,4 +1,4 @@
-"""What an organisation may commit to before the administrator has set anything; the page /buying then decides."""
+"""Default limits of buying, until an administrator sets others on the page /buying."""
 
 from decimal import Decimal, InvalidOperation
 
@@ -18,11 +18,11 @@ def _decimal(name: str, default: str) -> Decimal:
     return value
 
 
-# What an organisation without a payment method or an approval may commit, in the quote's currency. none: no limit.
+# The limit of an organisation without a payment method or an approval, in the quote's currency. none: no limit.
 NEWCOMER_CREDIT = None if env.text("NEWCOMER_CREDIT", "50") == "none" else _decimal("NEWCOMER_CREDIT", "50")
 # The share of a pool's device time within POOL_SHARE_DAYS that one organisation may have reserved ahead. 1: all that is free.
 POOL_SHARE = _decimal("POOL_SHARE", "0.5")
 POOL_SHARE_DAYS = env.integer("POOL_SHARE_DAYS", 30, at_least=1)
-# What an organisation may hold at once for its plans, without buying: so many holds, and device time of all of them together.
+# Limits of what an organisation may hold for its plans at once: the number of holds, and their total device time.
 HOLDS_MOST = env.integer("HOLDS_MOST", 5, at_least=0)
 HOLD_SECONDS_MOST = env.integer("HOLD_SECONDS_MOST", 6 * 3600, at_least=0)

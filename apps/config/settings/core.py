@@ -1,4 +1,4 @@
-"""What the site is made of."""
+"""Apps, middleware and templates."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ ROOMS = [
 ]
 
 SITE_URL = env.text("SITE_URL", "http://127.0.0.1:8000").rstrip("/")
-# Production is what others reach: behind TLS, or under an address that is not this machine's own.
+# A site is public if it is behind TLS, or if its address is not this machine's own.
 IS_PUBLIC = env.flag("HTTPS", default=False) or not env.is_local(SITE_URL)
 SECRET_KEY = env.secret("SECRET_KEY", is_public=IS_PUBLIC)
 DEBUG = env.flag("DEBUG", default=False)

@@ -14,7 +14,7 @@ DATABASES = {
 }
 if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":
     raise ImproperlyConfigured("DATABASE_URL must name a PostgreSQL server (postgres://...).")
-# A process that freezes within a transaction would hold its locks for ever: the server ends its session. 0: never.
+# The server ends idle transactions after this time, so that a frozen process does not hold locks. 0: never.
 _IDLE_SECONDS = env.integer("IDLE_TRANSACTION_SECONDS", 300)
 if _IDLE_SECONDS:
     DATABASES["default"].setdefault("OPTIONS", {})["options"] = (
@@ -24,7 +24,7 @@ if _IDLE_SECONDS:
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 _, REDIS_CLIENT_URL = env.redis_urls("REDIS_URL")
-# Nothing in the cache is needed for an answer: who asks for it waits for a moment at most.
+# No answer depends on the cache, so requests wait for it for one second at most.
 CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",

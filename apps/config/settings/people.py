@@ -25,9 +25,9 @@ ACCOUNT_ADAPTER = "apps.accounts.adapter.Adapter"
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
-# Nobody signs in before the address is confirmed: only so can a sign-up answer the same whether the address is known or not.
+# Sign-in needs a confirmed address: so sign-up can answer the same for known and unknown addresses.
 ACCOUNT_EMAIL_VERIFICATION = "mandatory"
-ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # nobody is sent mail because a stranger typed their address
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # a stranger who types an address causes no mail to it
 ACCOUNT_CHANGE_EMAIL = True
 ACCOUNT_LOGIN_ON_EMAIL_CONFIRMATION = True
 ACCOUNT_LOGIN_ON_PASSWORD_RESET = True
@@ -51,8 +51,8 @@ MFA_ADAPTER = "apps.accounts.adapter.FactorAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_TOTP_ISSUER = "Takt"
-MFA_TOTP_TOLERANCE = 1  # steps of 30 s: clocks of telephones differ
-MFA_ALLOW_UNVERIFIED_EMAIL = True  # a new address waits beside the confirmed one, which stays until then
+MFA_TOTP_TOLERANCE = 1  # steps of 30 s, because clocks of phones differ
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # an unconfirmed new address does not replace the confirmed one
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS  # http://localhost on one machine
 MFA_RATE_LIMITS = False
 
@@ -60,7 +60,7 @@ MFA_RATE_LIMITS = False
 OIDC_SERVER = env.text("OIDC_SERVER", "none")
 OIDC_NAME = env.text("OIDC_NAME", "your organisation")
 SOCIALACCOUNT_ADAPTER = "apps.accounts.provider.ProviderAdapter"
-# The operator chose the provider: an address that it states as verified belongs to the person.
+# The operator chose the provider, so its verified addresses are trusted.
 SOCIALACCOUNT_EMAIL_AUTHENTICATION = True
 SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
 SOCIALACCOUNT_EMAIL_VERIFICATION = "mandatory"

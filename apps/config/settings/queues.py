@@ -25,7 +25,7 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-# A worker waits for its broker as long as it takes, and looks again every few seconds (apps/config/consuming.py).
+# A worker waits for its broker without a limit and retries every few seconds (apps/config/consuming.py).
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_WORKER_CONSUMER = "apps.config.consuming:PatientConsumer"
 CELERY_BROKER_TRANSPORT_OPTIONS = {
@@ -36,7 +36,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 
 
 def _beat_schedule() -> dict[str, dict[str, Any]]:
-    """Every room may state its own periodic tasks in `apps/<room>/schedule.py` as a dictionary SCHEDULE."""
+    """Return the periodic tasks of all rooms, each from SCHEDULE in `apps/<room>/schedule.py`."""
     merged: dict[str, dict[str, Any]] = {}
     for room in ROOMS:
         if find_spec(f"apps.{room}.schedule"):

@@ -6,7 +6,7 @@ from apps.config import env
 
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS", [])
-# How many of our own proxies stand in front: the client's address is the one that the outermost of them saw.
+# The number of our own proxies in front of the server. The outermost one sees the client's address.
 TRUSTED_PROXIES = env.integer("TRUSTED_PROXIES", 0)
 
 # How long the head of a request may take; its body has the grace, and then as long as it keeps to the rate.
@@ -22,7 +22,7 @@ UPLOADS_PER_HOUR_ADDRESS = env.integer("UPLOADS_PER_HOUR_ADDRESS", 240, at_least
 
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]
-# The first makes new hashes; a password that an older one hashed is hashed again when its owner signs in.
+# The first makes new hashes. Passwords with an older hash are hashed again at the next sign-in.
 PASSWORD_HASHERS = ["apps.accounts.hashers.Argon2id", "django.contrib.auth.hashers.PBKDF2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -51,7 +51,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 HTTPS = env.flag("HTTPS", default=False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
-# Only its operator knows whether every other host of the domain speaks TLS.
+# Only the operator knows whether all hosts of the domain use TLS.
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS and env.flag("HSTS_SUBDOMAINS", default=False)
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]  # which ask for just that
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None

@@ -11,7 +11,7 @@ STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = env.text("STATIC_ROOT", str(BASE_DIR / "var" / "static"))
 MEDIA_ROOT = env.text("MEDIA_ROOT", str(BASE_DIR / "var" / "media"))
-# A download is always a view that has checked who asks; nothing is served from here by address.
+# Files are never served by address: every download is a view that checks permissions.
 MEDIA_URL = "/media-is-not-served/"
 
 
@@ -47,11 +47,11 @@ STORAGES = {
 WHITENOISE_USE_FINDERS = not env.flag("STATIC_HASHED", default=False)
 WHITENOISE_AUTOREFRESH = DEBUG
 
-# Below this many free bytes no file is kept and /readyz says so: PostgreSQL and Valkey may share the disk.
+# With less free space, files are refused and /readyz fails: PostgreSQL and Valkey may share the disk.
 FREE_BYTES_MIN = env.integer("FREE_BYTES_MIN", 256 * 1024 * 1024)
-# Other folders whose disks /readyz looks at: the servers' data, say.
+# Other folders whose disks /readyz checks, such as the servers' data.
 FREE_SPACE_FOLDERS = env.words("FREE_SPACE_FOLDERS", [])
 
-# A chunk of an upload is at most this; larger bodies are refused before they are read.
+# The maximum size of an upload's chunk. Larger bodies are refused before they are read.
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.integer("CHUNK_BYTES_MAX", 8 * 1024 * 1024)
 UPLOAD_BYTES_MAX = env.integer("UPLOAD_BYTES_MAX", 512 * 1024 * 1024)
