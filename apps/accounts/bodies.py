@@ -26,7 +26,7 @@ class RequestBody(Schema):
     @classmethod
     def _known(cls, values: Any) -> Any:
         if not isinstance(values, dict):
-            return values  # read from an object, or not a body at all, which is said elsewhere
+            return values  # read from an object, or not a body at all, which another check reports
         known = [field.alias or name for name, field in cls.model_fields.items()]
         faults = [_fault(name, known) for name in unknown_names(values, known)]
         if faults:
@@ -46,7 +46,7 @@ def unknown_said(name: str, known: Iterable[str], *, what: str = "field") -> str
     near = get_close_matches(name, names, n=1)
     if near:
         return f"unknown {what} {name}; did you mean {near[0]}?"
-    return f"unknown {what} {name}; known: {', '.join(names)}" if names else f"unknown {what} {name}; none is taken"
+    return f"unknown {what} {name}; known: {', '.join(names)}" if names else f"unknown {what} {name}; none are accepted"
 
 
 def _fault(name: str, known: list[str]) -> InitErrorDetails:

@@ -73,7 +73,7 @@ def user_create(
             user.save(force_insert=True)
     except IntegrityError:
         raise Problem(
-            409, "Address taken", "Somebody has signed up with this address: sign in instead.", kind="address-taken"
+            409, "Address in use", "An account with this address exists. Sign in instead.", kind="address-taken"
         ) from None
     EmailAddress.objects.create(user=user, email=user.email, primary=True, verified=is_confirmed)
     return user

@@ -35,7 +35,9 @@ def secret(name: str, *, is_public: bool) -> str:
     for is_faulty, how in faults:
         if is_faulty:
             remedy = "python -c 'import secrets; print(secrets.token_urlsafe(50))'"
-            raise ImproperlyConfigured(f"{name} {how}: whoever guesses it signs in as anybody. Make one with {remedy}.")
+            raise ImproperlyConfigured(
+                f"{name} {how}: anyone who guesses it can sign in as anyone. Create one with {remedy}."
+            )
     return value
 
 

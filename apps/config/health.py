@@ -112,7 +112,7 @@ def _disk() -> str:
         free = free_bytes(Path(folder))
         if free < settings.FREE_BYTES_MIN:
             wanted = settings.FREE_BYTES_MIN >> 20
-            return f"full: {free >> 20} MiB are free on the disk of {folder}, at least {wanted} MiB are wanted"
+            return f"full: {free >> 20} MiB are free on the disk of {folder}, at least {wanted} MiB are needed"
     return "ok"
 
 

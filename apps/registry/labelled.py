@@ -111,7 +111,7 @@ def _count_problems(arrays: Mapping[str, Array]) -> list[str]:
         counted = "1 item" if items == 1 else f"{items} items"
         return [f"The data set has {counted}; it needs at least 2, one to choose on and one to promise by."]
     if items > ITEMS_MAX:
-        return [f"The data set has {items:,} items; at most {ITEMS_MAX:,} are taken. Send a random sample of it."]
+        return [f"The data set has {items:,} items; at most {ITEMS_MAX:,} are accepted. Send a random sample."]
     return []
 
 

@@ -105,7 +105,7 @@ REPORTED = ("opset", "producer", "description", "parameters", "inputs", "outputs
 
 
 def report_of_digest(sha256: str) -> dict[str, Any] | None:
-    """The stored check of these bytes, whoever uploaded them; None if nobody did. For the public samples only."""
+    """The stored check of these bytes from any organisation, or None. For the public samples only."""
     found = ModelVersion.objects.filter(sha256=sha256).values("model__name", *REPORTED).first()
     return {**found, "name": found["model__name"]} if found else None
 

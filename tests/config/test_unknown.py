@@ -141,7 +141,7 @@ def test_an_operation_without_parameters_takes_none(
         f"/api/v1/{path}?limit=5", **({"data": "{}", "content_type": "application/json"} if method == "post" else {})
     )
     assert (refused.status_code, refused["Content-Type"]) == (422, "application/problem+json")
-    assert refused.json()["detail"] == "unknown parameter limit; none is taken"
+    assert refused.json()["detail"] == "unknown parameter limit; none are accepted"
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def invite(visit: Watched, email: str) -> str:
     page = visit.page
     visit.open("/settings/organisation")
     page.get_by_label("E-mail address").fill(email)
-    page.get_by_role("button", name="Send an invitation").click()
+    page.get_by_role("button", name="Send invitation").click()
     expect(page.get_by_text(f"The invitation is on its way to {email}.")).to_be_visible()
     link = mail_link(page, email, "Join")
     return re.sub(r"^https?://[^/]+", "", str(link.get_attribute("href")))

@@ -37,7 +37,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"x": X, "labels": LABELS[:3]}, "'x' has 4, 'labels' has 3"),
     ({"x": X[:0], "labels": LABELS[:0]}, "has 0 items; it needs at least 2"),
     ({"x": X[:1]}, "has 1 item; it needs at least 2"),
-    ({"x": np.zeros((40_001, 1), "float32")}, "at most 40,000 are taken"),
+    ({"x": np.zeros((40_001, 1), "float32")}, "at most 40,000 are accepted"),
     ({"x": np.float32(3)}, "single number"),
     ({"x": nan_at(2), "labels": LABELS}, "not a finite number (item 2)"),
     ({"x": np.array([["a"], ["b"]])}, "send numbers"),

@@ -42,7 +42,9 @@ def arrays_read(file: BinaryIO, types: Sequence[TensorType], limits: Limits) -> 
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     if size > limits.file_bytes:
-        raise InputError([f"The file has {size:,} bytes; at most {limits.file_bytes:,} are taken. Send several jobs."])
+        raise InputError(
+            [f"The file has {size:,} bytes; at most {limits.file_bytes:,} are accepted. Send several jobs."]
+        )
     head = file.read(len(NPY_MAGIC))
     file.seek(0)
     if not head:
@@ -67,7 +69,7 @@ def _members(file: BinaryIO, limits: Limits) -> dict[str, Array]:
             if len(members) > MEMBERS_MAX or unpacked > limits.array_bytes:
                 most = f"{MEMBERS_MAX} arrays of together {limits.array_bytes:,} bytes"
                 raise InputError(
-                    [f"The file unpacks to {len(members)} arrays of {unpacked:,} bytes; at most {most} are taken."]
+                    [f"The file unpacks to {len(members)} arrays of {unpacked:,} bytes; at most {most} are accepted."]
                 )
             for member in members:
                 name = member.filename.removesuffix(".npy")
@@ -87,7 +89,9 @@ def _array_of(file: IO[bytes], name: str, bytes_max: int) -> Array:
         claimed = int(np.prod([int(size) for size in shape], dtype=object)) * dtype.itemsize
         if dtype.hasobject or claimed > bytes_max:
             raise InputError(
-                [f"Array '{name}' holds {dtype} of shape {list(shape)}; only plain numbers that fit are taken."]
+                [
+                    f"Array '{name}' holds {dtype} of shape {list(shape)}; only plain numbers of a fitting type are accepted."
+                ]
             )
         file.seek(0)
         array: Array = np.lib.format.read_array(file, allow_pickle=False)

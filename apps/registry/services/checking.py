@@ -1,4 +1,4 @@
-"""Checks a file in a limited child before anything of it is stored."""
+"""Check a file in a child process with limits before any part is stored."""
 
 from __future__ import annotations
 

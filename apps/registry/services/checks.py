@@ -20,9 +20,9 @@ from apps.registry.selectors import line_now
 from apps.registry.services.checking import CheckLate, ended, refusal
 from apps.registry.services.versions import model_file_add
 
-SILENT_AFTER = timedelta(seconds=20)  # four signs of life; then the worker of a check is taken for dead
+SILENT_AFTER = timedelta(seconds=20)  # four missed heartbeats; then the worker counts as dead
 ATTEMPTS_MAX = 3
-KEPT = timedelta(hours=1)  # the result stays that long for whoever asks
+KEPT = timedelta(hours=1)  # how long the result can be read
 LOCK = 0x7A6B0065  # an advisory lock: one worker claims at a time, so that turns are kept
 Clock = Callable[[], datetime]
 
