@@ -47,7 +47,7 @@ def is_local(url: str) -> bool:
 
 
 def flag(name: str, default: bool) -> bool:
-    """Return True for 1/true/yes/on, False for 0/false/no/off."""
+    """Return Return True for 1/true/yes/on, False for 0/false/no/off."""
     value = os.environ.get(name, "").strip().lower()
     if not value:
         return default

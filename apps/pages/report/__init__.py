@@ -1,1 +1,1 @@
-"""What the compiler reported of a program, arranged for reading. Pure: the report goes in, rows and drawings come out."""
+"""A program's compile report as tables and drawings. Pure functions of the report."""

@@ -82,18 +82,18 @@ def _counted(kind: str, count: int) -> str:
 
 
 def name_of(row: Mapping[str, Any]) -> str:
-    """The model's own name of what a row computes, where it has one."""
+    """Return the row's name in the model, or the compiler's name without one."""
     return str(row["source"][0] if row["source"] else row["name"])
 
 
 def _block_of(name: str) -> str:
-    """The part of a name before its first separator: `fire2/squeeze` -> `fire2`; nothing for a plain name."""
+    """Return the part of a name before its first separator: `fire2/squeeze` -> `fire2`; empty for a plain name."""
     match = _BLOCK.match(name)
     return match[1] if match else ""
 
 
 def _runs(operations: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """Neighbours of the same named block together; then, while there are too many, shortest neighbours joined."""
+    """Group neighbours of the same named block; then join the shortest neighbours until at most FOLD_ABOVE remain."""
     runs: list[list[int]] = []
     last = ""
     for index, operation in enumerate(operations):
@@ -110,7 +110,7 @@ def _runs(operations: Sequence[Mapping[str, Any]]) -> list[list[int]]:
 
 
 def _label(names: Sequence[str]) -> str:
-    """What the names share, or the first and the number of the others."""
+    """Return the common block of the names, or the first name and the number of the others."""
     blocks = {_block_of(name) for name in names}
     if len(blocks) == 1 and (block := blocks.pop()):
         return block

@@ -1,4 +1,4 @@
-"""Who holds which bytes on the chip, and when."""
+"""The memory map: which buffer occupies which addresses in which cycles."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ TITLES = (
 
 
 def memory_map(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Rectangles address x cycle of the buffers, the largest first kept, and the line of live bytes.
+    """Return the buffers as rectangles of address and cycle, largest first, and the live bytes over time.
 
-    Weights and state stand still for the whole inference and dwarf the rest, so the drawing starts above them, at
-    `base`, where the first arena begins; overlapping inferences use it and its likes in turn.
+    Weights and state stay for the whole inference and dwarf the rest, so the drawing starts above them, at
+    `base`, where the first arena begins; overlapping inferences alternate between arenas.
     """
     storage = report["resources"]["storage"]
     moving = [buffer for buffer in report["memory"] if buffer["kind"] == "arena"]
@@ -41,7 +41,7 @@ def memory_map(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def storage_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The parts of the storage that sum to its total."""
+    """Return the parts of the storage, which sum to its total."""
     storage, arenas = report["resources"]["storage"], report.get("arenas", 1)
     titles = dict(TITLES) | ({"activations": f"Activations ({arenas} arenas, taken in turn)"} if arenas > 1 else {})
     return [{"key": key, "title": title, "bytes": storage[key]} for key, title in titles.items() if storage[key]]

@@ -1,4 +1,4 @@
-"""Everything that the report page says of a program, gathered from the rooms that know it."""
+"""The context of the report page of a program."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def _parsed(key: Any) -> Report:
 
 
 def report_of(program: Program) -> Report:
-    """The stored report; a program never changes, so the last few stay parsed."""
+    """Return the stored report. Programs never change, so the latest reports stay parsed in memory."""
     return _parsed(program.pk)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Whether a program fits a target's memory, in bytes and in words."""
+    """Whether a program fits a processor's memory, in bytes and in words."""
 
     target: str
     fits: bool
@@ -94,7 +94,7 @@ def _headline(program: Program) -> dict[str, Any]:
 
 
 def load_of(program: Program) -> dict[str, Any] | None:
-    """What crosses the link before the first item, by kind, and how long that takes; None where it is not known."""
+    """Return the bytes loaded before the first item, by kind, and the loading time; None if unknown."""
     load = program_load(program)
     if load is None:
         return None
@@ -131,7 +131,7 @@ def price_of(program: Program, report: Report, *, now: datetime) -> dict[str, An
 
 
 def fits_of(program: Program) -> list[Fit]:
-    """The program itself, the same model on other targets, and the targets for which it was refused as too large."""
+    """Return the fit of the program, of the same model on other processors, and of processors that refused it as too large."""
     same = Program.objects.filter(model_version=program.model_version, precision=program.precision, dims=program.dims)
     newest: dict[str, Program] = {}
     for one in same.order_by("created_at"):
@@ -164,18 +164,18 @@ def _fit(program: Program, available: int | None) -> Fit:
 
 
 def _siblings(program: Program) -> list[Program]:
-    """Other programs of the same model version: other targets and other lengths."""
+    """Return other programs of the same model version, for other processors and sizes."""
     return list(program.model_version.programs.exclude(pk=program.pk).order_by("target", "latency_cycles")[:20])
 
 
 def _names(report: Report, listed: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the drawings call rows and units."""
+    """Return the names of rows and units for the drawings."""
     units = [rows.unit_name(unit, report) for unit in report["units"]]
     return {"rows": [{"name": graph.name_of(row)} for row in listed], "units": units}
 
 
 def _profile(listed: list[dict[str, Any]]) -> dict[str, Any]:
-    """The bars over the table, in the order of the schedule."""
+    """Return the bars of the chart above the table, in the order of the schedule."""
     return {
         "rows": [
             {

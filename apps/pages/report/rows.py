@@ -1,4 +1,4 @@
-"""The table of operations, its totals, and the bounds: every row adds up to the headline."""
+"""The table of operations, its totals, and the bounds. The rows add up to the headline."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ UNITS = {
 
 
 def share(part: int, whole: int) -> Fraction:
-    """part / whole, nought for an empty whole."""
+    """Return part / whole; 0 if the whole is 0."""
     return Fraction(part, whole) if whole else Fraction(0)
 
 
 def operation_rows(report: Report) -> list[dict[str, Any]]:
-    """One row per compiled operation in the compiler's order, with its shares of the totals and its limit in words."""
+    """Return one row for each operation in the compiler's order, with its shares of the totals and its limit in words."""
     resources = report["resources"]
     rows = []
     for row in report["per_operation"]:
@@ -93,7 +93,7 @@ def operation_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def totals(report: Report) -> dict[str, dict[str, Any]]:
-    """For every column that stands in the headline too: the sum of the rows, the headline, and whether the two agree."""
+    """Return for every column of the headline the sum of the rows, the headline, and whether both are equal."""
     found = {}
     for column, way in TOTALS.items():
         headline: Any = report["resources"]
@@ -105,14 +105,14 @@ def totals(report: Report) -> dict[str, dict[str, Any]]:
 
 
 def unit_name(unit: Mapping[str, Any], report: Report) -> str:
-    """A unit's lane in the drawing: "link in" where there is one of its class, "weights 2" where there are more."""
+    """Return the name of a unit's lane: "link in" if its class has one unit, "weights 2" if it has several."""
     several = sum(one["class"] == unit["class"] for one in report["units"]) > 1
     name = str(unit["class"]).replace("_", " ")
     return f"{name} {unit['instance']}" if several else name
 
 
 def unit_rows(report: Report) -> list[dict[str, Any]]:
-    """How long each unit is busy during one inference."""
+    """Return the busy time of each unit during one inference."""
     latency = report["resources"]["cycles"]
     return [
         {
@@ -126,7 +126,7 @@ def unit_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def bound_rows(report: Report) -> list[dict[str, Any]]:
-    """Each proven lower bound beside what was reached: ratio = reached / bound, `gap` what lies above it."""
+    """Return each proven lower bound with the reached value: ratio = reached / bound, gap = ratio - 1."""
     rows = []
     for key, title in (("latency", "Latency"), ("interval", "Interval"), ("memory", "Peak memory")):
         known = report["bounds"].get(key)
@@ -148,17 +148,17 @@ def bound_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def limit_text(limit: str) -> str:
-    """A limit in the words of the pages: "the link_in port" -> "the link in port"."""
+    """Return a limit in the words of the pages: "the link_in port" -> "the link in port"."""
     return limit.replace("link_in", "link in").replace("link_out", "link out").replace("external", "external memory")
 
 
 def combined_rows(report: Report) -> list[list[str]]:
-    """The model's own names of contractions that run as one; the compiler numbers the parts of an operation behind a slash."""
+    """Return the model's names of contractions that run as one; the compiler adds part numbers after a slash."""
     return [[re.sub(r"/\d+$", "", name) for name in group] for group in report.get("combined", [])]
 
 
 def executed_rows(report: Report, executed: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What is bounded beside what the one execution after the compile took; empty where the cost is exact."""
+    """Return the bounds with the values of the verification run; empty if the cost is exact."""
     if not executed:
         return []
     bound = report["resources"]
@@ -172,7 +172,7 @@ def executed_rows(report: Report, executed: Mapping[str, Any]) -> list[dict[str,
 
 
 def accuracy_rows(accuracy: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What a narrow precision loses, by output: signal to noise in dB, errors as written figures, and changed first classes."""
+    """Return the quantisation error of each output: signal-to-noise in dB, errors, and changed top-1 classes."""
     rows = []
     for name, values in accuracy.get("outputs", {}).items():
         changed, _, total = values.get("changed_top1", "").partition("/")
@@ -189,7 +189,7 @@ def accuracy_rows(accuracy: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def decibels_text(value: float | None) -> str:
-    """A ratio in decibels; the compiler writes 999 where there is no difference and -999 where it is not a number."""
+    """Write a ratio in decibels; the compiler writes 999 for no difference and -999 for not a number."""
     if value is None:
         return "not measured"
     if abs(value) >= NO_NOISE:
@@ -198,12 +198,12 @@ def decibels_text(value: float | None) -> str:
 
 
 def _decimal(value: float | None) -> str:
-    """Three significant digits, in exponent form where that is shorter."""
+    """Write three significant digits, in exponent form if that is shorter."""
     return "-" if value is None else f"{value:.3g}"
 
 
 def operations_csv(report: Report) -> str:
-    """The table as CSV: plain integers, shares as decimals with six places, and a last row with the totals."""
+    """Return the table as CSV: plain integers, shares as decimals with six places, and a last row with the totals."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -215,7 +215,7 @@ def operations_csv(report: Report) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula."""
+    """Return a cell that no spreadsheet reads as a formula."""
     if isinstance(value, Fraction):
         millionths = round(value * 10**6)
         return f"{millionths // 10**6}.{millionths % 10**6:06d}"

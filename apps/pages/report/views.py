@@ -1,4 +1,4 @@
-"""The report of a program: the page, what its drawings ask for, and the downloads."""
+"""Views of a program's report: the page, the data of its drawings, and the downloads."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PROGRAMS_OFFERED = 60
 
 
 def program(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page."""
+    """Show the report page."""
     found = org_object_get(request, Program.objects.select_related("model_version__model"), pk=pk)
     return render(request, "compilation/report.html", page.program_page(found, now=timezone.now()))
 
 
 def program_compare(request: HttpRequest) -> HttpResponse:
-    """Up to four programs of the organisation beside each other: ?p=<id>&p=<id>; the first is the baseline."""
+    """Compare up to four programs of the organisation: ?p=<id>&p=<id>; the first is the baseline."""
     own = Program.objects.filter(organisation=organisation_get(request)).select_related("model_version__model")
     wanted = list(dict.fromkeys(_uuids(request.GET.getlist("p"))))[: compare.COLUMNS_MAX]
     known = own.in_bulk(wanted)
@@ -43,7 +43,7 @@ def program_compare(request: HttpRequest) -> HttpResponse:
 
 
 def _uuids(texts: list[str]) -> list[UUID]:
-    """Identifiers of the query; what is none leads to a page that is not there."""
+    """Return the ids of the query. Raises Http404 if one is not an id."""
     try:
         return [UUID(text) for text in texts]
     except ValueError:
@@ -51,7 +51,7 @@ def _uuids(texts: list[str]) -> list[UUID]:
 
 
 def program_timeline(request: HttpRequest, pk: UUID) -> JsonResponse:
-    """The lanes in the cycles [from, to), summed up as far as the pixels need."""
+    """Return the lanes in the cycles [from, to) as JSON, with as many bars as the drawing has room for."""
     found = org_object_get(request, Program, pk=pk)
     start = _cycle(request.GET.get("from", ""), 0)
     end = _cycle(request.GET.get("to", ""), found.latency_cycles)
@@ -59,13 +59,13 @@ def program_timeline(request: HttpRequest, pk: UUID) -> JsonResponse:
 
 
 def program_graph(request: HttpRequest, pk: UUID) -> JsonResponse:
-    """Nodes and edges, blocks folded unless `?all=1`."""
+    """Return nodes and edges as JSON; blocks are folded unless `?all=1`."""
     found = org_object_get(request, Program, pk=pk)
     return JsonResponse(graph.graph(page.report_of(found), fold=request.GET.get("all") != "1"))
 
 
 def program_download(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
-    """One of the files: report.json, operations.csv, trace.json, ranges.json, program.bin, program.asm."""
+    """Send one of the files: report.json, operations.csv, trace.json, ranges.json, program.bin, program.asm."""
     found = org_object_get(request, Program, pk=pk)
     known = FILES.get(kind)
     if known is None or (kind == "ranges.json" and not found.accuracy):
@@ -77,7 +77,7 @@ def program_download(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
 
 
 def _cycle(text: str, otherwise: int) -> int:
-    """A cycle of the query; what is no whole number is as if it were not there."""
+    """Return a cycle of the query; None if it is not a whole number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else otherwise
 
 
