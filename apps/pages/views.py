@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from apps.accounts.access import Principal, organisation_get, principal_get
+from apps.accounts.problems import Problem
 from apps.pages import documents as papers
 from apps.pages import saved_filters
 from apps.pages.dashboard import dashboard
@@ -95,15 +96,17 @@ def _principal(request: HttpRequest) -> Principal | None:
 
 @require_POST
 def filter_save(request: HttpRequest) -> HttpResponse:
-    """Save the filter of a list under a name."""
-    saved = saved_filters.filter_save(
-        organisation=organisation_get(request),
-        user=principal_get(request).user,
-        page=request.POST.get("page", ""),
-        name=request.POST.get("name", ""),
-        query=request.POST.get("query", ""),
-        now=timezone.now(),
-    )
+    """Save the filter of a list under a name; a refusal shows the name again."""
+    values = {name: request.POST.get(name, "") for name in ("page", "name", "query")}
+    organisation = organisation_get(request)
+    try:
+        saved = saved_filters.filter_save(
+            organisation=organisation, user=principal_get(request).user, now=timezone.now(), **values
+        )
+    except Problem as problem:
+        back = saved_filters.filter_url(values["page"], "") if values["page"] in saved_filters.PAGES else "/"
+        context = {**values, "problem": problem, "back": back}
+        return render(request, "pages/filter_save.html", context, status=problem.status)
     messages.success(request, f"Filter saved: {saved.name}.")
     return redirect(saved_filters.filter_url(saved.page, saved.query))
 

@@ -74,6 +74,14 @@ def test_nonsense_is_refused_in_words(cast: Cast, values: dict[str, str], said: 
     assert not SavedFilter.objects.exists()
 
 
+def test_a_refused_name_stays_in_its_field(cast: Cast, as_user: AsUser) -> None:
+    name = "x" * 300
+    answer = as_user(cast.owner).post("/filters", {"page": MODELS, "name": name, "query": "q=a"})
+    assert answer.status_code == 422
+    assert f'value="{name}"' in answer.content.decode()
+    assert "at most 80 characters" in answer.content.decode()
+
+
 def test_a_list_has_at_most_so_many_filters(cast: Cast) -> None:
     for number in range(saved_filters.PER_PAGE):
         save(cast, name=f"filter {number}")
