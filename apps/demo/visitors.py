@@ -32,7 +32,7 @@ READABLE_ROOMS = frozenset(
 )
 READABLE = frozenset(
     {"home", "program", "program_compare", "program_timeline", "program_graph", "program_download"}
-    | {"docs", "doc", "problem_type", "notifications:budget_list"}
+    | {"docs", "doc", "problem_type", "search", "search_palette", "notifications:budget_list"}
 )
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 

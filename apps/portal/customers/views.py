@@ -139,7 +139,7 @@ def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
         raise Http404
     lines, form = credit_lines(invoice), request.POST.get("form", "")
     note_form = CreditNoteForm(request.POST if form == "note" else None, lines=lines, currencies=[invoice.unit])
-    end_form = EndForm(request.POST if form == "end" else None)
+    end_form = EndForm(request.POST if form == "end" else None, auto_id="end_%s")
     given: dict[str, Any] = {"invoice_id": invoice.pk, "actor": principal.user, "now": now}
     try:
         if form == "note" and note_form.is_valid():
