@@ -128,7 +128,7 @@ def verify(graph: Any, program: Any, binary: bytes) -> dict[str, Any]:
         name = different[0] if different else "reason"
         raise Mismatch(
             f"The execution of the binary counts {name} = {counted.get(name)}, the compiler {stated[name]}. "
-            "This is a defect of ours; the program was not kept."
+            "This is a defect of ours. The program was not stored."
         )
     executed = {} if program.resources.exact else counted
     return {"inputs": _described(feeds), "outputs": _described(outputs), "executed": executed}

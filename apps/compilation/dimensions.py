@@ -1,13 +1,14 @@
 """Suggested sizes for the variable dimensions of a model, and shape formulas in their simplest form. Pure.
 
 ONNX names a variable dimension but does not say its usual size. Names and positions that exporters use give a good first
-guess; whoever compiles can change it.
+guess, which the form lets people change.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -37,6 +38,57 @@ CHECKED_TO = 512  # a simplified formula is used only if it gives the same size 
 def sizes_suggested(inputs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, int]:
     """A size for each variable dimension; `inputs`: [{"name", "dtype", "shape": [int | name]}]."""
     return {name: _by_name(name) or _by_place(name, inputs) for name in names}
+
+
+def names_shown(inputs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, str]:
+    """How each variable dimension is called: by its name, or by its role if the model leaves it without one ("x.2").
+
+    The role is that of the axis in its input: batch, height, width, sequence, else "axis 2". Where two inputs have
+    dimensions of one role, the input follows: "batch of x".
+    """
+    roles = {name: _role(name, inputs) for name in names}
+    counts = Counter(role for role, _ in roles.values())
+    return {name: f"{role} of {owner}" if owner and counts[role] > 1 else role for name, (role, owner) in roles.items()}
+
+
+def sizes_text(sizes: Mapping[str, int | Sequence[int]], shown: Mapping[str, str]) -> str:
+    """The sizes of a program or a compile in words: "batch 1, height 224"; "fixed" if nothing is variable."""
+    texts = [
+        f"{shown.get(name, name)} {size if isinstance(size, int) else ' or '.join(map(str, size))}"
+        for name, size in sizes.items()
+    ]
+    return ", ".join(texts) or "fixed"
+
+
+def axis_of(name: str, inputs: Sequence[Mapping[str, Any]]) -> tuple[str, int] | None:
+    """(input, axis) of a dimension without a name of its own, such as "x.2"; None for a named one."""
+    owner, _, axis = name.rpartition(".")
+    is_input = any(value["name"] == owner for value in inputs)
+    return (owner, int(axis)) if is_input and axis.isascii() and axis.isdigit() else None
+
+
+def _role(name: str, inputs: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """(role, input) of a dimension; the input is empty for a dimension with a name of its own."""
+    place = axis_of(name, inputs)
+    if place is None:
+        return name, ""
+    owner, axis = place
+    value = next(one for one in inputs if one["name"] == owner)
+    shape = value["shape"]
+    if axis == 0 and len(shape) > 1:
+        return "batch", owner
+    if len(shape) == 2 and str(value["dtype"]).startswith("int"):
+        return "sequence", owner
+    return _image_roles(shape).get(axis, f"axis {axis}"), owner
+
+
+def _image_roles(shape: Sequence[int | str]) -> dict[int, str]:
+    """The axes of an image's height and width, whose channels come before or behind them; empty for any other shape."""
+    if len(shape) != 4:
+        return {}
+    if shape[1] in CHANNELS:
+        return {2: "height", 3: "width"}
+    return {1: "height", 2: "width"} if shape[3] in CHANNELS else {}
 
 
 def _by_name(name: str) -> int | None:
@@ -84,17 +136,21 @@ def _written(name: str, values: Sequence[Fraction]) -> str:
     """The form of a staircase that rises by `m` every `k` sizes; empty for anything else. `values`: from size 0 on."""
     rises = [after - before for before, after in pairwise(values)]
     steps = [size for size, rise in enumerate(rises, 1) if rise]
-    if len(steps) < 2 or len({rises[size - 1] for size in steps}) > 1:
+    if not _is_staircase(rises, steps):
         return ""
     k, m = steps[1] - steps[0], rises[steps[0] - 1]
-    if any(after - before != k for before, after in pairwise(steps)) or steps[0] > k or m.denominator > 1:
-        return ""
-    c = values[0]  # before the first step, where floor((0 + a) / k) is 0
-    a = k - steps[0]
-    inner = name if k == 1 else f"floor({_sum(name, a)} / {k})"
-    if a == k - 1 > 0:
-        inner = f"ceil({name} / {k})"
-    return _plus(f"{m} * {inner}" if m != 1 else inner, c)
+    a = k - steps[0]  # before the first step, floor((0 + a) / k) is 0
+    stairs = f"ceil({name} / {k})" if a == k - 1 else f"floor({_sum(name, a)} / {k})"
+    inner = name if k == 1 else stairs
+    return _plus(f"{m} * {inner}" if m != 1 else inner, values[0])
+
+
+def _is_staircase(rises: Sequence[Fraction], steps: Sequence[int]) -> bool:
+    """Whether all steps have the same whole height and the same distance, and the first comes within that distance."""
+    if len(steps) < 2 or len({rises[size - 1] for size in steps}) > 1:
+        return False
+    distances = {after - before for before, after in pairwise(steps)}
+    return len(distances) == 1 and steps[0] <= distances.pop() and rises[steps[0] - 1].denominator == 1
 
 
 def _sum(name: str, a: int) -> str:

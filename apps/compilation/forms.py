@@ -1,4 +1,4 @@
-"""The form that asks for compiles: processors, precisions, and a field for each variable dimension."""
+"""The form that requests compiles: processors, precisions, and a size for each variable dimension."""
 
 from __future__ import annotations
 
@@ -7,68 +7,64 @@ from typing import Any
 from django import forms
 
 from apps.compilation import selectors
-from apps.compilation.dimensions import sizes_suggested
+from apps.compilation.dimensions import axis_of, sizes_suggested
 from apps.compilation.models import Precision
+from apps.compilation.stages import BUCKETS_MAX, SIZE_MAX
 from apps.registry.models import ModelVersion
 
 PREFIX = "dim-"
-
-
-def _label(row: dict[str, Any]) -> str:
-    """A variable dimension's name with its inputs; "x.2" is axis 2 of x, which the model leaves without a name."""
-    inputs = ", ".join(row["inputs"])
-    axis = row["name"].removeprefix(f"{row['inputs'][0]}.")
-    if axis.isdigit() and axis != row["name"]:
-        return f"Axis {axis} (input {inputs})"
-    return f"{row['name']} (input{'s' if len(row['inputs']) > 1 else ''} {inputs})"
+NOT_SIZES = f"Enter whole numbers from 1 to {SIZE_MAX:,}, for example 16 or 16, 64, 128."
 
 
 class CompileForm(forms.Form):
     """One compile for each chosen processor and precision."""
 
-    targets = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple, label="Processors")
+    targets = forms.MultipleChoiceField(
+        widget=forms.CheckboxSelectMultiple,
+        label="Processors",
+        error_messages={"required": "Choose at least one processor."},
+    )
     precision = forms.MultipleChoiceField(
-        choices=Precision.choices, widget=forms.CheckboxSelectMultiple, label="Precision"
+        choices=Precision.choices,
+        widget=forms.CheckboxSelectMultiple,
+        label="Precision",
+        error_messages={"required": "Choose at least one precision."},
     )
     calibration = forms.FileField(
         required=False,
         label="Calibration examples",
         help_text=(
-            "For float16 and int8: a .npz file with one array for each input, typical items along the leading axis. "
-            "Without it, inputs are generated, and the report says so."
+            "A .npz file with one array for each input, typical items along the first axis. Without a file, inputs are "
+            "generated, and the report says so."
         ),
         widget=forms.ClearableFileInput(attrs={"accept": ".npz"}),
     )
-
-    mail = forms.BooleanField(required=False, label="Send me a mail when all compiles have ended")
+    mail = forms.BooleanField(required=False, label="E-mail me when all compiles are done")
 
     def __init__(self, version: ModelVersion, data: Any = None, files: Any = None) -> None:
-        names = selectors.target_names(version.organisation)
-        self.offered = [name for name in names if name in selectors.targets_with_pools()]
-        super().__init__(data, files, initial=self._initial(version, names))
-        choices = forms.MultipleChoiceField(
-            widget=forms.CheckboxSelectMultiple, label="Processors", choices=[(name, name) for name in names]
-        )
-        self.fields["targets"] = choices
-        self.without_pools = [name for name in names if name not in self.offered]
+        known, sold = selectors.target_names(version.organisation), selectors.targets_with_pools()
+        names = sorted(known, key=lambda name: name not in sold)  # what is for sale comes first
+        self.without_pools = [name for name in names if name not in sold]
         self.symbols = [row["name"] for row in version.symbolic_dims]
+        super().__init__(data, files, initial=self._initial(version, names))
+        targets = self.fields["targets"]
+        assert isinstance(targets, forms.MultipleChoiceField)
+        targets.choices = [(name, name) for name in names]
         for row in version.symbolic_dims:
             self.fields[PREFIX + row["name"]] = forms.CharField(
-                label=_label(row),
-                max_length=100,
-                help_text="A whole number, or several separated by commas: one program for each.",
+                label=_label(row, version), max_length=100, error_messages={"required": NOT_SIZES}
             )
 
     def _initial(self, version: ModelVersion, names: list[str]) -> dict[str, Any]:
-        """What was compiled last; for a new version one processor that a pool offers, and suggested sizes."""
-        symbols = [row["name"] for row in version.symbolic_dims]
+        """The last choices; for a new version one processor that is for sale, float32, and suggested sizes."""
         last = selectors.jobs_last(version)
-        sizes = {**sizes_suggested(version.inputs, symbols), **(last[0].dims if last else {})}
-        chosen = {job.target for job in last} or set((self.offered or names)[:1])
+        sizes = {**sizes_suggested(version.inputs, self.symbols), **(last[0].dims if last else {})}
+        chosen = {job.target for job in last} or set(names[:1])
         return {
             "targets": [name for name in names if name in chosen],
             "precision": sorted({job.precision for job in last}) or [Precision.FLOAT32],
-            **{PREFIX + name: _sizes_text(sizes[name]) for name in symbols},
+            "mail": bool(last and last[0].request and last[0].request.mail),
+            **{PREFIX + name: _sizes_text(sizes[name]) for name in self.symbols},
         }
 
     @property
@@ -76,18 +72,60 @@ class CompileForm(forms.Form):
         """The bound fields of the variable dimensions."""
         return [self[PREFIX + name] for name in self.symbols]
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether a precision is chosen that calibration examples are for."""
+        chosen = self["precision"].value() or []
+        return bool({Precision.FLOAT16, Precision.INT8} & set(chosen))
+
+    @property
+    def lost_file(self) -> bool:
+        """Whether a file was sent with a form that is shown again: a browser cannot keep it."""
+        return bool(self.is_bound and self.files)
+
     def clean(self) -> dict[str, Any]:
-        """Adds `dims`, as the service expects them. Reports anything but whole numbers at its field."""
+        """Add `dims`, as the service expects them. Reports anything but sizes at its field."""
         cleaned = super().clean() or {}
         dims: dict[str, int | list[int]] = {}
         for name in self.symbols:
-            words = [word.strip() for word in cleaned.get(PREFIX + name, "").split(",") if word.strip()]
-            if not all(word.isascii() and word.isdigit() for word in words):
-                self.add_error(PREFIX + name, "Whole numbers only, for example 16 or 16, 64, 128.")
-            elif words:
-                numbers = [int(word) for word in words]
+            text = cleaned.get(PREFIX + name)
+            numbers = [] if text is None else _sizes_read(text)
+            if numbers:
                 dims[name] = numbers[0] if len(numbers) == 1 else numbers
+            elif text is not None:
+                self.add_error(PREFIX + name, NOT_SIZES)
+        if _combinations(dims) > BUCKETS_MAX:
+            message = f"These sizes make {_combinations(dims):,} combinations; at most {BUCKETS_MAX} compile at once."
+            self.add_error(None, message)
         return {**cleaned, "dims": dims}
+
+
+def _label(row: dict[str, Any], version: ModelVersion) -> str:
+    """The name of a variable dimension with its inputs; the role of one that the model leaves without a name."""
+    place = axis_of(row["name"], version.inputs)
+    if place is None:
+        plural = "s" if len(row["inputs"]) > 1 else ""
+        return f"{row['name']} (input{plural} {', '.join(row['inputs'])})"
+    owner, axis = place
+    role = selectors.dimension_names(version)[row["name"]].removesuffix(f" of {owner}")
+    where = f"input {owner}" if role == f"axis {axis}" else f"axis {axis} of {owner}"
+    return f"{role[:1].upper()}{role[1:]} ({where})"
+
+
+def _sizes_read(text: str) -> list[int]:
+    """The sizes in a text; empty if it holds anything but sizes."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not all(word.isascii() and word.isdigit() and len(word) < 12 for word in words):
+        return []
+    numbers = sorted({int(word) for word in words})
+    return numbers if numbers and numbers[0] >= 1 and numbers[-1] <= SIZE_MAX else []
+
+
+def _combinations(dims: dict[str, int | list[int]]) -> int:
+    found = 1
+    for sizes in dims.values():
+        found *= len(sizes) if isinstance(sizes, list) else 1
+    return found
 
 
 def _sizes_text(sizes: int | list[int]) -> str:

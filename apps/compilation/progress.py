@@ -1,4 +1,4 @@
-"""How far compiles that were asked for together have come, as a page shows it."""
+"""The progress of compiles that were requested together, as a page shows it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 from uuid import UUID
 
 from apps.compilation import selectors
+from apps.compilation.dimensions import sizes_text
 from apps.compilation.models import CompileJob, CompileRequest, CompileState
+from apps.figures import duration_format
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,11 @@ class Row:
         return sum(stage["state"] == "done" for stage in self.bucket["stages"])
 
     @property
+    def share_done(self) -> float:
+        """The share of the stages that are done, from 0 to 1."""
+        return self.done / len(self.bucket["stages"])
+
+    @property
     def now(self) -> str:
         """The stage that runs; empty if none does."""
         return next((str(one["name"]) for one in self.bucket["stages"] if one["state"] == "running"), "")
@@ -38,6 +45,17 @@ class Progress:
     rows: list[Row]
     log: list[tuple[datetime, str]]
     is_finished: bool
+
+    @property
+    def sizes(self) -> dict[str, int] | None:
+        """The sizes of every row if all have the same ones; else None."""
+        found = [row.bucket["dims"] for row in self.rows]
+        return dict(found[0]) if found and all(one == found[0] for one in found) else None
+
+    @property
+    def is_started(self) -> bool:
+        """Whether a worker has begun with any of them."""
+        return any(row.job.started_at for row in self.rows)
 
     @property
     def programs(self) -> list[UUID]:
@@ -55,19 +73,20 @@ def request_progress(request: CompileRequest, *, now: datetime) -> Progress:
     """The state of every program of a request at `now`."""
     jobs = selectors.jobs_of_request(request)
     rows = [Row(job, bucket, _elapsed(job, bucket, now)) for job in jobs for bucket in job.stages]
-    log = sorted((entry for job in jobs for entry in _log(job)), key=lambda entry: entry[0])
+    shown = selectors.dimension_names(request.model_version)
+    log = sorted((entry for job in jobs for entry in _log(job, shown)), key=lambda entry: entry[0])
     return Progress(rows, log, all(job.is_finished for job in jobs))
 
 
 def _elapsed(job: CompileJob, bucket: dict[str, Any], now: datetime) -> timedelta | None:
     """What the stages of a program took; while none has begun, how long its job has run."""
-    taken = [Decimal(stage["seconds"]) for stage in bucket["stages"] if stage["seconds"] is not None]
-    if taken:
-        return timedelta(seconds=float(sum(taken)))
+    lasted = [Decimal(stage["seconds"]) for stage in bucket["stages"] if stage["seconds"] is not None]
+    if lasted:
+        return timedelta(seconds=float(sum(lasted)))
     return (job.finished_at or now) - job.started_at if job.started_at else None
 
 
-def _log(job: CompileJob) -> list[tuple[datetime, str]]:
+def _log(job: CompileJob, shown: dict[str, str]) -> list[tuple[datetime, str]]:
     """What happened to a job: when it was queued and started, when each stage ended, and how it ended."""
     name = f"{job.target}, {job.precision}"
     found = [(job.created_at, f"{name}: queued")]
@@ -76,11 +95,16 @@ def _log(job: CompileJob) -> list[tuple[datetime, str]]:
     at = job.started_at
     found.append((at, f"{name}: started" + (f", attempt {job.attempts}" if job.attempts > 1 else "")))
     for bucket in job.stages:
-        sizes = "".join(f", {size} = {value}" for size, value in bucket["dims"].items())
+        sizes = f", {sizes_text(bucket['dims'], shown)}" if len(job.stages) > 1 else ""
         for stage in bucket["stages"]:
             if stage["seconds"] is not None and stage["state"] in {"done", "failed"}:
                 at += timedelta(seconds=float(Decimal(stage["seconds"])))
-                found.append((at, f"{name}{sizes}: {stage['name']} {stage['state']} after {stage['seconds']} s"))
+                found.append((at, f"{name}{sizes}: {stage['name']} {stage['state']} after {_seconds(stage)}"))
     if job.finished_at:
         found.append((max(job.finished_at, at), f"{name}: {str(job.get_state_display()).lower()}"))
     return found
+
+
+def _seconds(stage: dict[str, Any]) -> str:
+    """The duration of a stage; the shortest are over before they can be timed."""
+    return duration_format(stage["seconds"]) if Decimal(stage["seconds"]) else "less than 1 ms"

@@ -15,6 +15,7 @@ from django.core.files.storage import default_storage
 from django.db.models import QuerySet
 
 from apps.accounts.models import Organisation
+from apps.compilation.dimensions import names_shown
 from apps.compilation.models import CompileJob, CompileRequest, OwnProcessor, Program
 from apps.fleet.selectors import pools, processor_find, processors_offered
 from apps.registry.models import ModelVersion
@@ -63,6 +64,11 @@ def target_of(program: Program) -> Target | None:
 def targets_with_pools() -> set[str]:
     """The processors that an active pool runs; others are for compiling and comparing only."""
     return set(pools().filter(processor__isnull=False).values_list("processor__name", flat=True))
+
+
+def dimension_names(version: ModelVersion) -> dict[str, str]:
+    """How pages call each variable dimension of a version."""
+    return names_shown(version.inputs, [row["name"] for row in version.symbolic_dims])
 
 
 def program_resources(program: Program) -> dict[str, Any]:
@@ -163,7 +169,8 @@ def jobs_of_version(version: ModelVersion) -> list[CompileJob]:
 
 def jobs_last(version: ModelVersion) -> list[CompileJob]:
     """The most recent compiles of a version that were requested together."""
-    jobs = CompileJob.objects.filter(model_version=version, compares_with=None).order_by("-created_at", "-id")
+    rows = CompileJob.objects.filter(model_version=version, compares_with=None)
+    jobs = rows.select_related("request").order_by("-created_at", "-id")
     last = jobs.first()
     if last is None or last.request_id is None:
         return [last] if last else []

@@ -7,7 +7,7 @@ from typing import Any
 
 STAGES = ("read", "shapes", "lower", "calibrate", "fuse", "schedule", "memory", "binary", "verify", "price")
 BUCKETS_MAX = 8
-LENGTH_MAX = 2**20
+SIZE_MAX = 2**20
 
 
 def buckets_of(dims: dict[str, Any]) -> list[dict[str, int]]:
@@ -34,22 +34,20 @@ def advance(bucket: dict[str, Any], marks: list[tuple[str, float]], now: float, 
     """
     names = [row["name"] for row in bucket["stages"]]
     known = [(name, at) for name, at in marks if name in names]
-    starts = dict(known)
-    order = [name for name, _ in known]
-    rows: list[dict[str, Any]] = []
-    for name in names:
-        if name in starts:
-            index = order.index(name)
-            last = index == len(order) - 1
-            end = now if last else known[index + 1][1]
-            state = (ended or "running") if last else "done"
-            rows.append({"name": name, "state": state, "seconds": f"{max(0.0, end - starts[name]):.3f}"})
-        else:
-            passed = bool(order) and names.index(name) < names.index(order[-1])
-            rows.append(
-                {"name": name, "state": "done" if passed else "waiting", "seconds": "0.000" if passed else None}
-            )
-    return {**bucket, "stages": rows}
+    ends = [*(at for _, at in known[1:]), now]
+    timed = {name: (at, end) for (name, at), end in zip(known, ends, strict=False)}
+    last = known[-1][0] if known else ""
+    return {**bucket, "stages": [_row(name, names, timed, last, ended or "running") for name in names]}
+
+
+def _row(name: str, names: list[str], timed: dict[str, tuple[float, float]], last: str, state: str) -> dict[str, Any]:
+    """One stage. `timed`: (start, end) of those that have started; `last`: the latest of them, which is in `state`."""
+    if name in timed:
+        start, end = timed[name]
+        return {"name": name, "state": state if name == last else "done", "seconds": f"{max(0.0, end - start):.3f}"}
+    if last and names.index(name) < names.index(last):
+        return {"name": name, "state": "done", "seconds": "0.000"}
+    return {"name": name, "state": "waiting", "seconds": None}
 
 
 def current(bucket: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("versions/<uuid:pk>", views.version_detail, name="version_detail"),
     path("versions/<uuid:pk>/compile", views.version_compile, name="version_compile"),
     path("compiles/requests/<uuid:pk>", views.request_detail, name="request_detail"),
+    path("compiles/requests/<uuid:pk>/cancel", views.request_cancel, name="request_cancel"),
     path("compiles", views.job_list, name="job_list"),
     path("compiles/<uuid:pk>", views.job_detail, name="job_detail"),
     path("compiles/<uuid:pk>/cancel", views.job_cancel, name="job_cancel"),

@@ -18,10 +18,10 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import ANY_ROLE, ENGINEERING
 from apps.compilation import selectors, services
 from apps.compilation.calibration import FILE_BYTES_MAX
-from apps.compilation.dimensions import formula_simplified, sizes_suggested
+from apps.compilation.dimensions import formula_simplified, sizes_suggested, sizes_text
 from apps.compilation.forms import CompileForm
 from apps.compilation.models import CompileJob, CompileRequest, OwnProcessor, Program
-from apps.compilation.progress import request_progress
+from apps.compilation.progress import Progress, request_progress
 from apps.fleet.views import described
 from apps.registry import selectors as registry
 from apps.registry.models import ModelVersion
@@ -35,24 +35,34 @@ PAGE_ROWS = 30
 
 @require_http_methods(["GET", "POST"])
 def version_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """A version with its programs and compiles; POST asks for compiles."""
-    roles = ENGINEERING if request.method == "POST" else ANY_ROLE
-    version = org_object_get(request, registry.versions_present(), roles=roles, pk=pk)
-    posted = request.method == "POST"
-    form = CompileForm(version, request.POST if posted else None, request.FILES if posted else None)
-    refusal: Problem | None = None
-    if request.method == "POST" and form.is_valid():
-        try:
-            return redirect(REQUEST_PAGE, pk=_request_create(request, version, form.cleaned_data).pk)
-        except Problem as problem:
-            refusal = problem
+    """A version with its programs and compiles; POST requests compiles."""
+    if request.method == "POST":
+        return _compile(request, pk)
+    version = org_object_get(request, registry.versions_present(), roles=ANY_ROLE, pk=pk)
     if "already" in request.GET:
         messages.info(
             request, f"You already have this file: it was added on {version.created_at:%d %B %Y} as {version}."
         )
-    refused = refusal is not None or bool(form.errors and form.is_bound)
+    return _version_page(request, version, CompileForm(version))
+
+
+def _compile(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Request the compiles of a sent form, or show the form again with what is wrong."""
+    version = org_object_get(request, registry.versions_present(), roles=ENGINEERING, pk=pk)
+    form = CompileForm(version, request.POST, request.FILES)
+    if not form.is_valid():
+        return _version_page(request, version, form, status=422)
+    try:
+        return redirect(REQUEST_PAGE, pk=_request_create(request, version, form.cleaned_data).pk)
+    except Problem as refusal:
+        return _version_page(request, version, form, refusal=refusal, status=422)
+
+
+def _version_page(
+    request: HttpRequest, version: ModelVersion, form: CompileForm, *, refusal: Problem | None = None, status: int = 200
+) -> HttpResponse:
     context = {**_version_context(version), "form": form, "refusal": refusal}
-    return render(request, "compilation/version_detail.html", context, status=422 if refused else 200)
+    return render(request, "compilation/version_detail.html", context, status=status)
 
 
 def _request_create(request: HttpRequest, version: ModelVersion, chosen: dict[str, Any]) -> CompileRequest:
@@ -87,14 +97,29 @@ def request_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     htmx polls the partial every second while a compile runs. When all have ended with a single program, the page
     moves on to its report.
     """
-    asked = org_object_get(request, CompileRequest.objects.select_related("model_version__model"), pk=pk)
+    asked = org_object_get(request, CompileRequest.objects.select_related("model_version__model", "created_by"), pk=pk)
     progress = request_progress(asked, now=timezone.now())
+    context = {"asked": asked, "progress": progress}
     if request.headers.get("HX-Request") != "true":
-        return render(request, "compilation/request_detail.html", {"asked": asked, "progress": progress})
-    answer = render(request, "compilation/_request.html", {"asked": asked, "progress": progress})
+        return render(request, "compilation/request_detail.html", {**context, "subtitle": _subtitle(asked, progress)})
+    answer = render(request, "compilation/_request.html", context)
     if progress.is_finished and len(progress.programs) == 1 and not progress.failed:
         answer["HX-Redirect"] = reverse("program", args=progress.programs)
     return answer
+
+
+def _subtitle(asked: CompileRequest, progress: Progress) -> str:
+    """The version, with the sizes if all programs have the same ones."""
+    sizes = sizes_text(progress.sizes, selectors.dimension_names(asked.model_version)) if progress.sizes else ""
+    return f"{asked.model_version}, {sizes}" if sizes else str(asked.model_version)
+
+
+@require_POST
+def request_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Cancel the unfinished compiles of a request."""
+    asked = org_object_get(request, CompileRequest, roles=ENGINEERING, pk=pk)
+    services.request_cancel(request=asked, actor=principal_get(request).user, now=timezone.now())
+    return redirect(REQUEST_PAGE, pk=pk)
 
 
 def _version_context(version: ModelVersion) -> dict[str, Any]:
@@ -102,9 +127,10 @@ def _version_context(version: ModelVersion) -> dict[str, Any]:
     programs = selectors.programs_of_version(version)
     return {
         "version": version,
-        "values": [*_values(version.inputs, "input"), *_values(version.outputs, "output")],
+        "values": [*_values(version, version.inputs, "input"), *_values(version, version.outputs, "output")],
         "evaluation": registry.evaluation_of(version),
         "others": registry.versions_present().filter(model=version.model).exclude(pk=version.pk).order_by("-number"),
+        "operators": sorted(version.operators.items(), key=lambda one: (-one[1], one[0])),
         "programs": [(program, selectors.price_preview(program, now=now)) for program in programs],
         "jobs": selectors.jobs_of_version(version),
         "api_body": {
@@ -115,12 +141,24 @@ def _version_context(version: ModelVersion) -> dict[str, Any]:
     }
 
 
-def _values(values: list[dict[str, Any]], direction: str) -> list[dict[str, Any]]:
-    """Inputs or outputs for the page, with formulas of variable dimensions in their simplest form."""
+def _values(version: ModelVersion, values: list[dict[str, Any]], direction: str) -> list[dict[str, Any]]:
+    """Inputs or outputs for the page: variable dimensions by their names, formulas in their simplest form."""
+    shown = selectors.dimension_names(version)
     return [
-        {**value, "direction": direction, "sizes": [formula_simplified(str(size)) for size in value["shape"]]}
+        {
+            **value,
+            "direction": direction,
+            "sizes": [_size_text(str(size), value["name"], shown) for size in value["shape"]],
+        }
         for value in values
     ]
+
+
+def _size_text(size: str, owner: str, shown: dict[str, str]) -> str:
+    """A dimension of a shape; "?" for one of an output that has neither a name nor a formula."""
+    if size in shown:
+        return shown[size]
+    return "?" if size.removeprefix(f"{owner}.").isdigit() and not size.isdigit() else formula_simplified(size)
 
 
 @require_GET

@@ -197,15 +197,13 @@
   }, 1000);
   document.addEventListener("DOMContentLoaded", function () { start(document); });
   document.addEventListener("htmx:load", function (event) { start(event.detail.elt); });
-  // A part that is fetched again keeps what the person has opened in it.
-  const opened = new Set();
+  // A part that is fetched again keeps what the person has opened or closed in it.
+  const folds = new Map();
   document.addEventListener("htmx:beforeSwap", function () {
-    document.querySelectorAll("details[data-keep-open]").forEach(function (part) {
-      if (part.open) opened.add(part.id); else opened.delete(part.id);
-    });
+    document.querySelectorAll("details[data-keep-open]").forEach(function (part) { folds.set(part.id, part.open); });
   });
   document.addEventListener("htmx:afterSwap", function () {
-    document.querySelectorAll("details[data-keep-open]").forEach(function (part) { if (opened.has(part.id)) part.open = true; });
+    document.querySelectorAll("details[data-keep-open]").forEach(function (part) { if (folds.has(part.id)) part.open = folds.get(part.id); });
   });
   // A part that cannot be fetched because of a fault of ours: the page says so, with the id that finds it in the log.
   document.addEventListener("htmx:responseError", function (event) {

@@ -103,6 +103,7 @@ ROUTES = [
     page("/versions/<uuid:pk>/compile", "POST", roles=ENGINEERING, make=_version),
     page("/compiles"),
     page("/compiles/requests/<uuid:pk>", make=_request),
+    page("/compiles/requests/<uuid:pk>/cancel", "POST", roles=ENGINEERING, make=_request),
     page("/compiles/<uuid:pk>", make=_job),
     page("/compiles/<uuid:pk>/cancel", "POST", roles=ENGINEERING, make=_job),
     page("/compiles/<uuid:pk>/retry", "POST", roles=ENGINEERING, make=_job),

@@ -116,11 +116,11 @@ def test_a_model_error_is_kept_with_every_problem(cast: Cast) -> None:
 @pytest.mark.parametrize(
     ("dims", "words"),
     [
-        ({}, "State the length 'batch'"),
+        ({}, "Enter a size for the dimension 'batch'"),
         ({"batch": 0}, "from 1 to"),
         ({"batch": [1, -3]}, "from 1 to"),
         ({"batch": []}, "from 1 to"),
-        ({"batch": 1, "width": 2}, "no open length 'width'"),
+        ({"batch": 1, "width": 2}, "no variable dimension 'width'"),
         ({"batch": list(range(1, 20))}, "At most 8"),
     ],
 )
@@ -225,7 +225,7 @@ def test_the_pages_show_progress_result_and_error(cast: Cast, as_user: AsUser) -
     assert "batch (input image)" in page
     wrong = client.post(f"/versions/{version.pk}", {"targets": ["lpu"], "precision": "float32", "dim-batch": "many"})
     assert wrong.status_code == 422
-    assert "Whole numbers only" in wrong.content.decode()
+    assert "Enter whole numbers from 1" in wrong.content.decode()
     asked = client.post(f"/versions/{version.pk}", {"targets": ["lpu"], "precision": "float32", "dim-batch": "1, 2"})
     job = CompileJob.objects.get()
     assert (asked.status_code, asked["Location"]) == (302, f"/compiles/requests/{job.request_id}")

@@ -60,3 +60,47 @@ def test_the_form_remembers_the_last_compile(cast: Cast, as_user: AsUser) -> Non
     assert kept.status_code == 422
     assert 'value="many"' in kept.content.decode()
     assert "You already have this file" in client.get(f"/versions/{version.pk}?already=1").content.decode()
+
+
+def test_all_unfinished_compiles_of_a_request_are_cancelled_at_once(cast: Cast, as_user: AsUser) -> None:
+    client, version = as_user(cast.engineer), sample_of(cast, "digits-small")
+    page = client.post(f"/versions/{version.pk}", {"targets": ["lpu", "lpu2"], "precision": ["float32"]})["Location"]
+    run(CompileJob.objects.get(target="lpu"))
+    assert "Cancel" in client.get(page).content.decode()
+    assert client.post(f"{page}/cancel")["Location"] == page
+    assert list(CompileJob.objects.order_by("target").values_list("state", flat=True)) == ["done", "cancelled"]
+    shown = client.get(page).content.decode()
+    assert "1 of 2 programs compiled; 1 compile failed or cancelled" in shown
+    assert "Compile again" in shown
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ("", "Enter whole numbers from 1"),
+        (" , ", "Enter whole numbers from 1"),
+        ("0", "Enter whole numbers from 1"),
+        ("-5", "Enter whole numbers from 1"),
+        ("1.5", "Enter whole numbers from 1"),
+        (str(10**17), "Enter whole numbers from 1"),
+        ("٣", "Enter whole numbers from 1"),
+        ("🙂", "Enter whole numbers from 1"),
+        ("9" * 10_000, "at most 100 characters"),
+        ("1, 2, 3, 4, 5, 6, 7, 8, 9", "9 combinations; at most 8"),
+    ],
+)
+def test_nonsense_sizes_end_in_a_sentence(cast: Cast, as_user: AsUser, sizes: str, said: str) -> None:
+    client, version = as_user(cast.engineer), sample_of(cast, "digits-batch")
+    answer = client.post(f"/versions/{version.pk}", {"targets": ["lpu"], "precision": ["int8"], "dim-batch": sizes})
+    assert answer.status_code == 422
+    assert said in answer.content.decode()
+    assert not CompileJob.objects.exists()
+
+
+def test_a_form_without_choices_says_what_to_choose(cast: Cast, as_user: AsUser) -> None:
+    client, version = as_user(cast.engineer), sample_of(cast, "digits-small")
+    answer = client.post(f"/versions/{version.pk}", {})
+    assert answer.status_code == 422
+    page = answer.content.decode()
+    assert "Choose at least one processor." in page
+    assert "Choose at least one precision." in page

@@ -216,7 +216,7 @@ def add_processor(visit: Watched, name: str) -> str:
     text = targets.text("edge").replace('name = "edge"', f'name = "{name}"', 1)
     file = FilePayload(name=f"{name}.toml", mimeType="application/toml", buffer=text.encode())
     page.get_by_label("Processor file").set_input_files(file)
-    page.get_by_role("button", name="Check and keep").click()
+    page.get_by_role("button", name="Check and save").click()
     page.wait_for_url(re.compile(r"/processors/[0-9a-f-]{36}"))
     return path_of(page)
 

@@ -62,7 +62,7 @@ def test_the_report_says_what_fewer_bits_lose(cast: Cast, as_user: Sign, pair: l
     assert 'id="accuracy"' not in whole
     (row,) = rows.accuracy_rows(pair[1].accuracy)
     assert row["snr"] in narrow
-    assert "made up: upload typical ones" in narrow
+    assert "generated; upload typical inputs" in narrow
     ranges = client.get(f"/programs/{pair[1].pk}/download/ranges.json")
     assert ranges.json()["seeded"] is True
     assert client.get(f"/programs/{pair[0].pk}/download/ranges.json").status_code == 404

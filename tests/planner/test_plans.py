@@ -273,8 +273,8 @@ def test_lengths_that_were_not_compiled_are_not_answered_with_a_program_of_other
 
     assert not any(row["feasible"] for row in of({"batch": 7}).candidates if row["title"] == "digits-batch")
     for wrong, said in (
-        ({}, "State the length 'batch'"),
-        ({"batch": 8, "breadth": 1}, "no open length 'breadth'"),
+        ({}, "Enter a size for the dimension 'batch'"),
+        ({"batch": 8, "breadth": 1}, "no variable dimension 'breadth'"),
         ({"batch": 0}, "from 1"),
     ):
         with pytest.raises(Problem, match=said):

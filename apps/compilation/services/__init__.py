@@ -11,7 +11,7 @@ from apps.compilation.services.jobs import (
     job_retry,
 )
 from apps.compilation.services.processors import processor_add, processor_remove
-from apps.compilation.services.requests import request_create
+from apps.compilation.services.requests import request_cancel, request_create
 from apps.compilation.services.running import job_run, jobs_sweep
 
 __all__ = [
@@ -27,5 +27,6 @@ __all__ = [
     "processor_add",
     "processor_remove",
     "program_files_sweep",
+    "request_cancel",
     "request_create",
 ]

@@ -98,7 +98,7 @@ def _queue_check(organisation: Organisation) -> None:
         raise Problem(
             429,
             "Too many compiles",
-            f"{UNFINISHED_MAX} compiles are waiting; cancel some or let them finish.",
+            f"{UNFINISHED_MAX} compiles are waiting. Cancel some, or try again when they have finished.",
             kind="too-many-compiles",
         )
 
@@ -113,12 +113,12 @@ def _calibration_keep(
         return "", ""
     if len(data) > FILE_BYTES_MAX:
         detail = (
-            f"The calibration file has {len(data):,} bytes; at most {FILE_BYTES_MAX:,} are taken. Send fewer items."
+            f"The calibration file has {len(data):,} bytes; at most {FILE_BYTES_MAX:,} are allowed. Send fewer items."
         )
         raise Problem(413, "File too large", detail, kind="file-too-large")
     digest = sha256(data).hexdigest()
-    kept = CompileJob.objects.filter(organisation=version.organisation, calibration_digest=digest)
-    key = kept.exclude(calibration_key="").values_list("calibration_key", flat=True).first()
+    same = CompileJob.objects.filter(organisation=version.organisation, calibration_digest=digest)
+    key = same.exclude(calibration_key="").values_list("calibration_key", flat=True).first()
     return key or file_save(f"calibrations/{version.organisation_id}/{digest}.npz", data), digest
 
 
@@ -134,38 +134,42 @@ def compile_send(job_id: UUID) -> bool:
 def dims_checked(version: ModelVersion, stated: dict[str, Any]) -> dict[str, Any]:
     """The given sizes, checked and sorted. Raises Problem(422) with one error per fault."""
     wanted = [row["name"] for row in version.symbolic_dims]
-    errors = [
-        {"field": name, "message": f"State the length {name!r}: a whole number, or several separated by commas."}
-        for name in wanted
-        if name not in stated
-    ]
-    errors += [
-        {"field": name, "message": f"The model has no open length {name!r}."} for name in stated if name not in wanted
-    ]
-    errors += [
-        {
-            "field": name,
-            "message": f"The length {name!r} must be a whole number from 1 to {stages.LENGTH_MAX:,}; it is {value!r}.",
-        }
+    errors = [*_missing(wanted, stated), *_unknown(wanted, stated), *_impossible(wanted, stated)]
+    if not errors and len(stages.buckets_of(stated)) > stages.BUCKETS_MAX:
+        errors.append({"field": "dims", "message": f"At most {stages.BUCKETS_MAX} combinations of sizes at once."})
+    if errors:
+        detail = " ".join(error["message"] for error in errors)
+        raise Problem(422, "Sizes are missing or invalid", detail, kind="dimensions", errors=errors)
+    return {name: sorted(set(value)) if isinstance(value, list) else value for name, value in sorted(stated.items())}
+
+
+def _missing(wanted: list[str], stated: dict[str, Any]) -> list[dict[str, str]]:
+    text = "Enter a size for the dimension {!r}: a whole number, or several separated by commas."
+    return [{"field": name, "message": text.format(name)} for name in wanted if name not in stated]
+
+
+def _unknown(wanted: list[str], stated: dict[str, Any]) -> list[dict[str, str]]:
+    text = "The model has no variable dimension {!r}."
+    return [{"field": name, "message": text.format(name)} for name in stated if name not in wanted]
+
+
+def _impossible(wanted: list[str], stated: dict[str, Any]) -> list[dict[str, str]]:
+    text = f"The size of {{!r}} must be a whole number from 1 to {stages.SIZE_MAX:,}; it is {{!r}}."
+    return [
+        {"field": name, "message": text.format(name, value)}
         for name in wanted
         if name in stated
         for value in _several(stated[name])
-        if not _is_length(value)
+        if not _is_size(value)
     ]
-    if not errors and len(stages.buckets_of(stated)) > stages.BUCKETS_MAX:
-        errors.append({"field": "dims", "message": f"At most {stages.BUCKETS_MAX} combinations of lengths at once."})
-    if errors:
-        detail = " ".join(error["message"] for error in errors)
-        raise Problem(422, "Lengths are missing or impossible", detail, kind="dimensions", errors=errors)
-    return {name: sorted(set(value)) if isinstance(value, list) else value for name, value in sorted(stated.items())}
 
 
 def _several(stated: Any) -> list[Any]:
     return stated if isinstance(stated, list) and stated else [stated]
 
 
-def _is_length(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= stages.LENGTH_MAX
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= stages.SIZE_MAX
 
 
 def _constants_check(version: ModelVersion, constants: dict[str, Any]) -> None:
@@ -199,7 +203,7 @@ def job_retry(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
             409, "Nothing to retry", "Only a failed or cancelled compile can be started again.", kind="nothing-to-retry"
         )
     if locked.model_version.deleted_at is not None:
-        raise Problem(409, "The file is gone", "The model was deleted; upload it again.", kind="file-gone")
+        raise Problem(409, "Model deleted", "The model was deleted. Upload it again.", kind="file-gone")
     locked.state, locked.error, locked.stage, locked.attempts = CompileJob.State.QUEUED, None, "", 0
     locked.epoch, locked.heartbeat_at, locked.finished_at, locked.started_at = locked.epoch + 1, now, None, None
     narrow = locked.precision != Precision.FLOAT32
@@ -217,7 +221,7 @@ def job_retry(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
 def job_compare(*, program: Program, actor: User, now: datetime) -> CompileJob:
     """Recompile a program's model from scratch; the job's `comparison` says whether the bytes are equal."""
     if program.model_version.deleted_at is not None:
-        raise Problem(409, "The file is gone", "The model was deleted; upload it again to compare.", kind="file-gone")
+        raise Problem(409, "Model deleted", "The model was deleted. Upload it again to compare.", kind="file-gone")
     return job_create(
         version=program.model_version,
         target=program.target,

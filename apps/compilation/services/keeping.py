@@ -24,7 +24,7 @@ class NotDeterministic(Exception):
     def __init__(self, program: Program, digest: str) -> None:
         text = (
             f"This compile gave the digest {digest[:16]}, an earlier one of the same model {program.digest[:16]}. "
-            "Equal inputs must give equal bytes; this is a defect of ours, and the new program was not kept."
+            "Equal inputs must give equal bytes; this is a defect of ours. The new program was not stored."
         )
         super().__init__(text)
         self.error = {"kind": "not-deterministic", "message": text, "expected": program.digest, "digest": digest}
@@ -57,8 +57,8 @@ def program_keep(
         for name in ARTEFACTS:
             if (folder / name).exists():  # only a narrow precision has ranges
                 keys[name] = file_save(f"{place}/{name}", (folder / name).read_bytes())
-        program, kept = _row(job, epoch, dims, facts, keys, now)
-    if not kept:
+        program, is_new = _row(job, epoch, dims, facts, keys, now)
+    if not is_new:
         for key in keys.values():
             file_drop(key)
     return program

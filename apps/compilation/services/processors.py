@@ -42,7 +42,7 @@ def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: 
         where = "ships with the compiler" if ships else "is offered to everybody"
         raise Problem(
             422,
-            "The name is taken",
+            "Name in use",
             f"{target.name!r} {where}; give yours another name.",
             kind="name-taken",
         )

@@ -9,7 +9,7 @@ from typing import Any
 from apps.accounts.files import file_transaction
 from apps.accounts.models import User
 from apps.compilation.models import CompileRequest
-from apps.compilation.services.jobs import job_create
+from apps.compilation.services.jobs import job_cancel, job_create
 from apps.registry.models import ModelVersion
 
 
@@ -45,3 +45,9 @@ def request_create(
                 request=request,
             )
     return request
+
+
+def request_cancel(*, request: CompileRequest, actor: User, now: datetime) -> None:
+    """Cancel every compile of a request that has not ended; finished ones stay."""
+    for job in request.jobs.all():
+        job_cancel(job=job, actor=actor, now=now)

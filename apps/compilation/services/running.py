@@ -25,7 +25,7 @@ from apps.registry.selectors import modelversion_bytes
 
 LIMITS = Limits(memory=8 * 2**30, cpu=540, wall=570)
 SILENT_AFTER = timedelta(seconds=15)
-WAITING_AFTER = timedelta(seconds=60)  # a queue may be long; nobody waits this long beside an idle worker
+WAITING_AFTER = timedelta(seconds=60)  # longer than any job waits next to an idle worker
 IDLE_AFTER = timedelta(seconds=10)
 ATTEMPTS_MAX = 3
 POLL_SECONDS = 0.25
@@ -35,8 +35,8 @@ Clock = Callable[[], datetime]
 log = structlog.get_logger("compilation")
 
 _ENDINGS = {
-    "memory": f"Compiling took more than {LIMITS.memory // 2**30} GiB of memory. Choose smaller lengths or a smaller model.",
-    "time": f"Compiling took longer than {LIMITS.wall} seconds. Choose smaller lengths or a smaller model.",
+    "memory": f"Compiling took more than {LIMITS.memory // 2**30} GiB of memory. Choose smaller sizes or a smaller model.",
+    "time": f"Compiling took longer than {LIMITS.wall} seconds. Choose smaller sizes or a smaller model.",
     "killed": "The compile was ended by the system. Start it again; nothing was lost.",
     "defect": "The compiler failed in a way that we did not expect; it is in our log. Nothing was lost.",
 }

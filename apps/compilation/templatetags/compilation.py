@@ -1,0 +1,19 @@
+"""How pages write the sizes of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from django import template
+
+from apps.compilation.dimensions import sizes_text
+from apps.compilation.selectors import dimension_names
+from apps.registry.models import ModelVersion
+
+register = template.Library()
+
+
+@register.filter
+def sizes(dims: Mapping[str, int | Sequence[int]], version: ModelVersion) -> str:
+    """{{ program.dims|sizes:version }}: "batch 1, height 224, width 224"."""
+    return sizes_text(dims, dimension_names(version))
