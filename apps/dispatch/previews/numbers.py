@@ -1,0 +1,18 @@
+"""Numbers of outputs as people read them."""
+
+from __future__ import annotations
+
+from math import isfinite, isnan
+
+DIGITS = 4
+
+
+def number_text(value: float) -> str:
+    """Four significant digits, with an exponent where the number is very large or small: 0.1235, 12, 1.5e-07."""
+    if isnan(value):
+        return "not a number"
+    if not isfinite(value):
+        return "infinity" if value > 0 else "-infinity"
+    if value == int(value) and abs(value) < 10**9:
+        return f"{int(value):,}"
+    return f"{value:.{DIGITS}g}"

@@ -1,0 +1,81 @@
+"""The size, type and range of every array of a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from apps.dispatch.previews.arrays import NpzFile, StoredArray
+from apps.dispatch.previews.numbers import number_text
+
+READ_BYTES_MAX = 16 << 20  # of all arrays of a file together
+
+
+@dataclass(frozen=True)
+class Summary:
+    """An array in one line. `values_read` of `values` gave the range; texts and other types have none."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    least: str = ""
+    largest: str = ""
+    mean: str = ""
+    values: int = 0
+    values_read: int = 0
+    not_finite: int = 0
+
+    @property
+    def shape_text(self) -> str:
+        """The shape as people write it: 300 x 10."""
+        return " x ".join(f"{size:,}" for size in self.shape) or "one number"
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether only the first values were read."""
+        return self.values_read < self.values
+
+
+def summaries(file: NpzFile) -> list[Summary]:
+    """Summarise every array, reading at most READ_BYTES_MAX; arrays with few bytes are read whole before large ones."""
+    left = READ_BYTES_MAX
+    found: dict[str, Summary] = {}
+    waiting = sorted(file.arrays.values(), key=lambda one: one.row_bytes * one.rows)
+    for done, array in enumerate(waiting):
+        share = left // (len(waiting) - done)
+        found[array.name] = summary(file, array, share)
+        left -= min(share, found[array.name].values_read * array.dtype.itemsize)
+    return [found[name] for name in file.arrays]
+
+
+def summary(file: NpzFile, array: StoredArray, most: int) -> Summary:
+    """Summarise one array by its first `most` bytes. The mean is of the finite values, in double precision."""
+    total = int(np.prod(array.shape, dtype=np.int64))
+    if array.dtype.kind not in "biuf":
+        return Summary(array.name, str(array.dtype), array.shape, values=total, values_read=total)
+    read = finite = 0
+    added, least, largest = 0.0, np.inf, -np.inf
+    for piece in file.pieces(array, most):
+        read += piece.size
+        values = piece.astype(np.float64)
+        values = values[np.isfinite(values)]
+        if values.size:
+            finite += values.size
+            added += float(values.sum())
+            least, largest = min(least, float(values.min())), max(largest, float(values.max()))
+    if not finite:
+        return Summary(
+            array.name, str(array.dtype), array.shape, values=total, values_read=read, not_finite=read - finite
+        )
+    return Summary(
+        array.name,
+        str(array.dtype),
+        array.shape,
+        least=number_text(least),
+        largest=number_text(largest),
+        mean=number_text(added / finite),
+        values=total,
+        values_read=read,
+        not_finite=read - finite,
+    )
