@@ -22,7 +22,7 @@ from apps.accounts.auth import requires
 from apps.accounts.paging import Cursor, page_of, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
-from apps.dispatch.fleet.showing import Shown, difference_page
+from apps.dispatch.fleet.differences import PageTexts, difference_page
 from apps.fleet.models import Pool, PoolKind
 from apps.reports.capacity_plan_pages import proposal_shown
 from apps.reports.controller import services
@@ -141,7 +141,7 @@ def proposal(request: HttpRequest, pk: UUID) -> HttpResponse:
     if request.method == "POST":
         return _applied(request, row)
     back = reverse("reports:controller")
-    shown = Shown("Apply this proposal", back, "Controller", "", reverse("reports:controller_proposal", args=[pk]))
+    shown = PageTexts("Apply this proposal", back, "Controller", "", reverse("reports:controller_proposal", args=[pk]))
 
     def document() -> Any:
         if row.state != ProposalState.OPEN:

@@ -15,7 +15,7 @@ from ninja import Router, Schema
 from apps.accounts.access import platform_admin_required
 from apps.accounts.auth import requires
 from apps.accounts.roles import Scope
-from apps.dispatch.fleet.showing import Shown, difference_page
+from apps.dispatch.fleet.differences import PageTexts, difference_page
 from apps.fleet.current import document_now
 from apps.fleet.document import Document, write
 from apps.reports.models import CapacityPlan, WhatIf
@@ -64,7 +64,7 @@ def _proposed(document: Document) -> dict[str, Any]:
 def what_if_fleet(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show the effect of a what-if on the fleet and on sold windows, with a button to apply it."""
     what_if = get_object_or_404(WhatIf, pk=pk)
-    shown = Shown("Apply this what-if", reverse("reports:what_if_detail", args=[pk]), "What if", f"what-if {pk}")
+    shown = PageTexts("Apply this what-if", reverse("reports:what_if_detail", args=[pk]), "What if", f"what-if {pk}")
     return difference_page(request, lambda: document_of_what_if(what_if, now=timezone.now()), shown)
 
 
@@ -73,7 +73,7 @@ def what_if_fleet(request: HttpRequest, pk: UUID) -> HttpResponse:
 def plan_fleet(request: HttpRequest, pk: UUID, pool: str, kind: str) -> HttpResponse:
     """Show the effect of a proposal of a capacity plan, with a button to apply it."""
     plan = get_object_or_404(CapacityPlan, pk=pk)
-    shown = Shown(
+    shown = PageTexts(
         "Apply this proposal", reverse("reports:capacity_plan", args=[pk]), "Capacity plan", f"capacity plan {pk}"
     )
     return difference_page(request, lambda: document_of_plan(plan, pool=pool, kind=kind, now=timezone.now()), shown)

@@ -71,7 +71,7 @@ def test_a_file_is_shown_as_a_difference_applied_and_undone(scene: Scene, browse
     assert "1 device put in service: no reservation moves, none is lost." in page.content.decode()
     sent = {"text": page.context["text"], "digest": page.context["digest"]}
     browser.post("/fleet/apply", {**sent, "digest": "0" * 64})
-    assert "somebody changed it since" in said(browser)
+    assert "Somebody changed the fleet" in said(browser)
     browser.post("/fleet/apply", sent)
     assert document_now() == before
     browser.post("/fleet/changes/undo", {"digest": before.digest})

@@ -1,6 +1,6 @@
-"""Changing the fleet while it is sold: nothing that was sold is lost, or nothing changes.
+"""Changes of the fleet while its time is sold: nothing that was sold is lost, or nothing changes.
 
-It stands above sales and dispatch because windows move, and the leases that are planned in them.
+This package is above sales and dispatch, because windows move together with the leases that are planned in them.
 """
 
 from apps.dispatch.fleet.applying import fleet_apply, fleet_edit, fleet_undo

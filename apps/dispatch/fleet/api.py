@@ -1,4 +1,4 @@
-"""The fleet over JSON, for platform administrators: as one document, and edit by edit."""
+"""The fleet over JSON, for platform administrators: as one document, and by single edits."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ Raw = dict[str, Any]
 
 
 class FleetFileIn(RequestBody):
-    """A fleet file, TOML as text of at most 1 MiB."""
+    """A fleet file: TOML text of at most 1 MiB."""
 
     toml: str = Field(max_length=LARGEST, pattern=TEXT)
 
 
 class FleetApplyIn(FleetFileIn):
-    """`expected` is the digest of the fleet that was seen: where another runs by now the file is refused."""
+    """`expected`: the digest of the fleet that you saw. The file is refused if the fleet has changed since."""
 
     expected: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
 class FleetUndoIn(RequestBody):
-    """`expected` is the digest of the fleet that runs."""
+    """`expected`: the digest of the current fleet."""
 
     expected: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
 class FleetProcessorIn(RequestBody):
-    """The processor's TOML file, as the guide to processors describes it."""
+    """The processor's TOML file; the guide to processors describes it."""
 
     file: str = Field(max_length=LARGEST, pattern=TEXT)
 
@@ -62,9 +62,9 @@ class FleetSiteIn(RequestBody):
 
 
 class FleetPoolIn(RequestBody):
-    """What is left out stays as it is; a new pool needs site and processor ("host": the machine's own CPU).
+    """Fields that are left out do not change. A new pool needs a site and a processor ("host": the machine's own CPU).
 
-    `klass` is its price class, that of the processor where it is left out, and fixed once the pool is made."""
+    `klass`: its price class, by default that of the processor. It cannot change later."""
 
     name: str | None = Field(default=None, max_length=80)
     site: str | None = Field(default=None, max_length=40)
@@ -75,7 +75,7 @@ class FleetPoolIn(RequestBody):
 
 
 class FleetCostIn(RequestBody):
-    """Decimals in quotes; `begins` with its zone; the months of depreciation have 730 hours each."""
+    """Decimals as text; `begins` with a time zone; a month of depreciation has 730 hours."""
 
     begins: str = Field(max_length=40)
     currency: str = Field(max_length=3)
@@ -87,7 +87,7 @@ class FleetCostIn(RequestBody):
 
 
 class FleetDevicesIn(RequestBody):
-    """So many new devices, named by the first numbers that are free."""
+    """The number of new devices; the first free numbers name them."""
 
     count: Whole
     state: str = Field(default="active", max_length=10)
@@ -100,7 +100,7 @@ class FleetDeviceIn(RequestBody):
 
 
 class FleetOut(Schema):
-    """The fleet that runs: as data, as a file, and its digest."""
+    """The current fleet as data and as a file, with its digest."""
 
     digest: str
     document: Raw
@@ -136,7 +136,7 @@ class FleetPromiseOut(Schema):
 
 
 class FleetDiffOut(Schema):
-    """What applying would do at this moment. `broken` are the contracts that would lose their time: it is refused then."""
+    """The effect of applying now. `broken`: the contracts that would lose their time; with any, applying is refused."""
 
     before: str
     after: str
@@ -148,7 +148,7 @@ class FleetDiffOut(Schema):
 
 
 class FleetChangeOut(Schema):
-    """One change; `moves` is how many windows changed their device with it."""
+    """One change. `moves`: the number of windows that changed their device."""
 
     id: int
     at: datetime
@@ -170,37 +170,37 @@ class FleetChangeOut(Schema):
 
 
 class FleetEditOut(Schema):
-    """The digest that runs now, and the change; null where it was so already."""
+    """The digest of the current fleet, and the change; null if nothing changed."""
 
     digest: str
     change: FleetChangeOut | None
 
 
-@router.get("/fleet", auth=ADMIN, response=FleetOut, summary="The fleet that runs")
+@router.get("/fleet", auth=ADMIN, response=FleetOut, summary="The current fleet")
 def fleet_get(request: HttpRequest) -> Raw:
-    """As data and as the file that `POST /fleet/apply` takes."""
+    """As data, and as a file for `POST /fleet/apply`."""
     document = document_now()
     return {"digest": document.digest, "document": document.to_json(), "toml": write(document)}
 
 
-@router.post("/fleet/check", auth=ADMIN, response=FleetCheckedOut, summary="Whether a fleet file can be used")
+@router.post("/fleet/check", auth=ADMIN, response=FleetCheckedOut, summary="Check a fleet file")
 def fleet_check(request: HttpRequest, payload: FleetFileIn) -> Raw:
-    """Every fault at once, each with its place and the remedy."""
+    """Returns all faults at once, each with its place and the remedy."""
     document = document_parse(payload.toml)
     devices = sum(len(pool.devices) for pool in document.pools.values())
     return {"digest": document.digest, "pools": len(document.pools), "devices": devices}
 
 
-@router.post("/fleet/diff", auth=ADMIN, response=FleetDiffOut, summary="What a fleet file would change")
+@router.post("/fleet/diff", auth=ADMIN, response=FleetDiffOut, summary="Preview a fleet file")
 def fleet_diff(request: HttpRequest, payload: FleetFileIn) -> Raw:
-    """Changes nothing; also what would be refused is told in full."""
+    """Changes nothing. Changes that would be refused are listed in full."""
     return _told(fleet_preview(document=document_parse(payload.toml), now=timezone.now()))
 
 
-@router.post("/fleet/apply", auth=ADMIN, response=FleetEditOut, summary="Make a fleet file what runs")
+@router.post("/fleet/apply", auth=ADMIN, response=FleetEditOut, summary="Apply a fleet file")
 @idempotent
 def fleet_apply_file(request: HttpRequest, payload: FleetApplyIn) -> Raw:
-    """In one transaction: nothing that was sold is lost, or nothing changes and the contracts are named."""
+    """In one transaction. If a contract would lose its time, nothing changes and the refusal names the contracts."""
     document = document_parse(payload.toml)
     change = fleet_apply(
         document=document, expected=payload.expected, actor=principal_get(request).user, now=timezone.now(), note="API"
@@ -211,7 +211,7 @@ def fleet_apply_file(request: HttpRequest, payload: FleetApplyIn) -> Raw:
 @router.post("/fleet/undo", auth=ADMIN, response=FleetEditOut, summary="Undo the last change of the fleet")
 @idempotent
 def fleet_undo_last(request: HttpRequest, payload: FleetUndoIn) -> Raw:
-    """Refused, with their names, where contracts that were sold since have no place in the fleet as it was."""
+    """Refused if contracts that were sold since have no place in the earlier fleet; the refusal names them."""
     change = fleet_undo(expected=payload.expected, actor=principal_get(request).user, now=timezone.now())
     return _outcome(change)
 
@@ -225,51 +225,51 @@ def fleet_undo_last(request: HttpRequest, payload: FleetUndoIn) -> Raw:
 )
 @paginate(Cursor, ordering=("-id",))
 def fleet_change_list(request: HttpRequest) -> QuerySet[FleetChange]:
-    """The last that is not undone is the one that `POST /fleet/undo` takes back."""
+    """`POST /fleet/undo` undoes the newest one that is not undone."""
     return FleetChange.objects.select_related("actor")
 
 
-@router.put("/fleet/sites/{slug}", auth=ADMIN, response=FleetEditOut, summary="Make or change a site")
+@router.put("/fleet/sites/{slug}", auth=ADMIN, response=FleetEditOut, summary="Create or change a site")
 def fleet_site_set(request: HttpRequest, slug: str, payload: FleetSiteIn) -> Raw:
-    """One edit of the fleet: audited, and undone like any other."""
+    """One edit of the fleet: it is audited and can be undone."""
     return _edited(request, edits.site_set(slug, payload.dict()))
 
 
 @router.delete("/fleet/sites/{slug}", auth=ADMIN, response=FleetEditOut, summary="Remove a site")
 def fleet_site_remove(request: HttpRequest, slug: str) -> Raw:
-    """Its pools must have gone."""
+    """Refused while it has pools."""
     return _edited(request, edits.site_remove(slug))
 
 
-@router.put("/fleet/processors/{slug}", auth=ADMIN, response=FleetEditOut, summary="Offer a processor of your own")
+@router.put("/fleet/processors/{slug}", auth=ADMIN, response=FleetEditOut, summary="Offer a custom processor")
 def fleet_processor_set(request: HttpRequest, slug: str, payload: FleetProcessorIn) -> Raw:
-    """Everybody can compile for it from now on. Described anew, it is refused while contracts hold its pools."""
+    """Every organisation can then compile for it. Replacing its file is refused while contracts hold its pools."""
     return _edited(request, edits.processor_set(slug, payload.file))
 
 
-@router.delete("/fleet/processors/{slug}", auth=ADMIN, response=FleetEditOut, summary="Offer a processor no more")
+@router.delete("/fleet/processors/{slug}", auth=ADMIN, response=FleetEditOut, summary="Stop offering a processor")
 def fleet_processor_remove(request: HttpRequest, slug: str) -> Raw:
-    """No pool may have it."""
+    """Refused while a pool has it."""
     return _edited(request, edits.processor_remove(slug))
 
 
-@router.put("/fleet/pools/{slug}", auth=ADMIN, response=FleetEditOut, summary="Make or change a pool")
+@router.put("/fleet/pools/{slug}", auth=ADMIN, response=FleetEditOut, summary="Create or change a pool")
 def fleet_pool_set(request: HttpRequest, slug: str, payload: FleetPoolIn) -> Raw:
-    """A new processor is refused while contracts hold the pool's time; kind and price class are fixed."""
+    """Another processor is refused while contracts hold the pool's time. Kind and price class cannot change."""
     facts = payload.dict(exclude_none=True)
     return _edited(request, edits.pool_set(slug, {"class" if name == "klass" else name: facts[name] for name in facts}))
 
 
 @router.delete("/fleet/pools/{slug}", auth=ADMIN, response=FleetEditOut, summary="Remove a pool")
 def fleet_pool_remove(request: HttpRequest, slug: str) -> Raw:
-    """Its devices are retired; refused while contracts hold its time."""
+    """Retires its devices. Refused while contracts hold its time."""
     return _edited(request, edits.pool_remove(slug))
 
 
-@router.post("/fleet/pools/{slug}/costs", auth=ADMIN, response=FleetEditOut, summary="State what a pool's devices cost")
+@router.post("/fleet/pools/{slug}/costs", auth=ADMIN, response=FleetEditOut, summary="Set the cost of a pool's devices")
 @idempotent
 def fleet_cost_set(request: HttpRequest, slug: str, payload: FleetCostIn) -> Raw:
-    """From `begins` on; one that begins at the same instant is replaced."""
+    """From `begins` on. Replaces a cost from the same instant."""
     facts = payload.dict()
     return _edited(request, edits.cost_set(slug, {"from": facts.pop("begins"), **facts}))
 
@@ -277,21 +277,21 @@ def fleet_cost_set(request: HttpRequest, slug: str, payload: FleetCostIn) -> Raw
 @router.post("/fleet/pools/{slug}/devices", auth=ADMIN, response=FleetEditOut, summary="Add devices to a pool")
 @idempotent
 def fleet_devices_add(request: HttpRequest, slug: str, payload: FleetDevicesIn) -> Raw:
-    """They take new windows at once where their state is active."""
+    """Active devices take new windows at once."""
     return _edited(request, edits.devices_add(slug, payload.count, payload.state))
 
 
 @router.put(
-    "/fleet/pools/{slug}/devices/{name}", auth=ADMIN, response=FleetEditOut, summary="Give a device another state"
+    "/fleet/pools/{slug}/devices/{name}", auth=ADMIN, response=FleetEditOut, summary="Change the state of a device"
 )
 def fleet_device_set(request: HttpRequest, slug: str, name: str, payload: FleetDeviceIn) -> Raw:
-    """What it holds moves to other devices of its pool, at the same instants."""
+    """Its windows move to other devices of its pool, at the same instants."""
     return _edited(request, edits.device_set(slug, name, payload.state))
 
 
 @router.delete("/fleet/pools/{slug}/devices/{name}", auth=ADMIN, response=FleetEditOut, summary="Retire a device")
 def fleet_device_retire(request: HttpRequest, slug: str, name: str) -> Raw:
-    """It is owned no more and costs nothing from now on."""
+    """The device leaves the fleet and costs nothing from now on."""
     return _edited(request, edits.device_set(slug, name, None))
 
 

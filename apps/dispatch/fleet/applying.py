@@ -1,7 +1,7 @@
-"""Applying a fleet document and undoing the last change: one transaction each, under locks.
+"""Applies a fleet document and undoes the last change, each in one transaction under locks.
 
-The order of locks is that of everybody who takes capacity (organisation, contract, devices by id), with the fleet's own
-before all: whoever lays leases into windows holds their contract, and whoever sells time holds the devices.
+Locks are taken in the order of all code that takes capacity (organisation, contract, devices by id), after the lock of
+the fleet itself. Code that places leases locks their contract, and code that sells time locks the devices.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from apps.timetable.models import Reservation, ReservationState, Window, WindowS
 from apps.timetable.services import LOCK_TIMEOUT
 
 TRIES = 3
-SWEEP = "apps.sales.tasks.standing_sweep"  # offers what a change of the fleet frees to the requests that wait
+SWEEP = "apps.sales.tasks.standing_sweep"  # offers the capacity that a change frees to standing requests
 
 T = TypeVar("T")
 Edit = Callable[[dict[str, Any]], None]
-Lose = Callable[[FleetChange, list[UUID]], None]  # what becomes of windows that a failure lost, in the same transaction
+Lose = Callable[[FleetChange, list[UUID]], None]  # handles lost windows in the same transaction
 
 
 class _InUse(Exception):
-    """Somebody is at work on a contract that has just been sold."""
+    """A contract that was sold a moment ago is locked."""
 
 
 def fleet_apply(
     *, document: Document, expected: str = "", actor: User | None, now: datetime, note: str = ""
 ) -> FleetChange | None:
-    """Makes the document what runs, with every window that has to move; None where it is what runs already.
+    """Apply a document and move the windows that have to move. Returns None if the fleet is like this already.
 
-    `expected` is the digest of the fleet that the caller saw. Raises Problem: the fleet is another by now, or a contract
-    would lose its time, which is then named; nothing is changed.
+    `expected`: the digest of the fleet that the caller saw. Raises Problem and changes nothing if the fleet has changed
+    since, or if a contract would lose its time.
     """
     return _retried(lambda: _apply(lambda _: document, expected=expected, actor=actor, now=now, note=note))
 
@@ -56,8 +56,10 @@ def fleet_apply(
 def fleet_edit(
     *, edit: Edit, expected: str = "", actor: User | None, now: datetime, note: str = "", lose: Lose | None = None
 ) -> FleetChange | None:
-    """Applies the running document with one edit made to it as plain data; checked as a file is. With `lose` the windows of
-    devices that fail are given to it where they find no place, instead of a refusal."""
+    """Apply one edit of the current document as plain data, checked like a file.
+
+    `lose`: called with the windows of failed devices that have no other place; without it these refuse the edit.
+    """
 
     def edited(before: Document) -> Document:
         raw = before.to_json()
@@ -68,15 +70,15 @@ def fleet_edit(
 
 
 def fleet_undo(*, expected: str = "", actor: User | None, now: datetime) -> FleetChange:
-    """Takes the last change back: the fleet is what it was before, windows return where they were if that is free.
+    """Undo the last change: restore the fleet, and return windows to their devices if these are free.
 
-    Raises Problem: there is nothing to undo, or what was sold since has no place in the fleet as it was.
+    Raises Problem if there is nothing to undo, or if contracts that were sold since have no place in the earlier fleet.
     """
     return _retried(lambda: _undo(expected=expected, actor=actor, now=now))
 
 
 def change_last() -> FleetChange | None:
-    """The change that may be undone."""
+    """Return the change that can be undone; None if there is none."""
     return FleetChange.objects.filter(undone_at__isnull=True).order_by("-id").first()
 
 
@@ -127,10 +129,10 @@ def _undo(*, expected: str, actor: User | None, now: datetime) -> FleetChange:
         raise Problem(409, "Nothing to undo", "No change of the fleet is left to undo.", kind="fleet-nothing-to-undo")
     if change.lost:
         stays = (
-            "The last change recorded a failure: windows were lost and credited, so it stays. Set the device to active when it "
-            "serves again."
+            "The last change recorded a failure. Its lost windows were credited, so it cannot be undone. Set the device to "
+            "active when it works again."
         )
-        raise Problem(409, "A recorded failure stays", stays, kind="fleet-failure-recorded")
+        raise Problem(409, "A recorded failure cannot be undone", stays, kind="fleet-failure-recorded")
     before, after = document_now(), document_stored(change.before)
     _expected_check(before, expected)
     names = dict(Device.objects.filter(pk__in=[one["from"] for one in change.moves]).values_list("pk", "name"))
@@ -148,11 +150,12 @@ def _undo(*, expected: str, actor: User | None, now: datetime) -> FleetChange:
 
 
 def _expected_check(before: Document, expected: str) -> None:
+    """Raises Problem(409) if the fleet is not the expected one."""
     if expected and expected != before.digest:
         raise Problem(
             409,
             "The fleet has changed",
-            "The fleet is not the one that you saw: somebody changed it since. Look at the difference again, then apply.",
+            "Somebody changed the fleet after you opened this page. Look at the difference again, then apply.",
             kind="fleet-changed",
         )
 
@@ -165,12 +168,12 @@ def _plan_locked(
     wanted: dict[UUID, str] | None = None,
     may_lose: bool = False,
 ) -> Plan:
-    """The plan, made while nobody can sell, place or give back time of the pools that it touches. Raises Problem."""
+    """Make the plan while nobody can sell, place or release time of the pools that it touches. Raises Problem."""
     slugs = pools_affected(before, after)
-    held = _contracts_lock(slugs, now)
+    locked = _contracts_lock(slugs, now)
     _devices_lock(slugs)
-    expired_release_of(slugs, now=now)  # windows may move to where they stand
-    newer = [pk for pk in _contracts(slugs, now) if pk not in held]
+    expired_release_of(slugs, now=now)  # windows may move to their places
+    newer = [pk for pk in _contracts(slugs, now) if pk not in locked]
     _newer_lock(newer)
     plan = plan_make(before=before, after=after, now=now, in_use=_in_use(slugs, now), wanted=wanted)
     plan.check(may_lose=may_lose)
@@ -209,7 +212,7 @@ def _devices_lock(slugs: Collection[str]) -> None:
 
 
 def _newer_lock(contracts: list[UUID]) -> None:
-    """Contracts that were sold while the others were locked. Who waits for a contract may not hold devices: it is tried."""
+    """Lock contracts that were sold while the others were being locked, without waiting, as the devices are locked now."""
     rows = Contract.objects.filter(pk__in=contracts).select_for_update(no_key=True, nowait=True).order_by("id")
     try:
         with transaction.atomic():
@@ -219,15 +222,17 @@ def _newer_lock(contracts: list[UUID]) -> None:
 
 
 def _in_use(slugs: Collection[str], now: datetime) -> set[UUID]:
-    """Windows with a lease that somebody is changing at this moment; the others' leases are held from here on."""
+    """Return the windows with a lease that is locked elsewhere; locks the leases of the other windows."""
     live = Lease.objects.filter(window__in=_windows(slugs, now), state__in=LIVE).order_by()
-    held = set(live.select_for_update(skip_locked=True, of=("self",), no_key=True).values_list("pk", flat=True))
-    return {window for pk, window in live.values_list("pk", "window_id") if pk not in held}
+    locked = set(live.select_for_update(skip_locked=True, of=("self",), no_key=True).values_list("pk", flat=True))
+    return {window for pk, window in live.values_list("pk", "window_id") if pk not in locked}
 
 
 def _move(moves: list[Move]) -> list[dict[str, str]]:
-    """Gives windows and their planned leases the new devices. Windows may change places, so for an instant that nobody sees
-    they hold no time."""
+    """Move windows and their planned leases to their new devices. Returns the moves as JSON.
+
+    Windows may swap devices, so all are released first, within the transaction.
+    """
     devices = devices_by_name({move.pool for move in moves})
     before = dict(Window.objects.filter(pk__in=[move.window for move in moves]).values_list("pk", "device_id"))
     by_device: dict[UUID, list[UUID]] = defaultdict(list)
@@ -244,11 +249,11 @@ def _move(moves: list[Move]) -> list[dict[str, str]]:
 
 
 def _holds_end(plan: Plan) -> None:
-    """Give up what is only held and has no place any more; the plan's page and its quote then say what has changed."""
+    """Release held time that has no place any more; the page of its plan then says what has changed."""
     held = Reservation.objects.filter(pk__in=plan.holds, state=ReservationState.ACTIVE, held_until__isnull=False)
     windows_release(list(held.select_for_update(no_key=True).order_by("id")))
 
 
 def _busy() -> Problem:
-    detail = "Orders are being placed on these pools at this moment; nothing was changed. Try again in a minute."
+    detail = "Orders are being placed on these pools. Nothing was changed. Try again in a minute."
     return Problem(503, "Busy", detail, kind="capacity-busy")

@@ -1,4 +1,4 @@
-"""Single edits of the fleet, each a change of its document as plain data; what they make is checked as a file is."""
+"""Single edits of the fleet: each changes its document as plain data. The result is checked like a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Raw = dict[str, Any]
 
 
 def site_set(slug: str, facts: Raw) -> Edit:
-    """Makes a site or changes its name and time zone."""
+    """Create a site, or change its name and time zone."""
 
     def edit(raw: Raw) -> None:
         raw["sites"][slug] = {**raw["sites"].get(slug, {}), **facts}
@@ -22,7 +22,7 @@ def site_set(slug: str, facts: Raw) -> Edit:
 
 
 def site_remove(slug: str) -> Edit:
-    """Removes a site; its pools must have gone."""
+    """Remove a site that has no pools."""
 
     def edit(raw: Raw) -> None:
         _known(raw["sites"], slug, "site")
@@ -32,7 +32,7 @@ def site_remove(slug: str) -> Edit:
 
 
 def processor_set(name: str, text: str) -> Edit:
-    """Offers a processor of one's own by its file, or describes it anew."""
+    """Offer a custom processor by its file, or replace its file."""
 
     def edit(raw: Raw) -> None:
         raw["processors"][name] = {"file": text}
@@ -41,7 +41,7 @@ def processor_set(name: str, text: str) -> Edit:
 
 
 def processor_remove(name: str) -> Edit:
-    """Offers a processor no more; no pool may have it."""
+    """Stop offering a processor that no pool has."""
 
     def edit(raw: Raw) -> None:
         _known(raw["processors"], name, "processor")
@@ -51,7 +51,7 @@ def processor_remove(name: str) -> Edit:
 
 
 def pool_set(slug: str, facts: Raw) -> Edit:
-    """Makes a pool, without devices unless `facts` say how many, or changes what `facts` name."""
+    """Create a pool, with as many devices as `facts` state, or change the given facts of a pool."""
 
     def edit(raw: Raw) -> None:
         raw["pools"][slug] = {**raw["pools"].get(slug, {}), **facts}
@@ -60,7 +60,7 @@ def pool_set(slug: str, facts: Raw) -> Edit:
 
 
 def pool_remove(slug: str) -> Edit:
-    """Removes a pool and retires its devices."""
+    """Remove a pool and retire its devices."""
 
     def edit(raw: Raw) -> None:
         _known(raw["pools"], slug, "pool")
@@ -70,7 +70,7 @@ def pool_remove(slug: str) -> Edit:
 
 
 def cost_set(slug: str, facts: Raw) -> Edit:
-    """States what a pool's devices cost from an instant on; one that begins at the same instant is replaced."""
+    """Set the cost of a pool's devices from an instant on; replaces a cost from the same instant."""
 
     def edit(raw: Raw) -> None:
         pool = _known(raw["pools"], slug, "pool")
@@ -81,7 +81,7 @@ def cost_set(slug: str, facts: Raw) -> Edit:
 
 
 def _instant(text: Any) -> datetime | None:
-    """The instant that a text states, however it writes the zone; None where it states none, which is refused later."""
+    """Return the instant in a text with any zone; None if there is none, which is refused later."""
     try:
         return datetime.fromisoformat(text)
     except (TypeError, ValueError):
@@ -89,24 +89,24 @@ def _instant(text: Any) -> datetime | None:
 
 
 def devices_add(slug: str, count: int, state: str = "active") -> Edit:
-    """Adds so many devices, named by the first numbers that are free."""
+    """Add devices with the first free numbers as names."""
 
     def edit(raw: Raw) -> None:
         pool = _known(raw["pools"], slug, "pool")
         if not 1 <= count <= DEVICES_MAX:
             raise Problem(422, "Impossible count", f"Add 1 to {DEVICES_MAX:,} devices at once.", kind="fleet-file")
-        taken, number = {one["name"] for one in pool["devices"]}, 0
+        used, number = {one["name"] for one in pool["devices"]}, 0
         for _ in range(count):
-            while f"{slug}-{number}" in taken:
+            while f"{slug}-{number}" in used:
                 number += 1
-            taken.add(f"{slug}-{number}")
+            used.add(f"{slug}-{number}")
             pool["devices"].append({"name": f"{slug}-{number}", "state": state})
 
     return edit
 
 
 def device_set(slug: str, name: str, state: str | None) -> Edit:
-    """Gives a device another state; None retires it."""
+    """Change the state of a device; None retires it."""
 
     def edit(raw: Raw) -> None:
         pool = _known(raw["pools"], slug, "pool")

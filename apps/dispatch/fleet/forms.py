@@ -1,4 +1,4 @@
-"""The forms of the fleet's pages. What they may hold is decided where a fleet file is checked, in one place."""
+"""The forms of the fleet's pages. The check of fleet files validates their values."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class SiteForm(forms.Form):
 
 
 class NewSiteForm(SiteForm):
-    """A site that is to be."""
+    """A new site."""
 
     slug = forms.CharField(label="Short name", max_length=40)
     field_order = ("slug", "name", "time_zone")
 
 
 class PoolForm(forms.Form):
-    """What a pool is; its class is fixed when it is made."""
+    """The facts of a pool. Its class cannot change."""
 
     name = forms.CharField(max_length=80)
     site = forms.ChoiceField()
@@ -47,7 +47,7 @@ class PoolForm(forms.Form):
         self._choices("processor", [(name, "host: this machine's CPU" if name == HOST else name) for name in names])
 
     def facts(self) -> dict[str, Any]:
-        """What was given, as a file holds it."""
+        """Return the facts in the form of a fleet file."""
         given = {"class" if name == "klass" else name: value for name, value in self.cleaned_data.items()}
         return {name: value for name, value in given.items() if value not in {None, ""}}
 
@@ -58,7 +58,7 @@ class PoolForm(forms.Form):
 
 
 class NewPoolForm(PoolForm):
-    """A pool that is to be."""
+    """A new pool."""
 
     slug = forms.CharField(label="Short name", max_length=40)
     devices = forms.IntegerField(min_value=0, initial=1)
@@ -67,7 +67,7 @@ class NewPoolForm(PoolForm):
 
 
 class CostForm(forms.Form):
-    """What owning a device costs from an instant on; numbers are read as a file's are."""
+    """The cost of owning a device from an instant on. Numbers are read as in a fleet file."""
 
     begins = forms.DateTimeField(
         label="From (UTC)",
@@ -75,21 +75,21 @@ class CostForm(forms.Form):
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
     )
     currency = forms.CharField(max_length=3, initial="EUR")
-    capital = forms.CharField(label="Capital of a device", max_length=40)
-    months = forms.IntegerField(label="Depreciated over", min_value=1, initial=48)
-    watts = forms.CharField(label="Power of a device", max_length=40)
-    energy_price = forms.CharField(label="Price of energy", max_length=40)
+    capital = forms.CharField(label="Purchase price per device", max_length=40)
+    months = forms.IntegerField(label="Depreciation (months)", min_value=1, initial=48)
+    watts = forms.CharField(label="Power per device", max_length=40)
+    energy_price = forms.CharField(label="Energy price", max_length=40)
     pue = forms.CharField(label="PUE", max_length=40, initial="1.2")
 
     def facts(self) -> dict[str, Any]:
-        """The cost as a file holds it."""
+        """Return the cost in the form of a fleet file."""
         given = dict(self.cleaned_data)
         begins: datetime = given.pop("begins")
         return {"from": begins.astimezone(UTC).isoformat(), **given}
 
 
 class DevicesForm(forms.Form):
-    """How many devices come, and in which state."""
+    """The number of new devices and their state."""
 
     count = forms.IntegerField(min_value=1, initial=1)
     state = forms.ChoiceField(choices=[(state, state) for state in STATES])

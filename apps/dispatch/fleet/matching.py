@@ -1,11 +1,11 @@
-"""On which devices of a pool do windows go when some devices leave? Every window keeps its instants. Pure.
+"""Places the windows of a pool on its devices when some devices leave. Every window keeps its instants. Pure.
 
-Windows that have begun stay where they are; all others may change their device. Windows to come on k devices can be
-placed if and only if at no instant more than k of them (with those that have begun) overlap: a sweep by start that gives
-each the next free device finds a placement whenever there is one. Where there is none, and some windows may stay on the
-device that leaves (it drains), the sweep leaves the fewest there: at each overflow the one that ends last.
+Windows that have begun stay where they are; all others may change their device. Windows fit on k devices if and only if
+at most k of them, with those that have begun, overlap at any instant. A sweep by start that gives each window the next
+free device then finds a placement. If there is none, and some windows may stay on a device that drains, the sweep leaves
+as few as possible there: at each overflow, the window that ends last.
 
-First it is tried without touching the windows of the devices that stay, which is what a customer's page shows.
+A direct placement, which keeps all windows on devices that stay, is tried first: it is what a customer's page shows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 NOWHERE = ""
 
 
-class Booked(NamedTuple):
+class Booking(NamedTuple):
     """A window: its key, its device, [start, end) in microseconds, and whether it may change its device."""
 
     key: str
@@ -29,62 +29,69 @@ class Booked(NamedTuple):
 
 
 @dataclass
-class Settled:
-    """Where windows go (key -> device) when it is not where they are, and which find no place and stay."""
+class Placement:
+    """The new device of each window that moves, by key, and the windows that find no place and stay."""
 
     moves: dict[str, str] = field(default_factory=dict)
-    stays: list[Booked] = field(default_factory=list)
+    stays: list[Booking] = field(default_factory=list)
 
 
-def settle(
-    booked: Iterable[Booked],
+def place(
+    booked: Iterable[Booking],
     active: Sequence[str],
     *,
     draining: Collection[str] = (),
     wanted: Mapping[str, str] | None = None,
-) -> Settled:
-    """Places every window on an active device, at its own instants, or leaves it on one of `draining` devices; what stays
-    anywhere else has no place. `wanted`: the device, active or draining, to which a window returns if that is free.
+) -> Placement:
+    """Place every window on an active device at its own instants, or leave it on one of the `draining` devices.
 
-    Of equally good answers the one that moves only windows of leaving devices is taken; equals are decided by the order
-    of `active`.
+    A window that stays on any other device has no place. `wanted`: the active or draining device to which a window
+    returns if that is free. Prefers moving only windows of leaving devices; ties are broken by the order of `active`.
     """
     rows = sorted(booked, key=lambda one: (one.start, one.end, one.key))
     homes = {one.key: one.device for one in rows}
     if wanted:
-        rows = _returned(rows, wanted, {*active, *draining})
-    settled = _direct(rows, active, set(draining))
-    if _stuck(settled, draining)[1]:
+        rows = _with_returns(rows, wanted, {*active, *draining})
+    placement = _direct(rows, active, set(draining))
+    if _unplaced(placement, draining)[1]:
         swept = _sweep(rows, active, set(draining))
-        if swept is not None and _stuck(swept, draining) < _stuck(settled, draining):
-            settled = swept
-    ends = {one.key: settled.moves.get(one.key, one.device) for one in rows}
-    settled.moves = {key: device for key, device in ends.items() if device not in {homes[key], NOWHERE}}
-    return settled
+        if swept is not None and _unplaced(swept, draining) < _unplaced(placement, draining):
+            placement = swept
+    ends = {one.key: placement.moves.get(one.key, one.device) for one in rows}
+    placement.moves = {key: device for key, device in ends.items() if device not in {homes[key], NOWHERE}}
+    return placement
 
 
-def _returned(rows: Sequence[Booked], wanted: Mapping[str, str], devices: set[str]) -> list[Booked]:
-    """The windows as if those that are wanted elsewhere had gone there, where nothing else is; one whose own device is
-    taken by that is nowhere."""
-    may = {one.key: one for one in rows if one.is_free and wanted.get(one.key) in devices}
-    calendars = _calendars((one for one in rows if one.key not in may), [*devices, *(one.device for one in rows)])
-    back: dict[str, str] = {}
-    for goals in (wanted, {key: one.device for key, one in may.items()}):
-        for key, one in may.items():
-            if key not in back and calendars[goals[key]].is_open(one.start, one.end):
-                calendars[goals[key]].add(one.start, one.end)
-                back[key] = goals[key]
-    return [one._replace(device=back.get(one.key, NOWHERE)) if one.key in may else one for one in rows]
+def _with_returns(rows: Sequence[Booking], wanted: Mapping[str, str], devices: set[str]) -> list[Booking]:
+    """Return the windows with those on their wanted devices that fit there; the rest return home if that is free.
+
+    A window with neither place is NOWHERE.
+    """
+    returning = {one.key: one for one in rows if one.is_free and wanted.get(one.key) in devices}
+    staying = [one for one in rows if one.key not in returning]
+    calendars = _calendars(staying, [*devices, *(one.device for one in rows)])
+    found = _goals_reached(returning, wanted, calendars)
+    homes = {key: one.device for key, one in returning.items()}
+    rest = {key: one for key, one in returning.items() if key not in found}
+    found |= _goals_reached(rest, homes, calendars)
+    return [one._replace(device=found.get(one.key, NOWHERE)) if one.key in returning else one for one in rows]
 
 
-def _stuck(settled: Settled, draining: Collection[str]) -> tuple[int, int]:
-    """How many windows have no place, and how many of those that may move stay anywhere."""
-    free = [one for one in settled.stays if one.is_free]
+def _goals_reached(
+    windows: Mapping[str, Booking], goals: Mapping[str, str], calendars: Mapping[str, _Calendar]
+) -> dict[str, str]:
+    """Add each window to the calendar of its goal if its time is free there; returns the goals that were free, by key."""
+    return {key: goals[key] for key, one in windows.items() if calendars[goals[key]].add_if_open(one)}
+
+
+def _unplaced(placement: Placement, draining: Collection[str]) -> tuple[int, int]:
+    """Count the movable windows that have no place, and all movable windows that stay."""
+    free = [one for one in placement.stays if one.is_free]
     return sum(one.device not in draining for one in free), len(free)
 
 
 class _Calendar:
-    """What a device holds, sorted; its windows never overlap."""
+    """The windows of a device, sorted; they never overlap."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int]] = []
@@ -100,8 +107,15 @@ class _Calendar:
     def add(self, start: int, end: int) -> None:
         insort(self.rows, (start, end))
 
+    def add_if_open(self, one: Booking) -> bool:
+        """Add a window if its time is free. Returns whether it was."""
+        is_open = self.is_open(one.start, one.end)
+        if is_open:
+            self.add(one.start, one.end)
+        return is_open
 
-def _calendars(rows: Iterable[Booked], active: Sequence[str]) -> dict[str, _Calendar]:
+
+def _calendars(rows: Iterable[Booking], active: Sequence[str]) -> dict[str, _Calendar]:
     calendars = {device: _Calendar() for device in active}
     for one in rows:
         if one.device in calendars:
@@ -109,10 +123,10 @@ def _calendars(rows: Iterable[Booked], active: Sequence[str]) -> dict[str, _Cale
     return calendars
 
 
-def _direct(rows: Sequence[Booked], active: Sequence[str], draining: set[str]) -> Settled:
-    """Only windows of leaving devices move, those that must and the longest first."""
+def _direct(rows: Sequence[Booking], active: Sequence[str], draining: set[str]) -> Placement:
+    """Move only windows of leaving devices: first those that must move, and the longest first."""
     calendars = _calendars(rows, active)
-    found = Settled()
+    found = Placement()
     leaving = [one for one in rows if one.device not in calendars]
     for one in sorted(leaving, key=lambda one: (one.device in draining, one.start - one.end, one.start, one.key)):
         device = next((name for name in active if calendars[name].is_open(one.start, one.end)), None)
@@ -124,47 +138,72 @@ def _direct(rows: Sequence[Booked], active: Sequence[str], draining: set[str]) -
     return found
 
 
-def _sweep(rows: Sequence[Booked], active: Sequence[str], draining: set[str]) -> Settled | None:
-    """Every window to come may move. None where a window of a device that stays finds no place."""
-    fixed = _calendars((one for one in rows if not one.is_free), active)
-    homes = _calendars((one for one in rows if one.is_free), active)
-    holds: dict[str, Booked | None] = dict.fromkeys(active)
-    found = Settled(stays=[one for one in rows if not one.is_free and one.device not in fixed])
-    for one in (row for row in rows if row.is_free):
-        here = [name for name in active if fixed[name].is_open(one.start, one.end)]
-        open_now = [name for name in here if (held := holds[name]) is None or held.end <= one.start]
-        device = _choice(one, open_now, homes) or _evict(one, here, holds, found, draining)
-        if device is None and one.device in fixed:
+class _Sweep:
+    """The state of a sweep by start: the fixed windows, the homes of the others, and the last window on each device."""
+
+    def __init__(self, rows: Sequence[Booking], active: Sequence[str], draining: set[str]) -> None:
+        self.active, self.draining = active, draining
+        self.fixed = _calendars((one for one in rows if not one.is_free), active)
+        self.homes = _calendars((one for one in rows if one.is_free), active)
+        self.last: dict[str, Booking | None] = dict.fromkeys(active)
+        self.found = Placement(stays=[one for one in rows if not one.is_free and one.device not in self.fixed])
+
+    def device_for(self, one: Booking) -> str | None:
+        """Return a free device, else one whose last window may stay where it drains; None if there is neither."""
+        usable = [name for name in self.active if self.fixed[name].is_open(one.start, one.end)]
+        free = [name for name in usable if (last := self.last[name]) is None or last.end <= one.start]
+        return _choice(one, free, self.homes) or self._evict(one, usable)
+
+    def put(self, one: Booking, device: str) -> None:
+        """Place a window."""
+        self.last[device] = one
+        self.found.moves[one.key] = device
+
+    def _evict(self, one: Booking, usable: Sequence[str]) -> str | None:
+        """Free the device of the window that ends last among those that may stay where they drain.
+
+        Only if it ends later than `one`, or if `one` must have a place.
+        """
+        candidates = [
+            (last.end, name)
+            for name in usable
+            if (last := self.last[name]) is not None and last.device in self.draining
+        ]
+        if not candidates:
             return None
-        if device is None:
-            found.stays.append(one)
-            continue
-        holds[device] = one
-        found.moves[one.key] = device
-    return found
+        end, device = max(candidates)
+        if one.device in self.draining and end <= one.end:
+            return None
+        victim = self.last[device]
+        assert victim is not None
+        del self.found.moves[victim.key]
+        self.found.stays.append(victim)
+        return device
 
 
-def _choice(one: Booked, names: Sequence[str], homes: Mapping[str, _Calendar]) -> str | None:
-    """Its own device, else one that has no window of its own then, so that few windows change places, else the first."""
+def _sweep(rows: Sequence[Booking], active: Sequence[str], draining: set[str]) -> Placement | None:
+    """Place the windows when every one that has not begun may move.
+
+    Returns None if a window of a device that stays finds no place.
+    """
+    sweep = _Sweep(rows, active, draining)
+    for one in (row for row in rows if row.is_free):
+        device = sweep.device_for(one)
+        if device is not None:
+            sweep.put(one, device)
+        elif one.device in sweep.fixed:
+            return None
+        else:
+            sweep.found.stays.append(one)
+    return sweep.found
+
+
+def _choice(one: Booking, names: Sequence[str], homes: Mapping[str, _Calendar]) -> str | None:
+    """Return the window's own device, else one without a window of its own then, else the first; None without names.
+
+    So few windows change places.
+    """
     if one.device in names:
         return one.device
     empty = (name for name in names if homes[name].is_open(one.start, one.end))
     return next(empty, names[0] if names else None)
-
-
-def _evict(
-    one: Booked, here: Sequence[str], holds: dict[str, Booked | None], found: Settled, draining: set[str]
-) -> str | None:
-    """Takes the device from the window that ends last of those that may stay where they drain, if it ends later than `one`
-    or `one` must have a place."""
-    candidates = [(held.end, name) for name in here if (held := holds[name]) is not None and held.device in draining]
-    if not candidates:
-        return None
-    end, device = max(candidates)
-    if one.device in draining and end <= one.end:
-        return None
-    victim = holds[device]
-    assert victim is not None
-    del found.moves[victim.key]
-    found.stays.append(victim)
-    return device

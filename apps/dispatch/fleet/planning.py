@@ -1,4 +1,4 @@
-"""What a change of the fleet means for what is sold: which windows move where, which stay, which promises would break."""
+"""The consequences of a change of the fleet: which windows move and which stay, and which promises would break."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from apps.accounts.problems import Problem
-from apps.dispatch.fleet.matching import Booked, Settled, settle
+from apps.dispatch.fleet.matching import Booking, Placement, place
 from apps.dispatch.models import HOLDING, Lease, LeaseState
 from apps.fleet.current import document_now
 from apps.fleet.document import Difference, Document, difference, natural
@@ -21,11 +21,11 @@ from apps.timetable.expiry import taken
 from apps.timetable.instants import micros_of
 from apps.timetable.models import Window, WindowState
 
-NAMED = 10  # promises that a refusal spells out; all of them stand in its `errors`
+NAMED = 10  # promises that the sentence of a refusal lists; its `errors` hold all of them
 
 
 class Move(NamedTuple):
-    """A window that changes its device, by the devices' names."""
+    """A window that changes its device, with the names of both devices."""
 
     window: UUID
     contract: UUID
@@ -50,7 +50,7 @@ class Promise(NamedTuple):
     organisation: str
     pool: str
     until: datetime
-    is_failure: bool = False  # only windows of devices that failed have no place
+    is_failure: bool = False  # only windows of failed devices have no place
 
     def __str__(self) -> str:
         return f"{self.contract} of {self.organisation} on {self.pool} until {self.until:%Y-%m-%d %H:%M} UTC"
@@ -58,8 +58,11 @@ class Promise(NamedTuple):
 
 @dataclass
 class Plan:
-    """A change of the fleet and what follows from it. `after` is what will run: the document that was given, in which
-    spare devices have taken the place of failed ones. `lost`: windows of failed devices that find no place."""
+    """A change of the fleet and its consequences.
+
+    `after`: the given document, with spare devices in place of failed ones. `lost`: windows of failed devices that have
+    no other place.
+    """
 
     before: Document
     after: Document
@@ -67,21 +70,21 @@ class Plan:
     stays: list[Stay] = field(default_factory=list)
     broken: list[Promise] = field(default_factory=list)
     spares: list[str] = field(default_factory=list)
-    holds: set[UUID] = field(default_factory=set)  # reservations that are only held and have no other place: given up
+    holds: set[UUID] = field(default_factory=set)  # reservations of plans without another place; they are released
     lost: list[UUID] = field(default_factory=list)
 
     @property
     def difference(self) -> Difference:
-        """What changes, as data."""
+        """The changes, as data."""
         return difference(self.before, self.after)
 
     @property
     def reservations_moved(self) -> int:
-        """Contracts of which a window moves."""
+        """The number of contracts with a window that moves."""
         return len({move.contract for move in self.moves})
 
     def sentence(self) -> str:
-        """Such as "2 devices added, 1 drained: 3 reservations move, none is lost."."""
+        """Return a sentence such as "2 devices added, 1 drained: 3 reservations move, none is lost."."""
         if not self.difference:
             return "No difference."
         moved = self.reservations_moved
@@ -96,8 +99,10 @@ class Plan:
         return f"{self.difference.summary()}: {moves}, {lost}.{''.join(kept)}{spares}"
 
     def check(self, *, may_lose: bool = False) -> None:
-        """Raises Problem(409), which names the contracts, where a promise would break. `may_lose`: what failed devices held is
-        lost and that is recorded."""
+        """Raises Problem(409) with the contracts if a promise would break.
+
+        `may_lose`: windows of failed devices may be lost; that is recorded.
+        """
         broken = [one for one in self.broken if not (may_lose and one.is_failure)]
         if not broken:
             return
@@ -123,12 +128,12 @@ class Plan:
 
 
 def fleet_preview(*, document: Document, now: datetime) -> Plan:
-    """What applying the document would do at this moment; takes no lock and changes nothing."""
+    """Return the plan of applying the document now. Takes no lock and changes nothing."""
     return plan_make(before=document_now(), after=document, now=now)
 
 
 def pools_affected(before: Document, after: Document) -> set[str]:
-    """Pools that run and whose windows a change may touch."""
+    """Return the existing pools whose windows a change may touch."""
     changed = pools_touched(difference(before, after)) | pools_redescribed(before, after)
     return {slug for slug in changed if slug in before.pools}
 
@@ -141,8 +146,11 @@ def plan_make(
     in_use: Collection[UUID] = (),
     wanted: Mapping[UUID, str] | None = None,
 ) -> Plan:
-    """The plan of a change. `in_use` are windows that somebody is working on. `wanted`: of an undo, the devices, by name, to
-    which windows return if they can; the fleet is then `after` to the letter, and no spare comes into service."""
+    """Return the plan of a change.
+
+    `in_use`: windows that are locked by others. `wanted`: for an undo, the devices by name to which windows return if
+    possible; the fleet is then exactly `after`, without spares in service.
+    """
     pools_check(after)
     plan = Plan(before, after)
     for slug in sorted(pools_affected(before, after)):
@@ -156,7 +164,7 @@ def plan_make(
 
 
 def _sold(slug: str, now: datetime) -> list[Window]:
-    """Windows of the pool that have not ended, by start: of contracts, and those that are held for plans."""
+    """Return the pool's windows that have not ended, by start, including those held for plans."""
     rows = Window.objects.filter(
         device__pool__slug=slug, device__owned_until__isnull=True, state=WindowState.ACTIVE, period__endswith__gt=now
     )
@@ -166,39 +174,47 @@ def _sold(slug: str, now: datetime) -> list[Window]:
 def _pool_plan(
     plan: Plan, slug: str, windows: list[Window], *, now: datetime, in_use: set[UUID], wanted: Mapping[UUID, str] | None
 ) -> None:
-    """Finds every window of the pool a device; spares come into service for failed devices, as few as are needed."""
+    """Find a device for every window of the pool. As few spares as possible replace failed devices."""
     if not windows:
         return
     states = plan.after.pools[slug].devices
     begun = in_use | _begun(windows, now)
     booked = [
-        Booked(str(one.pk), one.device.name, micros_of(one.start), micros_of(one.end), one.pk not in begun)
+        Booking(str(one.pk), one.device.name, micros_of(one.start), micros_of(one.end), one.pk not in begun)
         for one in windows
     ]
     wishes = {str(pk): name for pk, name in (wanted or {}).items()}
-    active = sorted((name for name, state in states.items() if state == "active"), key=natural)
-    draining = {name for name, state in states.items() if state == "draining"}
     spares = _spares(plan, slug) if wanted is None else []
-    for count in range(len(spares) + 1):
-        settled = settle(booked, [*active, *spares[:count]], draining=draining, wanted=wishes)
-        lost = [one for one in settled.stays if one.device not in draining]
-        if not any(one.is_free for one in lost):
-            break
-    used = {name for name in settled.moves.values() if name in spares}
+    placement, lost = _placed(booked, states, spares, wishes)
+    used = {name for name in placement.moves.values() if name in spares}
     if used:
         _spares_use(plan, slug, used)
-    _outcome(plan, slug, windows, settled, lost)
+    _outcome(plan, slug, windows, placement, lost)
+
+
+def _placed(
+    booked: list[Booking], states: Mapping[str, str], spares: list[str], wishes: dict[str, str]
+) -> tuple[Placement, list[Booking]]:
+    """(the placement, the windows without a place) with the fewest spares that give every movable window a place."""
+    active = sorted((name for name, state in states.items() if state == "active"), key=natural)
+    draining = {name for name, state in states.items() if state == "draining"}
+    for count in range(len(spares) + 1):
+        placement = place(booked, [*active, *spares[:count]], draining=draining, wanted=wishes)
+        lost = [one for one in placement.stays if one.device not in draining]
+        if not any(one.is_free for one in lost):
+            break
+    return placement, lost
 
 
 def _begun(windows: Iterable[Window], now: datetime) -> set[UUID]:
-    """Windows that stay on their device: begun, or with leases that a worker may have."""
+    """Return the windows that stay on their device: they have begun, or a worker may have one of their leases."""
     rows = Lease.objects.filter(window__in=[one.pk for one in windows], state__in=HOLDING)
     worked = rows.exclude(state=LeaseState.PLANNED).order_by().values_list("window_id", flat=True).distinct()
     return {one.pk for one in windows if one.start <= now} | set(worked)
 
 
 def _spares(plan: Plan, slug: str) -> list[str]:
-    """Spare devices that may come into service: those of a pool in which a device fails with this change."""
+    """Return the spare devices that may replace a device which fails with this change."""
     old, new = plan.before.pools[slug].devices, plan.after.pools[slug].devices
     if not any(state == "failed" and old.get(name) not in {None, "failed"} for name, state in new.items()):
         return []
@@ -212,29 +228,38 @@ def _spares_use(plan: Plan, slug: str, names: set[str]) -> None:
     plan.spares += [f"{slug}.{name}" for name in sorted(names, key=natural)]
 
 
-def _outcome(plan: Plan, slug: str, windows: list[Window], settled: Settled, lost: list[Booked]) -> None:
+def _outcome(plan: Plan, slug: str, windows: list[Window], placement: Placement, lost: list[Booking]) -> None:
+    """Add what follows for the pool to the plan: moves, stays, lost windows and broken promises."""
     by_key = {str(one.pk): one for one in windows}
-    for key, device in settled.moves.items():
+    for key, device in placement.moves.items():
         one = by_key[key]
         plan.moves.append(Move(one.pk, one.reservation.contract_id, slug, one.device.name, device))
-    kept: dict[str, list[Window]] = defaultdict(list)
     states = plan.after.pools[slug].devices
-    for stay in settled.stays:
-        if states.get(stay.device) == "draining":
-            kept[stay.device].append(by_key[stay.key])
-    for device in sorted(kept, key=natural):
-        plan.stays.append(Stay(slug, device, len(kept[device]), max(one.end for one in kept[device])))
-    gone = [by_key[one.key] for one in lost if states.get(one.device) == "failed"]
-    plan.lost += [one.pk for one in gone if one.reservation.held_until is None]
+    _stays_add(
+        plan, slug, [(one.device, by_key[one.key]) for one in placement.stays if states.get(one.device) == "draining"]
+    )
+    failed = [by_key[one.key] for one in lost if states.get(one.device) == "failed"]
     others = [by_key[one.key] for one in lost if states.get(one.device) != "failed"]
-    plan.broken += _promises(plan, others, slug) + [
-        one._replace(is_failure=True) for one in _promises(plan, gone, slug)
-    ]
+    plan.lost += [one.pk for one in failed if one.reservation.held_until is None]
+    plan.broken += _promises(plan, others, slug)
+    plan.broken += [one._replace(is_failure=True) for one in _promises(plan, failed, slug)]
+
+
+def _stays_add(plan: Plan, slug: str, staying: list[tuple[str, Window]]) -> None:
+    """Add how many windows each draining device keeps, and until when."""
+    by_device: dict[str, list[Window]] = defaultdict(list)
+    for device, window in staying:
+        by_device[device].append(window)
+    for device in sorted(by_device, key=natural):
+        windows = by_device[device]
+        plan.stays.append(Stay(slug, device, len(windows), max(one.end for one in windows)))
 
 
 def _promises(plan: Plan, windows: list[Window], slug: str) -> list[Promise]:
-    """One for each contract, with the end of its last window. Time that is held for a plan is nobody's promise yet: where it
-    has no other place it is given up, and does not stand in the way of a change."""
+    """Return one promise per contract, with the end of its last window.
+
+    Time that is held for a plan is not promised yet: without another place it is released and does not prevent the change.
+    """
     until: dict[UUID, datetime] = {}
     names: dict[UUID, str] = {}
     for one in windows:
@@ -248,7 +273,7 @@ def _promises(plan: Plan, windows: list[Window], slug: str) -> list[Promise]:
 
 
 def _promises_of(plan: Plan, slug: str, now: datetime) -> list[Promise]:
-    """Every contract that holds the pool's time to come, or that may still run on it."""
+    """Return every contract that has future time of the pool reserved, or that may still run on it."""
     found = {one.contract: one for one in _promises(plan, _sold(slug, now), slug)}
     rows = Contract.objects.filter(pool__slug=slug, state=ContractState.ACTIVE, ends_at__gt=now)
     for contract in rows.select_related("organisation").order_by("id"):
@@ -257,6 +282,6 @@ def _promises_of(plan: Plan, slug: str, now: datetime) -> list[Promise]:
 
 
 def devices_by_name(slugs: Collection[str]) -> dict[tuple[str, str], UUID]:
-    """The ids of the owned devices of these pools, by pool and name."""
+    """Return the ids of the devices of these pools that are in use, by pool and name."""
     rows = Device.objects.filter(pool__slug__in=slugs, owned_until__isnull=True)
     return {(slug, name): pk for slug, name, pk in rows.values_list("pool__slug", "name", "pk")}

@@ -1,4 +1,4 @@
-"""The pages on which platform administrators change the fleet: each change is one edit of its document."""
+"""The pages on which platform administrators change the fleet. Each change is one edit of its document."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.dispatch.fleet import edits, fleet_apply, fleet_edit, fleet_undo
 from apps.dispatch.fleet.applying import Edit, change_last
+from apps.dispatch.fleet.differences import SHOWN, PageTexts, difference_page
 from apps.dispatch.fleet.forms import CostForm, DevicesForm, NewPoolForm, NewSiteForm, PoolForm, SiteForm
-from apps.dispatch.fleet.showing import SHOWN, Shown, difference_page
 from apps.fleet.current import document_now, document_parse, document_stored
 from apps.fleet.document import LARGEST, difference, write
 from apps.fleet.models import Device, FleetChange
 from compiler import ModelError, targets
 
 PER_PAGE = 25
-RETIRED = "retired"  # what the page sends for a device that is owned no more
+RETIRED = "retired"  # the value that the page sends for a device to retire
 
 
 def _edited(request: HttpRequest, edit: Edit, note: str) -> bool:
-    """Applies an edit and says what came of it; False where it was refused."""
+    """Apply an edit and show its result as a message. Returns whether it was applied."""
     try:
         change = fleet_edit(edit=edit, actor=principal_get(request).user, now=timezone.now(), note=note)
     except Problem as refusal:
@@ -43,7 +43,7 @@ def _edited(request: HttpRequest, edit: Edit, note: str) -> bool:
 @require_POST
 @platform_admin_required
 def device_state(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Gives a device another state, or retires it."""
+    """Change the state of a device, or retire it."""
     device = get_object_or_404(Device.objects.select_related("pool"), pk=pk, owned_until__isnull=True)
     state = request.POST.get("state", "")
     edit = edits.device_set(device.pool.slug, device.name, None if state == RETIRED else state)
@@ -54,19 +54,19 @@ def device_state(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @platform_admin_required
 def devices_add(request: HttpRequest, slug: str) -> HttpResponse:
-    """Adds devices to a pool."""
+    """Add devices to a pool."""
     form = DevicesForm(request.POST)
     if form.is_valid():
         _edited(request, edits.devices_add(slug, form.cleaned_data["count"], form.cleaned_data["state"]), "page")
     else:
-        messages.error(request, "Say how many devices to add, a whole number from 1 on, and in which state.")
+        messages.error(request, "Enter the number of devices to add, from 1, and choose their state.")
     return redirect("fleet:fleet")
 
 
 @require_POST
 @platform_admin_required
 def processor(request: HttpRequest) -> HttpResponse:
-    """Offers a processor by its file, or offers the one that `remove` names no more."""
+    """Offer a processor by its file, or stop offering the one that `remove` names."""
     name = request.POST.get("remove", "")
     try:
         edit = edits.processor_remove(name) if name else _processor_read(_uploaded(request))
@@ -78,7 +78,7 @@ def processor(request: HttpRequest) -> HttpResponse:
 
 
 def _processor_read(data: bytes) -> Edit:
-    """The edit that offers the processor of a file under the name that the file gives it."""
+    """Return the edit that offers the processor of a file under the name in the file. Raises Problem(422)."""
     try:
         text = data.decode("utf-8")
         return edits.processor_set(targets.parse(text).name, text)
@@ -102,24 +102,29 @@ def pool_new(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def pool_edit(request: HttpRequest, slug: str) -> HttpResponse:
-    """A pool's facts and costs; `action` says which of the page's forms was sent."""
+    """The facts and costs of a pool; `action` names the form of the page that was sent."""
     document = document_now()
     if slug not in document.pools:
         raise Http404
     pool, action = document.pools[slug], request.POST.get("action", "")
     form = PoolForm(request.POST if action == "pool" else None, document=document, pool=pool)
     cost = CostForm(request.POST if action == "cost" else None)
-    edit: Edit | None = None
-    if action == "remove":
-        edit = edits.pool_remove(slug)
-    elif action == "cost" and cost.is_valid():
-        edit = edits.cost_set(slug, cost.facts())
-    elif action == "pool" and form.is_valid():
-        edit = edits.pool_set(slug, form.facts())
+    edit = _pool_edit(slug, action, form, cost)
     if edit is not None and _edited(request, edit, "page"):
         return redirect("fleet:fleet") if action == "remove" else redirect("dispatch:fleet_pool", slug)
     context = {"slug": slug, "pool": pool, "form": form, "cost": cost}
     return render(request, "fleet/pool_edit.html", context, status=422 if action else 200)
+
+
+def _pool_edit(slug: str, action: str, form: PoolForm, cost: CostForm) -> Edit | None:
+    """Return the edit of the form that was sent; None if none was sent, or if it has errors."""
+    if action == "remove":
+        return edits.pool_remove(slug)
+    if action == "cost" and cost.is_valid():
+        return edits.cost_set(slug, cost.facts())
+    if action == "pool" and form.is_valid():
+        return edits.pool_set(slug, form.facts())
+    return None
 
 
 @require_http_methods(["GET", "POST"])
@@ -138,7 +143,7 @@ def site_new(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def site_edit(request: HttpRequest, slug: str) -> HttpResponse:
-    """A site's name and time zone; or it is removed, when its pools have gone."""
+    """The name and time zone of a site; a site without pools can be removed."""
     site, action = document_now().sites.get(slug), request.POST.get("action", "")
     if site is None:
         raise Http404
@@ -154,12 +159,12 @@ def site_edit(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _unless_known(section: str, slug: str, edit: Edit) -> Edit:
-    """The edit, refused where something of that name is there already."""
+    """Return the edit, refused with Problem(409) if the name is in use."""
 
     def checked(raw: edits.Raw) -> None:
         if slug in raw[section]:
             raise Problem(
-                409, "The name is taken", f"There is a {section[:-1]} {slug}; choose another name.", kind="name-taken"
+                409, "Name in use", f"There is already a {section[:-1]} {slug}. Choose another name.", kind="name-taken"
             )
         edit(raw)
 
@@ -169,12 +174,12 @@ def _unless_known(section: str, slug: str, edit: Edit) -> Edit:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def fleet_file(request: HttpRequest) -> HttpResponse:
-    """GET: the running fleet as a file. POST: what an uploaded file would change, and which reservations move."""
+    """GET: the current fleet as a file. POST: the changes of an uploaded file, and which reservations move."""
     if request.method == "GET":
         response = HttpResponse(write(document_now()), content_type="application/toml; charset=utf-8")
         response["Content-Disposition"] = 'attachment; filename="fleet.toml"'
         return response
-    shown = Shown("What the file changes", reverse("fleet:fleet"), "Fleet", "file")
+    shown = PageTexts("Changes in the file", reverse("fleet:fleet"), "Fleet", "file")
     return difference_page(request, lambda: document_parse(_uploaded(request)), shown)
 
 
@@ -189,14 +194,14 @@ def _uploaded(request: HttpRequest) -> bytes:
 @require_POST
 @platform_admin_required
 def fleet_apply_file(request: HttpRequest) -> HttpResponse:
-    """Applies the file whose difference was shown, unless the fleet has changed since."""
+    """Apply the file whose difference was shown, unless the fleet has changed since."""
     return _done(request, lambda: _apply(request))
 
 
 @require_POST
 @platform_admin_required
 def change_undo(request: HttpRequest) -> HttpResponse:
-    """Takes the last change back, if it is still the one that was shown."""
+    """Undo the last change, unless the fleet has changed since it was shown."""
     return _done(request, lambda: _undo(request))
 
 
@@ -217,7 +222,7 @@ def _apply(request: HttpRequest) -> str:
         now=timezone.now(),
         note=request.POST.get("note", "file").replace("\x00", ""),
     )
-    return change.summary if change else "The file is what runs already; nothing changed."
+    return change.summary if change else "The fleet is like this file already. Nothing changed."
 
 
 def _undo(request: HttpRequest) -> str:
@@ -228,7 +233,7 @@ def _undo(request: HttpRequest) -> str:
 @require_GET
 @platform_admin_required
 def change_list(request: HttpRequest) -> HttpResponse:
-    """Every change of the fleet, the newest first; the last that stands may be undone."""
+    """The changes of the fleet, newest first. The last one that is not undone can be undone."""
     rows = FleetChange.objects.select_related("actor", "undone_by")
     page = page_of(request, rows, ordering=("-id",), size=PER_PAGE)
     return render(request, "fleet/change_list.html", {"page": page, "last": change_last()})
@@ -237,7 +242,7 @@ def change_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def change_detail(request: HttpRequest, pk: int) -> HttpResponse:
-    """What one change changed."""
+    """The details of one change."""
     change = get_object_or_404(FleetChange.objects.select_related("actor", "undone_by"), pk=pk)
     changes = difference(document_stored(change.before), document_stored(change.after)).changes
     context = {"change": change, "changes": changes[:SHOWN], "more": len(changes) - SHOWN}

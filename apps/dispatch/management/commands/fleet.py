@@ -1,4 +1,4 @@
-"""`manage.py fleet`: the fleet as a file. Exit status 0 fine, 1 refused, 2 the file cannot be used."""
+"""`manage.py fleet`: the fleet as a file. Exit status: 0 done, 1 refused, 2 invalid file."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        actions.add_parser("export", help="write the running fleet to standard output")
+        actions.add_parser("export", help="write the current fleet to standard output")
         for name, said in (
-            ("check", "whether the file can be used"),
-            ("diff", "what applying the file would change, and which reservations move"),
-            ("apply", "make the file what runs, in one transaction"),
+            ("check", "check the file"),
+            ("diff", "show what the file would change, and which reservations would move"),
+            ("apply", "apply the file in one transaction"),
         ):
             action = actions.add_parser(name, help=said)
             action.add_argument("file", type=Path)
-        actions.add_parser("undo", help="take the last change back")
-        actions.add_parser("log", help=f"the last {LOGGED} changes")
+        actions.add_parser("undo", help="undo the last change")
+        actions.add_parser("log", help=f"list the last {LOGGED} changes")
 
     def handle(self, *args: Any, **options: Any) -> None:
         action = options["action"]
@@ -75,7 +75,7 @@ class Command(BaseCommand):
 
 
 def _read(path: Path) -> Document:
-    """The file's document; at most one byte more than the largest is read."""
+    """Read a fleet file. Reads at most one byte more than the largest allowed file. Raises Problem(422)."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)

@@ -1,4 +1,4 @@
-"""The page that shows what another fleet document would change, before anything does."""
+"""The page that shows the changes of a fleet document before it is applied."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from apps.fleet.document import Document, write
 SHOWN = 200  # changes of a difference that a page lists
 
 
-class Shown(NamedTuple):
-    """What the page says around the difference; `note` is kept with the change once it is applied. `action`: the address that
-    applies it, where that is not the fleet's own."""
+class PageTexts(NamedTuple):
+    """The texts around the difference.
+
+    `note`: stored with the change when it is applied. `action`: the address that applies it, if not the fleet's own.
+    """
 
     title: str
     back: str
@@ -27,9 +29,11 @@ class Shown(NamedTuple):
     action: str = ""
 
 
-def difference_page(request: HttpRequest, make: Callable[[], Document], shown: Shown) -> HttpResponse:
-    """What the document that `make` gives would change, and which reservations move; with the button that applies it. What
-    `make` refuses is said."""
+def difference_page(request: HttpRequest, make: Callable[[], Document], shown: PageTexts) -> HttpResponse:
+    """Show what the document of `make` would change and which reservations move, with the button that applies it.
+
+    Shows the refusal if `make` raises Problem.
+    """
     try:
         document = make()
         plan = fleet_preview(document=document, now=timezone.now())
