@@ -117,11 +117,11 @@ def _run(scene: Scene, task: Task) -> list[EvaluationRun]:
     from tests.dispatch.test_execution import execute
 
     task_services.evaluations_request(task=task, actor=scene.cast.engineer, now=scene.now)
-    evaluations.evaluations_take_up(now=scene.now)
+    evaluations.evaluations_start(now=scene.now)
     for _ in range(ROUNDS):
         for run in task.runs.filter(state="running"):
             execute(Job.objects.get(pk=str(run.job_id)))
-        evaluations.evaluations_settle(now=timezone.now())
+        evaluations.evaluations_judge(now=timezone.now())
         if not task.runs.filter(finished_at=None).exists():
             break
         time.sleep(1)

@@ -138,11 +138,11 @@ def _evaluated(scene: Scene, seed: int) -> Task:
         if row.deployment.pool.is_host and row.program is not None:
             measurement.host_measure(program_id=row.program.pk, pool_slug=row.deployment.pool.slug, now=now)
     runs = task_services.evaluations_request(task=task, actor=actor, now=now)
-    evaluations.evaluations_take_up(now=now)
+    evaluations.evaluations_start(now=now)
     for _ in range(ROUNDS):  # a host's leases wait for their wall clock
         for run in task.runs.filter(state="running"):
             execute(Job.objects.get(pk=str(run.job_id)))
-        evaluations.evaluations_settle(now=timezone.now())
+        evaluations.evaluations_judge(now=timezone.now())
         if not task.runs.filter(finished_at=None).exists():
             break
         time.sleep(1)

@@ -133,6 +133,8 @@ class Filling:
         )
 
     def _job(self, contract: Contract, program: Program, window: Any, number: int) -> tuple[Job, JobStage, list[Lease]]:
+        from apps.accounts.counters import number_next
+        from apps.accounts.models import NumberKind
         from apps.dispatch.models import Job, JobStage
 
         until = min(contract.ends_at, self.now)
@@ -140,6 +142,7 @@ class Filling:
         waits = contract.ends_at > self.now and len(self.contracts) % 5 == 0 and number == self.whole.jobs_each - 1
         job = Job(
             organisation=self.cast.organisation,
+            number=number_next(organisation_id=self.cast.organisation.pk, kind=NumberKind.JOB),
             contract=contract,
             submitted_by=self.cast.engineer,
             items=self.whole.leases * PER_LEASE,

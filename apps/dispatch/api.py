@@ -1,4 +1,4 @@
-"""Jobs over JSON: submit, watch, fetch outputs, cancel."""
+"""Jobs over JSON: submit, follow, rename, fetch outputs, cancel."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING, Scope
 from apps.dispatch import selectors, services
 from apps.dispatch.fleet.api import router as fleet_router
-from apps.dispatch.kept import promises_of_contract, promises_of_job
 from apps.dispatch.models import Job, JobState, Lease, LeaseState
+from apps.dispatch.progress import job_view
+from apps.dispatch.promises import promises_of_contract, promises_of_job
 from apps.dispatch.services.jobs import inputs_problem
 from apps.pricing.rating import decimal_text
 from apps.registry.feeds import InputError, Limits, arrays_read, arrays_read_json
@@ -43,10 +44,15 @@ class JobIn(RequestBody):
     contract: UUID
     program: UUID | None = None
     inputs: dict[str, Any]
+    name: str = Field(default="", max_length=800, description="Your own name for the job: at most 80 characters.")
+
+
+class JobNameIn(RequestBody):
+    name: str = Field(max_length=800, description="At most 80 characters. An empty text removes the name.")
 
 
 class PromiseOut(Schema):
-    """Exact: seconds and shares as fractions ("3/4"), instants, amounts. `kept` is empty where nothing is known yet."""
+    """Exact values: seconds and shares as fractions ("3/4"), instants, amounts. `kept` is empty while nothing is known."""
 
     name: Literal["accuracy", "latency", "completion", "price"]
     promised: str
@@ -79,6 +85,8 @@ class SegmentOut(Schema):
 
 class JobOut(Schema):
     id: UUID
+    number: str = Field(description="Unique in the organisation, for example J-0012.")
+    name: str = Field(description="Your own name for the job; empty if it has none.")
     contract: UUID
     pool: str
     state: JobState
@@ -100,12 +108,14 @@ class JobOut(Schema):
     quoted_most: str
     currency: str
     outputs: str | None
-    promises: list[PromiseOut] = Field(description="Of a contract that follows a plan; else empty.")
+    promises: list[PromiseOut] = Field(description="The promises of a contract by a plan; else empty.")
     segments: list[SegmentOut]
 
 
 class JobRow(Schema):
     id: UUID
+    number: str
+    name: str
     contract_id: UUID
     pool: str
     state: JobState
@@ -117,15 +127,21 @@ class JobRow(Schema):
     blocks_total: int
 
     @staticmethod
+    def resolve_number(job: Job) -> str:
+        return job.reference
+
+    @staticmethod
     def resolve_pool(job: Job) -> str:
         return job.contract.pool.slug
 
 
 def job_out(job: Job, *, now: datetime) -> JobOut:
-    """The job as machines read it."""
-    view = selectors.job_view(job, now=now)
+    """Return the job as the API shows it."""
+    view = job_view(job, now=now)
     return JobOut(
         id=job.pk,
+        number=job.reference,
+        name=job.name,
         contract=job.contract_id,
         pool=job.contract.pool.slug,
         state=JobState(job.state),
@@ -153,12 +169,12 @@ def job_out(job: Job, *, now: datetime) -> JobOut:
 
 
 def _contract(request: HttpRequest, pk: UUID) -> Contract:
-    """The contract that the body names; one that is not there is a 404, like every thing that is not the caller's."""
+    """Return the contract that the request names. Raises Problem(404) if there is none that the caller may use."""
     try:
         return org_object_get(request, Contract.objects.select_related("pool"), roles=ENGINEERING, pk=pk)
     except Http404:
         raise Problem(
-            404, "Not found", f"There is no contract {pk} here, or it is not yours to see.", kind="not-found"
+            404, "Not found", f"There is no contract {pk}, or you may not use it.", kind="not-found"
         ) from None
 
 
@@ -170,11 +186,13 @@ def _uuid(text: str) -> str:
 
 
 def _job(request: HttpRequest, pk: UUID, **access: Any) -> Job:
-    return org_object_get(request, Job.objects.select_related("contract__pool"), pk=pk, **access)
+    return org_object_get(
+        request, Job.objects.select_related("contract__pool", "contract__organisation"), pk=pk, **access
+    )
 
 
 def _submit(
-    request: HttpRequest, contract: Contract, arrays: dict[str, Array], wanted: UUID | None
+    request: HttpRequest, contract: Contract, arrays: dict[str, Array], wanted: UUID | None, name: str
 ) -> tuple[int, JobOut]:
     now, principal = timezone.now(), principal_get(request)
     job = services.job_create(
@@ -184,6 +202,7 @@ def _submit(
         now=now,
         wanted=wanted,
         token_id=principal.token.pk if principal.token else None,
+        name=name,
     )
     return 201, job_out(job, now=now)
 
@@ -191,30 +210,36 @@ def _submit(
 @router.post("/jobs", auth=RUN, response={201: JobOut}, summary="Submit a job with JSON inputs")
 @idempotent
 def job_create(request: HttpRequest, payload: JobIn) -> tuple[int, JobOut]:
-    """`inputs` maps each input's name to nested lists, the outer list holding the items; `program` says which one they
-    are for, where the contract is a quota of several."""
+    """`inputs` maps the name of each input to nested lists; the outer list holds the items. `program` names the program of
+    the inputs if the contract is a quota."""
     contract = _contract(request, payload.contract)
     try:
         arrays = arrays_read_json(payload.inputs, selectors.offer_of(contract, payload.program).inputs[0][1])
     except InputError as error:
         raise inputs_problem(error) from error
-    return _submit(request, contract, arrays, payload.program)
+    return _submit(request, contract, arrays, payload.program, payload.name)
 
 
 @router.post("/jobs/npz", auth=RUN, response={201: JobOut}, summary="Submit a job with a .npz file")
 @idempotent
 def job_create_npz(
-    request: HttpRequest, contract: Form[UUID], inputs: File[UploadedFile], program: Form[UUID | None] = None
+    request: HttpRequest,
+    contract: Form[UUID],
+    inputs: File[UploadedFile],
+    program: Form[UUID | None] = None,
+    name: Form[str] = "",
 ) -> tuple[int, JobOut]:
-    """One array for each input, the items along the leading axis; a single .npy serves a program of one input."""
+    """One array for each input; the first axis holds the items. A program with one input also accepts a .npy file."""
     owned = _contract(request, contract)
-    return _submit(request, owned, arrays_of(inputs, owned, program), program)
+    return _submit(request, owned, arrays_of(inputs, owned, program), program, name)
 
 
 def arrays_of(file: UploadedFile, contract: Contract, wanted: UUID | None = None) -> dict[str, Array]:
-    """The arrays of an uploaded file. Raises Problem."""
+    """Read the arrays of an uploaded file. Raises Problem(413) or Problem(422)."""
     if (file.size or 0) > LIMITS.file_bytes:
-        detail = f"The file has {file.size:,} bytes; at most {LIMITS.file_bytes:,} are taken. Send several jobs."
+        detail = (
+            f"The file has {file.size:,} bytes; at most {LIMITS.file_bytes:,} are allowed. Split it into several jobs."
+        )
         raise Problem(413, "File too large", detail, kind="inputs-too-large")
     try:
         return arrays_read(cast("BinaryIO", file.file), selectors.offer_of(contract, wanted).inputs[0][1], LIMITS)
@@ -225,7 +250,7 @@ def arrays_of(file: UploadedFile, contract: Contract, wanted: UUID | None = None
 @router.get("/jobs", auth=requires(Scope.READ), response=list[JobRow], summary="The organisation's jobs")
 @paginate(Cursor, ordering=("-submitted_at", "-id"))
 def job_list(request: HttpRequest, state: str = "", contract: str = "") -> QuerySet[Job]:
-    """Newest first; `state` and `contract` narrow the list."""
+    """Newest first, filtered by `state` and `contract` if given."""
     if state and state not in JobState.values:
         raise Problem(
             422, "Unknown state", f"A job's state is one of {', '.join(JobState.values)}.", kind="state-unknown"
@@ -235,14 +260,22 @@ def job_list(request: HttpRequest, state: str = "", contract: str = "") -> Query
 
 @router.get("/jobs/{uuid:pk}", auth=requires(Scope.READ), response=JobOut, summary="A job's state")
 def job_get(request: HttpRequest, pk: UUID) -> JobOut:
-    """State, times, blocks and what it costs against what was quoted. Amounts are exact decimals as text."""
+    """State, times, blocks, and the cost beside the quote. Amounts are exact decimals as text."""
     return job_out(_job(request, pk), now=timezone.now())
+
+
+@router.patch("/jobs/{uuid:pk}", auth=RUN, response=JobOut, operation_id="job_rename", summary="Name a job")
+def job_rename(request: HttpRequest, pk: UUID, payload: JobNameIn) -> JobOut:
+    """Sets the name; nothing else of the job changes."""
+    job, now = _job(request, pk, roles=ENGINEERING), timezone.now()
+    job.name = services.job_rename(job_id=job.pk, name=payload.name, actor=principal_get(request).user, now=now).name
+    return job_out(job, now=now)
 
 
 @router.get("/jobs/{uuid:pk}/blocks", auth=requires(Scope.READ), response=list[BlockOut], summary="A job's blocks")
 def job_blocks(request: HttpRequest, pk: UUID) -> list[BlockOut]:
-    """Every lease of the job with its device time, counters and amount."""
-    view = selectors.job_view(_job(request, pk), now=timezone.now())
+    """Every block of the job with its device time, counters and amount."""
+    view = job_view(_job(request, pk), now=timezone.now())
     return [_block_out(row.lease, row.program, row.amount) for row in view.blocks]
 
 
@@ -271,19 +304,23 @@ def _block_out(lease: Lease, program: str, amount: Decimal | None) -> BlockOut:
     openapi_extra=download_described("application/zip"),
 )
 def job_outputs(request: HttpRequest, pk: UUID) -> FileResponse:
-    """One array for each output, the items along the leading axis."""
+    """One array for each output; the first axis holds the items."""
     return outputs_response(_job(request, pk))
 
 
 def outputs_response(job: Job) -> FileResponse:
-    """The outputs as a download. Raises Problem when there are none yet."""
+    """Return the outputs as a download. Raises Problem(409) if there are none yet."""
     if not job.outputs_key:
-        word = "has none" if job.is_final else "is not finished; ask again when its state is 'done'"
-        raise Problem(409, "No outputs", f"This job {word}.", kind="no-outputs")
+        detail = (
+            "This job has no outputs."
+            if job.is_final
+            else "This job is not finished. Ask again when its state is 'done'."
+        )
+        raise Problem(409, "No outputs", detail, kind="no-outputs")
     return FileResponse(
         default_storage.open(job.outputs_key),
         as_attachment=True,
-        filename=f"job-{str(job.pk)[:8]}-outputs.npz",
+        filename=f"{job.reference}-outputs.npz",
         content_type="application/zip",
     )
 
@@ -291,7 +328,7 @@ def outputs_response(job: Job) -> FileResponse:
 @router.post("/jobs/{uuid:pk}/labels", auth=RUN, response=JobOut, summary="Labels for a finished job's items")
 def job_labels(request: HttpRequest, pk: UUID, labels: File[UploadedFile | None] = None) -> JobOut:
     """A .npz file with `labels`, a .npy file, or CSV with one line for each item. The answers are judged by the metric of the
-    contract's task, else by accuracy; `promises` then says what was kept. Later labels take the place of earlier ones."""
+    contract's task, or by accuracy without one; see `promises`. Later labels replace earlier ones."""
     job, now = _job(request, pk, roles=ENGINEERING), timezone.now()
     if labels is None:
         raise Problem(422, "No file", "Send the labels as the file `labels`: .npz, .npy or CSV.", kind="labels-invalid")
@@ -306,17 +343,17 @@ def job_labels(request: HttpRequest, pk: UUID, labels: File[UploadedFile | None]
     auth=requires(Scope.READ),
     response=list[PromiseOut],
     operation_id="contract_promises",
-    summary="What a contract promised, and what was kept",
+    summary="The promises of a contract, and whether they were kept",
 )
 def contract_promises(request: HttpRequest, pk: UUID) -> list[PromiseOut]:
-    """Over all jobs of the contract. Empty for a contract without a plan, or from before promises were kept."""
+    """Over all jobs of the contract. Empty for a contract without a plan."""
     contract = org_object_get(request, Contract.objects.select_related("pool", "organisation"), pk=pk)
     return [PromiseOut(**one.to_json()) for one in promises_of_contract(contract, now=timezone.now())]
 
 
 @router.post("/jobs/{uuid:pk}/cancel", auth=RUN, response=JobOut, summary="Cancel a job")
 def job_cancel(request: HttpRequest, pk: UUID) -> JobOut:
-    """What was done is kept and billed, the rest goes back to the contract. 409 when the job has ended."""
+    """Finished blocks stay and are billed; the rest returns to the contract. 409 if the job has ended."""
     job = _job(request, pk, roles=ENGINEERING)
     now = timezone.now()
     services.job_cancel(job_id=job.pk, actor=principal_get(request).user, now=now)

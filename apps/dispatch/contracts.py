@@ -1,4 +1,4 @@
-"""What dispatch reads of a contract and of the programs that it names."""
+"""The facts of a contract and its programs that dispatch needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMBINED = {"cascade", "ensemble"}
 
 
 class Line(NamedTuple):
-    """A program of a contract, how many executions were bought and how many are not promised to jobs yet."""
+    """A program of a contract: the executions that were bought, and those that no job has drawn yet."""
 
     program: Program
     executions: int
@@ -32,10 +32,10 @@ class Line(NamedTuple):
 
 
 class Combination(NamedTuple):
-    """Programs that work on a job together, in the order in which they run.
+    """Programs that answer the items of a job together, in the order in which they run.
 
-    A cascade: items whose `outputs[i]` has no value of at least `thresholds[i]` under one program go to the next. An ensemble
-    has no thresholds: every program looks at every item, and `outputs` are those that give their answers.
+    In a cascade, program i passes on the items whose `outputs[i]` has no value of at least `thresholds[i]`. An ensemble
+    has no thresholds: every program runs on every item, and `outputs` are the outputs with their answers.
     """
 
     programs: tuple[Program, ...]
@@ -48,60 +48,63 @@ class Combination(NamedTuple):
 
     @property
     def from_the_start(self) -> tuple[Program, ...]:
-        """The programs that run on every item."""
+        """Return the programs that run on every item."""
         return self.programs if self.is_ensemble else self.programs[:1]
 
 
 def counts_of(program: Program) -> Counts:
-    """What one execution is billed by."""
+    """Return the counts by which one execution is billed."""
     return Counts(operations=program.operations, cycles=program.interval_cycles)
 
 
 def inputs_of(program: Program) -> list[TensorType]:
-    """The inputs of one execution."""
+    """Return the inputs of one execution."""
     return [TensorType(one["name"], one["dtype"], tuple(one["shape"])) for one in program.inputs]
 
 
 def pace_of(contract: Contract, program: Program) -> Pace:
-    """How fast the contract's pool runs the program: proven cycles at the pool's clock, and the load that its windows were sold
-    with; on a host the newest measured 95th percentile."""
+    """Return the pace of the program on the contract's pool.
+
+    This is the proven cycles at the pool's clock, with the loading that its windows were sold with; on a host pool, the
+    newest measured 95th percentile. Raises Problem(409) if a host pool has not measured the program yet.
+    """
     pool = contract.pool
     if not pool.is_host:
         clock = pool.clock_at(program.clock_hz)
         return Pace(program.latency_cycles, program.interval_cycles, clock, _load_cycles(contract, program))
     measured = host_measurement_latest(pool=pool, program_digest=program.digest)
     if measured is None:
-        detail = f"{program} has not been measured on {pool.slug} yet; that takes a few seconds. Try again in a minute."
+        detail = f"{program} has not been measured on {pool.slug} yet. Try again in a minute."
         raise Problem(409, "Not measured yet", detail, kind="not-measured")
     return Pace(measured.p95_ns, measured.p95_ns, NANOSECONDS)
 
 
 def _load_cycles(contract: Contract, program: Program) -> int:
-    """As the frozen line says; 0 for a quota, which names no program and so reserved no loading."""
+    """Return the loading of the frozen line; 0 for a quota, which names no program and reserves no loading."""
     if contract.form == FormName.QUOTA:
         return 0
     return snapshot_of_line(terms_line(contract, program.digest)).load_cycles
 
 
 def description_check(contract: Contract, program: Program) -> None:
-    """Whether the pool's processor is still described as it was when the program was compiled.
+    """Raises Problem(409) if the description of the pool's processor has changed since the program was compiled.
 
-    Raises Problem(409): what was proven of the program does not hold for the other description.
+    What was proven of the program does not hold for another description.
     """
     processor = contract.pool.processor
     if processor is None or processor.digest == program.target_digest:
         return
     model = program.model_version.model.name
     detail = (
-        f"{model} was compiled for {program.target} as it was described before ({program.target_digest[:12]}); pool "
-        f"{contract.pool.slug} is described anew ({processor.digest[:12]}). Compile {model} for {processor.name} again and "
-        "accept a new quote; nothing was taken from this contract."
+        f"{model} was compiled for an earlier description of {program.target} ({program.target_digest[:12]}). Pool "
+        f"{contract.pool.slug} now has another one ({processor.digest[:12]}). Compile {model} for {processor.name} again and "
+        "accept a new quote. This contract was not charged."
     )
-    raise Problem(409, "An earlier description of the processor", detail, kind="processor-described-anew")
+    raise Problem(409, "Processor changed", detail, kind="processor-described-anew")
 
 
 def lines_of(contract: Contract) -> list[Line]:
-    """The contract's programs in the order of its lines; of a quota, every program that may draw from it."""
+    """Return the contract's programs in the order of its lines; for a quota, every program that may draw from it."""
     if contract.form == FormName.QUOTA:
         drawing = quota_programs(contract)
         return [Line(program, left, left) for program, left in drawing]
@@ -111,7 +114,7 @@ def lines_of(contract: Contract) -> list[Line]:
 
 
 def line_of(contract: Contract, program: Program) -> Line:
-    """The line of one program, as it stands now. Raises KeyError."""
+    """Return the current line of a program. Raises KeyError."""
     for line in lines_of(contract):
         if line.program.digest == program.digest:
             return line
@@ -119,9 +122,9 @@ def line_of(contract: Contract, program: Program) -> Line:
 
 
 def combination_of(contract: Contract) -> Combination | None:
-    """The cascade or the ensemble that the contract's plan chose; None for plain contracts.
+    """Return the cascade or ensemble that the contract's plan chose; None for other contracts.
 
-    Plans that were made when a cascade had two programs at most hold one threshold and one output.
+    Plans from before cascades of three programs have a single `threshold` and `output`.
     """
     if contract.plan_id is None:
         return None
@@ -138,8 +141,10 @@ def combination_of(contract: Contract) -> Combination | None:
 
 
 def _candidate(contract: Contract, plan: Plan) -> dict[str, Any]:
-    """The candidate that was bought: the one that the terms number, else the first with the contract's programs, beginning with
-    the chosen one. Terms without promises, of before they were kept or of work on another pool, number none."""
+    """Return the candidate that was bought: the one that the terms number, else one with the contract's programs.
+
+    Terms without promises have no number: they are older, or are for work on another pool.
+    """
     number = contract.terms.get("promises", {}).get("number")
     if number is not None:
         found: dict[str, Any] = plan.candidates[number]
@@ -150,5 +155,5 @@ def _candidate(contract: Contract, plan: Plan) -> dict[str, Any]:
 
 
 def limits_of(contract: Contract, duration: Fraction, *, now: datetime) -> Limits:
-    """Where `duration` seconds of the contract's work may lie from now on: the same rule as when the quote was made."""
+    """Return when `duration` seconds of the contract's work may run from now on, by the rule of its quote."""
     return contract_allowed(contract, now, duration)

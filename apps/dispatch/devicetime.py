@@ -1,9 +1,9 @@
-"""Device time: window start + cycles / clock, in exact fractions; and cutting a job into leases along it. Pure.
+"""Device time (window start + cycles / clock, in exact fractions), and how a job is cut into leases along it. Pure.
 
 Execution k of a run that begins at cycle c issues at c + k * interval and ends `latency` later. Executions of one
-program follow each other in one pipeline, also across leases; another program waits until the pipeline has drained, and is
-loaded then: a device holds one program at a time.
-A host pool has no such clock: there a cycle is a nanosecond and the interval a measured percentile.
+program follow each other in one pipeline, also across leases. Another program waits until the pipeline has drained and is
+loaded then, because a device holds one program at a time. On a host pool, which has no such clock, a cycle is a
+nanosecond and the interval is a measured percentile.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast a program runs: cycles of one execution, cycles between two, cycles per second; and the cycles until it is on
-    the device, as far as its contract reserved them."""
+    """The pace of a program: cycles of one execution, cycles between two executions, and cycles per second.
+
+    `load`: the cycles for loading it, if its contract reserved them.
+    """
 
     latency: int
     interval: int
@@ -30,7 +32,7 @@ class Pace:
 
     @property
     def setup(self) -> Fraction:
-        """Seconds by which a window must be longer than its executions' intervals: the load, and what the first takes longer."""
+        """Seconds of a window beyond the intervals of its executions: loading, and the longer first execution."""
         return Fraction(self.load + max(0, self.latency - self.interval), self.clock_hz)
 
     @property
@@ -49,7 +51,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Room:
-    """A window, or what is left of it: executions may issue from cycle `cursor` on and must end by cycle `cycles`."""
+    """The free part of a window: executions may issue from cycle `cursor` on and must end by cycle `cycles`."""
 
     window: str
     device: str
@@ -58,14 +60,14 @@ class Room:
     cursor: int = 0
 
     def holds(self, pace: Pace) -> int:
-        """How many executions fit."""
+        """Return how many executions fit."""
         left = self.cycles - self.cursor - pace.latency
         return 0 if left < 0 else left // pace.interval + 1
 
 
 @dataclass(frozen=True)
 class Cut:
-    """One lease to be: `count` items from `first_item` on, the first of which issues at `first_cycle` of the window."""
+    """A planned lease: `count` items from `first_item` on; the first one issues at `first_cycle` of the window."""
 
     window: str
     device: str
@@ -75,30 +77,30 @@ class Cut:
 
 
 def instant_at(start: datetime, cycles: int, clock_hz: int) -> datetime:
-    """The instant `cycles` after `start`, rounded down to the whole microseconds that a datetime has."""
+    """Return the instant `cycles` after `start`, rounded down to whole microseconds."""
     return start + (cycles * MICROSECONDS // clock_hz) * MICROSECOND
 
 
 def seconds_at(start: datetime, cycles: int, clock_hz: int) -> Fraction:
-    """The same instant as exact seconds since 1970: what the device's clock shows."""
+    """Return the same instant as exact seconds since 1970, as the device's clock shows it."""
     return Fraction((start - EPOCH) // MICROSECOND, MICROSECONDS) + Fraction(cycles, clock_hz)
 
 
 def cycles_between(start: datetime, end: datetime, clock_hz: int) -> int:
-    """Whole cycles that fit in [start, end); 0 when there are none."""
+    """Return the number of whole cycles in [start, end)."""
     return max(0, (end - start) // MICROSECOND * clock_hz // MICROSECONDS)
 
 
 def cursor_at(start: datetime, now: datetime, clock_hz: int) -> int:
-    """The first cycle of a window from `start` that does not lie before `now`."""
+    """Return the first cycle of a window from `start` that is not before `now`."""
     return max(0, -(-((now - start) // MICROSECOND) * clock_hz // MICROSECONDS))
 
 
 def cursor_loaded(cursor: int, now: int, load: int, *, is_loaded: bool, is_known: bool) -> int:
-    """The first cycle from which a program may issue in a window whose leases so far end by `cursor`, at cycle `now` of it.
+    """Return the first cycle at which a program may issue in a window whose leases end by `cursor`, at its cycle `now`.
 
-    `is_loaded`: it is the program that was there last. `is_known`: nothing was there, and it is the only one of its contract,
-    so its load begins with the window; any other load begins when the work is known and the device is free.
+    `is_loaded`: the program ran there last. `is_known`: nothing ran there yet and the contract has no other program, so
+    loading begins with the window. Otherwise loading begins when the work is known and the device is free.
     """
     if is_loaded:
         return max(cursor, now)
@@ -108,37 +110,37 @@ def cursor_loaded(cursor: int, now: int, load: int, *, is_loaded: bool, is_known
 def cut_leases(
     count: int, pace: Pace, rooms: Sequence[Room], *, block: int, first_item: int = 0
 ) -> tuple[list[Cut], int]:
-    """Lays `count` executions into the rooms in their order, in leases of at most `block`.
+    """Place `count` executions in the rooms, in order, as leases of at most `block` executions.
 
-    Returns the leases and how many executions found no room.
+    Returns the leases and the number of executions that found no room.
     """
     cuts: list[Cut] = []
     item, left = first_item, count
     for room in rooms:
-        take = min(left, room.holds(pace))
-        for size in _blocks(take, block):
+        fitting = min(left, room.holds(pace))
+        for size in _blocks(fitting, block):
             done = sum(cut.count for cut in cuts if cut.window == room.window)
             cuts.append(Cut(room.window, room.device, item, size, room.cursor + done * pace.interval))
             item += size
-        left -= take
+        left -= fitting
         if not left:
             break
     return cuts, left
 
 
 def cursor_after(leases: Iterable[tuple[int, int, Pace, bool]]) -> int:
-    """The first free cycle behind leases of one window, each (first cycle, count, pace, is the same program).
+    """Return the first free cycle after leases of one window, each (first cycle, count, pace, is the same program).
 
-    The same program goes on one interval after its last issue; another one waits for the last result.
+    The same program continues one interval after its last issue; another program waits for the last result.
     """
     cursor = 0
     for first_cycle, count, pace, is_same in leases:
-        behind = count * pace.interval if is_same else pace.span(count)
-        cursor = max(cursor, first_cycle + behind)
+        length = count * pace.interval if is_same else pace.span(count)
+        cursor = max(cursor, first_cycle + length)
     return cursor
 
 
 def _blocks(count: int, block: int) -> list[int]:
-    """`count` in pieces of at most `block`, as equal as whole numbers allow."""
+    """Divide `count` into pieces of at most `block`, as equal as possible."""
     pieces = -(-count // block)
     return [count // pieces + (1 if index < count % pieces else 0) for index in range(pieces)]

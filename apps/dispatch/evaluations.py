@@ -1,7 +1,7 @@
-"""Takes up requested evaluations as jobs like any other, and stores what the programs answered.
+"""Runs requested evaluations as ordinary jobs, and judges the answers of the programs.
 
-Requests of one batch for one pool share a quote, a contract and its price; each is a job of its own. Whatever is away or
-full meanwhile, a request stays queued and is tried again at the next turn.
+The requests of a batch for one pool share a quote, a contract and its price; each has its own job. While a part of the
+platform is unavailable or full, requests stay queued and are retried every few seconds.
 """
 
 from __future__ import annotations
@@ -43,33 +43,33 @@ log = structlog.get_logger("dispatch")
 
 GROUPS_AT_ONCE = 20
 RUNS_AT_ONCE = 50
-PASSING = {"capacity-taken", "not-measured", "pool-changed"}  # refusals that time alone ends, as those do
-AWAY = 503  # of which a part of the platform is the cause
+TEMPORARY = {"capacity-taken", "not-measured", "pool-changed"}  # refusals to retry later
+UNAVAILABLE = 503  # so are those with this status: a part of the platform is down
 
 
-def evaluations_take_up(*, now: datetime) -> int:
-    """Makes jobs of queued requests, a batch on a pool at a time; returns how many requests run now."""
+def evaluations_start(*, now: datetime) -> int:
+    """Create the jobs of queued requests, by batch and pool. Returns the number of started requests."""
     queued = EvaluationRun.objects.filter(state=EvaluationState.QUEUED).order_by("created_at")
     fresh = list(dict.fromkeys(queued.filter(note="").values_list("batch", "pool_id")))
     waiting = list(dict.fromkeys(queued.exclude(note="").values_list("batch", "pool_id")))
-    random.shuffle(waiting)  # so that none that waits stands before another one for ever
+    random.shuffle(waiting)  # so that no waiting request blocks another for ever
     groups = [*fresh[:GROUPS_AT_ONCE], *waiting[:GROUPS_AT_ONCE]]
-    taken = 0
+    started = 0
     for batch, pool_id in groups:
         try:
-            taken += _take_up(batch, pool_id, now=now)
+            started += _start(batch, pool_id, now=now)
         except Problem as refused:
-            if refused.status == AWAY or refused.kind in PASSING:
+            if refused.status == UNAVAILABLE or refused.kind in TEMPORARY:
                 _wait(batch, pool_id, refused.detail)
             else:
                 _refuse(batch, pool_id, refused.detail, now=now)
-        except Exception:  # one that cannot be taken up must not hold up the others
-            log.exception("evaluations are not taken up", batch=str(batch))
-    return taken
+        except Exception:  # one batch must not hold up the others
+            log.exception("evaluations not started", batch=str(batch))
+    return started
 
 
-def _take_up(batch: UUID, pool_id: UUID, *, now: datetime) -> int:
-    """One quote, one contract, a job for each request: together or not at all."""
+def _start(batch: UUID, pool_id: UUID, *, now: datetime) -> int:
+    """Buy one contract and create a job for each request, all or none. Returns the number of requests."""
     with file_transaction():
         rows = EvaluationRun.objects.select_for_update(skip_locked=True, of=("self",)).filter(
             batch=batch, pool_id=pool_id, state=EvaluationState.QUEUED
@@ -79,11 +79,11 @@ def _take_up(batch: UUID, pool_id: UUID, *, now: datetime) -> int:
         if not runs:
             return 0
         first = runs[0]
-        _asker_check(first)
+        _requester_check(first)
         data_set_check(first.task)
         data = data_set_read(first.task.data_set)
-        # Storing takes long: it comes before the sale, which locks the pool's devices.
-        stored = {run.pk: kept for run in runs if (kept := _store(run, data, now=now)) is not None}
+        # Storing takes long, so it comes before the sale, which locks the pool's devices.
+        stored = {run.pk: items for run in runs if (items := _store(run, data, now=now)) is not None}
         runs = [run for run in runs if run.pk in stored]
         if not runs:
             return 0
@@ -98,9 +98,7 @@ def _take_up(batch: UUID, pool_id: UUID, *, now: datetime) -> int:
             now=now,
         )
         if quote.worst > first.most:
-            detail = (
-                "Evaluating costs more by now than was shown when it was asked for. Nothing was run; ask for it again."
-            )
+            detail = "The evaluation now costs more than when you requested it. Nothing was run. Request it again."
             raise Problem(409, "The price has changed", detail, kind="price-changed")
         contract = quote_accept(
             quote_id=quote.pk, organisation=first.organisation, actor=first.created_by, now=now, token_id=first.token_id
@@ -119,22 +117,23 @@ def _take_up(batch: UUID, pool_id: UUID, *, now: datetime) -> int:
     return len(runs)
 
 
-def _asker_check(run: EvaluationRun) -> None:
-    """Whoever asked may still buy for the organisation. Raises Problem(403)."""
+def _requester_check(run: EvaluationRun) -> None:
+    """Raises Problem(403) if the requester may no longer buy for the organisation."""
     user = run.created_by
     members = Membership.objects.filter(organisation=run.organisation, user=user, role__in=ENGINEERING)
     if not user.is_active or not members.exists():
-        detail = f"{user.email}, who asked for it, may no longer buy for {run.organisation.name}. Ask for it again as a member."
+        detail = f"{user.email} requested this evaluation and may no longer buy for {run.organisation.name}. Request it again."
         raise Problem(403, "No longer a member", detail, kind="not-allowed")
 
 
 def _store(run: EvaluationRun, data: Labelled, *, now: datetime) -> Stored | None:
-    """The data set's items as the inputs of the program's job, in storage. None, and this request alone fails,
-    where they do not fit or are more than a job of the program takes."""
+    """Store the data set's items as the inputs of the program's job.
+
+    Returns None and fails this request alone if the items do not fit, or are more than a job of the program can have.
+    """
     most = items_most(run.program)
     if data.items > most:
-        has = f"the data set has {data.items:,}; upload a sample of it."
-        reason = f"A job of this program takes at most {most:,} items, and {has}"
+        reason = f"A job of this program can have at most {most:,} items. The data set has {data.items:,}; upload a part of it."
         _finish(run, EvaluationState.FAILED, reason, now=now)
         return None
     types = inputs_of(run.program)
@@ -158,22 +157,23 @@ def _refuse(batch: UUID, pool_id: UUID, reason: str, *, now: datetime) -> None:
     queued.update(state=EvaluationState.FAILED, problem=reason, finished_at=now)
 
 
-def evaluations_settle(*, now: datetime) -> int:
-    """Judges the outputs of evaluations whose jobs have ended; returns how many ended."""
+def evaluations_judge(*, now: datetime) -> int:
+    """Judge the outputs of evaluations whose jobs have ended. Returns the number of finished evaluations."""
     running = EvaluationRun.objects.filter(state=EvaluationState.RUNNING)
     over = Job.objects.filter(state__in=FINAL, pk__in=list(running.values_list("job_id", flat=True)))
     due = running.filter(job_id__in=list(over.values_list("pk", flat=True)))
     ended = 0
     for pk in list(due.order_by("?").values_list("pk", flat=True)[:RUNS_AT_ONCE]):
         try:
-            ended += _settle(pk, now=now)
-        except Exception:  # one that cannot be judged must not hold up the others
-            log.exception("evaluation is not judged", run=str(pk))
+            ended += _judge(pk, now=now)
+        except Exception:  # one evaluation must not hold up the others
+            log.exception("evaluation not judged", run=str(pk))
     return ended
 
 
 @transaction.atomic
-def _settle(pk: UUID, *, now: datetime) -> bool:
+def _judge(pk: UUID, *, now: datetime) -> bool:
+    """Judge one evaluation. Returns False if it cannot end yet."""
     related = "program__model_version__model", "pool", "task__data_set"
     rows = EvaluationRun.objects.select_for_update(of=("self",)).select_related(*related)
     run = rows.get(pk=pk)
@@ -181,15 +181,7 @@ def _settle(pk: UUID, *, now: datetime) -> bool:
     if run.state != EvaluationState.RUNNING or (job is not None and not job.is_final):
         return False
     if job is None or job.state != JobState.DONE:
-        is_cancelled = job is not None and job.state == JobState.CANCELLED
-        reason = (
-            job.problem
-            if job and job.problem
-            else "Its job was cancelled."
-            if is_cancelled
-            else "Its job did not finish."
-        )
-        _finish(run, EvaluationState.CANCELLED if is_cancelled else EvaluationState.FAILED, reason, now=now)
+        _unfinished(run, job, now=now)
         return True
     if run.task.data_set.deleted_at is not None:
         _finish(run, EvaluationState.FAILED, "The data set was deleted before the answers were judged.", now=now)
@@ -199,8 +191,21 @@ def _settle(pk: UUID, *, now: datetime) -> bool:
     except MetricError as error:
         _finish(run, EvaluationState.FAILED, str(error), now=now)
         return True
-    if verdict is None:
-        return False
+    if verdict is not None:
+        _verdict_store(run, verdict, now=now)
+    return verdict is not None
+
+
+def _unfinished(run: EvaluationRun, job: Job | None, *, now: datetime) -> None:
+    """End an evaluation whose job ended without all answers."""
+    if job is not None and job.state == JobState.CANCELLED:
+        _finish(run, EvaluationState.CANCELLED, job.problem or "Its job was cancelled.", now=now)
+        return
+    reason = job.problem if job is not None else ""
+    _finish(run, EvaluationState.FAILED, reason or "Its job did not finish.", now=now)
+
+
+def _verdict_store(run: EvaluationRun, verdict: Verdict, *, now: datetime) -> None:
     output = output_of(run.task, run.program)
     answered = Answered(verdict.labels, verdict.predicted, verdict.confidence, output if verdict.has_confidence else "")
     run.evaluation = evaluation_store(
@@ -214,17 +219,16 @@ def _settle(pk: UUID, *, now: datetime) -> bool:
         bound=partial(_bound, run),
     )
     _finish(run, EvaluationState.DONE, "", now=now)
-    return True
 
 
 def _bound(run: EvaluationRun, items: dict[str, Any]) -> Fraction | None:
-    """The lower bound of a metric that is no share of right answers."""
+    """Return the lower bound of a metric that is not a share of right answers; None for one that is."""
     found = bound_of(metric_title(run.task), items)
     return None if found is None else found(ERROR)
 
 
 def _verdict(run: EvaluationRun, job: Job) -> Verdict | None:
-    """Which items were right; None while the float32 model that they are compared with is still to answer."""
+    """Judge the answers of a job; None while the float32 program that they are compared with has not answered."""
     metric, name = metric_of(run.task), output_of(run.task, run.program)
     with default_storage.open(job.outputs_key) as file:
         outputs = arrays_unpack(file.read())
@@ -239,8 +243,10 @@ def _verdict(run: EvaluationRun, job: Job) -> Verdict | None:
 
 
 def _float32_answers(run: EvaluationRun) -> Array | None:
-    """What the version's float32 program answered on every item, on the same kind of pool if it was asked there; None while
-    it is still to answer. Raises MetricError when nobody has asked it."""
+    """Return the answers of the version's float32 program on every item, from the same kind of pool if possible.
+
+    Returns None while its evaluation is under way. Raises MetricError if none was requested.
+    """
     version, data = run.program.model_version_id, run.task.data_set
     known = [one for one in evaluations_of(run.task).values() if one.model_version_id == version]
     digests = {one.program_digest for one in known}
@@ -258,13 +264,15 @@ def _float32_answers(run: EvaluationRun) -> Array | None:
                 one.items["evaluate"]["predicted"],
             )
             return answers
-    _asked_check(run)
+    _requested_check(run)
     return None
 
 
 def _float32_numbers(run: EvaluationRun, name: str) -> Array | None:
-    """The output of the version's float32 program on every item, from its job on the same kind of pool if there is one; None
-    while it is still to answer. Raises MetricError when nobody has asked it, or its job's files are gone."""
+    """Return the output of the version's float32 program on every item, from the same kind of pool if possible.
+
+    Returns None while its evaluation is under way. Raises MetricError if none was requested, or if its files are missing.
+    """
     done = EvaluationRun.objects.filter(
         task__data_set=run.task.data_set,
         program__model_version=run.program.model_version,
@@ -280,18 +288,20 @@ def _float32_numbers(run: EvaluationRun, name: str) -> Array | None:
             outputs = arrays_unpack(file.read())
         if name in outputs:
             return outputs[name]
-    _asked_check(run)
+    _requested_check(run)
     return None
 
 
-def _asked_check(run: EvaluationRun) -> None:
-    """Raises MetricError unless the float32 program is still to answer."""
+def _requested_check(run: EvaluationRun) -> None:
+    """Raises MetricError unless an evaluation of the float32 program is under way."""
     version, data = run.program.model_version_id, run.task.data_set
     asked = EvaluationRun.objects.filter(
         task__data_set=data, program__model_version=version, program__precision="float32", finished_at=None
     )
     if not asked.exists():
-        raise MetricError("This metric needs the answers of the float32 model: compile it, and evaluate again.")
+        raise MetricError(
+            "This metric needs the answers of the float32 program. Compile it in float32 and evaluate it again."
+        )
 
 
 def _finish(run: EvaluationRun, state: EvaluationState, problem: str, *, now: datetime) -> None:

@@ -1,4 +1,4 @@
-"""What a worker does with a lease: take it, run the block, store the outputs, complete. Nothing is kept in the process."""
+"""Runs a lease on a worker: take it, run the block, store the outputs, complete it. The process keeps no state."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ Clock = Callable[[], datetime]
 
 
 def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> bool:
-    """Runs one lease from taking to billing. False when it was not ours to run, or was lost on the way.
+    """Run one lease from taking to billing. Returns False if this worker may not run it, or lost it on the way.
 
-    What a repetition would not mend (a model that fails, counters that differ) fails the job. While the storage is away
-    or full the lease is given back, and taken again a moment later. Anything else is raised, and the lease is offered anew
-    once its heartbeat has been silent.
+    An error that a retry would repeat (a model that fails, counters that differ) fails the job. If the storage is
+    unavailable or full, the lease is returned and offered again. Any other error is raised; the lease is offered again
+    when its heartbeat has been silent.
     """
     try:
         services.lease_take(lease_id=lease_id, epoch=epoch, host=host, now=clock())
@@ -66,7 +66,7 @@ def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> boo
         log.warning("lease lost", reason=str(lost))
         return False
     except (Unavailable, OSError, DatabaseError) as error:
-        return _given_back(lease_id, epoch, error, clock)
+        return _interrupted(lease_id, epoch, error, clock)
     except (ModelError, CountersDiffer, simulator.WrongBinary, Problem, ValueError, KeyError) as error:
         services.lease_fail(
             lease_id=lease_id, epoch=epoch, reason=_sentence(error), now=clock(), is_ours=_is_ours(error)
@@ -75,13 +75,13 @@ def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> boo
     return True
 
 
-def _given_back(lease_id: UUID, epoch: int, error: Exception, clock: Clock) -> bool:
-    """Storage or database were away. A file that is missing for good fails the job; an outage is waited for.
+def _interrupted(lease_id: UUID, epoch: int, error: Exception, clock: Clock) -> bool:
+    """Handle an error of storage or database. A missing file fails the job; after an outage the lease is returned.
 
-    Raises what is no outage, and the outage itself when the database stays away: then the lease falls silent.
+    Raises any other error, and the outage if the database stays unavailable; the lease then falls silent.
     """
     if isinstance(error, FileNotFoundError):
-        reason = "A file of this job is no longer in the storage, so that it cannot run."
+        reason = "A file of this job is no longer in our storage, so the job cannot run. This is our fault, not yours."
         log.error("file missing", lease=str(lease_id), error=str(error))
         services.lease_fail(lease_id=lease_id, epoch=epoch, reason=reason, now=clock())
         return False
@@ -89,7 +89,7 @@ def _given_back(lease_id: UUID, epoch: int, error: Exception, clock: Clock) -> b
     if outage is None:
         raise error
     reason = outage.detail
-    told_when_back(lambda: services.lease_give_back(lease_id=lease_id, epoch=epoch, reason=reason, now=clock()))
+    told_when_back(lambda: services.lease_return(lease_id=lease_id, epoch=epoch, reason=reason, now=clock()))
     return False
 
 
@@ -102,12 +102,12 @@ def _run(lease: Lease, progress: Progress, clock: Clock) -> Outcome:
 
 
 def _feeds(lease: Lease, items: np.ndarray) -> list[Feeds]:
-    """The inputs of these items of the job."""
+    """Return the inputs of these items of the job."""
     seed = lease.stage.job.seed
     if seed is None:
         return feeds_of(_inputs(lease), items)
-    made = seeded_items(inputs_of(lease.stage.program), items, seed=seed)
-    return feeds_of(made, np.arange(len(items)))
+    generated = seeded_items(inputs_of(lease.stage.program), items, seed=seed)
+    return feeds_of(generated, np.arange(len(items)))
 
 
 def _inputs(lease: Lease) -> dict[str, np.ndarray]:
@@ -116,7 +116,7 @@ def _inputs(lease: Lease) -> dict[str, np.ndarray]:
 
 
 def _items(stage: JobStage) -> np.ndarray:
-    """The job's items that the stage works on, in order."""
+    """Return the job's items that the stage runs on, in order."""
     if not stage.selection_key:
         return np.arange(stage.count)
     with default_storage.open(stage.selection_key) as file:
@@ -124,14 +124,16 @@ def _items(stage: JobStage) -> np.ndarray:
 
 
 def _outputs_store(lease: Lease, epoch: int, outcome: Outcome) -> str:
-    """Stores the block's outputs under the epoch, so that a worker that was given up cannot write over another's."""
+    """Store the block's outputs under the epoch, so a replaced worker cannot overwrite the outputs of another."""
     name = f"jobs/{lease.stage.job_id}/leases/{lease.pk}-{epoch}.npz"
     return file_save(name, arrays_pack(outcome.outputs))
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether the failure is the platform's: a binary that is not the one sold, counts that differ, a refusal of its own.
-    What a program cannot do with its inputs is not."""
+    """Whether the platform is the cause: another binary than the one sold, counts that differ, or its own refusal.
+
+    A program that cannot run on its inputs is not the platform's failure.
+    """
     return isinstance(error, (CountersDiffer, simulator.WrongBinary, Problem))
 
 
@@ -146,7 +148,7 @@ def _sentence(error: Exception) -> str:
 
 
 class Heartbeat:
-    """Renews a lease from a thread of its own while the block runs, and tells the runner when it is lost."""
+    """Renews a lease from a thread while the block runs, and tells the runner when the lease is lost."""
 
     def __init__(self, lease_id: UUID, epoch: int, clock: Clock) -> None:
         self.lease_id, self.epoch, self.clock = lease_id, epoch, clock
@@ -163,19 +165,19 @@ class Heartbeat:
         self._thread.join()
 
     def wait_lost(self, seconds: float) -> bool:
-        """Waits until the lease is known to be lost; False when it still is not."""
+        """Wait until the lease is known to be lost. Returns False if it is not lost by then."""
         return self._lost.wait(seconds)
 
     def wait_renewed(self, seconds: float) -> bool:
-        """Waits for the next renewal."""
+        """Wait for the next renewal. Returns False if there is none in time."""
         self._renewed.clear()
         return self._renewed.wait(seconds)
 
     def progress(self, done: int) -> None:
-        """Called by the runner after items; raises LeaseLost when it works for nobody any more."""
+        """Record the number of finished items. Raises LeaseLost if the lease is lost, so the runner stops."""
         self.done = done
         if self._lost.is_set():
-            raise LeaseLost(f"lease {self.lease_id} was given to another or its job has ended")
+            raise LeaseLost(f"lease {self.lease_id} went to another worker, or its job has ended")
 
     def _beat(self) -> None:
         try:

@@ -7,19 +7,36 @@ from uuid import uuid4
 
 from django import forms
 
-MOST_ITEMS = 100_000  # seeded ones; files may have more
+from apps.accounts.counters import NAME_LENGTH
+
+MOST_ITEMS = 100_000  # generated ones; files may have more
 ITEMS = dict.fromkeys(("invalid", "min_value", "max_value"), f"Enter a whole number of items from 1 to {MOST_ITEMS:,}.")
+BOTH = "Choose a file or generate test inputs, not both."
+NEITHER = "Choose a file of inputs, or enter a number of test inputs to generate."
 
 
 class JobForm(forms.Form):
-    """A contract, and either a file of inputs or a number of seeded ones to try it with."""
+    """A contract, and either a file of inputs or a number of inputs to generate."""
 
     contract = forms.ChoiceField(label="Contract", error_messages={"required": "Choose a contract."})
-    inputs = forms.FileField(label="Inputs", required=False)
-    sample_items = forms.IntegerField(
-        label="Or seeded items", required=False, min_value=1, max_value=MOST_ITEMS, error_messages=ITEMS
+    inputs = forms.FileField(
+        label="Input file",
+        required=False,
+        help_text=(
+            "A .npz file with one array for each input. The first axis holds the items. "
+            "A program with one input also accepts a .npy file."
+        ),
+        error_messages={"empty": "This file is empty. Choose a .npz file with one array for each input."},
     )
-
+    sample_items = forms.IntegerField(
+        label="Generate test inputs",
+        required=False,
+        min_value=1,
+        max_value=MOST_ITEMS,
+        help_text="Without a file: the number of random items of the right shape. They are billed like your own.",
+        error_messages=ITEMS,
+    )
+    name = forms.CharField(label="Name", required=False, max_length=NAME_LENGTH)
     once = forms.UUIDField(widget=forms.HiddenInput, required=False, initial=uuid4)
 
     def __init__(self, *args: Any, contracts: list[tuple[str, str]], **kwargs: Any) -> None:
@@ -30,7 +47,8 @@ class JobForm(forms.Form):
         self.fields["inputs"].widget.attrs["accept"] = ".npz,.npy"
 
     def clean(self) -> dict[str, Any]:
+        """Require exactly one of file and number."""
         cleaned: dict[str, Any] = super().clean() or {}
         if not self.errors and bool(cleaned.get("inputs")) == bool(cleaned.get("sample_items")):
-            raise forms.ValidationError("Choose a file of inputs, or say how many seeded items to run; one of the two.")
+            raise forms.ValidationError(BOTH if cleaned.get("inputs") else NEITHER)
         return cleaned

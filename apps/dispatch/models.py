@@ -1,4 +1,4 @@
-"""Jobs, their stages and leases. A lease is a block of a job's items on one device's timetable."""
+"""Jobs, their stages and leases. A lease is a block of a job's items in the timetable of one device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from django.contrib.postgres.fields import RangeOperators
 from django.db import models
 from django.db.models import F, Func
 
-from apps.accounts.models import ApiToken, Organisation, User
+from apps.accounts.counters import Numbered
+from apps.accounts.models import ApiToken, NumberKind, Organisation, User
 from apps.compilation.models import Program
 from apps.dispatch.devicetime import Pace
 from apps.fleet.models import Device, Pool
@@ -32,8 +33,13 @@ class JobState(models.TextChoices):
 FINAL = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
 
 
-class Job(models.Model):
-    """Items to run under a contract. Inputs and outputs are .npz artefacts with the items along the leading axis."""
+class Job(Numbered):
+    """Items to run under a contract. Inputs and outputs are .npz files; the first axis of each array holds the items.
+
+    `seed`: generates the inputs of a job without a file, block by block, when the blocks run.
+    """
+
+    number_kind = NumberKind.JOB
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="jobs")
@@ -47,7 +53,6 @@ class Job(models.Model):
     threshold = models.DecimalField(max_digits=12, decimal_places=10, null=True)
     confidence_output = models.CharField(max_length=200, blank=True)
     inputs_key = models.CharField(max_length=200, blank=True)
-    # Where nobody sent inputs: each block's are made from it when the block runs, and there is no file.
     seed = models.PositiveBigIntegerField(null=True, blank=True)
     outputs_key = models.CharField(max_length=200, blank=True)
     problem = models.TextField(blank=True)
@@ -62,6 +67,7 @@ class Job(models.Model):
         ]
         constraints = [
             models.CheckConstraint(condition=models.Q(items__gt=0), name="job_has_items"),
+            models.UniqueConstraint(fields=["organisation", "number"], name="job_number_once"),
             models.CheckConstraint(
                 condition=models.Q(state__in=["queued", "running"], finished_at__isnull=True)
                 | models.Q(state__in=["done", "failed", "cancelled"], finished_at__isnull=False),
@@ -74,12 +80,12 @@ class Job(models.Model):
 
     @property
     def is_final(self) -> bool:
-        """Nothing will change any more."""
+        """Whether the job has ended: its state will not change again."""
         return self.state in FINAL
 
 
 class StageState(models.TextChoices):
-    """`waiting`: no room in the timetable was found yet; tried again until there is."""
+    """`waiting`: the timetable has no room yet; the next sweep tries again."""
 
     WAITING = "waiting", "Waiting for room"
     RUNNING = "running", "Running"
@@ -87,11 +93,13 @@ class StageState(models.TextChoices):
 
 
 class JobStage(models.Model):
-    """One program over some of a job's items. A cascade has up to three, each of which takes what the one before was unsure
-    about (`selection_key`); an ensemble has three from the start, each over all items.
+    """One program over some of a job's items.
 
-    The pace is frozen here: cycles of one execution, cycles between two, cycles per second, and cycles of loading the program
-    in each window. On a host pool a cycle is a nanosecond and the pace a measured percentile.
+    A cascade has up to three stages; each takes the items that the one before was unsure about (`selection_key`). An
+    ensemble has three from the start, each over all items. `unsure_left`: unsure items that found no next program.
+
+    The pace is frozen here: cycles of one execution, cycles between two executions, cycles per second, and cycles for
+    loading the program in each window. On a host pool a cycle is a nanosecond, and the pace is a measured percentile.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -119,13 +127,15 @@ class JobStage(models.Model):
 
     @property
     def pace(self) -> Pace:
-        """The frozen pace."""
+        """The frozen pace, as a value."""
         return Pace(self.latency_cycles, self.interval_cycles, self.clock_hz, self.load_cycles)
 
 
 class JobLabels(models.Model):
-    """What a job's answers were worth, by labels that came afterwards: `correct` of `total` items by `metric`, judged at
-    output `output`. The labels' own bytes are not kept, their digest is."""
+    """How a job's answers compare with labels that were added later: `correct` of `total` items by `metric`.
+
+    `output`: the output that was judged. `digest`: of the labels' file, which is not stored.
+    """
 
     job = models.OneToOneField(Job, on_delete=models.PROTECT, primary_key=True, related_name="labels")
     digest = models.CharField(max_length=64)
@@ -150,7 +160,7 @@ class JobLabels(models.Model):
 
 
 class LeaseState(models.TextChoices):
-    """Planned until its device time comes; offered until a worker takes it; revoked and failed ones run no more."""
+    """Planned until its device time comes, offered until a worker takes it. Revoked and failed leases never run again."""
 
     PLANNED = "planned", "Planned"
     OFFERED = "offered", "Offered"
@@ -163,17 +173,17 @@ class LeaseState(models.TextChoices):
 LIVE = (LeaseState.PLANNED, LeaseState.OFFERED, LeaseState.RUNNING)
 HOLDING = (*LIVE, LeaseState.DONE)
 
-# Leases of which something that was planned or run is not charged for.
+# Leases with device time that was planned or used and is not charged.
 NOT_BILLED = models.Q(state__in=["revoked", "failed"]) | models.Q(epoch__gt=1)
 
 
 class Lease(models.Model):
-    """Items [from_item, from_item + count) of a stage, issuing from `first_cycle` of a window on.
+    """Items [from_item, from_item + count) of a stage. The first one issues at `first_cycle` of a window.
 
-    `epoch` is the fencing token: every time the lease is offered anew it grows, and only the worker that holds the
-    present one may renew or complete. `device_from` and `device_to` are the exact instants rounded down to microseconds;
-    `wall_ns` is how long the execution took here, which is shown apart and never billed on a deterministic device.
-    `is_missed`: it failed through no fault of the customer's.
+    `epoch`: the fencing token. It grows whenever the lease is offered again, and only the worker with the current
+    epoch may renew or complete the lease. `device_from`, `device_to`: the exact instants, rounded down to
+    microseconds. `wall_ns`: how long the execution took on the host, which a deterministic device never bills.
+    `is_missed`: the lease failed, and the customer was not the cause.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -248,17 +258,17 @@ class Lease(models.Model):
         return f"{self.from_item}+{self.count} {self.state}"
 
     def is_silent(self, *, now: datetime, after_seconds: float) -> bool:
-        """Running, and not heard of for that long."""
+        """Whether the lease runs and its worker has sent no sign of life for so many seconds."""
         heard = self.heartbeat_at or self.taken_at
         return self.state == LeaseState.RUNNING and heard is not None and (now - heard).total_seconds() > after_seconds
 
 
 class DeviceHour(models.Model):
-    """Device time of leases that are done and began in one hour (UTC), added up: what revenue reads.
+    """The device time of finished leases that began in one hour (UTC), summed for the revenue reports.
 
-    `cycles` are those from a lease's first issue to the next lease's, at `clock_hz`; of a host pool microseconds of its
-    wall clock. `klass` is the class that was served. `until`: no lease of it ended later. A trigger keeps it; the
-    reconciliation adds the leases up again and compares.
+    `cycles`: from the first issue of a lease to that of the next lease, at `clock_hz`; on a host pool, microseconds of
+    its wall clock. `klass`: the class of service that was delivered. `until`: the latest end of these leases. A
+    trigger maintains the rows; the reconciliation sums the leases again and compares.
     """
 
     id = models.BigAutoField(primary_key=True)

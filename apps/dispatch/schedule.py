@@ -1,4 +1,4 @@
-"""What the scheduler asks of dispatch. A message that nobody took in time is dropped: the next one asks the same."""
+"""The periodic tasks of dispatch. A message that expires is dropped, because the next one does the same."""
 
 SCHEDULE = {
     "dispatch-offer-due": {

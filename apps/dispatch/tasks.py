@@ -1,4 +1,4 @@
-"""Celery's side of dispatch: every task calls one service. A task may come twice; services claim by state and epoch."""
+"""The Celery tasks of dispatch. Each calls one service. A task may arrive twice; services claim by state and epoch."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LEASE_SECONDS_MAX = 1800
 
 @shared_task(bind=True, name="apps.dispatch.tasks.run_lease", ignore_result=True, time_limit=LEASE_SECONDS_MAX)
 def run_lease(self: Task[..., None], *, lease_id: str, epoch: int) -> None:
-    """Run one lease on this worker, under the name by which the fleet page knows it."""
+    """Run one lease on this worker, under the name of its host on the fleet page."""
     host = (self.request.hostname or "unknown").split("@")[0]
     execution.lease_execute(lease_id=UUID(lease_id), epoch=epoch, host=host, clock=timezone.now)
 
 
 @shared_task(name="apps.dispatch.tasks.advance_job", queue="dispatch", ignore_result=True)
 def advance_job(*, job_id: str) -> None:
-    """Move a job on whose leases are all done."""
+    """Advance a job whose leases are all done."""
     services.job_advance(job_id=UUID(job_id), now=timezone.now())
 
 
@@ -33,21 +33,21 @@ def offer_due() -> None:
 
 @shared_task(name="apps.dispatch.tasks.sweep", queue="dispatch", ignore_result=True)
 def sweep() -> None:
-    """Find what was forgotten: silent workers, lost messages, stages that wait for room."""
+    """Recover from silent workers and lost messages, and place stages that wait for room."""
     services.leases_reoffer_silent(now=timezone.now())
     services.jobs_advance_due(now=timezone.now())
 
 
 @shared_task(name="apps.dispatch.tasks.evaluations_take_up", queue="dispatch", ignore_result=True)
 def evaluations_take_up() -> None:
-    """Make jobs of requested evaluations, and judge those whose jobs have ended."""
-    evaluations.evaluations_settle(now=timezone.now())
-    evaluations.evaluations_take_up(now=timezone.now())
+    """Create the jobs of requested evaluations, and judge those whose jobs have ended."""
+    evaluations.evaluations_judge(now=timezone.now())
+    evaluations.evaluations_start(now=timezone.now())
 
 
 @shared_task(name="apps.dispatch.tasks.measure_due", queue="dispatch", ignore_result=True)
 def measure_due() -> None:
-    """Ask the host pools to measure what they have not run yet."""
+    """Request measurements of programs that the host pools have not measured yet."""
     measurement.measurements_request_due(now=timezone.now())
 
 
@@ -59,5 +59,5 @@ def measure_host(*, program_id: str, pool_slug: str) -> None:
 
 @shared_task(name="apps.dispatch.tasks.files_sweep", ignore_result=True)
 def files_sweep() -> None:
-    """Delete files that no row names."""
+    """Delete files that belong to no job."""
     services.job_files_sweep(now=timezone.now())

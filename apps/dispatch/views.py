@@ -1,4 +1,4 @@
-"""Submitting a job, watching it, fetching its outputs. Each view: fetch and authorise, one service call, one answer."""
+"""The pages of jobs. Each view authorises, makes one service call, and answers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.idempotency import form_once
+from apps.accounts.models import Organisation
 from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.accounts.roles import ENGINEERING
 from apps.dispatch import selectors, services
 from apps.dispatch.api import arrays_of, outputs_response
 from apps.dispatch.forms import JobForm
-from apps.dispatch.kept import promises_of_job
 from apps.dispatch.models import Job, JobState
+from apps.dispatch.progress import job_view
+from apps.dispatch.promises import promises_of_job
+from apps.dispatch.result import ADDED, job_result
 from apps.dispatch.services.jobs import Inputs, Seeded
 from apps.sales.models import Contract
 
@@ -47,18 +50,23 @@ def job_list(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def job_new(request: HttpRequest) -> HttpResponse:
+    """The form that submits a job; POST submits it."""
     organisation = organisation_get(request, roles=ENGINEERING)
-    now, asked = timezone.now(), (request.POST or request.GET).get("contract", "")
-    offers = selectors.offers_open(organisation, now=now, wanted=_uuid_text(asked.partition(":")[0]))
-    choices = [(one.key, f"{one.title} on {one.contract.pool.slug}, {one.left:,} left") for one in offers]
+    asked = (request.POST or request.GET).get("contract", "")
+    offers = selectors.offers_open(organisation, now=timezone.now(), wanted=_uuid_text(asked.partition(":")[0]))
     chosen = _chosen(offers, asked)
     if chosen is None and asked and request.method == "GET":
-        org_object_get(request, Contract, roles=ENGINEERING, pk=asked.partition(":")[0])  # of somebody else: not found
-    if chosen is None:  # nothing is chosen then, least of all another contract
-        choices.insert(0, ("", "Choose a contract"))
-    form = JobForm(request.POST or None, request.FILES or None, contracts=choices, initial={"contract": chosen or ""})
+        org_object_get(request, Contract, roles=ENGINEERING, pk=asked.partition(":")[0])  # 404 for another's contract
+    choices = _choices(offers, chosen)
+    posted = request.method == "POST"
+    form = JobForm(
+        request.POST if posted else None,
+        request.FILES if posted else None,
+        contracts=choices,
+        initial={"contract": chosen or ""},
+    )
     refusal: Problem | None = None
-    if request.method == "POST" and form.is_valid():
+    if posted and form.is_valid():
         try:
             return redirect(_submit_once(request, form))
         except Problem as problem:
@@ -66,17 +74,34 @@ def job_new(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "offers": offers,
-        "is_over": chosen is None,
-        "more": selectors.contracts_left(organisation, now=now).count() - len({one.contract.pk for one in offers}),
-        **_refusal_shown(refusal),
+        "has_ended": chosen is None,
+        "more": _more(organisation, offers),
+        **_refusal_context(refusal),
     }
-    return render(
-        request, "dispatch/job_new.html", context, status=refusal.status if refusal else 422 if form.errors else 200
-    )
+    return render(request, "dispatch/job_new.html", context, status=_status(form, refusal))
 
 
-def _refusal_shown(refusal: Problem | None) -> dict[str, Any]:
-    """A refusal as the page says it: its faults one by one, or where it names none its sentence."""
+def _status(form: JobForm, refusal: Problem | None) -> int:
+    """The status of the form's page."""
+    if refusal is not None:
+        return refusal.status
+    return 422 if form.errors else 200
+
+
+def _choices(offers: Sequence[selectors.Offer], chosen: str | None) -> list[tuple[str, str]]:
+    """The contracts to choose from; without a chosen one, the first choice is none of them."""
+    choices = [(one.key, one.choice) for one in offers]
+    return choices if chosen is not None else [("", "Choose a contract"), *choices]
+
+
+def _more(organisation: Organisation, offers: Sequence[selectors.Offer]) -> int:
+    """The number of open contracts that the page does not list."""
+    listed = {one.contract.pk for one in offers}
+    return selectors.contracts_left(organisation, now=timezone.now()).count() - len(listed)
+
+
+def _refusal_context(refusal: Problem | None) -> dict[str, Any]:
+    """A refusal for the page: its faults one by one, or its sentence if it has none."""
     faults = [error["message"] for error in refusal.errors if "message" in error] if refusal else []
     return {
         "refusal": refusal,
@@ -86,14 +111,13 @@ def _refusal_shown(refusal: Problem | None) -> dict[str, Any]:
 
 
 def _chosen(offers: Sequence[selectors.Offer], asked: str) -> str | None:
-    """The key of the offer that the address asks for, or of the newest when it asks for none; None when what it asks for is
-    not open."""
+    """The key of the offer in the address, or of the newest one if the address has none; None if that is not open."""
     fitting = [one.key for one in offers if asked in {"", one.key, str(one.contract.pk)}]
     return next(iter(fitting), None)
 
 
 def _submit_once(request: HttpRequest, form: JobForm) -> str:
-    """A second click, or the form sent again from the history, leads to the job that the first one made."""
+    """Submit the job and return its address. A form that is sent again leads to the job of the first time."""
 
     def make() -> str:
         return reverse("dispatch:job_detail", kwargs={"pk": _submit(request, form).pk})
@@ -101,7 +125,7 @@ def _submit_once(request: HttpRequest, form: JobForm) -> str:
     mark = form.cleaned_data["once"]
     location, is_new = form_once(request, str(mark), make) if mark else (make(), True)
     if not is_new:
-        messages.info(request, "This form was sent before; this is the job that it made.")
+        messages.info(request, "You already submitted this form. This is the job that it created.")
     return location
 
 
@@ -115,20 +139,47 @@ def _submit(request: HttpRequest, form: JobForm) -> Job:
     else:
         inputs = Seeded(form.cleaned_data["sample_items"])
     return services.job_create(
-        contract=contract, arrays=inputs, actor=principal_get(request).user, now=timezone.now(), wanted=wanted
+        contract=contract,
+        arrays=inputs,
+        actor=principal_get(request).user,
+        now=timezone.now(),
+        wanted=wanted,
+        name=form.cleaned_data["name"],
     )
 
 
 @require_GET
 def job_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page; asked for by htmx, only the part that changes."""
+    """The page of a job; for htmx, only the part that changes."""
     job = org_object_get(
         request, Job.objects.select_related("contract__pool", "contract__organisation", "submitted_by"), pk=pk
     )
     template = "dispatch/_job.html" if request.headers.get("HX-Request") else "dispatch/job_detail.html"
     now = timezone.now()
-    context = {"view": selectors.job_view(job, now=now), "job": job, "promises": promises_of_job(job, now=now)}
+    view = job_view(job, now=now)
+    context = {
+        "view": view,
+        "job": job,
+        "promises": promises_of_job(job, now=now),
+        "result": job_result(job, view.stages, item=request.GET.get("item", "").strip()),
+        "added": ADDED,
+    }
     return render(request, template, context)
+
+
+@require_POST
+def job_rename(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Set the name of a job."""
+    job = org_object_get(request, Job, roles=ENGINEERING, pk=pk)
+    try:
+        services.job_rename(
+            job_id=job.pk, name=request.POST.get("name", ""), actor=principal_get(request).user, now=timezone.now()
+        )
+    except Problem as refusal:
+        messages.error(request, refusal.detail)
+    else:
+        messages.success(request, "Name saved.")
+    return redirect("dispatch:job_detail", pk=pk)
 
 
 @require_GET
@@ -138,7 +189,7 @@ def job_outputs(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 
 @require_POST
 def job_labels(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Labels for a finished job's items."""
+    """Judge a finished job by the labels of a file."""
     job = org_object_get(request, Job.objects.select_related("contract"), roles=ENGINEERING, pk=pk)
     file = request.FILES.get("labels")
     try:
@@ -160,16 +211,21 @@ def job_labels(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def job_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Cancel a job; one that has ended stays as it is."""
     job = org_object_get(request, Job, roles=ENGINEERING, pk=pk)
-    services.job_cancel(job_id=job.pk, actor=principal_get(request).user, now=timezone.now())
-    messages.success(
-        request, "The job is cancelled. What was done is kept and billed; the rest is back in the contract."
-    )
+    try:
+        services.job_cancel(job_id=job.pk, actor=principal_get(request).user, now=timezone.now())
+    except Problem as refusal:
+        messages.info(request, refusal.detail)
+    else:
+        messages.success(
+            request, "The job is cancelled. Finished blocks stay and are billed; the rest is back in the contract."
+        )
     return redirect("dispatch:job_detail", pk=pk)
 
 
 def _uuid_text(text: str) -> str:
-    """The text when it is a UUID, else nothing: a filter that means nothing filters nothing."""
+    """Return the text if it is a UUID, else an empty text, which filters nothing."""
     try:
         return str(UUID(text))
     except ValueError:

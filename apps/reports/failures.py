@@ -17,7 +17,7 @@ from apps.accounts.files import file_transaction
 from apps.accounts.models import User
 from apps.dispatch.fleet import edits, fleet_edit
 from apps.dispatch.models import LIVE, Lease
-from apps.dispatch.services.losing import windows_lose
+from apps.dispatch.services.missed import windows_fail
 from apps.fleet.models import Device, FleetChange
 from apps.invoicing.models import CreditGrant, GrantKind
 from apps.invoicing.services.granting import grant_create, guarantee_credit
@@ -48,7 +48,7 @@ def _credited(name: str, *, actor: User | None, now: datetime) -> Callable[[Flee
         free = _free_seconds(lost, now)
         left = {pk: _left(contract) for pk, contract in _contracts(free).items()}
         reason = f"Device {name} failed, and no other device was free for this job. The lost executions are credited."
-        for lease in windows_lose(windows=lost, reason=reason, now=now):
+        for lease in windows_fail(windows=lost, reason=reason, now=now):
             guarantee_credit(lease, now=now)
         for pk, (contract, lines) in left.items():
             _time_credit(contract, lines, free[pk], change=change, device=name, actor=actor, now=now)

@@ -66,6 +66,8 @@ ROUTES = [
     page("/jobs"),
     page("/jobs/new", "GET", "POST", roles=ENGINEERING),
     page("/jobs/<uuid:pk>", make=a_job),
+    page("/jobs/<uuid:pk>/name", "POST", roles=ENGINEERING, make=a_job),
+    operation("PATCH /jobs/{uuid:pk}", roles=ENGINEERING, scope=Scope.RUN, make=a_job, body={"name": "Nightly batch"}),
     page("/jobs/<uuid:pk>/outputs", make=a_finished_job),
     page("/jobs/<uuid:pk>/labels", "POST", roles=ENGINEERING, make=a_finished_job),
     page("/jobs/<uuid:pk>/cancel", "POST", roles=ENGINEERING, make=a_job),

@@ -15,7 +15,8 @@ from apps.compilation.models import Program
 from apps.dispatch import services
 from apps.dispatch.cascade import elected
 from apps.dispatch.models import Job, JobState, Lease
-from apps.dispatch.selectors import job_view, offer_of
+from apps.dispatch.progress import job_view
+from apps.dispatch.selectors import offer_of
 from apps.ledger.models import UsageRow
 from apps.planner.models import Plan
 from apps.pricing.rating import exact_sum
@@ -95,7 +96,7 @@ def test_a_cascade_of_three_hands_on_twice_and_says_who_decided(present: Scene) 
     used = dict(UsageRow.objects.values_list("program_digest", "quantity"))
     assert [used[program.digest] for program in programs] == counts
     view = job_view(job, now=timezone.now())
-    assert view.handed_on == [("0.945", "y"), ("0.62", "y")]
+    assert view.fallbacks == [("0.945", "y"), ("0.62", "y")]
     assert view.cost == exact_sum(UsageRow.objects.values_list("amount", flat=True)) == view.quoted
     assert view.quoted_most == contract.net
 

@@ -100,13 +100,13 @@ def compile_all(scene: Scene, task: Task) -> None:
 def evaluate(scene: Scene, task: Task) -> list[EvaluationRun]:
     """What the second button does, and dispatch and its workers then."""
     runs = task_services.evaluations_request(task=task, actor=scene.cast.engineer, now=scene.now)
-    assert evaluations.evaluations_take_up(now=scene.now) == len(runs)
+    assert evaluations.evaluations_start(now=scene.now) == len(runs)
     for run in runs:
         run.refresh_from_db()
         assert run.job_id is not None
         assert all(execute(Job.objects.get(pk=run.job_id)))
     turns = [
-        evaluations.evaluations_settle(now=scene.now) for _ in range(2)
+        evaluations.evaluations_judge(now=scene.now) for _ in range(2)
     ]  # what is compared with float32 may wait for it
     assert sum(turns) == len(runs)
     for run in runs:
@@ -198,11 +198,11 @@ def test_macro_f1_is_promised_by_its_own_bound(present: Scene, waiting: Task) ->
     task_services.evaluations_cancel(task=waiting, now=present.now)
     task = task_of(present, waiting.data_set, Metric("f1"))
     task_services.evaluations_request(task=task, actor=present.cast.engineer, now=present.now)
-    evaluations.evaluations_take_up(now=present.now)
+    evaluations.evaluations_start(now=present.now)
     present.run(
         Job.objects.get(pk=str(task.runs.get().job_id)), outputs=np.eye(2, dtype="float32")[np.arange(8) % 2][:, None]
     )
-    assert evaluations.evaluations_settle(now=present.now) == 1
+    assert evaluations.evaluations_judge(now=present.now) == 1
     found = task.runs.get().evaluation
     assert found is not None
     judged = found.items["evaluate"]
@@ -242,40 +242,40 @@ def test_a_full_pool_makes_evaluations_wait_and_they_run_when_it_is_free(present
         )
         for _ in range(2)
     ]
-    assert evaluations.evaluations_take_up(now=present.now) == 0
+    assert evaluations.evaluations_start(now=present.now) == 0
     run.refresh_from_db()
     assert (run.state, "no free window" in run.note) == ("queued", True)
     assert not Contract.objects.exists()
     reservation_release(reservation_id=taken[0].pk, now=present.now)
-    assert evaluations.evaluations_take_up(now=present.now) == 1
+    assert evaluations.evaluations_start(now=present.now) == 1
     run.refresh_from_db()
     assert (run.state, run.note) == ("running", "")
 
 
 def test_a_job_that_is_cancelled_or_answers_nonsense_ends_its_evaluation(present: Scene, waiting: Task) -> None:
-    evaluations.evaluations_take_up(now=present.now)
+    evaluations.evaluations_start(now=present.now)
     run = waiting.runs.get()
     assert run.job_id is not None
-    assert evaluations.evaluations_settle(now=present.now) == 0  # its job has not ended
+    assert evaluations.evaluations_judge(now=present.now) == 0  # its job has not ended
     job_cancel(job_id=run.job_id, actor=None, now=present.now)
-    assert evaluations.evaluations_settle(now=present.now) == 1
+    assert evaluations.evaluations_judge(now=present.now) == 1
     run.refresh_from_db()
     assert (run.state, run.problem) == ("cancelled", "Its job was cancelled.")
 
     task_services.evaluations_request(task=waiting, actor=present.cast.engineer, now=present.now)
-    evaluations.evaluations_take_up(now=present.now)
+    evaluations.evaluations_start(now=present.now)
     again = waiting.runs.order_by("created_at", "state").exclude(pk=run.pk).get()
     job = Job.objects.get(pk=again.job_id)
     present.run(job, outputs=np.zeros((8, 3, 2), "float32"))  # not what its program says
     assert Job.objects.get(pk=job.pk).state == JobState.DONE
-    assert evaluations.evaluations_settle(now=present.now) == 1
+    assert evaluations.evaluations_judge(now=present.now) == 1
     again.refresh_from_db()
     assert (again.state, "one score for each class" in again.problem) == ("failed", True)
 
 
 def test_without_its_data_an_evaluation_fails_and_takes_nothing(present: Scene, waiting: Task) -> None:
     dataset_delete(data_set=waiting.data_set, actor=present.cast.engineer, now=present.now)
-    assert evaluations.evaluations_take_up(now=present.now) == 0
+    assert evaluations.evaluations_start(now=present.now) == 0
     run = waiting.runs.get()
     said = "The file of digits was deleted; upload it again and make a new task."
     assert (run.state, run.problem) == ("failed", said)
@@ -284,7 +284,7 @@ def test_without_its_data_an_evaluation_fails_and_takes_nothing(present: Scene, 
 
 def test_what_was_not_taken_up_can_be_cancelled(present: Scene, waiting: Task) -> None:
     assert task_services.evaluations_cancel(task=waiting, now=present.now) == 1
-    assert evaluations.evaluations_take_up(now=present.now) == 0
+    assert evaluations.evaluations_start(now=present.now) == 0
     assert waiting.runs.get().state == "cancelled"
 
 
@@ -333,17 +333,17 @@ def test_what_could_not_be_judged_is_not_run(present: Scene, waiting: Task) -> N
 
 def test_it_never_costs_more_than_was_shown(present: Scene, waiting: Task) -> None:
     waiting.runs.update(most="0.0000001")
-    assert evaluations.evaluations_take_up(now=present.now) == 0
+    assert evaluations.evaluations_start(now=present.now) == 0
     run = waiting.runs.get()
     assert (run.state, "more by now" in run.problem) == ("failed", True)
     assert not Contract.objects.exists()
 
 
 def test_data_that_are_deleted_meanwhile_end_the_evaluation(present: Scene, waiting: Task) -> None:
-    evaluations.evaluations_take_up(now=present.now)
+    evaluations.evaluations_start(now=present.now)
     present.run(Job.objects.get(pk=str(waiting.runs.get().job_id)), outputs=np.zeros((8, 1, 2), "float32"))
     dataset_delete(data_set=waiting.data_set, actor=present.cast.engineer, now=present.now)
-    assert evaluations.evaluations_settle(now=present.now) == 1
+    assert evaluations.evaluations_judge(now=present.now) == 1
     assert waiting.runs.get().state == "failed"
     with pytest.raises(Problem, match="was deleted"):
         task_services.programs_compile(task=waiting, actor=present.cast.engineer, now=present.now)
@@ -366,7 +366,7 @@ def test_a_program_whose_jobs_take_fewer_items_fails_alone(
         created_at=present.now,
     )
     monkeypatch.setattr(evaluations, "items_most", lambda program: 7 if program == heavy else 8)
-    assert evaluations.evaluations_take_up(now=present.now) == 1
+    assert evaluations.evaluations_start(now=present.now) == 1
     said = {row.program_id: (row.state, row.problem) for row in waiting.runs.all()}
     assert said[run.program_id] == ("running", "")
     assert said[heavy.pk][0] == "failed"
@@ -382,7 +382,7 @@ def test_inputs_are_stored_before_anything_is_locked(
         monkeypatch.setattr(
             evaluations, name, lambda *a, real=real, name=name, **k: order.append(name) or real(*a, **k)
         )
-    evaluations.evaluations_take_up(now=present.now)
+    evaluations.evaluations_start(now=present.now)
     assert order == ["file_save", "quote_accept"]
     job = Job.objects.get(pk=str(waiting.runs.get().job_id))
     assert job.inputs_key.startswith(f"jobs/{job.pk}/")  # a sweep finds its owner
@@ -390,7 +390,7 @@ def test_inputs_are_stored_before_anything_is_locked(
 
 def test_whoever_left_buys_nothing(present: Scene, waiting: Task) -> None:
     present.cast.engineer.memberships.all().delete()
-    assert evaluations.evaluations_take_up(now=present.now) == 0
+    assert evaluations.evaluations_start(now=present.now) == 0
     run = waiting.runs.get()
     assert (run.state, "may no longer buy for" in run.problem) == ("failed", True)
     assert not Contract.objects.exists()

@@ -133,7 +133,7 @@ def test_a_processor_that_is_described_anew_takes_no_jobs_of_earlier_contracts(s
         name=old.name, digest="d" * 64, clock_hz=old.clock_hz, memory_bytes=old.memory_bytes, created_at=scene.now
     )
     contract.pool.save()
-    with pytest.raises(Problem, match=r"described anew \(dddddddddddd\).*again and accept a new quote") as refusal:
+    with pytest.raises(Problem, match=r"now has another one \(dddddddddddd\).*again and accept a new quote") as refusal:
         scene.job(contract, 5)
     assert (refusal.value.status, refusal.value.kind) == (409, "processor-described-anew")
     assert ContractLine.objects.get().taken == 5
@@ -178,7 +178,7 @@ def test_cancelling_keeps_and_bills_what_was_done_and_gives_back_the_rest(scene:
         scene.finish(running)
     with default_storage.open(job.outputs_key) as file:
         assert arrays_unpack(file.read())["takt_items"].tolist() == [0, 1]
-    with pytest.raises(Problem, match="cancelled already"):
+    with pytest.raises(Problem, match="already cancelled"):
         services.job_cancel(job_id=job.pk, actor=None, now=scene.now)
 
 

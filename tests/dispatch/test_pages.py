@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from uuid import uuid4
 
 import numpy as np
@@ -91,7 +92,7 @@ def test_the_form_chooses_the_contract_of_its_address_and_no_other(present: Scen
     )
     assert chosen(str(older.pk)) == [""], "another contract would pay"
     page = browser.get(f"/jobs/new?contract={older.pk}").content.decode()
-    assert "Contract is over" in page
+    assert "This contract is closed" in page
     refused = browser.post("/jobs/new", {"contract": "", "sample_items": "6"})
     assert (refused.status_code, Job.objects.count()) == (422, 0)
     assert chosen(str(newer.pk)) == [str(newer.pk)]
@@ -108,7 +109,7 @@ def test_the_same_form_sent_twice_makes_one_job(present: Scene, browser: Client)
     assert too_many.status_code == 409, "a refusal uses nothing up"
     first, second = (browser.post("/jobs/new", form) for _ in range(2))
     assert first["Location"] == second["Location"] == f"/jobs/{Job.objects.get().pk}"
-    assert "sent before" in browser.get(second["Location"]).content.decode()
+    assert "You already submitted this form" in browser.get(second["Location"]).content.decode()
     other = browser.post("/jobs/new", form | {"sample_items": "7"})
     assert other["Location"] != first["Location"], "another content is another job"
     fresh = browser.get("/jobs/new").content.decode()
@@ -126,7 +127,33 @@ def test_a_refusal_is_shown_on_the_form_with_every_fault(present: Scene, browser
     assert "There is no input" in text
     neither = browser.post("/jobs/new", {"contract": str(contract.pk)})
     assert neither.status_code == 422
-    assert "one of the two" in neither.content.decode()
+    assert "enter a number of test inputs" in neither.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        ({"sample_items": "-5"}, "a whole number of items from 1 to 100,000"),
+        ({"sample_items": "0"}, "a whole number of items from 1 to 100,000"),
+        ({"sample_items": str(10**17)}, "a whole number of items from 1 to 100,000"),
+        ({"sample_items": "9" * 10_000}, "a whole number of items from 1 to 100,000"),
+        ({"sample_items": "many \N{PILE OF POO}"}, "a whole number of items from 1 to 100,000"),
+        ({"sample_items": "3", "name": "x" * 10_000}, "at most 80 characters"),
+        ({"sample_items": "3", "name": "a\u202eb"}, "without control characters"),
+        ({"sample_items": "3", "inputs": SimpleUploadedFile("x.npz", b"PK")}, "not both"),
+        ({"inputs": SimpleUploadedFile("x.npz", b"")}, "This file is empty"),
+        ({"inputs": SimpleUploadedFile("x.npz", b"text")}, "not a .npz file"),
+        ({"sample_items": "3", "contract": "nonsense"}, "Select a valid choice"),
+    ],
+)
+def test_nonsense_in_the_form_ends_in_a_sentence(
+    present: Scene, browser: Client, sent: dict[str, object], said: str
+) -> None:
+    contract = present.contract((present.program(), 50))
+    answer = browser.post("/jobs/new", {"contract": str(contract.pk), **sent})
+    assert answer.status_code == 422
+    assert said in answer.content.decode()
+    assert not Job.objects.exists()
 
 
 def test_a_job_is_cancelled_from_its_page(present: Scene, browser: Client) -> None:
@@ -134,6 +161,25 @@ def test_a_job_is_cancelled_from_its_page(present: Scene, browser: Client) -> No
     assert browser.post(f"/jobs/{job.pk}/cancel")["Location"] == f"/jobs/{job.pk}"
     job.refresh_from_db()
     assert job.state == JobState.CANCELLED
+    again = browser.post(f"/jobs/{job.pk}/cancel", follow=True).content.decode()
+    assert "This job is already cancelled." in again, "a second tab"
+
+
+def test_the_page_says_when_a_job_starts_and_what_it_waits_for(present: Scene, browser: Client) -> None:
+    job = present.job(present.contract((present.program(), 50)), 5)
+    lease = Lease.objects.get(stage__job=job)
+    assert "No worker of pool" in browser.get(f"/jobs/{job.pk}").content.decode()
+    later = present.now + timedelta(hours=1)
+    Lease.objects.filter(pk=lease.pk).update(state="planned", device_from=later, device_to=later)
+    page = browser.get(f"/jobs/{job.pk}").content.decode()
+    assert "Starts at" in page
+    assert "The device time that is reserved for this job has not begun." in page
+    before = present.job(present.contract((present.program(), 50)), 5)
+    page = browser.get(f"/jobs/{job.pk}").content.decode()
+    assert "1 block of your other jobs runs" in page
+    present.run(before)
+    present.run(job)
+    assert "exactly as quoted" in browser.get(f"/jobs/{job.pk}").content.decode()
 
 
 def test_a_failed_job_says_why(present: Scene, browser: Client) -> None:

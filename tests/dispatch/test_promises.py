@@ -18,8 +18,8 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.cli.verify import verify
 from apps.dispatch import services
-from apps.dispatch.kept import promises_of_contract, promises_of_job
 from apps.dispatch.models import Job, JobLabels
+from apps.dispatch.promises import promises_of_contract, promises_of_job
 from apps.dispatch.services import job_labels_add
 from apps.dispatch.services.jobs import Seeded
 from apps.planner.models import Plan
@@ -202,7 +202,7 @@ def test_made_up_inputs_have_no_labels_and_an_open_job_no_answers(scene: Scene) 
     made = services.job_create(contract=contract, arrays=Seeded(2), actor=None, now=NOW)
     with pytest.raises(Problem, match="finished job with outputs"):
         labelled(made, [1, 1])
-    with pytest.raises(Problem, match="inputs were made up"):
+    with pytest.raises(Problem, match="inputs of this job were generated"):
         labelled(scene.run(made), [1, 1])
 
 
@@ -230,7 +230,7 @@ def test_labels_are_sent_over_page_and_api(
         f"/jobs/{job.pk}/labels", {"labels": SimpleUploadedFile("a.csv", b"label\n" + b"1\n" * 8)}, follow=True
     )
     assert "8 of 8 labelled items" in sent.content.decode()
-    assert "Promised and kept" in page.get(f"/contracts/{contract.pk}").content.decode()
+    assert "The promises of the plan and their outcome." in page.get(f"/contracts/{contract.pk}").content.decode()
     api = as_token(cast.owner, cast.organisation, Scope.RUN, Scope.READ)
     answer = api.post(f"/api/v1/jobs/{job.pk}/labels", {"labels": SimpleUploadedFile("a.csv", b"0\n" * 8)})
     assert (answer.status_code, answer.json()["promises"][0]["verdict"]) == (200, "missed")

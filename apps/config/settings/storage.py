@@ -34,6 +34,7 @@ def _artefacts() -> dict[str, Any]:
         "default_acl": "private",
         "file_overwrite": False,
         "querystring_auth": True,
+        "max_memory_size": 8 * 1024 * 1024,  # a larger file is read from a temporary file on disk
     }
     return {"BACKEND": "apps.accounts.bucket.BucketStorage", "OPTIONS": options}
 

@@ -1,1 +1,1 @@
-"""What executes a block of items: the simulator for processors that are not plugged in here, ONNX Runtime for this CPU."""
+"""Executors of a block of items: the simulator for deterministic processors, and ONNX Runtime for this machine's CPU."""

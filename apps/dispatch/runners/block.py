@@ -1,4 +1,4 @@
-"""A block of items and what came of it."""
+"""The inputs and the outcome of a block of items."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Feeds = dict[str, Array]
-# Told how many items are done; raises when the lease is lost, so that no more work is wasted on it.
+# Called with the number of finished items; raises LeaseLost if the lease is lost, so the runner stops.
 Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outputs with the items along the leading axis; what was counted for one execution; how long it took here.
+    """The outputs with the items along the first axis, the counters of one execution, and the duration on this host.
 
-    `measured` is set by a host pool alone: the wall clock's instants are its device time.
+    `measured`: start and end by the wall clock, which are the device time of a host pool; None on other pools.
     """
 
     outputs: dict[str, Array]
@@ -29,10 +29,10 @@ class Outcome:
 
 
 def feeds_of(arrays: dict[str, Array], items: Array) -> list[Feeds]:
-    """One feed for each of the items, from arrays with the items along the leading axis."""
+    """Return one feed per item, from arrays with the items along the first axis."""
     return [{name: np.ascontiguousarray(array[item]) for name, array in arrays.items()} for item in items]
 
 
 def stack(results: Sequence[Feeds]) -> dict[str, Array]:
-    """Results of single items as arrays with the items along the leading axis."""
+    """Stack the results of single items along a first axis."""
     return {name: np.stack([result[name] for result in results]) for name in results[0]}

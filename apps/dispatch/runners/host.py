@@ -1,4 +1,4 @@
-"""Runs a model on this machine's own CPU with ONNX Runtime: measured, not proven (T8)."""
+"""Runs a model on this machine's CPU with ONNX Runtime. Its latency is measured, not proven."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NUMPY_OF_ONNX = {
 
 
 def run(program: Program, feeds: Sequence[Feeds], progress: Progress, clock: Callable[[], datetime]) -> Outcome:
-    """Executes the model once for each feed, one after another, on one thread."""
+    """Execute the model once per feed, one after another, on one thread."""
     session, constants, outputs = _prepared(program)
     durations: list[int] = []
     results: list[Feeds] = []
@@ -55,7 +55,7 @@ def run(program: Program, feeds: Sequence[Feeds], progress: Progress, clock: Cal
 
 
 def measure(program: Program) -> list[int]:
-    """Durations of single executions in nanoseconds on seeded inputs, after a warm-up; at most ten seconds of them."""
+    """Return durations of single executions in nanoseconds on generated inputs, after a warm-up; for 10 seconds at most."""
     session, constants, outputs = _prepared(program)
     feed = {**_seeded(program), **constants}
     for _ in range(WARM_UP):
@@ -70,7 +70,7 @@ def measure(program: Program) -> list[int]:
 
 
 def _prepared(program: Program) -> tuple[InferenceSession, Feeds, list[str]]:
-    """The model's session, the inputs that the program was compiled with as constants, and the outputs' names."""
+    """Return the model's session, the inputs that the program has as constants, and the names of its outputs."""
     session = _session(str(program.model_version_id), modelversion_bytes(program.model_version))
     constants: Feeds = {}
     for wanted in session.get_inputs():
@@ -82,12 +82,12 @@ def _prepared(program: Program) -> tuple[InferenceSession, Feeds, list[str]]:
 
 @lru_cache(maxsize=4)
 def _session(version_id: str, data: bytes) -> InferenceSession:
-    """A session, kept while this worker lives: loading a model takes longer than running it."""
+    """Open a session and cache it, because loading a model takes longer than running it."""
     return session_open(data)
 
 
 def _seeded(program: Program) -> dict[str, Any]:
-    """Inputs of the program's types and shapes: small positive numbers, the same every time."""
+    """Generate inputs of the program's types and shapes: small positive numbers, equal every time."""
     random = np.random.default_rng(0)
     feed: dict[str, Any] = {}
     for one in program.inputs:

@@ -1,4 +1,4 @@
-"""ONNX Runtime as a host pool runs it: on one thread. Knows no Django, so that a benchmark measures the same."""
+"""ONNX Runtime as a host pool uses it: on one thread. Without Django, so a benchmark can measure the same."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 def session_open(data: bytes) -> InferenceSession:
-    """A model, loaded."""
+    """Load a model into a session."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # its remarks on models would fill the worker's log
+    options.log_severity_level = 3  # warnings about models would fill the worker's log
     return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
 
 @lru_cache(maxsize=1)
 def hardware() -> str:
-    """The CPU's own name and the runtime, as stored beside what was measured on it."""
+    """Return the names of the CPU and the runtime, which are stored with each measurement."""
     import onnxruntime
 
     name = platform.processor() or platform.machine()

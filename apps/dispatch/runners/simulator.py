@@ -1,4 +1,4 @@
-"""Runs a program's binary on the simulator: the bytes and the target that they name, nothing else."""
+"""Runs a program's binary on the simulator, from the bytes and their target alone."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class WrongBinary(Exception):
 
 
 def run(program: Program, feeds: Sequence[Feeds], progress: Progress) -> Outcome:
-    """Executes the block back to back, as the device does. The counters are those of one execution."""
+    """Execute the block back to back, as the device does. The counters are those of one execution."""
     data = _binary(program)
     described = processor_find(name=program.target, digest=program.target_digest)
-    if described is not None:  # it does not ship: the simulator is given the file that the fleet keeps
+    if described is not None:  # a custom processor: the fleet has its file
         targets.register(described)
     began = time.perf_counter_ns()
     results, counters = compiler.simulate(data, list(feeds))
@@ -37,7 +37,7 @@ def _binary(program: Program) -> bytes:
 
 @lru_cache(maxsize=8)
 def _bytes_of(digest: str, program_hex: str) -> bytes:
-    """The binary from storage, checked against the digest that the contract pins."""
+    """Return the binary from storage. Raises WrongBinary if its digest is not the one that was sold."""
     from hashlib import sha256
     from uuid import UUID
 

@@ -1,7 +1,7 @@
-"""What changes jobs and leases.
+"""Changes to jobs and leases, one public function per use case.
 
-`jobs` takes and ends jobs, `stages` finds them room in the timetable and moves them on, `leases` holds the five verbs
-(offer, lease, renew, complete, revoke) behind which Celery stays replaceable.
+`jobs` creates and cancels jobs, `ending` ends them early, `stages` places them in the timetable and advances them.
+`leases` has the five operations on a lease (offer, take, renew, complete, revoke); Celery only carries their messages.
 """
 
 from apps.dispatch.services.ending import lease_revoke
@@ -12,13 +12,14 @@ from apps.dispatch.services.leases import (
     LeaseLost,
     lease_complete,
     lease_fail,
-    lease_give_back,
     lease_offer,
     lease_renew,
+    lease_return,
     lease_take,
     leases_offer_due,
     leases_reoffer_silent,
 )
+from apps.dispatch.services.naming import job_rename
 from apps.dispatch.services.samples import SampleOrder, sample_jobs_run
 from apps.dispatch.services.stages import job_advance, jobs_advance_due, stage_place
 
@@ -33,12 +34,13 @@ __all__ = [
     "job_fail",
     "job_files_sweep",
     "job_labels_add",
+    "job_rename",
     "jobs_advance_due",
     "lease_complete",
     "lease_fail",
-    "lease_give_back",
     "lease_offer",
     "lease_renew",
+    "lease_return",
     "lease_revoke",
     "lease_take",
     "leases_offer_due",

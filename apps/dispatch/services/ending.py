@@ -1,4 +1,4 @@
-"""Ends a job before all of it is done."""
+"""Ends jobs and revokes leases before all items are done."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = structlog.get_logger("dispatch")
 
 
 def job_end(*, job: Job, state: JobState, problem: str, now: datetime) -> None:
-    """Ends a job early, under its lock: live leases are revoked, undone executions go back to the contract."""
+    """End a locked job early: revoke its live leases and return the executions that did not run to its contract."""
     for lease in Lease.objects.select_for_update().filter(stage__job=job, state__in=LIVE):
         lease_revoke(lease=lease, now=now)
     for stage in job.stages.select_related("program"):
@@ -30,6 +30,6 @@ def job_end(*, job: Job, state: JobState, problem: str, now: datetime) -> None:
 
 
 def lease_revoke(*, lease: Lease, now: datetime) -> None:
-    """Takes the lease back for good; its holder learns of it at its next sign of life. Called under the job's lock."""
+    """Revoke a lease for good, under its job's lock. Its worker is told at its next renewal."""
     lease.state, lease.finished_at, lease.epoch = LeaseState.REVOKED, now, lease.epoch + 1
     lease.save(update_fields=["state", "finished_at", "epoch"])

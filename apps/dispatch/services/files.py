@@ -1,4 +1,4 @@
-"""Files of jobs that nobody accepted."""
+"""Removal of files that belong to no job."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from apps.dispatch.models import Job
 
 
 def job_files_sweep(*, now: datetime) -> int:
-    """Delete files of jobs that are not there; returns how many."""
-    return files_sweep("jobs", _named, now=now)
+    """Delete the files of jobs that do not exist. Returns the number of deleted files."""
+    return files_sweep("jobs", _owned, now=now)
 
 
-def _named(keys: list[str]) -> list[str]:
+def _owned(keys: list[str]) -> list[str]:
     owners = {key: UUID(key.split("/")[1]) for key in keys}
-    there = set(Job.objects.filter(pk__in=owners.values()).values_list("pk", flat=True))
-    return [key for key, owner in owners.items() if owner in there]
+    existing = set(Job.objects.filter(pk__in=owners.values()).values_list("pk", flat=True))
+    return [key for key, owner in owners.items() if owner in existing]

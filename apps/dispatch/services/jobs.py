@@ -1,4 +1,4 @@
-"""Taking a job, cancelling it, ending it."""
+"""Creates, cancels and fails jobs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import uuid
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from apps.accounts.counters import name_clean, number_next
 from apps.accounts.files import file_save, file_transaction
 from apps.accounts.idempotency import keep
-from apps.accounts.models import User
+from apps.accounts.models import NumberKind, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.compilation.models import Program
@@ -30,13 +31,13 @@ Inputs = dict[str, Array]
 
 
 class Seeded(NamedTuple):
-    """So many made-up items; they are generated where they run, block by block."""
+    """A number of generated items. The workers generate them, block by block."""
 
     items: int
 
 
 class Stored(NamedTuple):
-    """So many items that were checked for the program and stored under `key` for the job that will have the id `job`."""
+    """Items that were checked for the program and stored under `key`, for the job with the id `job`."""
 
     items: int
     job: UUID
@@ -44,7 +45,7 @@ class Stored(NamedTuple):
 
 
 def inputs_problem(error: InputError) -> Problem:
-    """The refusal that lists every fault of the inputs."""
+    """Return the refusal that lists every fault of the inputs."""
     errors = [{"message": sentence} for sentence in error.problems]
     return Problem(422, "The inputs do not fit", " ".join(error.problems), kind="inputs-do-not-fit", errors=errors)
 
@@ -52,28 +53,35 @@ def inputs_problem(error: InputError) -> Problem:
 def program_choose(
     contract: Contract, arrays: Inputs | Seeded | Stored, wanted: UUID | None = None
 ) -> tuple[Program, list[TensorType]]:
-    """The contract's program whose input shapes these arrays have: the bucket that fits, or the first of a cascade or an
-    ensemble; of a quota the `wanted` one. Made-up and stored items are the first program's.
+    """Return the contract's program whose inputs have the shapes of these arrays, with its input types.
 
-    Raises Problem with what each program takes.
+    For a cascade or an ensemble this is the first program, for a quota the `wanted` one. Generated and stored items
+    are for the first program. Raises Problem(422) with the inputs of each program if none fits.
     """
+    candidates = [(program, contracts.inputs_of(program)) for program in _programs(contract, wanted)]
+    if isinstance(arrays, Seeded | Stored):
+        return candidates[0]
+    fitting = next((one for one in candidates if items_match(arrays, one[1])), None)
+    if fitting is None and len(candidates) > 1:
+        raise _nothing_fits(arrays, [types for _, types in candidates])
+    return fitting or candidates[0]
+
+
+def _programs(contract: Contract, wanted: UUID | None) -> list[Program]:
+    """The programs that a job's inputs can be for. Raises Problem(422) if there are none."""
     plan = contracts.combination_of(contract)
     programs = [plan.programs[0]] if plan else [line.program for line in contracts.lines_of(contract)]
     programs = [program for program in programs if wanted in (None, program.pk)]
     if not programs:
-        raise Problem(422, "No such program", "The contract holds no such program.", kind="not-in-contract")
-    candidates = [(program, contracts.inputs_of(program)) for program in programs]
-    if isinstance(arrays, Seeded | Stored):
-        return candidates[0]
-    for program, types in candidates:
-        if items_match(arrays, types):
-            return program, types
-    if len(candidates) == 1:
-        return candidates[0]
+        raise Problem(422, "No such program", "The contract does not include this program.", kind="not-in-contract")
+    return programs
+
+
+def _nothing_fits(arrays: Inputs, candidates: Sequence[list[TensorType]]) -> Problem:
     shapes = {name: list(array.shape) for name, array in arrays.items()}
-    taken = "; or ".join(", ".join(str(one) for one in types) for _, types in candidates)
-    detail = f"No program of this contract takes inputs of these shapes: {shapes}. It takes, for each item: {taken}."
-    raise Problem(422, "No program fits the inputs", detail, kind="inputs-do-not-fit")
+    accepted = "; or ".join(", ".join(str(one) for one in types) for types in candidates)
+    detail = f"No program of this contract has inputs of these shapes: {shapes}. Each item needs: {accepted}."
+    return Problem(422, "No program fits the inputs", detail, kind="inputs-do-not-fit")
 
 
 def job_create(
@@ -84,49 +92,57 @@ def job_create(
     now: datetime,
     wanted: UUID | None = None,
     token_id: UUID | None = None,
+    name: str = "",
 ) -> Job:
-    """Takes a job: its items against the contract's volume, its leases into the timetable.
+    """Create a job: draw its items from the contract's volume and place its leases in the timetable.
 
-    `arrays` are the inputs by name, items along the leading axis, or how many items to make up, or those that are stored
-    for this job already (so that a caller who holds locks stores nothing under them); `wanted` is the program
-    that they are for, where the contract holds several that take the same; `token_id` is the API token that asks, which
-    the job's usage names. Raises Problem: inputs that do not fit or are too many (422), volume used up, contract ended,
-    processor described anew or capacity taken (409).
+    `arrays`: the inputs by name with the items along the first axis, a number of items to generate, or items that are
+    already stored for this job (so that a caller does not store files while it holds locks). `wanted`: the program of
+    the inputs, if the contract has several. `token_id`: the API token of the request, which the usage will name.
+    `name`: the customer's own. Raises Problem: inputs that do not fit or are too many, or an unusable name (422); no
+    volume left, contract ended, processor changed, or no capacity (409).
     """
     program, types = program_choose(contract, arrays, wanted)
     plan = contracts.combination_of(contract)
     for one in plan.programs if plan else (program,):
         contracts.description_check(contract, one)
     checked, items = _checked(arrays, types)
-    running = plan.from_the_start if plan else (program,)
-    for one in running:
+    initial = plan.from_the_start if plan else (program,)
+    for one in initial:
         _blocks_check(one, items)
     job = Job(
         id=arrays.job if isinstance(arrays, Stored) else uuid.uuid4(),
         organisation_id=contract.organisation_id,
         contract=contract,
+        name=name_clean(name),
         submitted_by=actor,
         token_id=token_id,
         items=items,
-        threshold=next(iter(plan.thresholds), None) if plan else None,
-        confidence_output=plan.outputs[0] if plan else "",
         submitted_at=now,
         seed=0 if isinstance(arrays, Seeded) else None,
         inputs_key=arrays.key if isinstance(arrays, Stored) else "",
+        **_confidence(plan),
     )
     try:
         with file_transaction():
             if checked:
                 job.inputs_key = file_save(f"jobs/{job.pk}/inputs.npz", arrays_pack(checked))
-            _job_store(job, running)
+            _job_store(job, initial)
     except CapacityTaken as refused:
         _refusal_record(contract, program, job.items, refused, now)
         raise
     return job
 
 
+def _confidence(plan: contracts.Combination | None) -> dict[str, Any]:
+    """The first threshold of a combination and the output that it applies to, as columns of the job."""
+    if plan is None:
+        return {"threshold": None, "confidence_output": ""}
+    return {"threshold": next(iter(plan.thresholds), None), "confidence_output": plan.outputs[0]}
+
+
 def _checked(arrays: Inputs | Seeded | Stored, types: list[TensorType]) -> tuple[Inputs, int]:
-    """The inputs in the program's own types, none where they are made up or stored, and how many items there are."""
+    """Return the inputs in the program's types (none if they are generated or stored), and the number of items."""
     if isinstance(arrays, Stored):
         return {}, arrays.items
     try:
@@ -140,15 +156,15 @@ def _checked(arrays: Inputs | Seeded | Stored, types: list[TensorType]) -> tuple
 
 
 def items_most(program: Program) -> int:
-    """How many items a job of the program takes at most."""
+    """Return the largest number of items of a job of the program."""
     return BLOCKS_MAX * lease_block(program)
 
 
 def _blocks_check(program: Program, items: int) -> None:
-    """Every block is a row that the request writes; a program of many operations has blocks of few items."""
+    """Limit the number of blocks, since the request writes a row for each. Large programs have blocks of few items."""
     most = items_most(program)
     if items > most:
-        detail = f"A job of this program takes at most {most:,} items; split yours of {items:,} into several jobs."
+        detail = f"A job of this program can have at most {most:,} items. Split your {items:,} items into several jobs."
         raise Problem(422, "Too many items", detail, kind="inputs-do-not-fit")
 
 
@@ -166,12 +182,13 @@ def _refusal_record(contract: Contract, program: Program, items: int, refused: C
 
 
 def _job_store(job: Job, programs: Sequence[Program]) -> None:
-    """The job with a stage for each program that runs on every item: the first finds room now, others of an ensemble may wait
-    for it."""
+    """Store the job with a stage for each program that runs on every item.
+
+    The first stage must find room now; the other stages of an ensemble may wait for it.
+    """
     contract, now = job.contract, job.submitted_at
     for program in programs:
         contract_executions_take(contract_id=contract.pk, program_digest=program.digest, count=job.items, now=now)
-    job.save(force_insert=True)
     first, *others = [
         stage_create(job=job, position=position, program=program, count=job.items)
         for position, program in enumerate(programs)
@@ -179,6 +196,10 @@ def _job_store(job: Job, programs: Sequence[Program]) -> None:
     stage_place(stage=first, now=now)
     for stage in others:
         stage_place_or_wait(stage=stage, now=now)
+    # Last, since other jobs of the organisation wait for their numbers until this transaction ends. The foreign keys of
+    # the stages are checked when it commits.
+    job.number = number_next(organisation_id=job.organisation_id, kind=NumberKind.JOB)
+    job.save(force_insert=True)
     audit_record(
         action="job.submit",
         subject=f"job {job.pk}",
@@ -191,13 +212,13 @@ def _job_store(job: Job, programs: Sequence[Program]) -> None:
 
 @file_transaction()
 def job_cancel(*, job_id: UUID, actor: User | None, now: datetime) -> Job:
-    """Stops a job: what has not been done is taken back and given back to the contract, what has is kept and billed."""
+    """Cancel a job. Finished blocks stay and are billed; the rest returns to the contract. Raises Problem(409)."""
     job = Job.objects.select_for_update().get(pk=job_id)
     if job.is_final:
         raise Problem(
             409,
             "Nothing to cancel",
-            f"This job is {job.get_state_display().lower()} already.",
+            f"This job is already {job.get_state_display().lower()}.",
             kind="nothing-to-cancel",
         )
     job_end(job=job, state=JobState.CANCELLED, problem="", now=now)
@@ -207,7 +228,7 @@ def job_cancel(*, job_id: UUID, actor: User | None, now: datetime) -> Job:
 
 @file_transaction()
 def job_fail(*, job_id: UUID, problem: str, now: datetime) -> Job:
-    """Ends an open job with a sentence that says why."""
+    """End an open job with a sentence that says why; does nothing if it has ended."""
     job = Job.objects.select_for_update().get(pk=job_id)
     if not job.is_final:
         job_end(job=job, state=JobState.FAILED, problem=problem, now=now)

@@ -1,4 +1,4 @@
-"""Labels that come after a job's answers: the answers are judged by them, as an evaluation is."""
+"""Judges the answers of a finished job by labels, as an evaluation does."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ LIMITS = Limits()
 
 
 def job_labels_add(*, job: Job, file: BinaryIO, size: int, actor: User | None, now: datetime) -> JobLabels:
-    """Judge a finished job's answers by labels, one for each of its items; later labels take the place of earlier ones.
+    """Judge a finished job's answers by labels, one per item. Later labels replace earlier ones.
 
-    By the metric of its contract's task, else by accuracy. Raises Problem: the job has no answers, or its inputs were made
-    up (409); the labels do not fit, with every fault (422), or are too large (413).
+    Uses the metric of the contract's task, or accuracy without a task. Raises Problem: the job has no answers, or its
+    inputs were generated (409); the labels do not fit, with every fault (422); the file is too large (413).
     """
     if not job.outputs_key or not job.is_final:
         raise Problem(409, "No answers yet", "Labels are for a finished job with outputs.", kind="no-outputs")
     if job.seed is not None:
-        detail = "This job's inputs were made up, so nobody knows their labels. Run a job on inputs of your own."
-        raise Problem(409, "Made-up inputs", detail, kind="labels-senseless")
+        detail = "The inputs of this job were generated, so they have no labels. Run a job on your own inputs."
+        raise Problem(409, "Generated inputs", detail, kind="labels-senseless")
     if size > LIMITS.file_bytes:
-        detail = f"The file has {size:,} bytes; at most {LIMITS.file_bytes:,} are taken."
+        detail = f"The file has {size:,} bytes; at most {LIMITS.file_bytes:,} are allowed."
         raise Problem(413, "File too large", detail, kind="inputs-too-large")
     data = file.read()
     file.seek(0)
@@ -49,12 +49,12 @@ def job_labels_add(*, job: Job, file: BinaryIO, size: int, actor: User | None, n
             422, "The labels do not fit", " ".join(error.problems), kind="labels-invalid", errors=errors
         ) from error
     except MetricError as error:
-        raise Problem(422, "The answers cannot be judged so", str(error), kind="labels-invalid") from error
+        raise Problem(422, "These answers cannot be judged", str(error), kind="labels-invalid") from error
     return _store(job, judged, hashlib.sha256(data).hexdigest(), actor, now)
 
 
 def _judged(job: Job, labels: np.ndarray) -> JobLabels:
-    """The counts, not stored. Of a job that ended early the items that were answered."""
+    """Return the counts, not stored. For a job that ended early, only answered items count."""
     with default_storage.open(job.outputs_key) as stored:
         outputs = arrays_unpack(stored.read())
     if "takt_items" in outputs:
@@ -64,7 +64,7 @@ def _judged(job: Job, labels: np.ndarray) -> JobLabels:
     stage = job.stages.select_related("program").order_by("position")[0]
     name = output_of(task or Task(), stage.program)
     if not metric.needs_labels:
-        raise MetricError("The task asks for agreement with the float32 model, which no labels tell.")
+        raise MetricError("The task measures agreement with the float32 model. Labels cannot measure that.")
     if name not in outputs:
         raise MetricError(f"The job has no output '{name}'; it has {', '.join(sorted(outputs))}.")
     verdict = judge(metric, outputs[name], name, labels)
@@ -73,7 +73,7 @@ def _judged(job: Job, labels: np.ndarray) -> JobLabels:
 
 
 def task_of(plan_id: UUID | None) -> Task | None:
-    """The task of a contract's plan, by which answers are judged."""
+    """Return the task of a contract's plan, whose metric judges the answers; None without one."""
     plan = Plan.objects.select_related("task").filter(pk=plan_id).first() if plan_id else None
     return plan.task if plan else None
 

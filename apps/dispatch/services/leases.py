@@ -1,8 +1,7 @@
-"""The five verbs of a lease: offer, lease (take), renew, complete, revoke; and what happens when a worker falls silent.
+"""The operations on a lease: offer, take, renew, complete, fail, return; and recovery when a worker falls silent.
 
-Whoever changes a lease locks its job first and the lease second. A lease is offered through the Celery queue of its
-pool; the message holds nothing but id and epoch, and a stale or doubled message finds an epoch or a state that is no
-longer its own and does nothing.
+Every change of a lease locks its job first and the lease second. A lease is offered through the Celery queue of its
+pool. The message holds only id and epoch, so a stale or duplicate message finds another epoch or state and does nothing.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ log = structlog.get_logger("dispatch")
 
 
 class LeaseLost(Exception):
-    """The lease is no longer this worker's: another epoch holds it, or its job has ended."""
+    """This worker no longer has the lease: it has another epoch, or its job has ended."""
 
 
 def leases_offer_due(*, now: datetime) -> int:
-    """Offers every planned lease whose device time has come, and again those whose message was lost. Returns how many.
+    """Offer every planned lease whose device time has come, and those whose message was lost. Returns their number.
 
-    A message counts as lost when a host of its pool with nothing to do has taken nothing for a while, or when the pool
-    has taken one that was sent later: a busy pool works through its queue, and one without hosts keeps it.
+    A message counts as lost if an idle host of its pool has taken nothing for a while, or if the pool has taken a
+    message that was sent later. The queue of a busy pool, or of one without hosts, keeps its messages.
     """
     due = Q(state=LeaseState.PLANNED, device_from__lte=now)
     before = now - OFFER_AGAIN_AFTER
@@ -66,23 +65,23 @@ def leases_offer_due(*, now: datetime) -> int:
 
 
 def _pools_idle(*, since: datetime, now: datetime) -> list[UUID]:
-    """Pools of which a live host has a process without work, and of which no lease has been taken since then."""
+    """Return the pools with an idle process on a live host that have taken no lease since then."""
     running = Lease.objects.filter(state=LeaseState.RUNNING, heartbeat_at__gt=now - SILENT_AFTER)
-    held = Counter(running.values_list("host", flat=True))
+    busy_processes = Counter(running.values_list("host", flat=True))
     alive = WorkerHost.objects.filter(last_seen__gt=now - HOST_SILENT_AFTER)
-    free = {host.pool_id for host in alive if held[host.name] < host.concurrency}
+    free = {host.pool_id for host in alive if busy_processes[host.name] < host.concurrency}
     busy = Lease.objects.filter(taken_at__gt=since, device__pool__in=free).values_list("device__pool_id", flat=True)
     return list(free - set(busy))
 
 
 def _overtaken(*, since: datetime) -> list[tuple[UUID, datetime]]:
-    """Pools that have taken leases since then, each with when the newest of those was offered; queues keep their order."""
-    taken = Lease.objects.filter(taken_at__gt=since, offered_at__isnull=False).order_by()
-    return list(taken.values_list("device__pool").annotate(newest=Max("offered_at")))
+    """Return the pools that have taken leases since then, with the latest offer among these: queues keep their order."""
+    recent = Lease.objects.filter(taken_at__gt=since, offered_at__isnull=False).order_by()
+    return list(recent.values_list("device__pool").annotate(newest=Max("offered_at")))
 
 
 def lease_offer(*, lease: Lease, now: datetime) -> None:
-    """Puts the lease's present epoch on its pool's queue once the transaction has committed."""
+    """Put the lease with its current epoch on the queue of its pool after the transaction commits."""
     lease.state, lease.offered_at = LeaseState.OFFERED, now
     lease.save(update_fields=["state", "offered_at"])
     queue = lease.device.pool.queue
@@ -91,7 +90,7 @@ def lease_offer(*, lease: Lease, now: datetime) -> None:
 
 @transaction.atomic
 def lease_take(*, lease_id: UUID, epoch: int, host: str, now: datetime) -> Lease:
-    """Takes an offered lease for a worker on `host`. Raises LeaseLost when it is not there to be taken."""
+    """Give an offered lease to a worker on `host`. Raises LeaseLost if it is not offered at this epoch."""
     job = _job_lock(lease_id)
     lease = Lease.objects.select_for_update().get(pk=lease_id)
     if lease.state != LeaseState.OFFERED or lease.epoch != epoch or job.is_final:
@@ -105,9 +104,9 @@ def lease_take(*, lease_id: UUID, epoch: int, host: str, now: datetime) -> Lease
 
 
 def lease_renew(*, lease_id: UUID, epoch: int, progress: int, now: datetime) -> None:
-    """The holder's sign of life, with how many items it has done. Raises LeaseLost."""
-    held = Lease.objects.filter(pk=lease_id, epoch=epoch, state=LeaseState.RUNNING)
-    if not held.update(heartbeat_at=now, progress=progress):
+    """Record the worker's sign of life and the number of finished items. Raises LeaseLost."""
+    own = Lease.objects.filter(pk=lease_id, epoch=epoch, state=LeaseState.RUNNING)
+    if not own.update(heartbeat_at=now, progress=progress):
         raise LeaseLost(f"lease {lease_id} is no longer held at epoch {epoch}")
 
 
@@ -122,15 +121,14 @@ def lease_complete(
     measured: tuple[datetime, datetime] | None = None,
     now: datetime,
 ) -> Lease:
-    """THE transaction: fence by epoch, check the counters, rate by the frozen terms, post the usage, finish the lease.
+    """Finish a lease in one transaction: fence by epoch, check the counters, rate by the frozen terms, post the usage.
 
-    On a deterministic device `counters` must equal the program's resources in every field (raises `CountersDiffer`, and
-    nothing is posted). `measured` are the wall-clock instants of a host pool's execution, whose device time is that
-    clock. Raises LeaseLost for an old epoch; the same completion again is refused the same way, so that a lease is
-    finished and billed once.
+    On a deterministic device, `counters` must equal the program's resources in every field; otherwise raises
+    `CountersDiffer` and posts nothing. `measured`: the wall-clock instants of an execution on a host pool, which are its
+    device time. Raises LeaseLost for an old epoch and for a second completion, so a lease is billed once.
     """
     job = _job_lock(lease_id, "contract__pool")
-    related = "device__pool", "stage__program__model_version__model"  # what rates it, read with it
+    related = "device__pool", "stage__program__model_version__model"  # the rating reads these
     lease = Lease.objects.select_for_update(of=("self",)).select_related(*related).get(pk=lease_id)
     if lease.state != LeaseState.RUNNING or lease.epoch != epoch or job.is_final:
         raise LeaseLost(f"lease {lease_id}: {lease.state} at epoch {lease.epoch}, completion came for {epoch}")
@@ -152,14 +150,14 @@ def lease_complete(
 
 
 class CountersDiffer(Exception):
-    """The execution did not cost what the compiler proved; the job fails, nothing is billed for the lease."""
+    """The execution did not cost what the compiler proved. The job fails, and the lease is not billed."""
 
 
 def counters_check(*, expected: dict[str, Any], counted: dict[str, Any]) -> None:
-    """Raises CountersDiffer unless every counted quantity equals the program's; a bound may only be undercut."""
+    """Raises CountersDiffer unless every count equals the program's, or is at most the program's if that is a bound."""
     proven, seen = Resources.from_json(expected).to_json(), Resources.from_json(counted).to_json()
     is_exact = proven["exact"]
-    if "load" not in seen:  # a worker of the release before counts no loading
+    if "load" not in seen:  # a worker of the previous release does not count loading
         proven.pop("load", None)
     differences = [
         f"{name}: compiled {want}, counted {got}"
@@ -171,7 +169,7 @@ def counters_check(*, expected: dict[str, Any], counted: dict[str, Any]) -> None
 
 
 def _leaves(proven: dict[str, Any], seen: dict[str, Any], path: str = "") -> list[tuple[str, int, int]]:
-    """Every number by its path; the two words `exact` and `reason` are no quantities."""
+    """Return (path, proven, counted) of every number; `exact` and `reason` are not numbers."""
     found: list[tuple[str, int, int]] = []
     for name, want in proven.items():
         if isinstance(want, dict):
@@ -183,9 +181,9 @@ def _leaves(proven: dict[str, Any], seen: dict[str, Any], path: str = "") -> lis
 
 @file_transaction()
 def lease_fail(*, lease_id: UUID, epoch: int, reason: str, now: datetime, is_ours: bool = True) -> None:
-    """The holder gives up for good: the lease and its job fail with `reason`, nothing is billed for it.
+    """Fail a lease and its job for good, with `reason`. The lease is not billed.
 
-    `is_ours` says that nothing of the customer's was the cause: what was reserved was then missed, and is credited.
+    `is_ours`: the customer was not the cause. The reserved time then counts as missed and is credited.
     """
     job = _job_lock(lease_id)
     lease = Lease.objects.select_for_update().get(pk=lease_id)
@@ -198,10 +196,10 @@ def lease_fail(*, lease_id: UUID, epoch: int, reason: str, now: datetime, is_our
 
 
 @transaction.atomic
-def lease_give_back(*, lease_id: UUID, epoch: int, reason: str, now: datetime) -> None:
-    """The holder cannot work because a part of the platform is away: the lease is planned anew, and counts as no attempt.
+def lease_return(*, lease_id: UUID, epoch: int, reason: str, now: datetime) -> None:
+    """Return a lease to the plan because a part of the platform is unavailable. This does not count as an attempt.
 
-    Nothing happens when it is no longer the holder's.
+    Does nothing if the worker no longer has the lease.
     """
     _job_lock(lease_id)
     lease = Lease.objects.select_for_update().get(pk=lease_id)
@@ -209,14 +207,13 @@ def lease_give_back(*, lease_id: UUID, epoch: int, reason: str, now: datetime) -
         return
     lease.state, lease.host, lease.taken_at, lease.heartbeat_at = LeaseState.PLANNED, "", None, None
     lease.save(update_fields=["state", "host", "taken_at", "heartbeat_at"])
-    log.warning("lease given back", lease=str(lease_id), reason=reason)
+    log.warning("lease returned", lease=str(lease_id), reason=reason)
 
 
 def leases_reoffer_silent(*, now: datetime) -> int:
-    """Offers anew, at the next epoch, every running lease whose worker has fallen silent. Returns how many.
+    """Offer every running lease whose worker has fallen silent again, at the next epoch. Returns their number.
 
-    A lease that somebody is changing at this moment is left for the next sweep: a worker that froze within a transaction
-    must not stop the sweep too.
+    Skips leases that are locked, so a worker that froze inside a transaction does not stop the sweep.
     """
     silent = Lease.objects.filter(state=LeaseState.RUNNING, heartbeat_at__lt=now - SILENT_AFTER)
     found = list(silent.values_list("pk", "stage__job_id"))
@@ -224,14 +221,14 @@ def leases_reoffer_silent(*, now: datetime) -> int:
     for lease_id, job_id in found:
         try:
             offered += _reoffer(lease_id, job_id, now=now)
-        except Unavailable as outage:  # a job that ends here stores what it has; the other leases need no storage
-            log.warning("lease not offered anew", lease=str(lease_id), reason=outage.detail)
+        except Unavailable as outage:  # only a job that ends here needs the storage; go on with the others
+            log.warning("lease not offered again", lease=str(lease_id), reason=outage.detail)
     return offered
 
 
 @file_transaction()
 def _reoffer(lease_id: UUID, job_id: UUID, *, now: datetime) -> bool:
-    """Takes the lease from its silent holder; False when it is locked or the holder was heard of after all."""
+    """Take a lease from its silent worker. Returns False if it is locked, or if the worker has sent a sign of life."""
     if not Job.objects.select_for_update(skip_locked=True).filter(pk=job_id).exists():
         return False
     rows = Lease.objects.select_for_update(of=("self",), skip_locked=True).select_related("device__pool")
@@ -240,7 +237,7 @@ def _reoffer(lease_id: UUID, job_id: UUID, *, now: datetime) -> bool:
         return False
     log.warning("lease expired", lease=str(lease_id), epoch=lease.epoch, host=lease.host)
     if lease.epoch >= EPOCHS_MAX:
-        reason = f"A block of this job was given to {EPOCHS_MAX} workers in turn and every one fell silent."
+        reason = f"A block of this job failed {EPOCHS_MAX} times: every worker that took it stopped answering."
         lease_fail(lease_id=lease_id, epoch=lease.epoch, reason=reason, now=now)
         return True
     lease.epoch += 1
@@ -250,15 +247,13 @@ def _reoffer(lease_id: UUID, job_id: UUID, *, now: datetime) -> bool:
 
 
 def _usage_post(*, lease: Lease, job: Job, counters: dict[str, Any], now: datetime) -> None:
-    """Rates the lease and posts it, once."""
+    """Rate the lease and post its usage. Raises Problem(409) if that was done before."""
     _, is_new = usage_post(usage_of(lease=lease, job=job, counters=counters, now=now), now=now)
     if not is_new:
-        raise Problem(
-            409, "Already billed", f"Lease {lease.pk} was billed before it was completed.", kind="already-billed"
-        )
+        raise Problem(409, "Already billed", f"Lease {lease.pk} is billed already.", kind="already-billed")
 
 
 def _job_lock(lease_id: UUID, *related: str) -> Job:
-    """The lease's job, locked (always before the lease itself), with what it refers to by these names."""
+    """Lock and return the job of a lease, with the `related` objects. Locks the job before the lease."""
     jobs = Job.objects.select_for_update(of=("self",)).select_related(*(related or (None,)))
     return jobs.get(stages__leases=lease_id)

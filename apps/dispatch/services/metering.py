@@ -1,4 +1,4 @@
-"""What a finished lease used, and what that costs: by the hours in which it ran, and by the class that it got."""
+"""The usage of a finished lease and its cost, by the hours in which it ran and the class that was delivered."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from django.db.models import Max
 
 from apps.dispatch import contracts
+from apps.dispatch.delivery import class_delivered
 from apps.dispatch.models import Job, Lease
-from apps.dispatch.served import class_served
 from apps.ledger.usage import Usage
 from apps.pricing.rating import Counts
 from apps.sales.selectors import contract_duration
@@ -18,10 +18,9 @@ from apps.sales.services import contract_lease_rate
 
 
 def usage_of(*, lease: Lease, job: Job, counters: dict[str, Any], now: datetime) -> Usage:
-    """The usage of a lease by its contract's frozen terms; the key is the lease, whatever its epoch.
+    """Return the usage of a lease by its contract's frozen terms. Its key is the lease, at any epoch.
 
-    `counters` are those of one execution, the dearest of the block: what is charged where the terms charge what was
-    measured.
+    `counters`: of the longest execution of the block. They are charged if the terms charge measured counts.
     """
     program = lease.stage.program
     model = program.model_version.model
@@ -33,7 +32,7 @@ def usage_of(*, lease: Lease, job: Job, counters: dict[str, Any], now: datetime)
         now=now,
         seconds=_seconds(lease),
         measured=_measured(lease, counters),
-        served=served_of(lease, job),
+        served=delivered_class(lease, job),
     )
     return Usage(
         organisation_id=job.organisation_id,
@@ -52,20 +51,18 @@ def usage_of(*, lease: Lease, job: Job, counters: dict[str, Any], now: datetime)
     )
 
 
-def served_of(lease: Lease, job: Job) -> str:
-    """The class that the lease's work got when that is less than what the contract bought; else empty."""
+def delivered_class(lease: Lease, job: Job) -> str:
+    """Return the class that was delivered if it is less than the contract's; else an empty text."""
     contract, stage = job.contract, lease.stage
     book = contract.book
     work = max(contract_duration(contract), stage.pace.duration(stage.count))
-    return class_served(book=book, bought=contract.klass, since=_since(lease, job), work=work, end=lease.device_to)
+    return class_delivered(book=book, bought=contract.klass, since=_since(lease, job), work=work, end=lease.device_to)
 
 
 def _since(lease: Lease, job: Job) -> datetime:
-    """When the stage's items were known and the contract had begun: the promise counts from here."""
+    """Return when the promise begins: the stage's items are known and the contract has started."""
     begun = max(job.submitted_at, job.contract.starts_at)
-    if (
-        not lease.stage.selection_key
-    ):  # every item of the job: known from the start, whatever other programs do with them
+    if not lease.stage.selection_key:  # all items of the job: known from the start
         return begun
     before = Lease.objects.filter(stage__job=job, stage__position__lt=lease.stage.position)
     known = before.aggregate(at=Max("finished_at"))["at"]
@@ -73,7 +70,7 @@ def _since(lease: Lease, job: Job) -> datetime:
 
 
 def _seconds(lease: Lease) -> Fraction:
-    """Device time between the starts of two executions; on a host pool the lease's own time, cut evenly."""
+    """Return the device time between two executions, in seconds; on a host pool the mean over the lease."""
     if not lease.device.pool.is_host:
         return lease.stage.pace.each
     span = lease.device_to - lease.device_from
@@ -81,7 +78,7 @@ def _seconds(lease: Lease) -> Fraction:
 
 
 def _measured(lease: Lease, counters: dict[str, Any]) -> Counts | None:
-    """Total counts of the lease, at most the worst case; None where the worst case is what runs, or nothing is proven."""
+    """Return the measured counts of the lease; None for an exact program, and on a host pool, which proves nothing."""
     if lease.device.pool.is_host or lease.stage.program.exact:
         return None
     return Counts(counters["operations"] * lease.count, counters["interval"] * lease.count)

@@ -1,4 +1,4 @@
-"""What a job's stages answered, and one answer for each item out of them."""
+"""Joins the outputs of a job's stages into one answer per item."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from apps.dispatch.contracts import Combination
 from apps.dispatch.models import Job, JobStage, LeaseState
 from apps.registry.feeds import Joined, arrays_unpack
 
-BESIDE = ("first", "second", "third")  # names of outputs that fit in no place of the first program's
+PREFIXES = ("first", "second", "third")  # for outputs that no output of the first program matches
 
 
 def stage_outputs(stage: JobStage) -> dict[str, np.ndarray]:
-    """The outputs of the stage's finished leases, joined in the order of the items."""
+    """Return the outputs of the stage's finished leases, in the order of the items."""
     parts = list(_blocks(stage))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
 
 def _blocks(stage: JobStage) -> Iterator[dict[str, np.ndarray]]:
-    """The outputs of each finished lease, in the order of the items; one is in memory at a time."""
+    """Yield the outputs of each finished lease, in the order of the items. Only one is in memory at a time."""
     for key in stage.leases.filter(state=LeaseState.DONE).order_by("from_item").values_list("outputs_key", flat=True):
         with default_storage.open(key) as file:
             yield arrays_unpack(file.read())
 
 
 def stage_items(stage: JobStage) -> np.ndarray:
-    """Which of the job's items the stage's finished leases stand for."""
+    """Return the items of the job that the stage's finished leases answered."""
     ranges = stage.leases.filter(state=LeaseState.DONE).order_by("from_item").values_list("from_item", "count")
     local = np.concatenate([np.arange(start, start + count) for start, count in ranges] or [np.arange(0)])
     if not stage.selection_key:
@@ -44,11 +44,11 @@ def stage_items(stage: JobStage) -> np.ndarray:
 
 
 def outputs_assemble(job: Job) -> str:
-    """Stores the job's outputs as one .npz and returns its key; empty when nothing was finished.
+    """Store the job's outputs as one .npz file and return its key; empty if no lease was finished.
 
-    A job that ended early adds `takt_items`, the items that the rows stand for. A cascade or an ensemble adds `takt_stage`: 0
-    where the first program's answer counts, 1 where the second's, 2 where the third's. An ensemble adds `takt_votes`: how
-    many programs gave the answer, 0 where not all of them came to the item before the job ended.
+    A job that ended early adds `takt_items`: the item of each row. A cascade or an ensemble adds `takt_stage`: 0, 1 or
+    2 for the program whose answer counts. An ensemble adds `takt_votes`: how many programs gave the answer, or 0 if
+    not all of them ran on the item before the job ended.
     """
     first, *others = list(job.stages.order_by("position"))
     items = stage_items(first)
@@ -76,7 +76,7 @@ def outputs_assemble(job: Job) -> str:
 def _outvote(
     joined: Joined, plan: Combination, stages: list[JobStage], items: np.ndarray, decided: np.ndarray
 ) -> np.ndarray:
-    """The second program's rows where it and the third outvote the first; returns the votes of each row's answer."""
+    """Use the second program's rows where it and the third outvote the first. Returns the votes for each row's answer."""
     votes = np.zeros(len(items), np.uint8)
     seen = [stage_items(stage) for stage in stages]
     known = seen[0]
@@ -95,19 +95,21 @@ def _outvote(
 
 
 def _answers(stage: JobStage, output: str) -> np.ndarray:
-    """The class that the stage gave each of its finished items, in their order."""
+    """Return the class that the stage gave to each of its finished items, in their order."""
     return np.concatenate([cascade.answers(block[output]) for block in _blocks(stage)])
 
 
 def _overrule(joined: Joined, stage: JobStage, items: np.ndarray, decided: np.ndarray, chosen: np.ndarray) -> None:
-    """The stage's rows of the `chosen` items replace those before where name and shape agree; its other outputs stand beside,
-    as `second_<name>` or `third_<name>`, a row for each chosen item."""
+    """Replace the rows of the `chosen` items by those of this stage, for outputs of the same name and shape.
+
+    Other outputs are added as `second_<name>` or `third_<name>`, with one row per chosen item.
+    """
     own, at = stage_items(stage), 0
     for block in _blocks(stage):
         count = len(next(iter(block.values())))
-        kept = np.isin(own[at : at + count], chosen)
-        rows = np.searchsorted(items, own[at : at + count][kept])
-        for name, array in joined.overwrite(rows, {name: array[kept] for name, array in block.items()}).items():
-            joined.add(f"{BESIDE[stage.position]}_{name}", array, rows=len(chosen))
+        used = np.isin(own[at : at + count], chosen)
+        rows = np.searchsorted(items, own[at : at + count][used])
+        for name, array in joined.overwrite(rows, {name: array[used] for name, array in block.items()}).items():
+            joined.add(f"{PREFIXES[stage.position]}_{name}", array, rows=len(chosen))
         decided[rows] = stage.position
         at += count

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from django.db import transaction
 
-from apps.accounts.models import User
+from apps.accounts.counters import number_next
+from apps.accounts.models import NumberKind, User
 from apps.accounts.services import audit_record
 from apps.compilation.models import Program
 from apps.compilation.selectors import program_resources
@@ -70,6 +71,7 @@ def _placed(order: SampleOrder) -> Job:
     )
     job = Job.objects.create(
         organisation_id=contract.organisation_id,
+        number=number_next(organisation_id=contract.organisation_id, kind=NumberKind.JOB),
         contract=contract,
         submitted_by=order.actor,
         items=order.items,

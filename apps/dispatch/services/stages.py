@@ -1,4 +1,4 @@
-"""Finding room for a job's stages in the timetable, and moving a job from stage to stage."""
+"""Places the stages of a job in the timetable, and advances a job from stage to stage."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from apps.timetable import services as timetable
 from apps.timetable.models import Window
 from apps.timetable.selectors import windows_of
 
-# A lease is a block of items: large enough to be worth a message, small enough to be done again after a crash.
+# A lease is a block of items: large enough to be worth a message, small enough to repeat after a crash.
 LEASE_ITEMS_MAX = 256
 LEASE_OPERATIONS = 400_000_000
 SAMPLE_SECONDS = 3600
 WINDOWS_MAX = 16
-FORGOTTEN_AFTER = timedelta(seconds=5)
+STALLED_AFTER = timedelta(seconds=5)
 
 log = structlog.get_logger("dispatch")
 
 
 def stage_create(*, job: Job, position: int, program: Program, count: int, selection_key: str = "") -> JobStage:
-    """A stage at the pace at which the contract's pool runs the program."""
+    """Create a stage at the pace of the program on the contract's pool."""
     pace = contracts.pace_of(job.contract, program)
     return JobStage.objects.create(
         job=job,
@@ -65,10 +65,10 @@ def stage_create(*, job: Job, position: int, program: Program, count: int, selec
 
 
 def stage_place(*, stage: JobStage, now: datetime) -> None:
-    """Lays the stage's items into the contract's windows, and into new ones when those have passed.
+    """Place the stage's items in the contract's windows, and in new windows for those that have passed.
 
-    Called in a transaction that holds the contract's row, so that two jobs never lay leases at once. Leases whose time
-    has come are offered. Raises `CapacityTaken`.
+    Locks the contract's row until the transaction ends, so two jobs never place leases at once. Offers leases whose
+    time has come. Raises `CapacityTaken`.
     """
     contract = Contract.objects.select_for_update(no_key=True).get(pk=stage.job.contract_id)
     pool = contract.pool
@@ -80,7 +80,7 @@ def stage_place(*, stage: JobStage, now: datetime) -> None:
         windows |= {str(window.pk): window for window in added}
         rooms = [_room(window, stage, [], is_known=True, now=now) for window in added]
         more, still = cut_leases(left, stage.pace, rooms, block=block, first_item=stage.count - left)
-        assert not still, "a window of the stated duration holds what it was taken for"
+        assert not still, "a window of the stated duration holds its work"
         cuts += more
     leases = Lease.objects.bulk_create(_lease_of(stage, cut, windows[cut.window]) for cut in cuts)
     stage.state, stage.waiting_reason = StageState.RUNNING, ""
@@ -90,7 +90,7 @@ def stage_place(*, stage: JobStage, now: datetime) -> None:
 
 
 def lease_block(program: Program) -> int:
-    """Items of one lease."""
+    """Return the number of items in a lease of the program."""
     return max(1, min(LEASE_ITEMS_MAX, LEASE_OPERATIONS // max(1, program.operations)))
 
 
@@ -100,23 +100,23 @@ def sample_block(pace: Pace) -> int:
 
 
 def _rooms(contract: Contract, stage: JobStage, now: datetime) -> list[Room]:
-    """What the contract's own windows have left for this stage from `now` on, in the order of time."""
+    """Return the room that the contract's windows have for this stage from `now` on, by time."""
     windows = [window for window in windows_of(contract.pk) if window.end > now]
-    taken = Lease.objects.filter(window__in=windows, state__in=HOLDING).select_related("stage")
+    placed = Lease.objects.filter(window__in=windows, state__in=HOLDING).select_related("stage")
     is_only = len(contract.terms["lines"]) == 1
     return [
-        _room(window, stage, [lease for lease in taken if lease.window_id == window.pk], is_known=is_only, now=now)
+        _room(window, stage, [lease for lease in placed if lease.window_id == window.pk], is_known=is_only, now=now)
         for window in windows
     ]
 
 
-def _room(window: Window, stage: JobStage, taken: list[Lease], *, is_known: bool, now: datetime) -> Room:
-    """`is_known`: nothing but the stage's program can have been loaded when the window began."""
+def _room(window: Window, stage: JobStage, placed: list[Lease], *, is_known: bool, now: datetime) -> Room:
+    """`is_known`: only the stage's program can have been loaded at the start of the window."""
     pace, program = stage.pace, stage.program_id
-    mine = [(one.first_cycle, one.count, one.stage.pace, one.stage.program_id == program) for one in taken]
-    last = max(taken, key=lambda one: one.first_cycle, default=None)
+    earlier = [(one.first_cycle, one.count, one.stage.pace, one.stage.program_id == program) for one in placed]
+    last = max(placed, key=lambda one: one.first_cycle, default=None)
     cursor = cursor_loaded(
-        cursor_after(mine),
+        cursor_after(earlier),
         cursor_at(window.start, now, pace.clock_hz),
         pace.load,
         is_loaded=last is not None and last.stage.program_id == program,
@@ -132,7 +132,7 @@ def _room(window: Window, stage: JobStage, taken: list[Lease], *, is_known: bool
 
 
 def _windows_more(contract: Contract, pace: Pace, count: int, *, now: datetime) -> list[Window]:
-    """New windows for work whose own have passed, by the rules of the contract's class."""
+    """Reserve new windows for work whose windows have passed, by the rules of the contract's class."""
     duration = pace.duration(count)
     limits = contracts.limits_of(contract, duration, now=now)
     replace = partial(
@@ -149,7 +149,7 @@ def _windows_more(contract: Contract, pace: Pace, count: int, *, now: datetime) 
     try:
         return replace(windows_max=1)
     except timetable.CapacityTaken:
-        # In one piece it fits nowhere; cut between executions it may.
+        # It does not fit in one piece; several windows may hold it.
         return replace(windows_max=WINDOWS_MAX)
 
 
@@ -176,21 +176,21 @@ def _offer_due(leases: list[Lease], pool: Pool, *, now: datetime) -> None:
 
 
 def jobs_advance_due(*, now: datetime) -> int:
-    """Moves on every open job that waits for nothing: its message was lost, or a stage found no room before."""
+    """Advance open jobs without live leases: their message was lost, or a stage had no room. Returns their number."""
     open_jobs = Job.objects.filter(state__in=[JobState.QUEUED, JobState.RUNNING])
-    idle = open_jobs.exclude(stages__leases__state__in=LIVE).filter(submitted_at__lt=now - FORGOTTEN_AFTER)
+    idle = open_jobs.exclude(stages__leases__state__in=LIVE).filter(submitted_at__lt=now - STALLED_AFTER)
     jobs = list(idle.values_list("pk", flat=True)[:50])
     for job_id in jobs:
         try:
             job_advance(job_id=job_id, now=now)
-        except Exception:  # one job that cannot move on must not hold up the others
-            log.exception("job does not move on", job=str(job_id))
+        except Exception:  # one job must not hold up the others
+            log.exception("job does not advance", job=str(job_id))
     return len(jobs)
 
 
 @file_transaction()
 def job_advance(*, job_id: UUID, now: datetime) -> None:
-    """Places a stage that waits, starts the next one, or finishes the job with its outputs. Safe to repeat."""
+    """Place a waiting stage, start the next one, or finish the job with its outputs. Safe to repeat."""
     job = Job.objects.select_for_update().get(pk=job_id)
     if job.is_final or Lease.objects.filter(stage__job=job, state__in=LIVE).exists():
         return
@@ -210,7 +210,7 @@ def job_advance(*, job_id: UUID, now: datetime) -> None:
 
 
 def stage_place_or_wait(*, stage: JobStage, now: datetime) -> None:
-    """Places the stage, or notes why it must wait; the next sweep tries again."""
+    """Place the stage, or store why it must wait; the next sweep tries again."""
     try:
         with transaction.atomic():
             stage_place(stage=stage, now=now)
@@ -220,7 +220,10 @@ def stage_place_or_wait(*, stage: JobStage, now: datetime) -> None:
 
 
 def _stage_next(job: Job, stage: JobStage, *, now: datetime) -> JobStage | None:
-    """The next stage of a cascade: the items that this one was unsure about, of more than the contract holds the least sure."""
+    """Create the next stage of a cascade from the unsure items of this one; None if there is none.
+
+    If the contract has fewer executions left, the least sure items go on.
+    """
     plan = contracts.combination_of(job.contract)
     if plan is None or stage.position >= len(plan.thresholds):
         return None

@@ -1,4 +1,4 @@
-"""What pages of lower rooms show of jobs."""
+"""Parts about jobs for the pages of other apps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from django import template
 from django.utils import timezone
 
-from apps.dispatch.kept import promises_of_contract
+from apps.dispatch.promises import promises_of_contract
 from apps.sales.models import Contract
 
 register = template.Library()
@@ -15,5 +15,5 @@ register = template.Library()
 
 @register.inclusion_tag("dispatch/_promises.html")
 def promises_kept(contract: Contract) -> dict[str, Any]:
-    """{% promises_kept contract %}: what the contract promised beside what its jobs kept."""
+    """{% promises_kept contract %}: the promises of a contract and whether its jobs kept them."""
     return {"promises": promises_of_contract(contract, now=timezone.now())}

@@ -114,6 +114,11 @@ def arrays_read_json(document: object, types: Sequence[TensorType]) -> dict[str,
             arrays[str(name)] = _array_of_lists(nested, dtypes.get(str(name), np.dtype("float32")))
         except (ValueError, TypeError, OverflowError, RecursionError):
             problems.append(f"Input '{name}' must be nested lists of numbers of equal length.")
+            continue
+        if not np.isfinite(arrays[str(name)]).all():
+            problems.append(
+                f"Input '{name}' holds NaN or an infinite number, which JSON does not have. Send a .npz file."
+            )
     if problems:
         raise InputError(problems)
     return arrays

@@ -1,6 +1,6 @@
-"""`manage.py worker --pool lpu-a`: makes this machine a host of a pool.
+"""`manage.py worker --pool lpu-a`: runs this machine as a host of a pool.
 
-It needs DATABASE_URL, REDIS_URL and a storage URL, and keeps nothing of its own.
+It needs DATABASE_URL, REDIS_URL and STORAGE_URL, and stores nothing itself.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ log = structlog.get_logger("worker")
 
 class Command(BaseCommand):
     requires_system_checks = []  # as in apps/config/celery.py
-    help = "Serve a pool's queue from this machine; as many at once as the pool has devices, unless told otherwise."
+    help = "Run a pool's leases on this machine, by default as many at once as the pool has devices."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--pool", required=True, help="the pool's slug, for example lpu-a")
         parser.add_argument("--concurrency", type=int, default=None)
-        parser.add_argument("--name", default=None, help="how the host is called on the fleet page")
+        parser.add_argument("--name", default=None, help="the name of this host on the fleet page")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -63,7 +63,7 @@ class Command(BaseCommand):
 
 
 def heartbeat(name: str, pool_slug: str, concurrency: int) -> None:
-    """Tells the fleet every few seconds that this host is there, for as long as the process lives."""
+    """Report this host to the fleet every few seconds while the process runs."""
     is_start, rest = True, threading.Event()
     while True:
         try:

@@ -1,7 +1,7 @@
-"""What was promised beside what was kept: of a job, and of a contract with all its jobs. Reads only.
+"""The promises of a plan and whether they were kept, for one job or for a contract with all its jobs. Reads only.
 
-Latency is counted in device cycles, completion is the moment at which the results were stored, the metric is judged by labels
-that came afterwards.
+Latency is counted in device cycles. Completion is the moment at which the results were stored. The metric is judged by
+labels that are added later.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Promise:
-    """One promise. `promised` and `kept` are exact (a fraction in seconds or a share, an instant, an amount); `kept` is empty
-    where nothing is known yet. `verdict`: kept, missed, "within chance" (below, but not proven to be), "not known yet", "not
-    judged" (the items came too late)."""
+    """One promise and its outcome.
+
+    `promised` and `kept` are exact: a fraction (seconds or a share), an instant, or an amount; `kept` is empty while
+    nothing is known. `verdict`: "kept", "missed", "within chance" (below the promise, but chance can explain it), "not
+    known yet", or "not judged" (the items were submitted too late).
+    """
 
     name: str
     title: str
@@ -42,17 +45,17 @@ class Promise:
     kept_text: str
 
     def to_json(self) -> dict[str, Any]:
-        """As the API says it."""
+        """The promise as the API returns it."""
         return {"name": self.name, "promised": self.promised, "kept": self.kept, "verdict": self.verdict}
 
 
 def promises_of_job(job: Job, *, now: datetime) -> list[Promise]:
-    """The promises of the job's contract as far as one job can keep them."""
+    """Return the promises of the job's contract that one job can keep."""
     return _promises(job.contract, [job], now=now, is_whole=False)
 
 
 def promises_of_contract(contract: Contract, *, now: datetime) -> list[Promise]:
-    """The same over all jobs of the contract, with its price."""
+    """Return the promises of a contract over all its jobs, with the price."""
     jobs = Job.objects.filter(contract=contract).select_related("contract__pool").order_by("submitted_at")
     return _promises(contract, list(jobs), now=now, is_whole=True)
 
@@ -81,40 +84,40 @@ def _accuracy(promises: dict[str, Any], jobs: Sequence[Job]) -> Promise:
     on = f" ({data['metric']} on {data['name']}, {data['digest'][:12]})" if data else ""
     said = f"{measure.side} {measure.text(least)}{on}"
     if not measure.counts_items:
-        why = "no labels of a job tell it: they say which items are right"
+        why = "labels of a job cannot measure this: they say which items are right"
         return Promise("accuracy", measure.title, str(least), "", OPEN, said, why)
     judged = JobLabels.objects.filter(job__in=jobs).aggregate(correct=Sum("correct"), total=Sum("total"))
     correct, total = judged["correct"], judged["total"]
     if not total:
         return Promise("accuracy", measure.title, str(least), "", OPEN, said, "add labels to a finished job")
     share = Fraction(correct, total)
-    # Below it may be the luck of these items: missed is what the true share misses with 95 % confidence.
+    # A lower share may be chance: the promise is missed if the true share misses it with 95 % confidence.
     verdict = KEPT if share >= least else CHANCE if upper_bound(correct, total) >= least else MISSED
     text = f"{percent_format(share, 2)}: {correct:,} of {total:,} labelled items"
     return Promise("accuracy", measure.title, str(least), str(share), verdict, said, text)
 
 
 def _latency(most: Fraction, contract: Contract, jobs: Sequence[Job]) -> Promise:
-    """The dearest execution so far, of each program one, since an item may pass all of them."""
+    """Judge the sum of the longest execution of each program so far, since an item may pass all of them."""
     worst: dict[int, Fraction] = {}
     stages = JobStage.objects.filter(job__in=jobs)
     leases = Lease.objects.filter(stage__in=stages, state=LeaseState.DONE).select_related("stage")
     for lease in leases.only("counters", "count", "device_from", "device_to", "stage__clock_hz", "stage__position"):
-        taken = _seconds(lease, is_host=contract.pool.is_host)
-        if taken is not None:
-            worst[lease.stage.position] = max(worst.get(lease.stage.position, Fraction(0)), taken)
+        longest = _seconds(lease, is_host=contract.pool.is_host)
+        if longest is not None:
+            worst[lease.stage.position] = max(worst.get(lease.stage.position, Fraction(0)), longest)
     said, how = duration_format(most), "measured" if contract.pool.is_host else "counted in device cycles"
     if not worst:
         return Promise("latency", "Latency of one item", str(most), "", OPEN, said, "nothing has run yet")
-    kept = sum(worst.values(), Fraction(0))
-    verdict = KEPT if kept <= most else MISSED
+    actual = sum(worst.values(), Fraction(0))
+    verdict = KEPT if actual <= most else MISSED
     return Promise(
-        "latency", "Latency of one item", str(most), str(kept), verdict, said, f"{duration_format(kept)}, {how}"
+        "latency", "Latency of one item", str(most), str(actual), verdict, said, f"{duration_format(actual)}, {how}"
     )
 
 
 def _seconds(lease: Lease, *, is_host: bool) -> Fraction | None:
-    """The longest execution of a lease; on a host, whose clock runs on, the mean of them."""
+    """Return the seconds of the longest execution of a lease; on a host pool the mean, as only the whole is timed."""
     if is_host:
         micros = int((lease.device_to - lease.device_from).total_seconds() * 10**6)
         return Fraction(micros, 10**6 * lease.count)
@@ -122,28 +125,36 @@ def _seconds(lease: Lease, *, is_host: bool) -> Fraction | None:
 
 
 def _completion(by: datetime, items: int, jobs: Sequence[Job], contract: Contract, now: datetime) -> Promise:
-    """When the results of the last of the promised items were stored."""
-    done, at, zone = 0, None, contract.organisation.time_zone
-    for job in sorted((one for one in jobs if one.state == JobState.DONE and one.finished_at), key=_finished):
-        done, at = done + job.items, _finished(job)
-        if done >= items:
-            break
-    said, is_done = f"by {instant_format(by, zone, seconds=True)}", at is not None and done >= items
-    kept = at if at is not None and is_done else None
-    text = f"{done:,} of {items:,} items done" if kept is None else instant_format(kept, zone, seconds=True)
-    verdict = OPEN if kept is None else KEPT
-    if (kept or now) > by:
+    """Judge when the results of the last of the promised items were stored."""
+    done, at = _items_done(items, jobs)
+    zone = contract.organisation.time_zone
+    text = f"{done:,} of {items:,} items done" if at is None else instant_format(at, zone, seconds=True)
+    verdict = OPEN if at is None else KEPT
+    if (at or now) > by:
         verdict = MISSED
-        if (kept or now) <= _due(by, items, jobs, contract, now):
+        if (at or now) <= _due(by, items, jobs, contract, now):
             verdict, text = UNJUDGED, f"{text}; items were submitted after the reserved time had begun"
+    promised = f"by {instant_format(by, zone, seconds=True)}"
     return Promise(
-        "completion", "All items done", by.isoformat(), kept.isoformat() if kept else "", verdict, said, text
+        "completion", "All items done", by.isoformat(), at.isoformat() if at else "", verdict, promised, text
     )
 
 
+def _items_done(items: int, jobs: Sequence[Job]) -> tuple[int, datetime | None]:
+    """(items of finished jobs, when the last of the promised `items` was done); None while some are missing."""
+    done = 0
+    for job in sorted((one for one in jobs if one.state == JobState.DONE and one.finished_at), key=_finished):
+        done += job.items
+        if done >= items:
+            return done, _finished(job)
+    return done, None
+
+
 def _due(by: datetime, items: int, jobs: Sequence[Job], contract: Contract, now: datetime) -> datetime:
-    """The instant that was promised, as much later as the items were submitted after their reserved time had begun; never
-    where they were submitted after that instant, or are not all there yet."""
+    """Return the promised instant, later by the delay of the items behind the start of their reserved time.
+
+    Returns NEVER if items were submitted after the promised instant, or if some are still missing.
+    """
     submitted, last = 0, now
     for job in sorted(jobs, key=lambda one: one.submitted_at):
         submitted, last = submitted + job.items, job.submitted_at

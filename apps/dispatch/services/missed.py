@@ -1,4 +1,4 @@
-"""Device time that was promised and is gone: its blocks fail as missed, and what is left of its windows is given back."""
+"""Records promised device time as missed: fails its blocks and releases the rest of its windows."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from apps.dispatch.services.ending import job_end
 from apps.timetable.models import Window, WindowState
 
 
-def windows_lose(*, windows: Collection[UUID], reason: str, now: datetime) -> list[Lease]:
-    """The live blocks in these windows have failed on our side and their jobs end, saying `reason`; what is still to come of
-    the windows is released. Returns the blocks. Called within a transaction that holds contracts and devices; jobs come
-    before those elsewhere, so they are not waited for. Raises Problem(503) where somebody is at work on one."""
+def windows_fail(*, windows: Collection[UUID], reason: str, now: datetime) -> list[Lease]:
+    """Fail the live blocks in these windows on our side, end their jobs with `reason`, and release the windows' future.
+
+    Returns the failed blocks. Runs in a transaction that has locked contracts and devices. Elsewhere jobs are locked
+    before those, so this does not wait for a job: raises Problem(503) if one is locked.
+    """
     live = Lease.objects.filter(window__in=windows, state__in=LIVE)
     rows = Job.objects.filter(
         pk__in=live.order_by().values("stage__job"), state__in=[JobState.QUEUED, JobState.RUNNING]
@@ -27,7 +29,7 @@ def windows_lose(*, windows: Collection[UUID], reason: str, now: datetime) -> li
         with transaction.atomic():
             jobs = list(rows.select_for_update(nowait=True).order_by("id"))
     except OperationalError as error:
-        detail = "A worker is finishing work of this device at this moment; nothing was changed. Try again in a minute."
+        detail = "A worker is finishing work on this device. Nothing was changed. Try again in a minute."
         raise Problem(503, "Busy", detail, kind="capacity-busy") from error
     missed = list(live.values_list("pk", flat=True))
     Lease.objects.filter(pk__in=missed).update(state=LeaseState.FAILED, finished_at=now, is_missed=True)
@@ -41,7 +43,7 @@ def windows_lose(*, windows: Collection[UUID], reason: str, now: datetime) -> li
 
 
 def _release(window: Window, now: datetime) -> None:
-    """What is to come of a window is released; what has passed of it was held."""
+    """Release the future part of a window; the past part stays reserved."""
     if window.start >= now:
         window.state = WindowState.RELEASED
         window.save(update_fields=["state"])

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.dispatch import services as dispatch
+from apps.dispatch.delivery import class_delivered
 from apps.dispatch.models import Lease, LeaseState
-from apps.dispatch.served import class_served
 from apps.invoicing.models import CreditGrant
 from apps.invoicing.services import guarantees_credit_due, invoice_issue
 from apps.ledger.models import UsageRow
@@ -32,7 +32,7 @@ HOUR = Fraction(3600)
 
 
 def _served(bought: str, minutes: float, *, work: Fraction = HOUR) -> str:
-    return class_served(book=BOOK, bought=bought, since=NOW, work=work, end=NOW + timedelta(minutes=minutes))
+    return class_delivered(book=BOOK, bought=bought, since=NOW, work=work, end=NOW + timedelta(minutes=minutes))
 
 
 def test_a_class_is_kept_to_its_last_instant_and_lost_after_it() -> None:

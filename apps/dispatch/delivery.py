@@ -1,0 +1,49 @@
+"""The class of service that work received: the bought class if its promise of time was kept, else a lesser one. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from fractions import Fraction
+from math import ceil
+
+from apps.pricing.rating import PriceBookDocument, PriceClass
+
+
+def class_delivered(*, book: PriceBookDocument, bought: str, since: datetime, work: Fraction, end: datetime) -> str:
+    """Return the lesser class that work received if its promise was missed; empty if the promise was kept.
+
+    The work could begin at `since` and ended at `end`. `work`: the device time, in seconds, of everything that was
+    promised together; a class that starts in time may take that long. Of the cheaper classes whose promise was kept,
+    the most expensive counts. Classes of certain hours, and classes whose unused time is charged, are not lesser
+    classes of another.
+    """
+    promised = book.price_class(bought)
+    if _is_in_time(promised, since, work, end):
+        return ""
+    lesser = [
+        one
+        for one in book.classes.values()
+        if _factor(one) < _factor(promised) and not one.off_peak_only and not one.unused and not one.time_of_use
+    ]
+    in_time = [one for one in lesser if _is_in_time(one, since, work, end)]
+    delivered = max(in_time, key=lambda one: (_factor(one), one.name), default=None)
+    return "" if delivered is None else delivered.name
+
+
+def _factor(price_class: PriceClass) -> Fraction:
+    """The price of the class as a share of the list price."""
+    return Fraction(price_class.surcharge) * Fraction(price_class.discount)
+
+
+def _is_in_time(price_class: PriceClass, since: datetime, work: Fraction, end: datetime) -> bool:
+    start_within, finish_within = price_class.start_within_minutes, price_class.finish_within_minutes
+    latest = [
+        *([] if start_within is None else [since + timedelta(minutes=start_within) + _span(work)]),
+        *([] if finish_within is None else [since + timedelta(minutes=finish_within)]),
+    ]
+    return all(end <= instant for instant in latest)
+
+
+def _span(seconds: Fraction) -> timedelta:
+    """The smallest whole number of microseconds that is not shorter."""
+    return timedelta(microseconds=ceil(seconds * 10**6))

@@ -1,0 +1,306 @@
+"""How far a job has come, when it runs and what it costs, as its page and the API show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db.models import Count, Q
+
+from apps.dispatch import contracts
+from apps.dispatch.models import LIVE, Job, JobStage, JobState, Lease, LeaseState
+from apps.dispatch.selectors import lease_device_time
+from apps.figures import money_exact_format
+from apps.fleet.models import HOST_SILENT_AFTER, WorkerHost
+from apps.ledger.models import UsageRow
+from apps.pricing.rating import exact_sum
+from apps.sales.services import contract_lease_rate
+
+BLOCKS_SHOWN = 50
+NOT_STARTED = (LeaseState.PLANNED, LeaseState.OFFERED)
+
+
+class Segment(NamedTuple):
+    """A part of a job's life: its name, its start and end (None: not yet), its length so far, and what its times are."""
+
+    name: str
+    start: datetime | None
+    end: datetime | None
+    length: timedelta | Fraction | None  # a fraction is of seconds
+    note: str
+
+
+class Block(NamedTuple):
+    """A lease as the job's page shows it. `amount`: its cost, None while it has none."""
+
+    lease: Lease
+    program: str
+    amount: Decimal | None
+
+
+class Executed(NamedTuple):
+    """The largest count of an execution of a data-dependent program so far, beside the bound that is billed."""
+
+    program: str
+    title: str
+    bound: int
+    most: int
+
+    @property
+    def part(self) -> float:
+        """Share of the bound, from 0 to 1."""
+        return self.most / self.bound if self.bound else 0.0
+
+
+class Ahead(NamedTuple):
+    """Blocks that run before a job's next one on its pool: of all other jobs, and of the organisation's own among them."""
+
+    blocks: int
+    own: int
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A job at one moment. Amounts are exact; `quoted` is the price of its stages under the contract.
+
+    `fallbacks`: (confidence, output) below which each program of a cascade passes an item to the next program.
+    """
+
+    job: Job
+    stages: list[JobStage]
+    blocks: list[Block]
+    blocks_done: int
+    blocks_total: int
+    executions_done: int
+    ahead: int
+    starts_at: datetime | None
+    ends_at: datetime | None
+    segments: list[Segment]
+    cost: Decimal
+    quoted: Decimal
+    quoted_most: Decimal
+    currency: str
+    is_measured: bool
+    waiting_reason: str
+    has_no_room: bool
+    now: datetime
+    executed: list[Executed]
+    fallbacks: list[tuple[str, str]]
+
+    @property
+    def share_done(self) -> float:
+        """The share of the placed blocks that are done, from 0 to 1."""
+        return self.blocks_done / self.blocks_total if self.blocks_total else 0.0
+
+    @property
+    def title(self) -> str:
+        """The models and the pool."""
+        names = " then ".join(stage.program.model_version.model.name for stage in self.stages)
+        return f"{names} on {self.job.contract.pool.slug}"
+
+    @property
+    def api_path(self) -> str:
+        """The address of the job in the API."""
+        return f"/api/v1/jobs/{self.job.pk}"
+
+    @property
+    def blocks_text(self) -> str:
+        """The progress in words."""
+        return f"{self.blocks_done:,} of {self.blocks_total:,} blocks done"
+
+    @property
+    def items_text(self) -> str:
+        """The number of items in words."""
+        return f"for {self.job.items:,} item{'' if self.job.items == 1 else 's'}"
+
+    @property
+    def starts_later(self) -> bool:
+        """Whether nothing has run yet and the first block's device time is still to come."""
+        is_waiting = all(block.lease.state in NOT_STARTED for block in self.blocks)
+        return is_waiting and self.starts_at is not None and self.starts_at > self.now
+
+    @property
+    def quoted_note(self) -> str:
+        """What the quoted amount covers; for a finished job, how the cost compares with it."""
+        if not self.job.is_final:
+            return "for the blocks placed so far" if self.job.threshold is not None else "for all items"
+        return self.comparison
+
+    @property
+    def comparison(self) -> str:
+        """The cost against the quote, in words."""
+        if not self.difference:
+            return "cost equals quote"
+        side = "below" if self.difference < 0 else "above"
+        why = "" if self.job.state == JobState.DONE else "; the rest did not run and is not charged"
+        return f"cost is {money_exact_format(abs(self.difference), self.currency)} {side} the quote{why}"
+
+    @property
+    def blocks_shown(self) -> list[Block]:
+        """The blocks that a page shows; the API lists all."""
+        return self.blocks[:BLOCKS_SHOWN]
+
+    @property
+    def wall(self) -> timedelta:
+        """How long the execution of all blocks took on the hosts."""
+        return timedelta(microseconds=sum(row.lease.wall_ns or 0 for row in self.blocks) // 1000)
+
+    @property
+    def difference(self) -> Decimal:
+        """Cost minus quote."""
+        return exact_sum([self.cost, self.quoted.copy_negate()])
+
+
+def job_view(job: Job, *, now: datetime) -> JobView:
+    """Return a job's progress, position, times and money at `now`."""
+    stages = list(job.stages.select_related("program__model_version__model").order_by("position"))
+    leases = list(Lease.objects.filter(stage__job=job).select_related("stage", "device__pool", "window"))
+    placed = [lease for lease in leases if lease.state in {*LIVE, LeaseState.DONE}]
+    done = [lease for lease in leases if lease.state == LeaseState.DONE]
+    amounts = _amounts(job, leases)
+    ahead = _ahead(job, placed)
+    refusal = next((stage.waiting_reason for stage in stages if stage.waiting_reason), "")
+    return JobView(
+        job=job,
+        stages=stages,
+        blocks=_blocks(stages, leases, amounts),
+        blocks_done=len(done),
+        blocks_total=len(placed),
+        executions_done=sum(lease.count for lease in done),
+        ahead=ahead.blocks,
+        starts_at=_first(placed),
+        ends_at=_last(placed),
+        segments=_segments(job, leases, done, now),
+        cost=exact_sum(amounts.values()),
+        quoted=exact_sum(_quoted(job, stage, stage.count, now) for stage in stages),
+        quoted_most=_quoted_most(job, stages, now),
+        currency=job.contract.currency,
+        is_measured=job.contract.pool.is_host,
+        waiting_reason=refusal or _waiting_reason(job, placed, ahead, now),
+        has_no_room=bool(refusal),
+        now=now,
+        executed=[] if job.contract.pool.is_host else _executed(stages, done),
+        fallbacks=fallbacks_of(job),
+    )
+
+
+def _first(leases: Sequence[Lease]) -> datetime | None:
+    """When the first of these leases starts."""
+    return min((lease.device_from for lease in leases), default=None)
+
+
+def _last(leases: Sequence[Lease]) -> datetime | None:
+    """When the last of these leases ends."""
+    return max((lease.device_to for lease in leases), default=None)
+
+
+def _blocks(stages: Sequence[JobStage], leases: Sequence[Lease], amounts: dict[UUID, Decimal]) -> list[Block]:
+    """The leases with their models and amounts, by stage and item."""
+    names = {stage.pk: stage.program.model_version.model.name for stage in stages}
+    ordered = sorted(leases, key=lambda lease: (lease.stage.position, lease.from_item))
+    return [Block(lease, names[lease.stage_id], amounts.get(lease.pk)) for lease in ordered]
+
+
+def _executed(stages: list[JobStage], done: list[Lease]) -> list[Executed]:
+    """For each data-dependent program, the cycles and operations of its longest execution so far."""
+    found = []
+    for stage in stages:
+        counted = [lease.counters for lease in done if lease.stage_id == stage.pk and lease.counters]
+        if stage.program.exact or not counted:
+            continue
+        name, bound = stage.program.model_version.model.name, stage.program.resources
+        for key, title in (("cycles", "Latency in cycles"), ("operations", "Operations")):
+            found.append(Executed(name, title, bound[key], max(one[key] for one in counted)))
+    return found
+
+
+def _amounts(job: Job, leases: list[Lease]) -> dict[UUID, Decimal]:
+    """The cost of each lease in the ledger, whose rows are found by their contract."""
+    rows = UsageRow.objects.filter(contract_id=job.contract_id, lease_id__in=[lease.pk for lease in leases])
+    return dict(rows.values_list("lease_id", "amount"))
+
+
+def _quoted(job: Job, stage: JobStage, executions: int, now: datetime) -> Decimal:
+    """The contract's price for this number of executions of the stage's program."""
+    rating = contract_lease_rate(
+        contract=job.contract,
+        program_digest=stage.program.digest,
+        executions=executions,
+        first_instant=job.submitted_at,
+        now=now,
+    )
+    return rating.amount
+
+
+def _quoted_most(job: Job, stages: list[JobStage], now: datetime) -> Decimal:
+    """The price if every program of a cascade passes on as many items as the contract holds; else the quoted price."""
+    plan = contracts.combination_of(job.contract)
+    if plan is None or plan.is_ensemble:
+        return exact_sum([_quoted(job, stage, stage.count, now) for stage in stages])
+    executions = {stage.program.digest: stage.count for stage in stages[:1]} | {
+        program.digest: min(job.items, contracts.line_of(job.contract, program).executions)
+        for program in plan.programs[1:]
+    }
+    ratings = [
+        contract_lease_rate(
+            contract=job.contract, program_digest=digest, executions=count, first_instant=job.submitted_at, now=now
+        )
+        for digest, count in executions.items()
+    ]
+    return exact_sum([rating.amount for rating in ratings])
+
+
+def fallbacks_of(job: Job) -> list[tuple[str, str]]:
+    """(confidence, output) below which each program of a cascade passes an item on; empty for anything else."""
+    plan = contracts.combination_of(job.contract)
+    if plan is None or plan.is_ensemble:
+        return []
+    return [(f"{level.normalize():f}", output) for level, output in zip(plan.thresholds, plan.outputs, strict=True)]
+
+
+def _ahead(job: Job, placed: list[Lease]) -> Ahead:
+    """Count the blocks of other jobs that come before this job's next one on its pool."""
+    waiting = [lease.device_from for lease in placed if lease.state in NOT_STARTED]
+    if job.is_final or not waiting:
+        return Ahead(0, 0)
+    others = Lease.objects.filter(device__pool=job.contract.pool, state__in=LIVE, device_from__lt=min(waiting))
+    own = Count("pk", filter=Q(stage__job__organisation=job.organisation_id))
+    return Ahead(*others.exclude(stage__job=job).aggregate(n=Count("pk"), own=own).values())
+
+
+def _waiting_reason(job: Job, placed: list[Lease], ahead: Ahead, now: datetime) -> str:
+    """Why nothing of an open job has run yet though it has its place in the timetable; empty if something has."""
+    if job.is_final or not placed or any(lease.state not in NOT_STARTED for lease in placed):
+        return ""
+    pool = job.contract.pool
+    if min(lease.device_from for lease in placed) > now:
+        if ahead.own:
+            blocks = (
+                "1 block of your other jobs runs" if ahead.own == 1 else f"{ahead.own:,} blocks of your other jobs run"
+            )
+            return f"{blocks} on {pool.slug} before this job."
+        return "The device time that is reserved for this job has not begun."
+    if not WorkerHost.objects.filter(pool=pool, last_seen__gt=now - HOST_SILENT_AFTER).exists():
+        return f"No worker of pool {pool.slug} is connected. The job starts as soon as one is."
+    return ""
+
+
+def _segments(job: Job, leases: list[Lease], done: list[Lease], now: datetime) -> list[Segment]:
+    """Queued and running by the wall clock, billed in device time."""
+    first_taken = min((lease.taken_at for lease in leases if lease.taken_at), default=None)
+    queued_end = first_taken or job.finished_at
+    queued = (queued_end or now) - job.submitted_at
+    segments = [Segment("Queued", job.submitted_at, queued_end, queued, "wall clock, not billed")]
+    if first_taken:
+        length = (job.finished_at or now) - first_taken
+        segments.append(Segment("Running", first_taken, job.finished_at, length, "wall clock, not billed"))
+    if done:
+        start, end = _first(done), _last(done)
+        note = "wall clock of the host, measured" if job.contract.pool.is_host else "device time, proven"
+        segments.append(Segment("Billed", start, end, sum(map(lease_device_time, done), Fraction(0)), note))
+    return segments
