@@ -222,7 +222,7 @@ def _executed(stages: list[JobStage], done: list[Lease]) -> list[Executed]:
 def _amounts(job: Job, leases: list[Lease]) -> dict[UUID, Decimal]:
     """The cost of each lease in the ledger, whose rows are found by their contract."""
     rows = UsageRow.objects.filter(contract_id=job.contract_id, lease_id__in=[lease.pk for lease in leases])
-    return dict(rows.values_list("lease_id", "amount"))
+    return {lease: amount for lease, amount in rows.values_list("lease_id", "amount") if lease is not None}
 
 
 def _quoted(job: Job, stage: JobStage, executions: int, now: datetime) -> Decimal:
