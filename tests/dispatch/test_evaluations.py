@@ -335,7 +335,7 @@ def test_it_never_costs_more_than_was_shown(present: Scene, waiting: Task) -> No
     waiting.runs.update(most="0.0000001")
     assert evaluations.evaluations_start(now=present.now) == 0
     run = waiting.runs.get()
-    assert (run.state, "more by now" in run.problem) == ("failed", True)
+    assert (run.state, "now costs more" in run.problem) == ("failed", True)
     assert not Contract.objects.exists()
 
 
@@ -370,7 +370,7 @@ def test_a_program_whose_jobs_take_fewer_items_fails_alone(
     said = {row.program_id: (row.state, row.problem) for row in waiting.runs.all()}
     assert said[run.program_id] == ("running", "")
     assert said[heavy.pk][0] == "failed"
-    assert "at most 7 items, and the data set has 8" in said[heavy.pk][1]
+    assert "at most 7 items. The data set has 8" in said[heavy.pk][1]
 
 
 def test_inputs_are_stored_before_anything_is_locked(

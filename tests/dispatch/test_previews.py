@@ -210,7 +210,7 @@ def test_the_page_previews_the_item_that_the_address_names(present: Scene, brows
     assert "?item=3" not in page
 
 
-@pytest.mark.parametrize("item", ["3", "-1", "1e9", "x", "٣", "9" * 10_000, "%00"])
+@pytest.mark.parametrize("item", ["3", "-1", "1e9", "x", "٣", "9" * 10_000])
 def test_an_item_that_the_job_does_not_have_is_said(present: Scene, browser: Client, item: str) -> None:
     job = finished(present, y=np.ones((3, 2), "float32"))
     answer = browser.get(f"/jobs/{job.pk}?item={item}")
