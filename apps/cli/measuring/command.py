@@ -25,7 +25,7 @@ from compiler.precision.feeds import SEED, seeded
 
 ABOUT = (
     "Runs a model on generated inputs with ONNX Runtime on this machine. Writes the times with the date, the hardware and the "
-    "digest of the model to a file that Takt imports under Plans, Other places. Needs no network. "
+    "digest of the model to a file that Takt imports under Plans, Other machines. Needs no network. "
     "docs/how-to/compare-places.md describes the file."
 )
 LISTS_MOST, NAMES_MOST = 8, 8
@@ -182,7 +182,7 @@ def text(document: dict[str, Any], output: str | None) -> str:
     lines.append(
         f"  written to {output}"
         if output
-        else "  not written: name a file with -o and import it under Plans, Other places"
+        else "  not written: name a file with -o and import it under Plans, Other machines"
     )
     return "\n".join(lines) + "\n"
 

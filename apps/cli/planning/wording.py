@@ -33,7 +33,7 @@ def text(answer: Answer) -> str:
         lines.append("")
     for group in answer.groups:
         lines += [
-            f"Other places, {group.currency}, {answer.task.volume.items:,} items a month:",
+            f"Other machines, {group.currency}, {answer.task.volume.items:,} items a month:",
             *_places(group, answer),
             "",
         ]
@@ -56,7 +56,7 @@ def markdown(answer: Answer) -> str:
         lines += [f"- {one.title} on {one.pool}: {' '.join(one.reasons)}" for one in refused]
         lines += ["", "</details>", ""]
     for group in answer.groups:
-        lines += [f"Other places ({group.currency}):", "", *(f"- {one.strip()}" for one in _places(group, answer)), ""]
+        lines += [f"Other machines ({group.currency}):", "", *(f"- {one.strip()}" for one in _places(group, answer)), ""]
     return figures.plain("\n".join(lines).rstrip() + "\n")
 
 
@@ -152,7 +152,7 @@ def _table(head: str, answer: Answer, candidates: Sequence[Candidate]) -> list[s
 
 
 def _heads(answer: Answer) -> tuple[str, ...]:
-    return ("", "Way", "Pool", "Price", "Latency", answer.measure.title, "Devices", "Headroom")
+    return ("", "Candidate", "Pool", "Price", "Latency", answer.measure.title, "Devices", "Headroom")
 
 
 def _row(answer: Answer, one: Candidate) -> tuple[str, ...]:
