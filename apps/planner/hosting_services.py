@@ -231,8 +231,8 @@ def machine_add(*, organisation: Organisation, machine: MachineFacts, actor: Use
     described = {**asdict(machine), "name": machine.name.strip(), "created_by": actor, "created_at": now}
     row, _ = OwnMachine.objects.update_or_create(organisation=organisation, key=key, defaults=described)
     row.refresh_from_db()
-    detail = {name: str(value) for name, value in asdict(machine).items()}
-    _audit("machine.add", row, organisation, actor, now, detail)
+    stated = {name: str(value) for name, value in asdict(machine).items()}
+    _audit("machine.add", row, organisation, actor, now, stated)
     return row
 
 

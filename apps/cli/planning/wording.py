@@ -56,7 +56,12 @@ def markdown(answer: Answer) -> str:
         lines += [f"- {one.title} on {one.pool}: {' '.join(one.reasons)}" for one in refused]
         lines += ["", "</details>", ""]
     for group in answer.groups:
-        lines += [f"Other machines ({group.currency}):", "", *(f"- {one.strip()}" for one in _places(group, answer)), ""]
+        lines += [
+            f"Other machines ({group.currency}):",
+            "",
+            *(f"- {one.strip()}" for one in _places(group, answer)),
+            "",
+        ]
     return figures.plain("\n".join(lines).rstrip() + "\n")
 
 
