@@ -66,6 +66,10 @@ class Organisation(models.Model):
         """Whether what is dated so is sample data."""
         return self.sample_until is not None and instant < self.sample_until
 
+    def file_mark(self, start: datetime) -> str:
+        """A part for the name of a file whose period begins at `start`: it says where the file has sample data."""
+        return "-sample-data" if self.is_sample_at(start) else ""
+
 
 class Membership(models.Model):
     """A person's role in an organisation."""

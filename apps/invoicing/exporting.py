@@ -67,7 +67,8 @@ def _focus(organisation: Organisation, first: date | None, after: date | None, k
     rows = focus_rows(organisation=organisation, start=start, end=end)
     chunks = focus_csv(rows) if kind == "csv" else _parquet(rows)
     response = StreamingHttpResponse(chunks, content_type=TYPES[kind])
-    response["Content-Disposition"] = f'attachment; filename="takt-focus-{start:%Y-%m-%d}.{kind}"'
+    name = f"takt-focus-{start:%Y-%m-%d}{organisation.file_mark(start)}.{kind}"
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
 

@@ -163,7 +163,8 @@ def _file(organisation: Organisation, ask: Ask, currency: str) -> StreamingHttpR
     rows = csv.writer(Echo())
     lines = (rows.writerow(row) for row in _file_rows(organisation, ask, currency))
     response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="takt-usage-{ask.first}-{ask.last}.csv"'
+    mark = organisation.file_mark(ask.instants(organisation.time_zone)[0])
+    response["Content-Disposition"] = f'attachment; filename="takt-usage-{ask.first}-{ask.last}{mark}.csv"'
     return response
 
 

@@ -95,6 +95,8 @@ def labels_check(sampled: Organisation, invoice: Invoice, as_user: Any) -> None:
     for path in ("/", "/portal", "/portal/usage", "/invoices", "/contracts", "/jobs", f"/invoices/{invoice.pk}"):
         assert "Sample data" in owner.get(path).content.decode(), path
     assert invoice.document["sample"]
+    for path in ("/portal/usage?format=csv", "/portal/focus.csv"):
+        assert "sample-data" in owner.get(path)["Content-Disposition"]
     assert "nobody owes this" in invoice_csv(invoice)
     assert owner.get(f"/api/v1/jobs/{Job.objects.all()[0].pk}").json()["is_sample"] is True
 
