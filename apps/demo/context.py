@@ -11,8 +11,16 @@ from apps.accounts.models import Organisation, User
 from apps.demo.visitors import visit_open
 
 READ_BY_ADMINISTRATORS = (
-    "/capacity", "/reports", "/revenue", "/costs", "/customers", "/payments", "/reconciliations", "/outbox", "/stripe",
-)  # fmt: skip
+    "/capacity",
+    "/reports",
+    "/revenue",
+    "/costs",
+    "/customers",
+    "/payments",
+    "/reconciliations",
+    "/outbox",
+    "/stripe",
+)
 
 
 def demo(request: HttpRequest) -> dict[str, Any]:
