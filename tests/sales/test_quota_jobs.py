@@ -58,7 +58,7 @@ def test_jobs_of_any_program_draw_from_a_quota_and_give_back_what_they_did_not_u
     quota.refresh_from_db()
     assert quota.left == 15 * 10**12
     assert contract_usage(contract).actual == Decimal("0.04")
-    with pytest.raises(Problem, match="holds no such program"):
+    with pytest.raises(Problem, match="does not include this program"):
         services.job_create(contract=contract, arrays=arrays, actor=None, now=scene.now, wanted=uuid4())
     contract_close(contract_id=contract.pk, now=contract.ends_at)
     invoice = invoice_issue(organisation=cast.organisation, actor=None, now=contract.ends_at + timedelta(seconds=1))
