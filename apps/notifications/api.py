@@ -1,4 +1,4 @@
-"""Webhooks and budgets over JSON."""
+"""The API of webhooks and budgets."""
 
 from ninja import Router
 

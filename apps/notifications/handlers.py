@@ -1,4 +1,4 @@
-"""The handlers of the outbox that tell customers."""
+"""Outbox handlers that notify customers."""
 
 from apps.invoicing.outbox import Handler
 

@@ -1,4 +1,4 @@
-"""The notifications room's periodic work."""
+"""Periodic tasks of notifications."""
 
 from apps.accounts.periodic import HOUR, every
 

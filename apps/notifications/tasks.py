@@ -1,4 +1,4 @@
-"""Tasks of the notifications room."""
+"""Celery tasks of notifications."""
 
 from uuid import UUID
 
@@ -6,20 +6,20 @@ from celery import shared_task
 from django.utils import timezone
 
 from apps.accounts.broker import task_send
-from apps.notifications.notices.services import compiles_tell
+from apps.notifications.notices.services import compile_notices_send
 from apps.notifications.notices.services import notices_sweep as sweep
 from apps.notifications.webhooks.delivering import deliveries_offer, delivery_send
 
 
 @shared_task(name="apps.notifications.tasks.webhooks_send", queue="webhooks", ignore_result=True)
 def webhooks_send() -> None:
-    """Claim the messages to customers' addresses that are due, a task for each."""
+    """Claim the webhook messages that are due and queue a task for each."""
     deliveries_offer(now=timezone.now(), send=_webhook_enqueue)
 
 
 @shared_task(name="apps.notifications.tasks.webhook_send", queue="webhooks", ignore_result=True)
 def webhook_send(*, delivery_id: str, attempt: int) -> None:
-    """One attempt; its place goes to the next message that is due."""
+    """Make one attempt, then queue the next messages that are due."""
     delivery_send(delivery_id=UUID(delivery_id), attempt=attempt, clock=timezone.now)
     deliveries_offer(now=timezone.now(), send=_webhook_enqueue)
 
@@ -30,8 +30,8 @@ def _webhook_enqueue(delivery_id: UUID, attempt: int) -> None:
 
 @shared_task(name="apps.notifications.tasks.notices_write", queue="default", ignore_result=True)
 def notices_write() -> None:
-    """Tell people about work that has ended."""
-    compiles_tell(now=timezone.now())
+    """Write notices about compiles that have ended."""
+    compile_notices_send(now=timezone.now())
 
 
 @shared_task(name="apps.notifications.tasks.notices_sweep", queue="default", ignore_result=True)

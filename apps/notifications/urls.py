@@ -1,4 +1,4 @@
-"""URLs of the notifications room."""
+"""URLs of notifications."""
 
 from django.urls import URLPattern, URLResolver, path
 

@@ -13,7 +13,7 @@ from apps.compilation.models import CompileJob, CompileRequest
 from apps.compilation.services import request_create
 from apps.ledger.models import OutboxRow
 from apps.notifications.models import Notice
-from apps.notifications.notices.services import compiles_tell, notices_sweep
+from apps.notifications.notices.services import compile_notices_send, notices_sweep
 from tests.cast import Cast
 from tests.registry.tenancy import bare_version
 
@@ -42,9 +42,9 @@ def end(request: CompileRequest, *states: str) -> None:
 def test_it_tells_once_when_all_have_ended(cast: Cast) -> None:
     request = asked(cast, mail=True)
     end(request, "done", "running")
-    assert compiles_tell(now=NOW) == 0
+    assert compile_notices_send(now=NOW) == 0
     end(request, "done", "failed")
-    assert (compiles_tell(now=NOW), compiles_tell(now=NOW)) == (1, 0)
+    assert (compile_notices_send(now=NOW), compile_notices_send(now=NOW)) == (1, 0)
     (notice,) = Notice.objects.all()
     assert (notice.user, notice.path) == (cast.engineer, f"/compiles/requests/{request.pk}")
     assert notice.text.endswith("1 of 2 compiles succeeded")
@@ -56,17 +56,17 @@ def test_it_tells_once_when_all_have_ended(cast: Cast) -> None:
 def test_a_mail_is_sent_only_if_asked_for_and_only_to_members(cast: Cast) -> None:
     quiet, left = asked(cast), asked(cast, mail=True)
     end(quiet, "done", "done")
-    assert compiles_tell(now=NOW) == 1
+    assert compile_notices_send(now=NOW) == 1
     assert (Mail.objects.count(), Notice.objects.count()) == (0, 1)
     Membership.objects.filter(user=cast.engineer).delete()
     end(left, "done", "done")
-    assert compiles_tell(now=NOW) == 1
+    assert compile_notices_send(now=NOW) == 1
     assert (Mail.objects.count(), Notice.objects.count()) == (0, 1)
 
 
 def test_the_bell_counts_what_is_unread_and_leads_there(cast: Cast, as_user: AsUser) -> None:
     end(asked(cast), "done", "done")
-    compiles_tell(now=NOW)
+    compile_notices_send(now=NOW)
     client, other = as_user(cast.engineer), as_user(cast.viewer)
     assert "Notifications: 1 unread" in client.get("/models").content.decode()
     assert "unread" not in other.get("/models").content.decode()
@@ -79,6 +79,6 @@ def test_the_bell_counts_what_is_unread_and_leads_there(cast: Cast, as_user: AsU
 
 def test_old_notices_are_deleted(cast: Cast) -> None:
     end(asked(cast), "done", "done")
-    compiles_tell(now=NOW)
+    compile_notices_send(now=NOW)
     assert notices_sweep(now=NOW + timedelta(days=89)) == 0
     assert notices_sweep(now=NOW + timedelta(days=91)) == 1

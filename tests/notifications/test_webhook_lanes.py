@@ -15,7 +15,7 @@ from apps.accounts.models import Organisation, User
 from apps.notifications.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from apps.notifications.webhooks import delivering, sending, services
 from apps.notifications.webhooks.addresses import is_public
-from apps.notifications.webhooks.sending import Answer, post
+from apps.notifications.webhooks.sending import Response, post
 from tests.cast import Cast
 from tests.ledger.money import NOW
 
@@ -99,7 +99,7 @@ def test_a_receiver_without_an_answer_is_left_alone_longer_each_time(
     cast: Cast, monkeypatch: pytest.MonkeyPatch, status: int | None
 ) -> None:
     one = endpoint(cast, prompt_at=NOW)
-    monkeypatch.setattr(delivering, "post", lambda *_, **__: Answer(status, "", ""))
+    monkeypatch.setattr(delivering, "post", lambda *_, **__: Response(status, "", ""))
     now, pauses = NOW, []
     for _ in range(12):
         claims: list[tuple[UUID, int]] = []
@@ -114,7 +114,7 @@ def test_a_receiver_without_an_answer_is_left_alone_longer_each_time(
         now = one.paused_until
     assert pauses[1:] == sorted(pauses[1:])
     assert pauses[-1] == delivering.LONGEST_ENDPOINT_PAUSE
-    monkeypatch.setattr(delivering, "post", lambda *_, **__: Answer(200, "", ""))
+    monkeypatch.setattr(delivering, "post", lambda *_, **__: Response(200, "", ""))
     sent: list[UUID] = []
 
     def send(pk: UUID, attempt: int) -> None:
@@ -131,7 +131,7 @@ def test_a_receiver_without_an_answer_is_left_alone_longer_each_time(
 @pytest.mark.django_db
 def test_an_answer_that_takes_its_time_leads_to_the_slow_lane(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     one = endpoint(cast, prompt_at=NOW)
-    monkeypatch.setattr(delivering, "post", lambda *_, **__: Answer(200, "", ""))
+    monkeypatch.setattr(delivering, "post", lambda *_, **__: Response(200, "", ""))
     times = iter([NOW, NOW + delivering.PROMPT * 2])
     claims: list[tuple[UUID, int]] = []
     delivering.deliveries_offer(now=NOW, send=lambda pk, n: claims.append((pk, n)))
@@ -145,9 +145,9 @@ def test_the_signed_time_is_that_of_the_attempt_not_of_the_claim(cast: Cast, mon
     endpoint(cast)
     seen: list[str] = []
 
-    def taken(url: str, *, body: bytes, headers: dict[str, str]) -> Answer:
+    def taken(url: str, *, body: bytes, headers: dict[str, str]) -> Response:
         seen.append(headers["webhook-timestamp"])
-        return Answer(200, "", "")
+        return Response(200, "", "")
 
     monkeypatch.setattr(delivering, "post", taken)
     later = NOW + timedelta(seconds=40)

@@ -1,4 +1,4 @@
-"""Addresses of customers that hear of money, and every attempt to tell them."""
+"""Webhook endpoints, the messages to them, and every attempt to deliver one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from apps.ledger.models import OutboxRow
 
 
 class WebhookEndpoint(models.Model):
-    """An address and the secret that its messages are signed with. `failing_since`: no message arrived since then.
+    """An address and the secret that signs its messages. `failing_since`: no message was delivered since then.
 
-    `failures` in a row without a usable answer back the endpoint off: nothing is sent to it before `paused_until`, then
-    one message at a time until one arrives. `prompt_at`: when it last answered 2xx at once; none after a slow answer.
+    `failures` counts consecutive attempts without a usable response. They back the endpoint off: nothing is sent before
+    `paused_until`, then one message at a time until one is delivered. `prompt_at`: when it last answered 2xx promptly; None
+    after a slow response.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -43,9 +44,9 @@ class WebhookEndpoint(models.Model):
 
 
 class WebhookDelivery(models.Model):
-    """One message to one address; its body never changes, so that every attempt sends the same bytes and id.
+    """One message to one endpoint. Its body never changes, so every attempt sends the same bytes and id.
 
-    `claimed_until`: a worker is sending it; if the worker dies, another may claim it after that.
+    `claimed_until`: a worker is sending it until then; if the worker dies, another can claim it afterwards.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -79,7 +80,7 @@ class WebhookDelivery(models.Model):
 
 
 class WebhookAttempt(models.Model):
-    """One attempt and its answer: the status and the beginning of the body, or why there was none."""
+    """One attempt: the status and the start of the response, or the error."""
 
     id = models.BigAutoField(primary_key=True)
     delivery = models.ForeignKey(WebhookDelivery, on_delete=models.PROTECT, related_name="tries")

@@ -1,1 +1,1 @@
-"""The bell: messages to the people of an organisation about work that has ended."""
+"""Notifications to members about work that has ended."""

@@ -1,4 +1,4 @@
-"""What every page shows of the bell."""
+"""The template context of the bell on every page."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from django.http import HttpRequest
 from apps.accounts.access import principal_get
 from apps.notifications.models import Notice
 
-MOST = 99
+UNREAD_MAX = 99
 
 
 def bell(request: HttpRequest) -> dict[str, Any]:
-    """`unread`: how many notices of the current organisation the person has not read, at most MOST."""
+    """Return `unread`: the number of unread notices in the current organisation, at most UNREAD_MAX."""
     if not request.user.is_authenticated:
         return {}
     principal = principal_get(request)
     if principal.current is None:
         return {}
     rows = Notice.objects.filter(user=principal.user, organisation=principal.current, read_at=None)
-    return {"unread": rows[:MOST].count()}
+    return {"unread": rows[:UNREAD_MAX].count()}

@@ -1,4 +1,4 @@
-"""Writes notices and marks them as read."""
+"""Create notices, mark them as read, and delete old ones."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from apps.invoicing.outbox import outbox_write
 from apps.notifications.models import Notice
 
 BATCH = 50
-KEPT = timedelta(days=90)
+RETENTION = timedelta(days=90)
 UNFINISHED = (CompileState.QUEUED, CompileState.RUNNING)
 
 
-def compiles_tell(*, now: datetime) -> int:
-    """Tell whoever asked for compiles that all of them have ended; returns how many requests.
+def compile_notices_send(*, now: datetime) -> int:
+    """Notify the requesters of compiles that have all ended; return the number of requests.
 
-    The notice, the mail and the message to webhooks are written in one transaction with `told_at`, so that each is written
-    once, whatever fails.
+    The notice, the mail and the webhook message are written in one transaction with `told_at`, so each is written once.
     """
     jobs = CompileJob.objects.filter(request=OuterRef("pk"))
     waiting = CompileRequest.objects.filter(Exists(jobs), ~Exists(jobs.filter(state__in=UNFINISHED)), told_at=None)
     return sum(
-        _compile_tell(pk, now) for pk in list(waiting.order_by("created_at").values_list("pk", flat=True)[:BATCH])
+        _compile_notice_send(pk, now)
+        for pk in list(waiting.order_by("created_at").values_list("pk", flat=True)[:BATCH])
     )
 
 
 @transaction.atomic
-def _compile_tell(request_id: UUID, now: datetime) -> bool:
+def _compile_notice_send(request_id: UUID, now: datetime) -> bool:
     rows = CompileRequest.objects.select_for_update(skip_locked=True, of=("self",)).filter(pk=request_id, told_at=None)
     request = rows.select_related("model_version__model", "organisation", "created_by").first()
     if request is None:
@@ -67,16 +67,16 @@ def _compile_tell(request_id: UUID, now: datetime) -> bool:
 
 
 def notice_create(*, organisation: Organisation, user: User, text: str, path: str, now: datetime) -> Notice:
-    """A notice for one person; `path` is the page that it leads to."""
+    """Create a notice for one person. `path` is the page that it links to."""
     return Notice.objects.create(organisation=organisation, user=user, text=text[:300], path=path, created_at=now)
 
 
 def notices_read(*, organisation: Organisation, user: User, now: datetime, pk: UUID | None = None) -> int:
-    """Mark a person's notices, or one of them, as read; returns how many were unread."""
+    """Mark a person's notices, or one of them, as read; return the number that were unread."""
     rows = Notice.objects.filter(organisation=organisation, user=user, read_at=None)
     return (rows if pk is None else rows.filter(pk=pk)).update(read_at=now)
 
 
 def notices_sweep(*, now: datetime) -> int:
-    """Delete notices older than KEPT; returns how many."""
-    return Notice.objects.filter(created_at__lt=now - KEPT).delete()[0]
+    """Delete notices older than RETENTION; return their number."""
+    return Notice.objects.filter(created_at__lt=now - RETENTION).delete()[0]

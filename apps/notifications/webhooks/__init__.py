@@ -1,1 +1,1 @@
-"""Signed messages to customers' own addresses."""
+"""Outbound webhooks: signed messages to addresses of customers."""

@@ -1,11 +1,11 @@
-"""Which network addresses a message may be sent to: public ones that mean what they say."""
+"""Decide which network addresses a message may be sent to: public ones only."""
 
 from __future__ import annotations
 
 import ipaddress
 
 GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")  # RFC 4291: every other IPv6 prefix is special
-# Prefixes that lead to another address or to nobody; not every version of Python's `is_global` knows them all.
+# Prefixes that map to another address or to none; some versions of Python's `is_global` miss some of them.
 SPECIAL = tuple(
     ipaddress.ip_network(prefix)
     for prefix in (
@@ -20,11 +20,11 @@ SPECIAL = tuple(
 
 
 def is_public(text: str) -> bool:
-    """True for an address that anybody on the internet may call.
+    """Return whether an address is reachable from the public internet.
 
-    Refused: private, loopback, link-local, shared and multicast networks, and every IPv6 address that stands for an IPv4
-    one (mapped and compatible ::/96, NAT64 64:ff9b::/96 and 64:ff9b:1::/48, 6to4, Teredo), since a translator or a tunnel
-    may lead it into a network that its digits do not show.
+    Not public: private, loopback, link-local, shared and multicast networks, and every IPv6 address that embeds an IPv4
+    address (mapped and compatible ::/96, NAT64 64:ff9b::/96 and 64:ff9b:1::/48, 6to4, Teredo), because a translator or a
+    tunnel may route it into a private network.
     """
     ip = ipaddress.ip_address(text.split("%", maxsplit=1)[0])
     if ip.is_multicast or not ip.is_global or any(ip in prefix for prefix in SPECIAL):

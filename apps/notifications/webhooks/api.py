@@ -1,4 +1,4 @@
-"""Webhooks over JSON."""
+"""The webhooks API."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from apps.notifications.webhooks import services
 
 router = Router(tags=["webhooks"])
 BILLING = requires(Scope.BILLING, roles=MONEY)
-Topic = Literal["usage", "holds", "contracts", "invoices", "payments", "credits", "budgets"]
+Topic = Literal["usage", "holds", "contracts", "invoices", "payments", "credits", "budgets", "standing", "compiles"]
 
 
 class WebhookIn(RequestBody):
     url: str = Field(max_length=500, pattern=r"^[!-~]+$")
-    topics: list[Topic] = Field(min_length=1, max_length=7)
+    topics: list[Topic] = Field(min_length=1, max_length=9)
 
 
 class WebhookOut(Schema):
@@ -75,7 +75,7 @@ def _endpoint(request: HttpRequest, pk: UUID) -> WebhookEndpoint:
 @router.get("/webhooks", auth=BILLING, response=list[WebhookOut], operation_id="webhook_list", summary="Webhooks")
 @paginate(Cursor, ordering=("created_at", "id"))
 def webhook_list(request: HttpRequest) -> QuerySet[WebhookEndpoint]:
-    """Without their secrets."""
+    """The organisation's webhooks, without their secrets."""
     return WebhookEndpoint.objects.filter(organisation=organisation_get(request, roles=MONEY), deleted_at=None)
 
 
@@ -84,7 +84,7 @@ def webhook_list(request: HttpRequest) -> QuerySet[WebhookEndpoint]:
 )
 @idempotent
 def webhook_create(request: HttpRequest, payload: WebhookIn) -> tuple[int, WebhookEndpoint]:
-    """The secret stands in this answer alone."""
+    """Only this response contains the secret."""
     return 201, services.endpoint_create(
         organisation=organisation_get(request, roles=MONEY),
         url=payload.url,
@@ -95,10 +95,10 @@ def webhook_create(request: HttpRequest, payload: WebhookIn) -> tuple[int, Webho
 
 
 @router.delete(
-    "/webhooks/{uuid:pk}", auth=BILLING, response={204: None}, operation_id="webhook_delete", summary="Delete it"
+    "/webhooks/{uuid:pk}", auth=BILLING, response={204: None}, operation_id="webhook_delete", summary="Delete a webhook"
 )
 def webhook_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
-    """Nothing is sent to it any more."""
+    """No more messages are sent to the webhook."""
     services.endpoint_delete(endpoint=_endpoint(request, pk), actor=principal_get(request).user, now=timezone.now())
     return 204, None
 
@@ -108,11 +108,11 @@ def webhook_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
     auth=BILLING,
     response=list[WebhookDeliveryOut],
     operation_id="webhook_deliveries",
-    summary="Messages and their answers",
+    summary="Messages and their responses",
 )
 @paginate(Cursor, ordering=("-created_at", "id"))
 def webhook_deliveries(request: HttpRequest, pk: UUID) -> QuerySet[WebhookDelivery]:
-    """Newest first."""
+    """The messages to a webhook with every attempt, newest first."""
     return WebhookDelivery.objects.filter(endpoint=_endpoint(request, pk)).prefetch_related("tries")
 
 
@@ -125,7 +125,7 @@ def webhook_deliveries(request: HttpRequest, pk: UUID) -> QuerySet[WebhookDelive
 )
 @idempotent
 def webhook_test(request: HttpRequest, pk: UUID) -> tuple[int, WebhookDelivery]:
-    """Signed and sent like any other."""
+    """The test message is signed and sent like any other message."""
     return 201, services.test_message(endpoint=_endpoint(request, pk), now=timezone.now())
 
 
@@ -138,5 +138,5 @@ def webhook_test(request: HttpRequest, pk: UUID) -> tuple[int, WebhookDelivery]:
 )
 @idempotent
 def webhook_replay(request: HttpRequest, pk: UUID) -> WebhookDelivery:
-    """With the same id and body."""
+    """The message keeps its id and body."""
     return services.replay(delivery=org_object_get(request, WebhookDelivery, roles=MONEY, pk=pk), now=timezone.now())

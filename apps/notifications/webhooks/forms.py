@@ -1,4 +1,4 @@
-"""What people enter about an endpoint."""
+"""The form of a new endpoint."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from apps.notifications.webhooks.services import TOPICS
 
 
 class EndpointForm(forms.Form):
-    """A new endpoint."""
+    """An address and the events that are sent to it."""
 
     url = forms.CharField(
-        max_length=500, label="Address", help_text="Begins with https:// and is reachable from outside."
+        max_length=500, label="Address", help_text="Starts with https:// and is reachable from the internet."
     )
     topics = forms.MultipleChoiceField(
-        choices=[(name, said) for name, (_, said) in TOPICS.items()],
+        choices=[(name, label) for name, (_, label) in TOPICS.items()],
         widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}),
-        label="Tell it about",
+        label="Events",
     )

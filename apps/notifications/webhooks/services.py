@@ -1,4 +1,4 @@
-"""What changes endpoints and deliveries."""
+"""Create, switch and delete endpoints, and create their deliveries."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from apps.notifications.webhooks.sending import Refused, destination_check
 from apps.notifications.webhooks.signing import secret_make
 
 ENDPOINTS_MAX = 10
-# What an endpoint may listen to: a word, the outbox topics behind it (prefixes), and what it says.
+# The events that an endpoint can subscribe to: name, prefixes of the outbox topics, and label.
 TOPICS: dict[str, tuple[tuple[str, ...], str]] = {
-    "usage": (("ledger.usage",), "Every posting of usage"),
-    "holds": (("ledger.hold.",), "Amounts set aside and given back"),
+    "usage": (("ledger.usage",), "Usage recorded"),
+    "holds": (("ledger.hold.",), "Holds placed and released"),
     "contracts": (("contract.",), "Contracts accepted and closed"),
-    "invoices": (("invoice.",), "Invoices issued, paid, overdue"),
-    "payments": (("payment.", "refund.", "dispute."), "Money that came, went back or is disputed"),
+    "invoices": (("invoice.",), "Invoices issued, paid and overdue"),
+    "payments": (("payment.", "refund.", "dispute."), "Payments, refunds and disputes"),
     "credits": (("credit_note.", "credit.", "guarantee."), "Credit notes and credits"),
-    "budgets": (("budget.",), "Alerts of budgets"),
-    "standing": (("standing.",), "Standing requests filed, served and ended"),
-    "compiles": (("compile.",), "Compiles that were asked for together have ended"),
+    "budgets": (("budget.",), "Budget alerts"),
+    "standing": (("standing.",), "Standing requests filed, fulfilled and ended"),
+    "compiles": (("compile.",), "Compiles finished"),
 }
 
 
 def endpoint_create(
     *, organisation: Organisation, url: str, topics: Sequence[str], actor: User, now: datetime
 ) -> WebhookEndpoint:
-    """A new endpoint; its secret is shown once. Raises Problem for an address that would never be called."""
+    """Create an endpoint with a new secret. Raises Problem for an address that cannot be called, or one that is in use."""
     try:
-        destination_check(url)  # asks the resolver, so it comes before the transaction
+        destination_check(url)  # a DNS lookup, so outside the transaction
     except Refused as refusal:
         raise Problem(422, "Address refused", str(refusal), kind="webhook-address") from None
     return _endpoint_store(organisation, url, topics, actor, now)
@@ -52,7 +52,17 @@ def _endpoint_store(
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     if WebhookEndpoint.objects.filter(organisation=organisation, deleted_at=None).count() >= ENDPOINTS_MAX:
         raise Problem(
-            409, "Too many endpoints", f"There are {ENDPOINTS_MAX} already; delete one first.", kind="too-many-webhooks"
+            409,
+            "Too many endpoints",
+            f"You have {ENDPOINTS_MAX} endpoints, the maximum. Delete one first.",
+            kind="too-many-webhooks",
+        )
+    if WebhookEndpoint.objects.filter(organisation=organisation, deleted_at=None, url=url).exists():
+        raise Problem(
+            409,
+            "Endpoint exists",
+            "There is already an endpoint with this address. To get a new secret, delete it first.",
+            kind="webhook-exists",
         )
     endpoint = WebhookEndpoint.objects.create(
         organisation=organisation, url=url, secret=secret_make(), topics=sorted(set(topics)), created_at=now
@@ -63,7 +73,7 @@ def _endpoint_store(
 
 @transaction.atomic
 def endpoint_switch(*, endpoint: WebhookEndpoint, active: bool, actor: User, now: datetime) -> None:
-    """On, with a clean record, or off. What waits is sent when it is on again."""
+    """Switch an endpoint on, with its failures cleared, or off. Waiting messages are sent once it is on again."""
     endpoint.is_active, endpoint.failing_since, endpoint.failures, endpoint.paused_until = active, None, 0, None
     endpoint.disabled_at = None if active else now
     endpoint.save(update_fields=["is_active", "failing_since", "failures", "paused_until", "disabled_at"])
@@ -72,7 +82,7 @@ def endpoint_switch(*, endpoint: WebhookEndpoint, active: bool, actor: User, now
 
 @transaction.atomic
 def endpoint_delete(*, endpoint: WebhookEndpoint, actor: User, now: datetime) -> None:
-    """Never called again; its log stays."""
+    """Delete an endpoint; its deliveries are kept."""
     endpoint.is_active, endpoint.deleted_at, endpoint.secret = False, now, ""
     endpoint.save(update_fields=["is_active", "deleted_at", "secret"])
     _audit("webhook.delete", endpoint, actor, now)
@@ -90,7 +100,7 @@ def _audit(action: str, endpoint: WebhookEndpoint, actor: User, now: datetime) -
 
 
 def outbox_handle(row: OutboxRow, *, now: datetime) -> None:
-    """A delivery for each endpoint that listens to the row's topic."""
+    """Create a delivery for each active endpoint that subscribes to the row's topic."""
     endpoints = WebhookEndpoint.objects.filter(organisation_id=row.organisation_id, is_active=True, deleted_at=None)
     body = body_of(row.topic, row.payload, row.created_at)
     WebhookDelivery.objects.bulk_create(
@@ -104,20 +114,20 @@ def outbox_handle(row: OutboxRow, *, now: datetime) -> None:
 
 
 def body_of(topic: str, payload: dict[str, Any], at: datetime) -> str:
-    """The message: what happened, when, and its data."""
+    """Return the JSON body of a message: type, timestamp and data."""
     stamp = at.astimezone(UTC).isoformat(timespec="microseconds")
     return json.dumps({"type": topic, "timestamp": stamp, "data": payload}, sort_keys=True)
 
 
 def test_message(*, endpoint: WebhookEndpoint, now: datetime) -> WebhookDelivery:
-    """A message of topic `test`, sent like any other; an endpoint that was backed off is tried now."""
+    """Create a delivery with the topic `test`; end a back-off of the endpoint so that it is sent now."""
     body = body_of("test", {"endpoint": str(endpoint.pk)}, now)
     WebhookEndpoint.objects.filter(pk=endpoint.pk).update(paused_until=None)
     return WebhookDelivery.objects.create(endpoint=endpoint, topic="test", body=body, created_at=now, next_at=now)
 
 
 def replay(*, delivery: WebhookDelivery, now: datetime) -> WebhookDelivery:
-    """Send it again, under its own id, whether it arrived or not; an endpoint that was backed off is tried now."""
+    """Send a delivery again with the same id, delivered or not; end a back-off of the endpoint so that it is sent now."""
     WebhookEndpoint.objects.filter(pk=delivery.endpoint_id).update(paused_until=None)
     WebhookDelivery.objects.filter(pk=delivery.pk).update(
         attempts=0, next_at=now, claimed_until=None, delivered_at=None, dead_at=None
@@ -127,13 +137,13 @@ def replay(*, delivery: WebhookDelivery, now: datetime) -> WebhookDelivery:
 
 
 def disabled_mail(row: OutboxRow, *, now: datetime) -> None:
-    """Tell those who deal with money that an endpoint was switched off; carried out from the outbox."""
+    """Mail the owners and billing members that an endpoint was switched off."""
     endpoint = WebhookEndpoint.objects.get(pk=row.payload["endpoint"])
     members = Membership.objects.filter(organisation=endpoint.organisation, role__in=MONEY, user__is_active=True)
     send_mail(
         "A webhook was switched off",
-        f"No message to {endpoint.url} has arrived for three days, so we switched the webhook off.\nWhen the receiver "
-        "works again, switch it on under Billing portal, Webhooks; the messages that wait are then sent.\n",
+        f"No message to {endpoint.url} was delivered for three days, so we switched the webhook off.\nWhen the receiver "
+        "works again, switch the webhook on under Billing portal, Webhooks. Waiting messages are then sent.\n",
         None,
         sorted(members.values_list("user__email", flat=True)),
     )

@@ -1,4 +1,4 @@
-"""Signatures in the form of Standard Webhooks (version 1): HMAC-SHA256 over id, timestamp and body."""
+"""Signatures as Standard Webhooks (version 1) define them: HMAC-SHA256 over id, timestamp and body."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ PREFIX = "whsec_"
 
 
 def secret_make() -> str:
-    """A new secret of 32 random bytes."""
+    """Return a new secret of 32 random bytes."""
     return PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def headers_of(secret: str, *, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """The three headers that say who sent this message, and when (seconds since 1970)."""
+    """Return the three headers that identify and sign a message. `timestamp` is in seconds since 1970."""
     key = base64.b64decode(secret.removeprefix(PREFIX))
     signed = f"{message_id}.{timestamp}.".encode() + body
     signature = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()

@@ -1,4 +1,4 @@
-"""The pages of webhooks, and the administrator's page of what could not be handed on."""
+"""The webhooks pages, and the administrator's outbox page."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ PER_PAGE = 25
 
 @require_http_methods(["GET", "POST"])
 def endpoint_list(request: HttpRequest) -> HttpResponse:
-    """Endpoints, and a form for a new one, whose secret is shown in the answer and never again."""
-    organisation, made = organisation_get(request, roles=MONEY), None
+    """Endpoints and a form for a new one. The secret is shown once, in the response to the form."""
+    organisation, created = organisation_get(request, roles=MONEY), None
     form = EndpointForm(request.POST or None, initial={"topics": ["invoices", "budgets"]})
     if request.method == "POST" and form.is_valid():
         try:
-            made = services.endpoint_create(
+            created = services.endpoint_create(
                 organisation=organisation, actor=principal_get(request).user, now=timezone.now(), **form.cleaned_data
             )
-        except Problem as refusal:
-            form.add_error("url", refusal.detail)
+        except Problem as problem:
+            form.add_error("url", problem.detail)
         else:
             form = EndpointForm(initial={"topics": ["invoices", "budgets"]})
     endpoints = WebhookEndpoint.objects.filter(organisation=organisation, deleted_at=None)
-    context = {"endpoints": endpoints, "form": form, "made": made, "now": timezone.now()}
-    return render(request, "notifications/webhooks/list.html", context)
+    context = {"endpoints": endpoints, "form": form, "created": created, "now": timezone.now()}
+    return render(request, "notifications/webhooks/list.html", context, status=422 if form.errors else 200)
 
 
 @require_http_methods(["GET", "POST"])
 def endpoint_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One endpoint: its messages with their answers, and what may be done with it."""
+    """One endpoint: its messages with their responses, and its actions."""
     known = WebhookEndpoint.objects.filter(deleted_at=None)
     endpoint = org_object_get(request, known, roles=MONEY, pk=pk)
     if request.method == "POST":
-        return _act(request, endpoint)
+        return _action_run(request, endpoint)
     page = page_of(
         request, endpoint.deliveries.prefetch_related("tries"), ordering=("-created_at", "id"), size=PER_PAGE
     )
@@ -60,15 +60,15 @@ def endpoint_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     )
 
 
-def _act(request: HttpRequest, endpoint: WebhookEndpoint) -> HttpResponse:
+def _action_run(request: HttpRequest, endpoint: WebhookEndpoint) -> HttpResponse:
     actor, now, action = principal_get(request).user, timezone.now(), request.POST.get("action")
     if action == "delete":
         services.endpoint_delete(endpoint=endpoint, actor=actor, now=now)
-        messages.success(request, "The endpoint is deleted; nothing is sent to it any more.")
+        messages.success(request, "Endpoint deleted. No more messages are sent to it.")
         return redirect("notifications:webhook_list")
     if action == "test":
         services.test_message(endpoint=endpoint, now=now)
-        messages.success(request, "A test message is on its way; reload in a few seconds.")
+        messages.success(request, "Test message queued. Reload in a few seconds.")
     elif action in {"on", "off"}:
         services.endpoint_switch(endpoint=endpoint, active=action == "on", actor=actor, now=now)
     elif action == "replay":
@@ -76,13 +76,13 @@ def _act(request: HttpRequest, endpoint: WebhookEndpoint) -> HttpResponse:
             request, WebhookDelivery.objects.filter(endpoint=endpoint), roles=MONEY, pk=request.POST.get("delivery")
         )
         services.replay(delivery=delivery, now=now)
-        messages.success(request, "It is sent again, under the same id.")
+        messages.success(request, "Message queued again with the same id.")
     return redirect("notifications:webhook_detail", pk=endpoint.pk)
 
 
 @require_http_methods(["GET", "POST"])
 def outbox(request: HttpRequest) -> HttpResponse:
-    """For administrators: what waits to be told, and what was given up."""
+    """For administrators: outbox work that is waiting, and work that was given up."""
     platform_admin_check(request)
     if request.method == "POST":
         work = request.POST.get("work", "")
