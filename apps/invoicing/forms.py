@@ -1,4 +1,4 @@
-"""What people enter about money."""
+"""Form fields and forms for amounts of money."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.pricing.rating import Currency
 
 
 class AmountField(forms.CharField):
-    """Money, never a float: an amount of the currency that its `MoneyForm` tells it."""
+    """An exact amount in the currency that the field's `MoneyForm` sets; never a float."""
 
     currency: Currency
 
@@ -32,30 +32,30 @@ class AmountField(forms.CharField):
             raise forms.ValidationError(refusal.detail) from refusal
 
     def read(self, text: str) -> Decimal:
-        """The amount. Raises Problem."""
+        """Return the amount. Raises Problem."""
         return amount_typed(text, currency=self.currency)
 
 
 class PriceField(AmountField):
-    """The price of one thing, which may have more places than money has."""
+    """A unit price, which can have more decimal places than the currency."""
 
     def read(self, text: str) -> Decimal:
-        """The price. Raises Problem."""
+        """Return the price. Raises Problem."""
         return price_typed(text)
 
 
 class CurrencyField(forms.ChoiceField):
-    """One of the currencies that are offered; the first where none is named."""
+    """A choice of currencies; the first is used if none is given."""
 
     first = ""
 
     def clean(self, value: object) -> str:
-        """Its code."""
+        """Return the currency's code."""
         return str(super().clean(value or self.first))
 
 
 class MoneyForm(forms.Form):
-    """A form with amounts in one of some currencies, the first unless another is chosen."""
+    """A form whose amounts share one currency: the chosen one, or the first."""
 
     currency = CurrencyField(label="Currency")
 
@@ -65,29 +65,23 @@ class MoneyForm(forms.Form):
         assert isinstance(choice, CurrencyField)
         choice.choices, choice.first = [(one.code, one.code) for one in currencies], currencies[0].code
         self.several = len(currencies) > 1
-        asked = self.data.get("currency") or self.initial.get("currency")
-        self.chosen = next((one for one in currencies if one.code == asked), currencies[0])
+        wanted = self.data.get("currency") or self.initial.get("currency")
+        self.chosen = next((one for one in currencies if one.code == wanted), currencies[0])
         for field in self.fields.values():
             if isinstance(field, AmountField):
                 field.currency = self.chosen
 
 
 class PaymentForm(MoneyForm):
-    """That money has arrived."""
+    """Record a payment that arrived."""
 
     amount = AmountField()
     reference = forms.CharField(max_length=120, widget=forms.TextInput(attrs={"class": "form-control"}))
     overpaid = forms.BooleanField(required=False)
 
 
-class CapForm(MoneyForm):
-    """The most that may be spent in a month; empty removes the cap."""
-
-    amount = AmountField(required=False, label="Spend cap for a month")
-
-
 class ProfileForm(forms.Form):
-    """Whom invoices are addressed to."""
+    """The billing address of an organisation."""
 
     legal_name = forms.CharField(
         max_length=200,

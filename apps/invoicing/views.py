@@ -24,13 +24,11 @@ from apps.invoicing.api import draft_begin, invoice_file_response
 from apps.invoicing.draft_keeping import Shown, draft_shown, is_long
 from apps.invoicing.drafting import currencies_open, invoice_draft
 from apps.invoicing.excerpts import Excerpt, document_excerpt, line_asked, stored_excerpt
-from apps.invoicing.forms import CapForm, PaymentForm, ProfileForm
+from apps.invoicing.forms import PaymentForm, ProfileForm
 from apps.invoicing.models import BillingProfile, CreditNote, Invoice
 from apps.invoicing.payments import provider_of
 from apps.invoicing.services.disputing import balance_returned
 from apps.invoicing.settling_api import credit_note_response
-from apps.pricing.amounts import currency_of
-from apps.pricing.selectors import book_in_force
 from apps.sales.views.quotes import instant, lined
 
 PER_PAGE = 25
@@ -158,45 +156,16 @@ def credit_note_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def settings(request: HttpRequest) -> HttpResponse:
-    """Spend cap and addressee."""
+    """The billing address: the name, address and tax number printed on the next invoices."""
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
-    book = book_in_force(at=now)
     profile = BillingProfile.objects.filter(organisation=organisation).first()
-    month = selectors.month_so_far(organisation=organisation, currency=book.currency, now=now)
-    posted = request.POST if request.method == "POST" else None
-    cap_form = CapForm(
-        posted if posted and "cap" in posted else None,
-        initial={"amount": _plain(month.cap)},
-        currencies=[currency_of(book.currency)],
-    )
-    profile_form = ProfileForm(
-        posted if posted and "profile" in posted else None,
-        initial={"legal_name": profile.legal_name, "address": profile.address, "tax_id": profile.tax_id}
-        if profile
-        else {},
-    )
-    if cap_form.is_bound and cap_form.is_valid():
-        services.cap_change(
-            organisation=organisation,
-            amount=cap_form.cleaned_data["amount"],
-            currency=cap_form.chosen.code,
-            actor=principal_get(request).user,
-            now=now,
-        )
-        messages.success(request, "The spend cap is set; it holds from now on.")
-        return redirect("invoicing:settings")
-    if profile_form.is_bound and profile_form.is_valid():
-        services.profile_set(
-            organisation=organisation, actor=principal_get(request).user, now=now, **profile_form.cleaned_data
-        )
+    known = {name: getattr(profile, name, "") for name in ("legal_name", "address", "tax_id")}
+    form = ProfileForm(request.POST if request.method == "POST" else None, initial=known)
+    if form.is_bound and form.is_valid():
+        services.profile_set(organisation=organisation, actor=principal_get(request).user, now=now, **form.cleaned_data)
         messages.success(request, "Billing address updated.")
         return redirect("invoicing:settings")
-    context = {"cap_form": cap_form, "profile_form": profile_form, "month": month, "book": book}
-    return render(request, "invoicing/settings.html", context)
-
-
-def _plain(cap: Any) -> str:
-    return "" if cap is None else f"{cap.amount.normalize():f}"
+    return render(request, "invoicing/settings.html", {"form": form}, status=422 if form.errors else 200)
 
 
 @require_http_methods(["GET", "POST"])

@@ -1,1 +1,1 @@
-"""The pages of finance: usage, caps, the ledger of an organisation, and the administrator's view of customers."""
+"""The billing portal: usage, spend caps, credits and the ledger, and the administrator's pages of customers."""

@@ -1,4 +1,4 @@
-"""Usage summed over JSON: the same figures as the usage page."""
+"""The usage summary over JSON, with the figures of the usage page."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ExcludedOut(Schema):
 
 
 class UsageSummaryOut(Schema):
-    """In `currency`; `currencies` are all in which there may be something, each to be asked for by itself."""
+    """Amounts are in `currency`. `currencies` lists every currency that may have usage; request each separately."""
 
     first: date
     last: date
@@ -62,7 +62,7 @@ class UsageSummaryOut(Schema):
     "/usage/summary",
     response=UsageSummaryOut,
     operation_id="usage_summary",
-    summary="Usage by day and by what it was for",
+    summary="Usage by day and group",
 )
 def usage_summary(
     request: HttpRequest,
@@ -75,49 +75,49 @@ def usage_summary(
     key: str = "",
     currency: str = "",
 ) -> dict[str, Any]:
-    """Days are those of the organisation's time zone, the last thirty unless stated, at most 366; `key` is the id of an
-    API token, or `none` for what people submitted; `currency` that of the price book in force unless stated. Days
-    without usage are left out."""
+    """Days are in the organisation's time zone: by default the last 30, at most 366.
+
+    `key` is the id of an API token, or `none` for jobs that people submitted. `currency` is by default that of the price
+    book in force. Days without usage are omitted.
+    """
     organisation, now = organisation_get(request), timezone.now()
     book = book_in_force(at=now)
     form = UsageForm(request.GET, organisation=organisation, currency=book.currency, now=now)
     if not form.is_valid():
         faults = [{"message": f"{name}: {error}"} for name, errors in form.errors.items() for error in errors]
-        raise Problem(
-            422, "These filters do not fit", " ".join(one["message"] for one in faults), kind="filters", errors=faults
-        )
-    ask = form.ask()
-    report = usage_report(organisation=organisation, ask=ask, book=document_of(book))
-    start, end = ask.instants(organisation.time_zone)
-    left_out = excluded(organisation=organisation, start=start, end=end)
+        raise Problem(422, "Invalid filters", " ".join(one["message"] for one in faults), kind="filters", errors=faults)
+    query = form.query()
+    report = usage_report(organisation=organisation, query=query, book=document_of(book))
+    start, end = query.interval(organisation.time_zone)
+    not_billed = excluded(organisation=organisation, start=start, end=end)
     days = [
         {
             "day": day,
             "executions": one.executions,
             "amount": decimal_text(one.amount),
-            "parts": [_part(part) for part in parts.values()],
+            "parts": [_group(one) for one in groups.values()],
         }
-        for day, parts, one in report.days
-        if parts
+        for day, groups, one in report.days
+        if groups
     ]
     return {
-        "first": ask.first,
-        "last": ask.last,
-        "group": ask.group,
-        "currency": ask.currency,
+        "first": query.first,
+        "last": query.last,
+        "group": query.group,
+        "currency": query.currency,
         "currencies": form.currencies,
-        "whole": _part(report.whole),
-        "parts": [_part(part) for part in report.parts],
+        "whole": _group(report.total),
+        "parts": [_group(one) for one in report.groups],
         "days": days,
-        "excluded": [one._asdict() for one in left_out],
+        "excluded": [one._asdict() for one in not_billed],
     }
 
 
-def _part(part: Total) -> dict[str, Any]:
+def _group(total: Total) -> dict[str, Any]:
     return {
-        "name": part.name,
-        "executions": part.executions,
-        "counted_operations": part.operations,
-        "billed_operations": part.billed,
-        "amount": decimal_text(part.amount),
+        "name": total.name,
+        "executions": total.executions,
+        "counted_operations": total.operations,
+        "billed_operations": total.billed,
+        "amount": decimal_text(total.amount),
     }

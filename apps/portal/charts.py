@@ -1,4 +1,4 @@
-"""Data of the portal's charts. The tables beside the charts hold the exact figures."""
+"""Data of the portal's charts. The tables beside the charts hold the exact amounts."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import Any
 
 from apps.accounts.models import Organisation
 from apps.portal import selectors
-from apps.portal.usage import Report
+from apps.portal.usage import UsageReport
 
 
-def chart_of(report: Report) -> dict[str, Any]:
-    """Stacked bars for the chart; the table beside it holds the exact figures."""
+def usage_chart(report: UsageReport) -> dict[str, Any]:
+    """Return the data of the stacked bar chart. Floats are for drawing; the table beside it holds the exact amounts."""
     series = [
-        {"name": name, "values": [float(report.amount(parts, name)) for _, parts, _ in report.days]}
-        for name in report.names
+        {"name": name, "values": [float(report.amount(groups, name)) for _, groups, _ in report.days]}
+        for name in report.series
     ]
     days = [day.isoformat() for day, _, _ in report.days]
-    return {"unit": report.ask.currency, "categories": days, "stacked": True, "series": series}
+    return {"unit": report.query.currency, "categories": days, "stacked": True, "series": series}
 
 
-def burn_chart(steps: list[selectors.BurnStep], currency: str, now: datetime) -> dict[str, Any]:
-    """What is left of all credits over time, until now, for the line chart; its table names every step."""
-    points = [(step.at, float(step.left)) for step in steps]
+def credit_chart(changes: list[selectors.CreditChange], currency: str, now: datetime) -> dict[str, Any]:
+    """Return the data of the line chart of credits left, up to now. The table beside it lists every change."""
+    points = [(change.at, float(change.left)) for change in changes]
     points += [(max(now, points[-1][0]), points[-1][1])] if points else []
     series = [{"name": "Credits left", "values": [left for _, left in points], "step": True}]
     return {"unit": currency, "times": [at.isoformat() for at, _ in points], "series": series, "days": True}
 
 
-def burn_charts(organisation: Organisation, now: datetime) -> list[tuple[selectors.Burn, dict[str, Any]]]:
-    """How the credits of each currency are used up, and what its chart draws."""
-    return [(one, burn_chart(one.steps, one.currency, now)) for one in selectors.burns(organisation)]
+def credit_charts(organisation: Organisation, now: datetime) -> list[tuple[selectors.CreditHistory, dict[str, Any]]]:
+    """Return the history of credits in each currency, with the data of its chart."""
+    histories = selectors.credit_histories(organisation)
+    return [(one, credit_chart(one.changes, one.currency, now)) for one in histories]

@@ -1,4 +1,4 @@
-"""The page on which an owner deletes the organisation."""
+"""The page where an owner deletes the organisation."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from apps.portal.deletion import open_business, organisation_delete
 
 
 class DeleteForm(forms.Form):
-    """The name once more, so that no single click deletes an organisation."""
+    """A confirmation: the owner types the name of the organisation."""
 
-    name = forms.CharField(label="Name of the organisation", help_text="Type it to confirm.")
+    name = forms.CharField(label="Organisation name", help_text="Type the name to confirm.")
 
-    def __init__(self, *args: Any, wanted: str, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, expected: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.wanted = wanted
+        self.expected = expected
 
     def clean_name(self) -> str:
-        if str(self.cleaned_data["name"]).strip() != self.wanted:
-            raise forms.ValidationError("This is not its name.")
-        return self.wanted
+        if str(self.cleaned_data["name"]).strip() != self.expected:
+            raise forms.ValidationError(f"Type the name exactly: {self.expected}")
+        return self.expected
 
 
 @require_http_methods(["GET", "POST"])
 def delete(request: HttpRequest) -> HttpResponse:
-    """What is still open, or the form."""
+    """Show the open business that prevents deletion, or the confirmation form."""
     current, now = organisation_get(request, roles=OWNING), timezone.now()
-    form = DeleteForm(request.POST or None, wanted=current.name)
+    form = DeleteForm(request.POST or None, expected=current.name)
     if request.method == "POST" and form.is_valid():
         organisation_delete(organisation=current, principal=principal_get(request), now=now)
         request.session.pop(CURRENT_ORGANISATION, None)
         messages.success(request, f"{current.name} is deleted.")
         return redirect("/")
-    context = {"form": form, "found": open_business(current, now=now), "current": current}
+    context = {"form": form, "obstacles": open_business(current, now=now), "current": current}
     return render(request, "portal/organisation_delete.html", context, status=422 if form.errors else 200)

@@ -1,6 +1,7 @@
-"""Deleting an organisation: refused while it has open business, then nobody can enter it any more.
+"""Delete an organisation: refused while it has open business; afterwards nobody can access it.
 
-What law and recomputation need stays: contracts, invoices, the ledger, the audit log, and the programs that they name.
+Records required by law or to recompute invoices are kept: contracts, invoices, the ledger, the audit log and the programs
+that they name.
 """
 
 from __future__ import annotations
@@ -21,33 +22,33 @@ from apps.sales.models import Commitment, Contract, ContractState
 
 
 def open_business(organisation: Organisation, *, now: datetime) -> list[str]:
-    """What must be settled before the organisation can be deleted, each with what to do; empty when nothing is open."""
+    """Return what prevents the deletion, one sentence each with the remedy; empty if nothing does."""
     contracts = Contract.objects.filter(organisation=organisation, state=ContractState.ACTIVE).count()
     jobs = Job.objects.filter(organisation=organisation).exclude(state__in=FINAL).count()
     invoices = invoices_unpaid().filter(organisation=organisation).count()
     commitments = Commitment.objects.filter(organisation=organisation, period__endswith__gt=now).count()
     found = {
-        f"{jobs} job{_s(jobs)} not finished: wait for them or cancel them.": jobs,
-        f"{contracts} active contract{_s(contracts)}: end them, or wait until they are over.": contracts,
-        f"{commitments} commitment{_s(commitments)} in force: wait until they are over.": commitments,
-        "Use that is not invoiced: issue the invoice under Invoices.": usage_open(organisation, until=now).exists(),
-        f"{invoices} unpaid invoice{_s(invoices)}: pay them.": invoices,
+        f"{jobs} job{_s(jobs)} not finished: wait for completion, or cancel.": jobs,
+        f"{contracts} active contract{_s(contracts)}: end early, or wait for the end of the term.": contracts,
+        f"{commitments} commitment{_s(commitments)} in force: wait for the end of the term.": commitments,
+        "Usage not yet invoiced: issue the invoice under Invoices.": usage_open(organisation, until=now).exists(),
+        f"{invoices} unpaid invoice{_s(invoices)}: pay before deleting.": invoices,
     }
     return [sentence for sentence, is_open in found.items() if is_open]
 
 
 @transaction.atomic
 def organisation_delete(*, organisation: Organisation, principal: Principal, now: datetime) -> None:
-    """Take everybody out and stop every token, invitation and webhook. Raises Problem while there is open business."""
+    """Remove all members and stop all tokens, invitations and webhooks. Raises Problem if there is open business."""
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
-    found = open_business(organisation, now=now)
-    if found:
+    obstacles = open_business(organisation, now=now)
+    if obstacles:
         raise Problem(
             409,
             "Open business",
-            "The organisation cannot be deleted yet. " + " ".join(found),
+            "The organisation cannot be deleted yet. " + " ".join(obstacles),
             kind="organisation-open",
-            errors=[{"message": sentence} for sentence in found],
+            errors=[{"message": sentence} for sentence in obstacles],
         )
     ApiToken.objects.filter(organisation=organisation, revoked_at__isnull=True).update(revoked_at=now)
     Invitation.objects.filter(organisation=organisation, accepted_at__isnull=True, revoked_at__isnull=True).update(

@@ -1,4 +1,4 @@
-"""What a person may ask of the portal's pages; every choice is one of the organisation's own."""
+"""The forms of the portal. Every choice belongs to the organisation."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from apps.accounts.models import ApiToken, Organisation
 from apps.invoicing.forms import AmountField, MoneyForm
 from apps.ledger.models import UsageSum
 from apps.portal.selectors import currencies_of
-from apps.portal.usage import COLUMNS, NO_KEY, Ask
+from apps.portal.usage import COLUMNS, NO_KEY, UsageQuery
 from apps.registry.models import Project
 
 DAYS_MOST = 366
 FIRST_DAY = date(2000, 1, 1)
-GROUPS = {"model": "Model", "project": "Project", "class": "Class", "key": "API token", "hours": "Hours of the tariff"}
+GROUPS = {"model": "Model", "project": "Project", "class": "Class", "key": "API token", "hours": "Tariff hours"}
 assert GROUPS.keys() == COLUMNS.keys()
 
 
 class UsageForm(forms.Form):
-    """The filters of the usage page, all of them in its address."""
+    """The filters of the usage page, read from its address."""
 
     first = forms.DateField(label="From", widget=forms.DateInput(attrs={"type": "date"}))
     last = forms.DateField(label="To", widget=forms.DateInput(attrs={"type": "date"}))
@@ -37,9 +37,9 @@ class UsageForm(forms.Form):
 
     def __init__(self, query: QueryDict, *, organisation: Organisation, currency: str, now: datetime) -> None:
         today = now.astimezone(ZoneInfo(organisation.time_zone)).date()
-        self.default = Ask(first=today - timedelta(days=29), last=today, currency=currency)
-        told = {"first": str(self.default.first), "last": str(today), "group": "model", "currency": currency}
-        super().__init__({**told, **{name: query[name] for name in self.base_fields if query.get(name)}})
+        self.default = UsageQuery(first=today - timedelta(days=29), last=today, currency=currency)
+        defaults = {"first": str(self.default.first), "last": str(today), "group": "model", "currency": currency}
+        super().__init__({**defaults, **{name: query[name] for name in self.base_fields if query.get(name)}})
         used = UsageSum.objects.filter(organisation=organisation).order_by()
         projects = Project.objects.filter(organisation=organisation).order_by("name")
         keys = ApiToken.objects.filter(organisation=organisation).order_by("name", "created_at")
@@ -53,26 +53,26 @@ class UsageForm(forms.Form):
         self._choose("key", [("none", NO_KEY), *((str(one.pk), f"{one.name} ({one.prefix})") for one in keys)])
 
     def _choose(self, name: str, choices: Any) -> None:
-        self.fields[name].choices = [("", "all"), *choices]  # type: ignore[attr-defined]
+        self.fields[name].choices = [("", "All"), *choices]  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, Any]:
-        """Days in order, and no more of them than a year has."""
+        """Check that the days are in order and at most DAYS_MOST apart."""
         values = super().clean() or {}
         first, last = values.get("first"), values.get("last")
         if first and last:
             if last < first:
                 self.add_error("last", "The last day is before the first.")
             elif first < FIRST_DAY or last.year > 9998 or (last - first).days >= DAYS_MOST:
-                self.add_error("last", f"At most {DAYS_MOST} days are shown at once.")
+                self.add_error("last", f"Choose at most {DAYS_MOST} days.")
         return values
 
-    def ask(self) -> Ask:
-        """What is asked for; with a fault in the filters, the last thirty days."""
+    def query(self) -> UsageQuery:
+        """Return the query; the last 30 days if a filter is invalid."""
         if not self.is_valid():
             return self.default
         values = self.cleaned_data
         key = values["key"]
-        return Ask(
+        return UsageQuery(
             first=values["first"],
             last=values["last"],
             currency=values["currency"],
@@ -86,23 +86,23 @@ class UsageForm(forms.Form):
 
 
 class ScopedCapForm(MoneyForm):
-    """A cap: an amount for a month, and for what; an empty amount removes it."""
+    """A monthly cap and its scope. An empty amount removes the cap."""
 
     amount = AmountField(required=False, label="Monthly cap")
-    scope = forms.ChoiceField(label="For")
+    scope = forms.ChoiceField(label="Applies to")
 
     def __init__(self, *values: object, organisation: Organisation, **options: object) -> None:
         super().__init__(*values, **options)  # type: ignore[arg-type]
         self.fields["scope"].choices = scope_choices(organisation)  # type: ignore[attr-defined]
 
     def scope_ids(self) -> dict[str, UUID]:
-        """The one id of the chosen scope, by its parameter."""
+        """Return the chosen scope as keyword arguments: project_id, token_id, or nothing for the organisation."""
         kind, _, value = str(self.cleaned_data["scope"]).partition(":")
         return {f"{kind}_id": UUID(value)} if value else {}
 
 
 def scope_choices(organisation: Organisation) -> list[tuple[str, str]]:
-    """The organisation, its projects, and its API tokens that may still be used."""
+    """Return the choices: the organisation, its projects, and its API tokens that are not revoked."""
     projects = Project.objects.filter(organisation=organisation).order_by("name")
     tokens = ApiToken.objects.filter(organisation=organisation, revoked_at=None).order_by("name")
     return [

@@ -1,4 +1,4 @@
-"""The ledger as a customer reads it: page by page, every page's hashes checked, with the last check of the whole."""
+"""The ledger page: transactions with their hashes checked page by page, and the last check of the whole ledger."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from apps.pricing.selectors import book_in_force
 PER_PAGE = 25
 
 
-class Row(NamedTuple):
-    """A transaction, its entries in words, and whether its hash follows from it and the one before."""
+class LedgerRow(NamedTuple):
+    """A transaction, its entries as text, and whether its hash is valid."""
 
     posted: Transaction
     entries: dict[str, str]
@@ -34,13 +34,15 @@ class Row(NamedTuple):
 
 @require_http_methods(["GET", "POST"])
 def ledger(request: HttpRequest) -> HttpResponse:
-    """Transactions, newest first, the roots of days, and the last check of everything; POST asks for a newer one. htmx asks
-    for what changes while that is under way alone."""
+    """List transactions (newest first), daily root hashes, and the last check. POST starts a new check.
+
+    An htmx request gets only the part that changes during a check.
+    """
     if request.method == "POST":
         check_begin(request)
         return redirect("portal:ledger")
     organisation, now = organisation_get(request), timezone.now()
-    context = _checked(organisation)
+    context = _check_status(organisation)
     if request.headers.get("HX-Request"):
         return render(request, "portal/_ledger_check.html", context)
     page = page_of(request, _transactions(organisation), ordering=("-sequence",), size=PER_PAGE)
@@ -55,8 +57,8 @@ def ledger(request: HttpRequest) -> HttpResponse:
     return render(request, "portal/ledger.html", context)
 
 
-def _checked(organisation: Organisation) -> dict[str, Any]:
-    """The last check of everything, the one that is under way, and how long the chain is."""
+def _check_status(organisation: Organisation) -> dict[str, Any]:
+    """Return the last check, the running check, and the length of the chain."""
     head = Chain.objects.filter(organisation=organisation).first()
     check, length = last_check(organisation.pk), head.sequence if head else 0
     return {
@@ -74,16 +76,20 @@ def _transactions(organisation: Organisation) -> QuerySet[Transaction]:
     return rows.prefetch_related(Prefetch("entries", queryset=entries))
 
 
-def rows_checked(newest_first: list[Transaction]) -> list[Row]:
-    """Each with whether it has its hash, and the hash of the one before it."""
+def rows_checked(newest_first: list[Transaction]) -> list[LedgerRow]:
+    """Check each hash against its transaction and the hash before it."""
     if not newest_first:
         return []
     last = newest_first[-1]
-    before = Transaction.objects.filter(organisation_id=last.organisation_id, sequence=last.sequence - 1).first()
-    earlier = [*newest_first[1:], before]
+    previous_of_last = Transaction.objects.filter(
+        organisation_id=last.organisation_id, sequence=last.sequence - 1
+    ).first()
+    earlier = [*newest_first[1:], previous_of_last]
     rows = []
     for posted, previous in zip(newest_first, earlier, strict=True):
-        told = previous.hash if previous else "0" * 64
-        follows = posted.previous_hash == told and posted.hash == hash_or_nothing(posted, told, posted.sequence)
-        rows.append(Row(posted, entries_text(posted), follows))
+        previous_hash = previous.hash if previous else "0" * 64
+        follows = posted.previous_hash == previous_hash and posted.hash == hash_or_nothing(
+            posted, previous_hash, posted.sequence
+        )
+        rows.append(LedgerRow(posted, entries_text(posted), follows))
     return rows

@@ -1,4 +1,4 @@
-"""Usage day by day, parted by project, model, class, API token or hours of the tariff. Amounts are the ledger's, exact."""
+"""Usage by day, grouped by project, model, class, API token or tariff hours. Amounts come from the ledger and are exact."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from apps.ledger.selectors import executions_sum
 from apps.pricing.rating import PriceBookDocument, exact_sum
 from apps.registry.models import Project
 
-# What a page parts usage by, and the column of a usage row that holds it; hours are found by the tariff.
+# The groups of the usage page and the usage column of each; tariff hours are computed from the instant.
 COLUMNS = {"project": "project_id", "model": "model_name", "class": "klass", "key": "token_id", "hours": "hour"}
 NO_KEY = "in the browser"
-SHOWN = 7  # parts with a colour of their own; the others are drawn together
-OTHERS = "others"
+SERIES_MAX = 7  # groups with a colour of their own; the others are drawn as one series
+OTHERS = "other"
 
 
 @dataclass(frozen=True)
-class Ask:
-    """What a person wants to see: local days [first, last], parted by `group`, narrowed by the other fields."""
+class UsageQuery:
+    """Local days [first, last], the group to sum by, and filters. An empty filter matches everything."""
 
     first: date
     last: date
@@ -40,8 +40,8 @@ class Ask:
     key: UUID | None = None
     without_key: bool = False
 
-    def instants(self, zone: str) -> tuple[datetime, datetime]:
-        """The days as [start, end) in UTC."""
+    def interval(self, zone: str) -> tuple[datetime, datetime]:
+        """Return the days as [start, end) in UTC."""
         tz = ZoneInfo(zone)
         after = self.last + timedelta(days=1)
         start, end = (datetime.combine(day, time.min, tz).astimezone(UTC) for day in (self.first, after))
@@ -50,7 +50,7 @@ class Ask:
 
 @dataclass
 class Total:
-    """Usage of a part: `operations` were counted, `billed` is what is charged for."""
+    """The usage of one group: `operations` were counted, `billed` are charged for."""
 
     name: str
     executions: int = 0
@@ -59,7 +59,7 @@ class Total:
     amount: Decimal = Decimal(0)
 
     def add(self, other: Total) -> None:
-        """Take another part into this one."""
+        """Add another group's usage to this one."""
         self.executions += other.executions
         self.operations += other.operations
         self.billed += other.billed
@@ -67,61 +67,64 @@ class Total:
 
     @property
     def raised(self) -> int:
-        """Operations billed beyond those counted: the minimum of the cycles that a device was taken for."""
+        """Operations billed above those counted: the minimum for the cycles that a device was occupied."""
         return max(self.billed - self.operations, 0)
 
 
 @dataclass
-class Report:
-    """Usage of the days asked for. `parts` are in order of their amount; `days` has every day, used or not."""
+class UsageReport:
+    """The answer to a query. `groups` are sorted by amount, largest first; `days` holds every day, with usage or not."""
 
-    ask: Ask
-    parts: list[Total] = field(default_factory=list)
+    query: UsageQuery
+    groups: list[Total] = field(default_factory=list)
     days: list[tuple[date, dict[str, Total], Total]] = field(default_factory=list)
-    whole: Total = field(default_factory=lambda: Total("all"))
+    total: Total = field(default_factory=lambda: Total("all"))
 
     @property
-    def used(self) -> list[tuple[date, list[Decimal], Total]]:
-        """Days with usage: the day, an amount for each of `names`, and the day's sum."""
-        return [(day, [self.amount(parts, name) for name in self.names], one) for day, parts, one in self.days if parts]
+    def days_with_usage(self) -> list[tuple[date, list[Decimal], Total]]:
+        """Each day with usage: the day, one amount for each name of `series`, and the day's total."""
+        return [
+            (day, [self.amount(groups, name) for name in self.series], total)
+            for day, groups, total in self.days
+            if groups
+        ]
 
     @property
-    def names(self) -> list[str]:
-        """Parts that are drawn apart, then what is left."""
-        names = [one.name for one in self.parts]
-        return names if len(names) <= SHOWN + 1 else [*names[:SHOWN], OTHERS]
+    def series(self) -> list[str]:
+        """The names of the chart's series: the largest groups, then `OTHERS` for the rest."""
+        names = [one.name for one in self.groups]
+        return names if len(names) <= SERIES_MAX + 1 else [*names[:SERIES_MAX], OTHERS]
 
-    def amount(self, parts: Mapping[str, Total], name: str) -> Decimal:
-        """What a day's parts say for one of `names`."""
-        if name != OTHERS or name in {one.name for one in self.parts}:
-            return parts[name].amount if name in parts else Decimal(0)
-        drawn = set(self.names)
-        return exact_sum(one.amount for one in parts.values() if one.name not in drawn)
+    def amount(self, groups: Mapping[str, Total], name: str) -> Decimal:
+        """Return a day's amount for one name of `series`."""
+        if name != OTHERS or name in {one.name for one in self.groups}:
+            return groups[name].amount if name in groups else Decimal(0)
+        named = set(self.series)
+        return exact_sum(one.amount for one in groups.values() if one.name not in named)
 
 
-def usage_report(*, organisation: Organisation, ask: Ask, book: PriceBookDocument) -> Report:
-    """Every day asked for and every part of it; `book` tells which hours are which."""
-    column = COLUMNS[ask.group]
-    rows = narrowed(organisation, ask).filter(currency=ask.currency)
+def usage_report(*, organisation: Organisation, query: UsageQuery, book: PriceBookDocument) -> UsageReport:
+    """Sum usage by day and group; `book` says which hours are peak and which are off-peak."""
+    rows = usage_filtered(organisation, query).filter(currency=query.currency)
     rows = rows.annotate(day=TruncDate("recorded_at", tzinfo=ZoneInfo(organisation.time_zone)))
-    if ask.group == "hours":
+    if query.group == "hours":
         rows = rows.annotate(hour=TruncHour("occurred_at", tzinfo=book.tariff.tzinfo))
-    summed = (
+    sums = (
         rows.order_by()
-        .values("day", part=F(column))
+        .values("day", part=F(COLUMNS[query.group]))
         .annotate(q=executions_sum(), o=Sum("operations"), b=Sum("billed_operations"), a=Sum("amount"))
     )
-    name_of = names_of(organisation, ask.group, book)
-    report, parts = Report(ask), dict[str, Total]()
+    name_of = group_names(organisation, query.group, book)
+    report, groups = UsageReport(query), dict[str, Total]()
     by_day: dict[date, dict[str, Total]] = {}
-    for row in summed:
+    for row in sums:
         one = Total(name_of(row["part"]), int(row["q"]), int(row["o"]), int(row["b"]), row["a"])
-        for place in (by_day.setdefault(row["day"], {}), parts):
-            place.setdefault(one.name, Total(one.name)).add(one)
-        report.whole.add(one)
-    report.parts = sorted(parts.values(), key=lambda one: (one.amount.copy_negate(), one.name))
-    for number in range((ask.last - ask.first).days + 1):
-        day = ask.first + timedelta(days=number)
+        for totals in (by_day.setdefault(row["day"], {}), groups):
+            totals.setdefault(one.name, Total(one.name)).add(one)
+        report.total.add(one)
+    report.groups = sorted(groups.values(), key=lambda one: (one.amount.copy_negate(), one.name))
+    for number in range((query.last - query.first).days + 1):
+        day = query.first + timedelta(days=number)
         total = Total(str(day))
         for one in by_day.get(day, {}).values():
             total.add(one)
@@ -129,29 +132,29 @@ def usage_report(*, organisation: Organisation, ask: Ask, book: PriceBookDocumen
     return report
 
 
-def narrowed(organisation: Organisation, ask: Ask) -> QuerySet[UsageSum]:
-    """The sums of usage asked for, in every currency."""
-    start, end = ask.instants(organisation.time_zone)
+def usage_filtered(organisation: Organisation, query: UsageQuery) -> QuerySet[UsageSum]:
+    """Return the usage sums that match the query, in every currency."""
+    start, end = query.interval(organisation.time_zone)
     rows = UsageSum.objects.filter(organisation=organisation, recorded_at__gte=start, recorded_at__lt=end)
-    chosen = {"project_id": ask.project, "model_name": ask.model, "klass": ask.klass, "token_id": ask.key}
+    chosen = {"project_id": query.project, "model_name": query.model, "klass": query.klass, "token_id": query.key}
     rows = rows.filter(**{name: value for name, value in chosen.items() if value})
-    return rows.filter(token_id=None) if ask.without_key else rows
+    return rows.filter(token_id=None) if query.without_key else rows
 
 
-def names_of(organisation: Organisation, group: str, book: PriceBookDocument) -> Callable[[Any], str]:
-    """What a group's values are called: unlike things never share a name."""
+def group_names(organisation: Organisation, group: str, book: PriceBookDocument) -> Callable[[Any], str]:
+    """Return a function that names a value of the group's column. Two values never get the same name."""
     if group == "hours":
-        return lambda hour: "without hours" if hour is None else f"{book.tariff.period_at(hour).name} hours"
+        return lambda hour: "no tariff hour" if hour is None else f"{book.tariff.period_at(hour).name} hours"
     if group == "project":
-        known = {one.pk: one.name for one in Project.objects.filter(organisation=organisation)}
-        return lambda pk: "without a project" if pk is None else _apart(known, pk)
+        projects = {one.pk: one.name for one in Project.objects.filter(organisation=organisation)}
+        return lambda pk: "no project" if pk is None else _unique_name(projects, pk)
     if group == "key":
         keys = {one.pk: one.name for one in ApiToken.objects.filter(organisation=organisation)}
-        return lambda pk: NO_KEY if pk is None else _apart(keys, pk)
+        return lambda pk: NO_KEY if pk is None else _unique_name(keys, pk)
     return lambda value: str(value) if value else "-"
 
 
-def _apart(names: Mapping[UUID, str], pk: UUID) -> str:
+def _unique_name(names: Mapping[UUID, str], pk: UUID) -> str:
     name = names.get(pk, "")
-    alone = name and list(names.values()).count(name) == 1
-    return name if alone else f"{name} {str(pk)[:8]}".strip()
+    is_unique = name and list(names.values()).count(name) == 1
+    return name if is_unique else f"{name} {str(pk)[:8]}".strip()

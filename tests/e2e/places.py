@@ -183,6 +183,8 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
             "job-new": f"/jobs/new?contract={pages['contract'].rsplit('/', 1)[-1]}",
             "portal": "/portal",
             "portal-settings": "/portal/settings",
+            "portal-contracts": "/portal/contracts",
+            "portal-credits": "/portal/credits",
             "ledger": "/portal/ledger",
             "invoices": "/invoices",
             "prices": "/prices",

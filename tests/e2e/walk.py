@@ -278,9 +278,9 @@ def set_budget(visit: Watched, *, amount: str) -> None:
     """A budget of the whole organisation."""
     page = visit.page
     visit.open("/portal/budgets")
-    page.get_by_label("Budget for a month").fill(amount)
-    page.get_by_role("button", name="Set the budget").click()
-    expect(page.get_by_text("The budget is set.")).to_be_visible()
+    page.get_by_label("Amount").fill(amount)
+    page.get_by_role("button", name="Create budget").click()
+    expect(page.get_by_text("Budget created.")).to_be_visible()
 
 
 def add_endpoint(visit: Watched, url: str) -> str:
@@ -299,8 +299,8 @@ def set_cap(visit: Watched, *, amount: str) -> None:
     page = visit.page
     visit.open("/portal/caps")
     page.get_by_label("Monthly cap").fill(amount)
-    page.get_by_role("button", name="Set the cap").click()
-    expect(page.get_by_text("it holds from now on")).to_be_visible()
+    page.get_by_role("button", name="Set cap").click()
+    expect(page.get_by_text("Spend cap set")).to_be_visible()
 
 
 def credit_customer(visit: Watched, name: str, *, amount: str) -> tuple[str, str]:
@@ -308,14 +308,14 @@ def credit_customer(visit: Watched, name: str, *, amount: str) -> tuple[str, str
     page = visit.page
     visit.open("/customers")
     page.get_by_label("Name", exact=True).fill(name)
-    page.get_by_role("button", name="Find").click()
+    page.get_by_role("button", name="Search").click()
     page.get_by_role("link", name=name).click()
     page.wait_for_url(re.compile(r"/customers/[0-9a-f-]{36}"))
     customer = path_of(page)
-    page.get_by_label("Credit", exact=True).fill(amount)
-    page.get_by_label("Why").fill("A month to try it")
-    page.get_by_role("button", name="Grant the credit").dblclick()
-    expect(page.get_by_text("How the credits in EUR are used up").first).to_be_visible()
+    page.get_by_label("Amount", exact=True).first.fill(amount)
+    page.get_by_label("Reason", exact=True).first.fill("A month to try it")
+    page.get_by_role("button", name="Grant credit").dblclick()
+    expect(page.get_by_text("Credits left in EUR").first).to_be_visible()
     page.locator("a[href*='/customers/invoices/']").first.click()
     page.wait_for_url(re.compile(r"/customers/invoices/"))
     return customer, path_of(page)

@@ -93,7 +93,7 @@ def test_no_request_checks_the_chain(cast: Cast, as_user: AsUser, monkeypatch: p
         monkeypatch.setattr(name, lambda *_: pytest.fail("a request checks the chain"))
     client = as_user(cast.viewer)
     assert client.get("/api/v1/ledger").json()["intact"] is True
-    assert "The history is intact" in client.get("/portal/ledger").content.decode()
+    assert "The ledger is intact" in client.get("/portal/ledger").content.decode()
 
 
 def test_a_check_finds_what_a_whole_reconciliation_finds(cast: Cast) -> None:
@@ -174,11 +174,11 @@ def test_the_page_shows_the_last_check_and_asks_for_a_new_one(cast: Cast, as_use
     assert browser.post("/portal/ledger")["Location"] == "/portal/ledger"
     page = browser.get("/portal/ledger").content.decode()
     assert "Every transaction is being checked" in page
-    assert "Check everything now" not in page
+    assert "Check the ledger now" not in page
     asked = LedgerCheck.objects.get()
     ledger_check_run(check_id=asked.pk, clock=timezone.now)
     part = browser.get("/portal/ledger", headers={"HX-Request": "true"}).content.decode()
-    assert "The history is intact" in part
+    assert "The ledger is intact" in part
     assert "Nothing was added since" in part
     assert "<html" not in part
     assert "hx-get" not in part  # it is finished: nobody asks again

@@ -33,7 +33,7 @@ from apps.invoicing.services import (
 )
 from apps.ledger.models import OutboxRow
 from apps.ledger.selectors import balances
-from apps.portal.selectors import burn_down
+from apps.portal.selectors import credit_changes
 from apps.pricing.rating import PriceBookDocument, decimal_text, exact_sum, rate
 from apps.pricing.selectors import book_of_digest
 from apps.sales.models import Contract
@@ -304,7 +304,7 @@ def test_what_is_left_of_a_credit_ends_and_what_was_spent_stays(cast: Cast, mark
     following = invoice_issue(organisation=cast.organisation, actor=None, now=LATER + timedelta(minutes=1))
     assert [one["basis"]["granted"] for one in following.document["adjustments"]] == ["1"], "an ended one is not used"
     assert grants_expire(now=LATER + timedelta(days=20)) == 0
-    assert [step.what for step in burn_down(cast.organisation, currency="EUR")] == [
+    assert [step.what for step in credit_changes(cast.organisation, currency="EUR")] == [
         "Granted: Welcome by mistake",
         "Granted: Welcome meant",
         f"Used by invoice {invoice.number}",

@@ -171,7 +171,6 @@ def test_caps_budgets_and_commitments_are_entered_in_their_currencys_units(
     for path, more in (
         ("/portal/caps", {"scope": "organisation"}),
         ("/portal/budgets", {"scope": "organisation"}),
-        ("/portal/settings", {"cap": "1"}),
     ):
         page = browser.post(path, {"amount": fine, **more})
         assert said in _shown(page), path

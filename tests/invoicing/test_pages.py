@@ -99,14 +99,15 @@ def test_an_administrator_marks_an_invoice_paid(cast: Cast, as_user: AsUser) -> 
 
 def test_a_cap_and_an_addressee_are_set_in_the_portal(cast: Cast, market: Market, as_user: AsUser) -> None:
     client = as_user(cast.billing)
-    client.post("/portal/settings", {"cap": "1", "amount": "1,250.50"})
+    cap = {"scope": "organisation"}
+    client.post("/portal/caps", {**cap, "amount": "1,250.50"})
     assert Cap.objects.get().amount == Decimal("1250.5")
-    assert "1,250.50" in _text(client, "/portal")
+    assert "1,250.50" in _text(client, "/portal/caps")
     for wrong, said in (("12.345", "write 12.34"), ("-1", "Enter an amount"), ("1,50", "A comma parts thousands")):
-        assert said in client.post("/portal/settings", {"cap": "1", "amount": wrong}).content.decode()
-    client.post("/portal/settings", {"profile": "1", "legal_name": "Acme GmbH", "address": "Weg 1", "tax_id": "DE1"})
+        assert said in client.post("/portal/caps", {**cap, "amount": wrong}).content.decode()
+    client.post("/portal/settings", {"legal_name": "Acme GmbH", "address": "Weg 1", "tax_id": "DE1"})
     assert BillingProfile.objects.get().legal_name == "Acme GmbH"
-    client.post("/portal/settings", {"cap": "1", "amount": ""})
+    client.post("/portal/caps", {**cap, "amount": ""})
     assert not Cap.objects.exists()
 
 
@@ -114,7 +115,7 @@ def test_the_ledger_page_proves_that_history_is_whole(cast: Cast, as_user: AsUse
     an_invoice_of(cast)
     checked(cast)
     page = _text(as_user(cast.viewer), "/portal/ledger")
-    assert "The history is intact" in page
+    assert "The ledger is intact" in page
     assert reconcile_all(cast.organisation).differences == []
 
 

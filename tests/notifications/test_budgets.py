@@ -113,7 +113,7 @@ def test_budgets_are_set_seen_and_deleted_on_their_page(
 ) -> None:
     client = as_user(cast.billing)
     page = client.post("/portal/budgets", {"amount": "250.00", "scope": "organisation"}, follow=True).content.decode()
-    assert "A budget never stops a job; a spend cap does" in page
+    assert "Alerts only: jobs keep running." in page
     assert "250.00" in page
     assert (
         "Enter an amount" in client.post("/portal/budgets", {"amount": "x", "scope": "organisation"}).content.decode()

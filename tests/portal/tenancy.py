@@ -18,6 +18,8 @@ ROUTES = [
     operation("POST /refunds", scope=Scope.ADMIN, body={"organisation": "0", "amount": "1.00", "reference": "7/11"}),
     page("/portal"),
     page("/portal/usage"),
+    page("/portal/contracts"),
+    page("/portal/credits"),
     page("/portal/caps"),
     page("/portal/caps", "POST", roles=MONEY),
     page("/portal/ledger", "GET", "POST"),

@@ -30,12 +30,12 @@ MILLION = 10**6
 def test_a_credit_is_granted_once_however_often_the_form_is_sent(cast: Cast, market: Market, as_user: AsUser) -> None:
     client, place = as_user(cast.admin), f"/customers/{cast.organisation.pk}"
     assert cast.organisation.name in _text(client, "/customers?q=acme")
-    assert "No organisation has that" in _text(client, "/customers?q=%00%27%3B--")
+    assert "No organisation matches" in _text(client, "/customers?q=%00%27%3B--")
     sent = {"form": "grant", "amount": "12.50", "reason": "Welcome", "key": str(uuid4())}
     for _ in range(2):
         assert client.post(place, sent).status_code == 302
     assert CreditGrant.objects.get().amount == Decimal("12.5")
-    assert "How the credits in EUR are used up" in _text(client, place)
+    assert "Credits left in EUR" in _text(client, place)
     for wrong in (
         {"amount": "0"},
         {"amount": "1.234"},

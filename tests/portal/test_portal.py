@@ -22,8 +22,8 @@ from apps.ledger.models import Cap
 from apps.ledger.services import cap_set
 from apps.notifications.budgets.services import budget_create
 from apps.portal.forms import GROUPS, UsageForm
-from apps.portal.selectors import burn_down, cap_rows, excluded
-from apps.portal.usage import OTHERS, SHOWN, Report, usage_report
+from apps.portal.selectors import cap_rows, credit_changes, excluded
+from apps.portal.usage import OTHERS, SERIES_MAX, UsageReport, usage_report
 from apps.pricing.rating import exact_sum
 from apps.pricing.selectors import book_in_force, document_of
 from apps.registry.models import Project
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.django_db
 AsUser = Callable[[User], Client]
 
 
-def _report(cast: Cast, **asked: Any) -> Report:
+def _report(cast: Cast, **asked: Any) -> UsageReport:
     query = QueryDict(mutable=True)
     query.update(
         {"first": f"{NOW - timedelta(days=1):%Y-%m-%d}", "last": f"{NOW + timedelta(days=3):%Y-%m-%d}", **asked}
@@ -48,7 +48,7 @@ def _report(cast: Cast, **asked: Any) -> Report:
     form = UsageForm(query, organisation=cast.organisation, currency="EUR", now=NOW)
     assert form.is_valid(), form.errors
     book = document_of(book_in_force(at=NOW))
-    return usage_report(organisation=cast.organisation, ask=form.ask(), book=book)
+    return usage_report(organisation=cast.organisation, query=form.query(), book=book)
 
 
 def test_usage_is_parted_by_whatever_is_asked_and_always_sums_to_the_same(cast: Cast, market: Market) -> None:
@@ -58,27 +58,27 @@ def test_usage_is_parted_by_whatever_is_asked_and_always_sums_to_the_same(cast: 
     run(second, 5, now=NOW + timedelta(days=1))
     plain = _report(cast)
     assert [one.executions for _, _, one in plain.days] == [0, 10, 25, 0, 0]
-    assert {one.name: one.executions for one in _report(cast, group="class").parts} == {"standard": 30, "batch": 5}
-    assert _report(cast, klass="batch").whole.executions == 5
-    assert _report(cast, key="none").whole.executions == 35
+    assert {one.name: one.executions for one in _report(cast, group="class").groups} == {"standard": 30, "batch": 5}
+    assert _report(cast, klass="batch").total.executions == 5
+    assert _report(cast, key="none").total.executions == 35
     for group in GROUPS:
         report = _report(cast, group=group)
-        assert report.whole == plain.whole
-        assert exact_sum(one.amount for one in report.parts) == plain.whole.amount
-        drawn = [report.amount(parts, name) for _, parts, _ in report.days for name in report.names]
-        assert exact_sum(drawn) == plain.whole.amount
+        assert report.total == plain.total
+        assert exact_sum(one.amount for one in report.groups) == plain.total.amount
+        drawn = [report.amount(parts, name) for _, parts, _ in report.days for name in report.series]
+        assert exact_sum(drawn) == plain.total.amount
 
 
 def test_parts_beyond_the_colours_are_drawn_together(cast: Cast, market: Market) -> None:
     contract = sold(cast, market)
-    for number in range(SHOWN + 3):
+    for number in range(SERIES_MAX + 3):
         run(contract, number + 1, model=f"model {number}")
     report = _report(cast)
-    assert len(report.parts) == SHOWN + 3
-    assert report.names[-1] == OTHERS
-    ((_, amounts, whole),) = report.used
-    assert len(amounts) == SHOWN + 1
-    assert exact_sum(amounts) == whole.amount == exact_sum(one.amount for one in report.parts)
+    assert len(report.groups) == SERIES_MAX + 3
+    assert report.series[-1] == OTHERS
+    ((_, amounts, whole),) = report.days_with_usage
+    assert len(amounts) == SERIES_MAX + 1
+    assert exact_sum(amounts) == whole.amount == exact_sum(one.amount for one in report.groups)
 
 
 WRONG_FILTERS = (
@@ -100,14 +100,14 @@ def test_filters_that_do_not_fit_are_said_and_the_page_is_there(cast: Cast, mark
     client = as_user(cast.viewer)
     for query in WRONG_FILTERS:
         page = client.get(f"/portal/usage?{query}").content.decode()
-        assert "These filters do not fit" in page, query
+        assert "These filters are not valid" in page, query
         assert "<script>hostile" not in page
     assert "Billing portal" in client.get(f"/portal?{query}").content.decode()
 
 
 def test_a_strangers_project_is_no_filter(cast: Cast, market: Market, as_user: AsUser) -> None:
     theirs = Project.objects.create(organisation=cast.stranger_organisation, name="Theirs", created_at=NOW)
-    assert "These filters do not fit" in _text(as_user(cast.viewer), f"/portal/usage?project={theirs.pk}")
+    assert "These filters are not valid" in _text(as_user(cast.viewer), f"/portal/usage?project={theirs.pk}")
 
 
 def test_the_file_of_usage_is_exact_and_no_formula(cast: Cast, as_user: AsUser) -> None:
@@ -165,8 +165,8 @@ def test_the_portal_tells_of_budgets_caps_and_how_credits_are_used_up(cast: Cast
     run(contract, 10**6, now=now)
     budget_create(organisation=cast.organisation, amount=Decimal(5), currency="EUR", actor=cast.billing, now=now)
     invoice = invoice_issue(organisation=cast.organisation, actor=cast.billing, now=timezone.now())
-    steps = burn_down(cast.organisation, currency="EUR")
-    assert [step.left for step in steps] == [Decimal(10), Decimal("4.368")]
+    changes = credit_changes(cast.organisation, currency="EUR")
+    assert [change.left for change in changes] == [Decimal(10), Decimal("4.368")]
     page = _text(client, "/portal")
     for said in (
         "100 % of the budget for the whole organisation is used",
@@ -231,9 +231,9 @@ def test_the_ledger_is_read_page_by_page_and_a_changed_row_does_not_follow(
         run(contract, 1, now=timezone.now())
     page = _text(client, "/portal/ledger")
     assert "all 5 transactions" in page
-    assert "The history is intact" not in page
+    assert "The ledger is intact" not in page
     checked(cast)
-    assert "The history is intact" in _text(client, "/portal/ledger")
+    assert "The ledger is intact" in _text(client, "/portal/ledger")
     following = client.get("/portal/ledger").context["page"].next
     first, second = _rows(client, ""), _rows(client, following)
     assert [*first, *second] == [(number, "yes") for number in (5, 4, 3, 2, 1)]
@@ -243,7 +243,7 @@ def test_the_ledger_is_read_page_by_page_and_a_changed_row_does_not_follow(
         cursor.execute("SET session_replication_role = DEFAULT")
     assert [number for number, follows in _rows(client, "") if follows == "no"] == [4]
     checked(cast)
-    assert "The history has errors" in _text(client, "/portal/ledger")
+    assert "The ledger has errors" in _text(client, "/portal/ledger")
 
 
 def _rows(client: Client, query: str) -> list[tuple[int, str]]:

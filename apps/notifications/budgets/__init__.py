@@ -1,1 +1,1 @@
-"""Budgets and their alerts. A budget tells, a spend cap stops."""
+"""Budgets and their alerts. A budget sends alerts only; a spend cap blocks new spending."""

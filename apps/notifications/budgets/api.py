@@ -1,4 +1,4 @@
-"""Budgets over JSON."""
+"""The budgets API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
 class BudgetIn(RequestBody):
-    """`currency` is that of the price book in force where it is left out."""
+    """`currency` defaults to that of the price book in force."""
 
     amount: Entered
     currency: Code | None = None
@@ -57,15 +57,17 @@ class BudgetAlertOut(Schema):
 @router.get("/budgets", response=list[BudgetOut], operation_id="budget_list", summary="Budgets")
 @paginate(Cursor, ordering=("created_at", "id"))
 def budget_list(request: HttpRequest) -> QuerySet[Budget]:
-    """For each calendar month (UTC)."""
+    """The organisation's budgets. Each applies to every calendar month (UTC)."""
     budgets = Budget.objects.filter(organisation=organisation_get(request), deleted_at=None)
     return budgets.select_related("project", "token")
 
 
-@router.post("/budgets", auth=BILLING, response={201: BudgetOut}, operation_id="budget_create", summary="Set a budget")
+@router.post(
+    "/budgets", auth=BILLING, response={201: BudgetOut}, operation_id="budget_create", summary="Create a budget"
+)
 @idempotent
 def budget_create(request: HttpRequest, payload: BudgetIn) -> tuple[int, Budget]:
-    """It alerts at 50, 75, 90 and 100 % of what is used and of what is expected, and never stops a job."""
+    """A budget alerts when actual or forecast usage reaches 50, 75, 90 and 100 %. It never stops a job."""
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
     chosen = currency_chosen(payload.currency, now=now)
     return 201, services.budget_create(
@@ -80,17 +82,17 @@ def budget_create(request: HttpRequest, payload: BudgetIn) -> tuple[int, Budget]
 
 
 @router.delete(
-    "/budgets/{uuid:pk}", auth=BILLING, response={204: None}, operation_id="budget_delete", summary="Delete it"
+    "/budgets/{uuid:pk}", auth=BILLING, response={204: None}, operation_id="budget_delete", summary="Delete a budget"
 )
 def budget_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
-    """No more alerts of it."""
+    """The budget sends no more alerts. Its past alerts are kept."""
     budget = org_object_get(request, Budget.objects.filter(deleted_at=None), roles=MONEY, pk=pk)
     services.budget_delete(budget=budget, actor=principal_get(request).user, now=timezone.now())
     return 204, None
 
 
-@router.get("/budget-alerts", response=list[BudgetAlertOut], operation_id="budget_alerts", summary="Alerts of budgets")
+@router.get("/budget-alerts", response=list[BudgetAlertOut], operation_id="budget_alerts", summary="Budget alerts")
 @paginate(Cursor, ordering=("-at", "id"))
 def budget_alerts(request: HttpRequest) -> QuerySet[BudgetAlert]:
-    """Newest first."""
+    """Every alert of the organisation's budgets, newest first."""
     return BudgetAlert.objects.filter(budget__organisation=organisation_get(request))

@@ -1,4 +1,4 @@
-"""What changes budgets, and what makes their alerts: each posting of usage, through the outbox."""
+"""Create and delete budgets, and send their alerts. The outbox checks budgets after each posting of usage."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from apps.registry.models import Project
 
 PERCENTS = (50, 75, 90, 100)
 BUDGETS_MAX = 50
-SHORTEST = timedelta(days=1)  # a forecast looks at no less: an hour's use is no measure of a month
-NEVER_STOPS = "A budget never stops a job; a spend cap does: no quote above it can be accepted."
+ELAPSED_MIN = timedelta(days=1)  # for the forecast: the usage of one hour says little about a month
+ALERTS_ONLY = "Budgets send alerts only. To block new spending above a limit, set a spend cap."
 
 
 @transaction.atomic
@@ -40,20 +40,31 @@ def budget_create(
     project_id: UUID | None = None,
     token_id: UUID | None = None,
 ) -> Budget:
-    """A budget for each month from this one on; marks that are reached already are told at once."""
+    """Create a monthly budget, from this month on; alert at once for thresholds that are already reached.
+
+    Raises Problem for an amount of 0, an unknown scope, a duplicate, or too many budgets.
+    """
     if amount <= 0:
-        raise Problem(422, "Nothing budgeted", "Enter an amount above 0.", kind="budget-amount")
+        raise Problem(422, "Amount too small", "Enter an amount above 0.", kind="budget-amount")
     if project_id and token_id:
-        raise Problem(422, "Two scopes", "Choose a project or an API token, not both.", kind="budget-scope")
+        raise Problem(422, "More than one scope", "Choose a project or an API token, not both.", kind="budget-scope")
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     if Budget.objects.filter(organisation=organisation, deleted_at=None).count() >= BUDGETS_MAX:
         raise Problem(
-            409, "Too many budgets", f"There are {BUDGETS_MAX} already; delete one first.", kind="too-many-budgets"
+            409,
+            "Too many budgets",
+            f"You have {BUDGETS_MAX} budgets, the maximum. Delete one first.",
+            kind="too-many-budgets",
         )
     if project_id and not Project.objects.filter(organisation=organisation, pk=project_id).exists():
-        raise Problem(422, "No such project", "Choose one of your projects.", kind="budget-scope")
+        raise Problem(422, "Unknown project", "Choose one of your projects.", kind="budget-scope")
     if token_id and not ApiToken.objects.filter(organisation=organisation, pk=token_id).exists():
-        raise Problem(422, "No such token", "Choose one of your API tokens.", kind="budget-scope")
+        raise Problem(422, "Unknown API token", "Choose one of your API tokens.", kind="budget-scope")
+    scope = {"project_id": project_id, "token_id": token_id, "currency": currency}
+    if Budget.objects.filter(organisation=organisation, deleted_at=None, amount=amount, **scope).exists():
+        raise Problem(
+            409, "Budget exists", "There is already a budget with this amount and scope.", kind="budget-exists"
+        )
     budget = Budget.objects.create(
         organisation=organisation,
         project_id=project_id,
@@ -69,10 +80,9 @@ def budget_create(
 
 @transaction.atomic
 def budget_delete(*, budget: Budget, actor: User, now: datetime) -> None:
-    """No more alerts; what it told stays."""
-    budget.deleted_at = now
-    budget.save(update_fields=["deleted_at"])
-    _audit("budget.delete", budget, actor, now)
+    """Delete a budget; its past alerts are kept. Deleting it a second time does nothing."""
+    if Budget.objects.filter(pk=budget.pk, deleted_at=None).update(deleted_at=now):
+        _audit("budget.delete", budget, actor, now)
 
 
 def _audit(action: str, budget: Budget, actor: User, now: datetime) -> None:
@@ -87,24 +97,27 @@ def _audit(action: str, budget: Budget, actor: User, now: datetime) -> None:
 
 
 def used_and_forecast(budget: Budget, *, now: datetime) -> tuple[Decimal, Fraction]:
-    """Used this month, and the same pace carried on to its end."""
+    """Return the amount used this month, and a linear projection to its end."""
     return used_and_forecasts([budget], now=now)[0]
 
 
 def used_and_forecasts(budgets: Sequence[Budget], *, now: datetime) -> list[tuple[Decimal, Fraction]]:
-    """The same for many budgets of one organisation, in one query."""
+    """Return the same for several budgets of one organisation, in one query."""
     if not budgets:
         return []
     start, end = month_of(now)
     scopes = [Scope(one.currency, one.project_id, one.token_id) for one in budgets]
     spent = spendings(organisation_id=budgets[0].organisation_id, scopes=scopes, now=now)
-    elapsed = max(now - start, SHORTEST) // timedelta(microseconds=1)
+    elapsed = max(now - start, ELAPSED_MIN) // timedelta(microseconds=1)
     whole = (end - start) // timedelta(microseconds=1)
     return [(one.used, Fraction(one.used) * whole / elapsed) for one in spent]
 
 
 def budget_check(budget: Budget, *, now: datetime) -> list[BudgetAlert]:
-    """Fire every alert whose mark is reached and that this month has not had. Within the caller's transaction."""
+    """Store an alert for each threshold that was reached and not yet alerted this month, within the caller's transaction.
+
+    If several thresholds are reached together, only the highest is sent.
+    """
     used, forecast = used_and_forecast(budget, now=now)
     month = month_of(now)[0].date()
     known = set(BudgetAlert.objects.filter(budget=budget, month=month).values_list("kind", "percent"))
@@ -117,14 +130,14 @@ def budget_check(budget: Budget, *, now: datetime) -> list[BudgetAlert]:
     ]
     for alert in fired:
         alert.save(force_insert=True)
-    for kind in reached:  # of marks that are passed together the highest is told
+    for kind in reached:
         highest = max((alert for alert in fired if alert.kind == kind), key=lambda one: one.percent, default=None)
         if highest is not None:
-            _tell(highest, now)
+            _alert_send(highest, now)
     return fired
 
 
-def _tell(alert: BudgetAlert, now: datetime) -> None:
+def _alert_send(alert: BudgetAlert, now: datetime) -> None:
     budget = alert.budget
     payload = {
         "alert": str(alert.pk),
@@ -142,27 +155,27 @@ def _tell(alert: BudgetAlert, now: datetime) -> None:
 
 
 def usage_handle(row: OutboxRow, *, now: datetime) -> None:
-    """Usage was posted: look at the organisation's budgets."""
+    """Check the organisation's budgets after a posting of usage."""
     budgets = Budget.objects.filter(organisation_id=row.organisation_id, deleted_at=None)
     for budget in budgets.select_for_update(of=("self",)).select_related("project", "token"):
         budget_check(budget, now=now)
 
 
 def alert_mail(row: OutboxRow, *, now: datetime) -> None:
-    """The mail of an alert, to owners and billing people."""
+    """Mail an alert to the owners and billing members of the organisation."""
     alert = BudgetAlert.objects.select_related("budget__project", "budget__token").get(pk=row.payload["alert"])
     members = Membership.objects.filter(organisation_id=row.organisation_id, role__in=MONEY, user__is_active=True)
-    send_mail(*alert_words(alert), None, sorted(members.values_list("user__email", flat=True)))
+    send_mail(*alert_text(alert), None, sorted(members.values_list("user__email", flat=True)))
 
 
-def alert_words(alert: BudgetAlert) -> tuple[str, str]:
-    """Subject and text."""
+def alert_text(alert: BudgetAlert) -> tuple[str, str]:
+    """Return the subject and the text of an alert's mail."""
     budget = alert.budget
     amount, used = (money_exact_format(one, budget.currency) for one in (budget.amount, alert.used))
-    what = "is used" if alert.kind == AlertKind.ACTUAL else "will be used by the end of the month, at this pace"
+    what = "is used" if alert.kind == AlertKind.ACTUAL else "will be used by the end of the month at this pace"
     subject = f"{alert.percent} % of a budget {what}"
     text = (
-        f"Of the budget of {amount} for {budget.scope} in {alert.month:%B %Y}, {alert.percent} % or more {what}.\n"
-        f"Used so far: {used}.\n{NEVER_STOPS}\n"
+        f"{alert.percent} % of the budget of {amount} for {budget.scope} in {alert.month:%B %Y} {what}.\n"
+        f"Used so far: {used}.\n{ALERTS_ONLY}\n"
     )
     return subject, text

@@ -1,4 +1,4 @@
-"""The page of budgets."""
+"""The budgets page."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from apps.accounts.roles import MONEY
 from apps.invoicing.forms import AmountField, MoneyForm
 from apps.ledger.selectors import month_of
 from apps.notifications.budgets import services
+from apps.notifications.budgets.selectors import budget_rows
 from apps.notifications.models import Budget, BudgetAlert
 from apps.pricing.amounts import currencies_offered
 from apps.registry.models import Project
 
 
 class BudgetForm(MoneyForm):
-    """A new budget: an amount, and for what."""
+    """A new budget: a monthly amount and its scope."""
 
-    amount = AmountField(label="Budget for a month")
-    scope = forms.ChoiceField(label="Of")
+    amount = AmountField(label="Amount")
+    scope = forms.ChoiceField(label="Applies to")
 
     def __init__(self, *values: object, organisation: Organisation, **options: object) -> None:
         super().__init__(*values, **options)  # type: ignore[arg-type]
@@ -40,14 +41,14 @@ class BudgetForm(MoneyForm):
         ]
 
     def scope_ids(self) -> dict[str, UUID]:
-        """The one id of the chosen scope, by its parameter."""
+        """Return the chosen scope as keyword arguments: project_id, token_id, or nothing for the organisation."""
         kind, _, value = str(self.cleaned_data["scope"]).partition(":")
         return {f"{kind}_id": UUID(value)} if value else {}
 
 
 @require_http_methods(["GET", "POST"])
 def budget_list(request: HttpRequest) -> HttpResponse:
-    """Budgets with what is used and expected, this month's alerts, and a form."""
+    """Budgets with usage and forecast, this month's alerts, and a form for a new budget."""
     roles = {"roles": MONEY} if request.method == "POST" else {}
     organisation, now = organisation_get(request, **roles), timezone.now()
     form = BudgetForm(request.POST or None, organisation=organisation, currencies=currencies_offered(now=now))
@@ -61,28 +62,24 @@ def budget_list(request: HttpRequest) -> HttpResponse:
                 now=now,
                 **form.scope_ids(),
             )
-        except Problem as refusal:
-            form.add_error("amount", refusal.detail)
+        except Problem as problem:
+            form.add_error("amount", problem.detail)
         else:
-            messages.success(request, "The budget is set.")
+            messages.success(request, "Budget created.")
             return redirect("notifications:budget_list")
-    known = Budget.objects.filter(organisation=organisation, deleted_at=None).select_related("project", "token")
-    budgets = list(known)
     alerts = BudgetAlert.objects.filter(budget__organisation=organisation, month=month_of(now)[0].date())
     context = {
-        "rows": [
-            (one, *spent) for one, spent in zip(budgets, services.used_and_forecasts(budgets, now=now), strict=True)
-        ],
+        "rows": budget_rows(organisation, now=now),
         "alerts": alerts.select_related("budget__project", "budget__token"),
         "form": form,
-        "never_stops": services.NEVER_STOPS,
     }
-    return render(request, "notifications/budgets/list.html", context)
+    return render(request, "notifications/budgets/list.html", context, status=422 if form.errors else 200)
 
 
 @require_POST
 def budget_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """No more alerts of it."""
-    budget = org_object_get(request, Budget.objects.filter(deleted_at=None), roles=MONEY, pk=pk)
+    """Delete a budget."""
+    budget = org_object_get(request, Budget, roles=MONEY, pk=pk)
     services.budget_delete(budget=budget, actor=principal_get(request).user, now=timezone.now())
+    messages.success(request, "Budget deleted. It sends no more alerts.")
     return redirect("notifications:budget_list")

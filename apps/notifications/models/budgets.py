@@ -1,4 +1,4 @@
-"""Budgets: what somebody means to spend in a month, and the alerts that told of it."""
+"""Budgets and the alerts that they sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _amount() -> models.DecimalField[Any, Any]:
 
 
 class Budget(models.Model):
-    """An amount for every calendar month (UTC), of the organisation, of one project, or of one API token."""
+    """A monthly amount (calendar months in UTC) for the organisation, one project or one API token."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="budgets")
@@ -42,21 +42,21 @@ class Budget(models.Model):
 
     @property
     def scope(self) -> str:
-        """In words."""
+        """What the budget applies to, in words."""
         if self.project is not None:
             return f"project {self.project.name}"
         return f"API token {self.token.name}" if self.token is not None else "the whole organisation"
 
 
 class AlertKind(models.TextChoices):
-    """What reached the mark."""
+    """The basis of an alert."""
 
-    ACTUAL = "actual", "Used so far"
-    FORECAST = "forecast", "Expected by the end of the month"
+    ACTUAL = "actual", "Actual usage"
+    FORECAST = "forecast", "Forecast for the month"
 
 
 class BudgetAlert(models.Model):
-    """That a mark of a budget was reached: once for each month, kind and mark."""
+    """A threshold that was reached: at most one alert for each month, basis and percentage."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     budget = models.ForeignKey(Budget, on_delete=models.PROTECT, related_name="alerts")

@@ -1,1 +1,1 @@
-"""The administrator's pages of customers: tax, credits, and what is taken back of invoices."""
+"""The administrator's pages of customers: tax, credits, refunds and credit notes."""

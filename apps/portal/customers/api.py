@@ -1,4 +1,4 @@
-"""What administrators set and give back of a customer's money, over JSON."""
+"""The administrator's API of customers: tax and refunds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TaxOut(Schema):
 
 
 class RefundIn(RequestBody):
-    """`reference` is that of the transfer by which the money goes; `currency` that of the price book in force unless stated."""
+    """`reference` names the bank transfer of the refund. `currency` defaults to that of the price book in force."""
 
     organisation: UUID
     amount: Entered
@@ -65,7 +65,7 @@ class RefundOut(Schema):
     "/customers/{uuid:pk}/tax", auth=ADMIN, response=TaxOut, operation_id="customer_tax_get", summary="A customer's tax"
 )
 def customer_tax_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """For administrators: scheme, rate and days to pay of the next invoices."""
+    """For administrators: the tax scheme, tax rate and payment days of the next invoices."""
     return _tax(_organisation(pk))
 
 
@@ -77,7 +77,7 @@ def customer_tax_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     summary="Set a customer's tax",
 )
 def customer_tax_set(request: HttpRequest, pk: UUID, payload: TaxIn) -> dict[str, Any]:
-    """For administrators. Invoices that are issued never change."""
+    """For administrators. Issued invoices never change."""
     organisation = _organisation(pk)
     tax_set(
         organisation=organisation,
@@ -95,15 +95,17 @@ def customer_tax_set(request: HttpRequest, pk: UUID, payload: TaxIn) -> dict[str
     auth=ADMIN,
     response={201: RefundOut},
     operation_id="refund_create",
-    summary="Give money of a customer's balance back",
+    summary="Refund a customer's balance",
 )
 @idempotent
 def refund_create(request: HttpRequest, payload: RefundIn) -> tuple[int, dict[str, Any]]:
-    """For administrators: at most what was paid or credited beyond what was due. What was paid by card is refunded at
-    Stripe instead, which posts it here."""
+    """For administrators: refund at most the balance, the amount paid or credited above the amount due.
+
+    Refund card payments at Stripe instead; they are then posted here.
+    """
     organisation, now = Organisation.objects.filter(pk=payload.organisation).first(), timezone.now()
     if organisation is None:
-        raise Problem(422, "No such organisation", "There is no organisation with this id.", kind="balance")
+        raise Problem(422, "Unknown organisation", "There is no organisation with this id.", kind="balance")
     chosen = currency_chosen(payload.currency, now=now)
     currency, amount = chosen.code, amount_entered(payload.amount, currency=chosen)
     key = request.headers.get("Idempotency-Key") or payload.reference

@@ -1,4 +1,4 @@
-"""What an administrator enters about a customer's money."""
+"""The administrator's forms of a customer and an invoice."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ from apps.invoicing.services.crediting import CreditLine
 from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import decimal_of
 
-REASON = 300  # characters, as papers print it
+REASON_MAX = 300  # characters, as printed on documents
 
 
 class ReasonField(forms.CharField):
-    """Why: printed on the paper, kept in the audit log."""
+    """A reason, printed on the document and kept in the audit log."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(max_length=REASON, label="Why", **options)
+        super().__init__(max_length=REASON_MAX, label="Reason", **options)
 
 
 class OnceForm(MoneyForm):
-    """A form whose `key` makes it one act however often it is sent."""
+    """A form whose hidden `key` makes repeated submissions one operation."""
 
     key = forms.UUIDField(widget=forms.HiddenInput, initial=uuid4)
 
     def clean(self) -> dict[str, Any]:
-        """A fault of the hidden key is one of the whole form."""
+        """Report an error of the hidden key on the whole form."""
         values = super().clean() or {}
         if "key" in self.errors:
-            self.add_error(None, "Open this page anew: the form has lost its key.")
+            self.add_error(None, "This form is incomplete. Reload the page and try again.")
         return values
 
 
 class GrantForm(OnceForm):
-    """A credit."""
+    """Grant a credit."""
 
-    amount = AmountField(label="Credit")
+    amount = AmountField(label="Amount")
     reason = ReasonField(help_text="Shown to the customer.")
     expires = forms.DateField(
         required=False,
-        label="Expires at the end of",
+        label="Last day",
         widget=forms.DateInput(attrs={"type": "date"}),
-        help_text="A day in UTC.",
+        help_text="Usable until the end of this day (UTC). Leave empty for no expiry.",
     )
 
     def expires_at(self) -> datetime | None:
-        """The first instant at which nothing of it is left."""
+        """Return the instant at which the credit expires, or None."""
         day = self.cleaned_data["expires"]
         return None if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
 
     def clean_expires(self) -> Any:
-        """A day that has a day after it."""
+        """Refuse the year 9999, which has no day after its last."""
         day = self.cleaned_data["expires"]
         if day is not None and day.year > 9998:
             raise forms.ValidationError("Choose a day before the year 9999.")
@@ -65,51 +65,51 @@ class GrantForm(OnceForm):
 
 
 class CreditEndForm(forms.Form):
-    """That a credit was a mistake."""
+    """End a credit early."""
 
     credit = forms.UUIDField(widget=forms.HiddenInput)
     reason = ReasonField(help_text="Shown to the customer.")
 
 
 class RefundForm(OnceForm):
-    """Money of the balance that goes back."""
+    """Refund the balance by bank transfer."""
 
-    amount = AmountField(label="Refund")
-    reference = forms.CharField(max_length=120, label="Reference of the transfer", help_text="Kept in the ledger.")
+    amount = AmountField(label="Amount")
+    reference = forms.CharField(max_length=120, label="Transfer reference", help_text="Kept in the ledger.")
 
 
 class TaxForm(forms.Form):
-    """The tax that applies to a customer, and how long an invoice may wait."""
+    """Set the tax of a customer and the payment terms of its invoices."""
 
     tax_scheme = forms.ChoiceField(label="Tax scheme", choices=TaxScheme.choices)
     tax_percent = forms.CharField(
         label="Tax rate",
         max_length=10,
-        help_text="With at most two places; 0 unless the scheme is standard.",
+        help_text="At most two decimal places; 0 unless the scheme is standard.",
     )
-    payment_days = forms.IntegerField(label="Days to pay", min_value=0, max_value=365)
+    payment_days = forms.IntegerField(label="Payment days", min_value=0, max_value=365)
 
     @classmethod
     def of(cls, profile: BillingProfile) -> TaxForm:
-        """The form as the profile stands."""
+        """Return the form with the values of the profile."""
         percent = decimal_text((profile.tax_rate * 100).normalize())
         return cls(
             initial={"tax_scheme": profile.tax_scheme, "tax_percent": percent, "payment_days": profile.payment_days}
         )
 
     def clean_tax_percent(self) -> Decimal:
-        """The rate as a share."""
+        """Return the rate as a share: 0.19 for 19 %."""
         try:
             percent = decimal_of(str(self.cleaned_data["tax_percent"]).replace("%", "").strip(), places=2)
         except ValueError as error:
-            raise forms.ValidationError("Enter a rate in per cent such as 19 or 7.5.") from error
+            raise forms.ValidationError("Enter a percentage such as 19 or 7.5.") from error
         if not 0 <= percent < 100:
-            raise forms.ValidationError("A tax rate is at least 0 and less than 100 %.")
+            raise forms.ValidationError("Enter a rate from 0 % to less than 100 %.")
         return percent.scaleb(-2)
 
 
 class CreditNoteForm(MoneyForm):
-    """What is taken back of an invoice: an amount for each line; all lines empty means everything that is left."""
+    """Credit parts of an invoice: an amount for each line. All boxes empty credits everything that is left."""
 
     reason = ReasonField(help_text="Printed on the credit note.")
 
@@ -122,14 +122,22 @@ class CreditNoteForm(MoneyForm):
                 box.currency = self.chosen
                 self.fields[f"line_{line.number}"] = box
 
+    def clean(self) -> dict[str, Any]:
+        """Refuse 0 in a box: it would credit nothing, and only empty boxes mean everything."""
+        values = super().clean() or {}
+        for line in self.lines:
+            if values.get(f"line_{line.number}") == 0:
+                self.add_error(f"line_{line.number}", "Enter an amount above 0, or leave the box empty.")
+        return values
+
     def parts(self) -> dict[int, Decimal] | None:
-        """The amounts by line; None for everything that is left."""
+        """Return the amounts by line, or None to credit everything that is left."""
         found = {line.number: self.cleaned_data.get(f"line_{line.number}") for line in self.lines}
-        return {number: amount for number, amount in found.items() if amount} or None
+        return {number: amount for number, amount in found.items() if amount is not None} or None
 
 
-class EndForm(forms.Form):
-    """What becomes of an invoice that will not be paid."""
+class CloseForm(forms.Form):
+    """Close an invoice without payment."""
 
     action = forms.ChoiceField(choices=[("void", "void"), ("write-off", "write off"), ("collection", "collection")])
     reason = ReasonField(required=False)

@@ -1,4 +1,4 @@
-"""What an administrator sees of customers."""
+"""Customers with their invoices and credits, for administrators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from apps.pricing.rating.decimals import subtract
 
 
 class Money(NamedTuple):
-    """What a customer has to do with one currency: invoices, what of them is open, what is left of credits."""
+    """One customer in one currency: the number of invoices, the open amount, and the credits left."""
 
     currency: str
     invoices: int
@@ -30,14 +30,14 @@ class Money(NamedTuple):
 
 @dataclass(frozen=True)
 class Customer:
-    """An organisation, and its money in each currency that it was invoiced or credited in."""
+    """An organisation with its sums in each currency that it has invoices or credits in."""
 
     organisation: Organisation
     money: list[Money] = field(default_factory=list)
 
 
 def organisations_found(words: str) -> QuerySet[Organisation]:
-    """Organisations by name; all without words."""
+    """Return the organisations whose name contains `words`, sorted by name; all if it is empty."""
     return Organisation.objects.filter(name__icontains=words.strip()).order_by("name", "pk")
 
 
@@ -45,19 +45,19 @@ _Sums = dict[tuple[UUID, str], Any]
 
 
 def customers_of(organisations: list[Organisation]) -> list[Customer]:
-    """Those organisations with their sums, each currency by itself, in a fixed number of queries."""
+    """Return the organisations with their sums by currency, in a fixed number of queries."""
     invoices = Invoice.objects.filter(organisation__in=organisations).order_by()
     grants = CreditGrant.objects.filter(organisation__in=organisations).order_by()
     uses = CreditUse.objects.filter(grant__in=grants).order_by()
     by = ("organisation", "currency")
     count = _sums(invoices.values_list(*by).annotate(n=Count("pk")))
-    still = _sums(invoices.filter(state__in=WAITING).values_list(*by).annotate(s=Sum("open")))
+    unpaid = _sums(invoices.filter(state__in=WAITING).values_list(*by).annotate(s=Sum("open")))
     granted = _sums(grants.values_list(*by).annotate(s=Sum("amount")))
     used = _sums(uses.values_list("grant__organisation", "grant__currency").annotate(s=Sum("amount")))
     nothing, found = Decimal(0), {one.pk: Customer(one) for one in organisations}
     for key in sorted(count.keys() | granted.keys(), key=str):
         left = subtract(granted.get(key, nothing), used.get(key, nothing))
-        found[key[0]].money.append(Money(key[1], count.get(key, 0), still.get(key, nothing), left))
+        found[key[0]].money.append(Money(key[1], count.get(key, 0), unpaid.get(key, nothing), left))
     return list(found.values())
 
 
@@ -66,12 +66,12 @@ def _sums(rows: Iterable[tuple[UUID, str, Any]]) -> _Sums:
 
 
 def balances_prepaid(organisation: Organisation) -> list[tuple[str, Decimal]]:
-    """What the customer paid, or was credited, beyond what was due, in every currency in which that is something."""
+    """Return the balance (paid or credited above the amount due) in each currency that has one."""
     found = sorted(balances(organisation.id).items())
     return [(code, -amount) for (kind, code), amount in found if kind == AccountKind.PREPAID.value and amount]
 
 
-def currencies_returned(kept: list[tuple[str, Decimal]], offered: Sequence[Currency]) -> list[Currency]:
-    """Those that a balance may go back in: what the customer has (`balances_prepaid`) stands first, then the others on offer."""
-    has = dict(kept)
+def refund_currencies(balances_held: list[tuple[str, Decimal]], offered: Sequence[Currency]) -> list[Currency]:
+    """Return the currencies of a refund form: those with a balance first, then the others on offer."""
+    has = dict(balances_held)
     return [*(currency_of(code) for code in has), *(one for one in offered if one.code not in has)]

@@ -1,4 +1,4 @@
-"""What an administrator changes about a customer."""
+"""Changes that an administrator makes to a customer."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from apps.pricing.rating import decimal_text
 def tax_set(
     *, organisation: Organisation, scheme: str, rate: Decimal, payment_days: int, actor: User, now: datetime
 ) -> BillingProfile:
-    """The tax of the next invoices. Raises Problem when scheme, rate and tax number do not fit each other."""
+    """Set the tax of the next invoices. Raises Problem if scheme, rate and tax number contradict each other."""
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     profile = BillingProfile.objects.filter(organisation=organisation).first() or BillingProfile(
         organisation=organisation
     )
     if scheme != TaxScheme.STANDARD and rate:
-        raise Problem(422, "Tax does not fit", "Only the standard scheme has a rate; set it to 0.", kind="tax")
+        raise Problem(422, "Invalid tax", "Only the standard scheme has a tax rate. Set the rate to 0.", kind="tax")
     if scheme == TaxScheme.REVERSE_CHARGE and not profile.tax_id:
         raise Problem(
             422,
-            "Tax does not fit",
-            "Reverse charge needs the customer's tax number, which the customer enters in the portal's settings.",
+            "Invalid tax",
+            "Reverse charge needs the customer's tax number. The customer enters it under Billing portal, Billing address.",
             kind="tax",
         )
     profile.tax_scheme, profile.tax_rate, profile.payment_days = scheme, rate, payment_days

@@ -1,14 +1,15 @@
-"""For administrators: customers with their tax and credits, and what may be done with an invoice."""
+"""The administrator's pages of customers: tax and credits of a customer, and actions on an invoice."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods
 
@@ -22,9 +23,9 @@ from apps.invoicing.models import BillingProfile, CreditGrant, Invoice
 from apps.invoicing.selectors import invoices_called, invoices_of
 from apps.invoicing.services.crediting import credit_lines
 from apps.invoicing.services.disputing import balance_returned
-from apps.portal.charts import burn_charts
-from apps.portal.customers.forms import CreditEndForm, CreditNoteForm, EndForm, GrantForm, RefundForm, TaxForm
-from apps.portal.customers.selectors import balances_prepaid, currencies_returned, customers_of, organisations_found
+from apps.portal.charts import credit_charts
+from apps.portal.customers.forms import CloseForm, CreditEndForm, CreditNoteForm, GrantForm, RefundForm, TaxForm
+from apps.portal.customers.selectors import balances_prepaid, customers_of, organisations_found, refund_currencies
 from apps.portal.customers.services import tax_set
 from apps.pricing.amounts import currencies_offered
 
@@ -33,7 +34,7 @@ PER_PAGE = 25
 
 @require_GET
 def customer_list(request: HttpRequest) -> HttpResponse:
-    """Every organisation with what is open and what is left of its credits, in each currency; `?q=` finds by name."""
+    """List the organisations with open amounts and credits left, by currency. `?q=` searches by name."""
     platform_admin_check(request)
     words = request.GET.get("q", "")[:200].replace("\x00", "")
     page = page_of(request, organisations_found(words), ordering=("name", "pk"), size=PER_PAGE)
@@ -43,86 +44,91 @@ def customer_list(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One customer: invoices, credits with their use, tax."""
+    """One customer: invoices, credits and tax, with forms to grant, end, refund and set the tax."""
     principal, now = platform_admin_check(request), timezone.now()
-    organisation = Organisation.objects.filter(pk=pk).first()
-    if organisation is None:
-        raise Http404
+    organisation = get_object_or_404(Organisation, pk=pk)
     profile = BillingProfile.objects.filter(organisation=organisation).first() or BillingProfile(
         organisation=organisation
     )
-    sent, offered, kept = request.POST.get("form", ""), currencies_offered(now=now), balances_prepaid(organisation)
-    data = {name: request.POST if sent == name else None for name in ACTS}
-    shown: dict[str, Any] = {
-        "grant": GrantForm(data["grant"], currencies=offered, auto_id="grant_%s"),
-        "end": CreditEndForm(data["end"]),
-        "tax": TaxForm(data["tax"]) if data["tax"] else TaxForm.of(profile),
-        "refund": RefundForm(data["refund"], currencies=currencies_returned(kept, offered), auto_id="refund_%s"),
-    }
-    if sent in shown and shown[sent].is_valid():
+    submitted, balances = request.POST.get("form", ""), balances_prepaid(organisation)
+    forms = _customer_forms(request, submitted, profile, balances, now)
+    if submitted in forms and forms[submitted].is_valid():
+        given = {"organisation": organisation, "actor": principal.user, "now": now}
         try:
-            messages.success(
-                request, ACTS[sent](shown[sent], {"organisation": organisation, "actor": principal.user, "now": now})
-            )
+            messages.success(request, ACTIONS[submitted](forms[submitted], given))
             return redirect("portal:customer", pk=pk)
-        except Problem as refusal:
-            shown[sent].add_error(None, refusal.detail)
+        except Problem as problem:
+            forms[submitted].add_error(None, problem.detail)
     context = {
         "customer": organisation,
         "profile": profile,
         "now": now,
         "credits": credits_left(organisation),
-        "burns": burn_charts(organisation, now),
-        "balances": kept,
+        "histories": credit_charts(organisation, now),
+        "balances": balances,
         "page": page_of(request, invoices_of(organisation), ordering=("-issued_at", "-id"), size=PER_PAGE),
         "grant_body": {"organisation": str(pk), "amount": "10", "reason": "..."},
-        **{f"{name}_form": form for name, form in shown.items()},
+        **{f"{name}_form": form for name, form in forms.items()},
     }
-    failed = any(form.errors for form in shown.values())
-    return render(request, "portal/customers/detail.html", context, status=422 if failed else 200)
+    is_invalid = any(form.errors for form in forms.values())
+    return render(request, "portal/customers/detail.html", context, status=422 if is_invalid else 200)
+
+
+def _customer_forms(
+    request: HttpRequest, submitted: str, profile: BillingProfile, balances: list[Any], now: datetime
+) -> dict[str, Any]:
+    """Return the forms of the page by name; only the submitted one is bound."""
+    data = {name: request.POST if submitted == name else None for name in ACTIONS}
+    offered = currencies_offered(now=now)
+    return {
+        "grant": GrantForm(data["grant"], currencies=offered, auto_id="grant_%s"),
+        "end": CreditEndForm(data["end"]),
+        "tax": TaxForm(data["tax"]) if data["tax"] else TaxForm.of(profile),
+        "refund": RefundForm(data["refund"], currencies=refund_currencies(balances, offered), auto_id="refund_%s"),
+    }
 
 
 def _grant(form: GrantForm, given: dict[str, Any]) -> str:
-    told = form.cleaned_data
+    values = form.cleaned_data
     services.grant_create(
-        amount=told["amount"],
+        amount=values["amount"],
         currency=form.chosen.code,
-        reason=told["reason"],
+        reason=values["reason"],
         expires_at=form.expires_at(),
-        idempotency_key=f"page:{told['key']}",
+        idempotency_key=f"page:{values['key']}",
         **given,
     )
-    return "The credit is granted; it pays for use from now on."
+    return "Credit granted. It pays for usage from now on."
 
 
 def _credit_end(form: CreditEndForm, given: dict[str, Any]) -> str:
     grant = CreditGrant.objects.filter(organisation=given["organisation"], pk=form.cleaned_data["credit"]).first()
     if grant is None:
-        raise Problem(422, "No such credit", "This customer has no such credit.", kind="credit")
+        raise Problem(422, "Unknown credit", "This customer has no such credit.", kind="credit")
     services.grant_end(grant_id=grant.pk, reason=form.cleaned_data["reason"], actor=given["actor"], now=given["now"])
-    return "The credit is ended; what invoices used of it, or will use for until now, stays."
+    return "Credit ended. It still pays for usage until now."
 
 
 def _tax(form: TaxForm, given: dict[str, Any]) -> str:
-    told = form.cleaned_data
-    tax_set(scheme=told["tax_scheme"], rate=told["tax_percent"], payment_days=told["payment_days"], **given)
-    return "The next invoice is taxed so."
+    values = form.cleaned_data
+    tax_set(scheme=values["tax_scheme"], rate=values["tax_percent"], payment_days=values["payment_days"], **given)
+    return "Tax updated. It applies from the next invoice on."
 
 
 def _refund(form: RefundForm, given: dict[str, Any]) -> str:
-    told = form.cleaned_data
+    values = form.cleaned_data
     services.balance_refund(
-        amount=told["amount"],
+        amount=values["amount"],
         currency=form.chosen.code,
-        reference=told["reference"],
-        idempotency_key=f"page:{told['key']}",
+        reference=values["reference"],
+        idempotency_key=f"page:{values['key']}",
         **given,
     )
-    return "It is posted: the balance is less by what went back."
+    return "Refund recorded. The balance is reduced by its amount."
 
 
-# What each form of the page does; it answers with what to tell.
-ACTS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
+# The action of each form of the customer page; returns the message to show.
+ACTIONS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
     "grant": _grant,
     "end": _credit_end,
     "tax": _tax,
@@ -132,30 +138,26 @@ ACTS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
 
 @require_http_methods(["GET", "POST"])
 def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One invoice: a credit note over all of it or parts, void, write off, collection."""
+    """One invoice, with forms to issue a credit note, void it, write it off, or send it to collection."""
     principal, now = platform_admin_check(request), timezone.now()
-    invoice = invoices_called(Invoice.objects.select_related("organisation").filter(pk=pk)).first()
-    if invoice is None:
-        raise Http404
-    lines, form = credit_lines(invoice), request.POST.get("form", "")
-    note_form = CreditNoteForm(request.POST if form == "note" else None, lines=lines, currencies=[invoice.unit])
-    end_form = EndForm(request.POST if form == "end" else None, auto_id="end_%s")
-    given: dict[str, Any] = {"invoice_id": invoice.pk, "actor": principal.user, "now": now}
-    try:
-        if form == "note" and note_form.is_valid():
-            note = services.credit_note_issue(parts=note_form.parts(), reason=note_form.cleaned_data["reason"], **given)
-            messages.success(request, f"Credit note {note.number} is issued.")
+    invoice = get_object_or_404(invoices_called(Invoice.objects.select_related("organisation")), pk=pk)
+    submitted, lines = request.POST.get("form", ""), credit_lines(invoice)
+    note_form = CreditNoteForm(request.POST if submitted == "note" else None, lines=lines, currencies=[invoice.unit])
+    close_form = CloseForm(request.POST if submitted == "end" else None, auto_id="end_%s")
+    forms: dict[str, CreditNoteForm | CloseForm] = {"note": note_form, "end": close_form}
+    form = forms.get(submitted)
+    if form is not None and form.is_valid():
+        given: dict[str, Any] = {"invoice_id": invoice.pk, "actor": principal.user, "now": now}
+        try:
+            messages.success(request, _invoice_action(form, given))
             return redirect("portal:customer_invoice", pk=pk)
-        if form == "end" and end_form.is_valid():
-            messages.success(request, _end(end_form.cleaned_data["action"], end_form.cleaned_data["reason"], given))
-            return redirect("portal:customer_invoice", pk=pk)
-    except Problem as refusal:
-        (note_form if form == "note" else end_form).add_error(None, refusal.detail)
+        except Problem as problem:
+            form.add_error(None, problem.detail)
     context = {
         "invoice": invoice,
         "currency": invoice.document["currency"],
         "note_form": note_form,
-        "end_form": end_form,
+        "close_form": close_form,
         "rows": [(line, note_form[f"line_{line.number}"] if line.left > 0 else None) for line in lines],
         "is_left": any(line.left > 0 for line in lines),
         "credit_notes": invoice.credit_notes.all(),
@@ -163,15 +165,20 @@ def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
         "settlements": invoice.settlements.select_related("payment", "credit_note"),
         "api_path": f"/api/v1/invoices/{pk}/credit-notes",
     }
-    failed = note_form.errors or end_form.errors
-    return render(request, "portal/customers/invoice.html", context, status=422 if failed else 200)
+    is_invalid = form is not None and bool(form.errors)
+    return render(request, "portal/customers/invoice.html", context, status=422 if is_invalid else 200)
 
 
-def _end(action: str, reason: str, given: dict[str, Any]) -> str:
-    """Do what was chosen; what to tell."""
+def _invoice_action(form: CreditNoteForm | CloseForm, given: dict[str, Any]) -> str:
+    """Do what the form says; return the message to show."""
+    reason = form.cleaned_data["reason"]
+    if isinstance(form, CreditNoteForm):
+        note = services.credit_note_issue(parts=form.parts(), reason=reason, **given)
+        return f"Credit note {note.number} issued."
+    action = form.cleaned_data["action"]
     if action == "void":
         number = services.invoice_void(reason=reason, **given).number
-        return f"Invoice {number} is void; a credit note takes it back, and its usage may be invoiced again."
+        return f"Invoice {number} voided. A credit note reverses it, and its usage can be invoiced again."
     if action == "write-off":
-        return f"What was open of invoice {services.invoice_write_off(reason=reason, **given).number} is written off."
-    return f"Invoice {services.invoice_collect(**given).number} is given to collection."
+        return f"Invoice {services.invoice_write_off(reason=reason, **given).number} written off."
+    return f"Invoice {services.invoice_collect(**given).number} sent to collection."
