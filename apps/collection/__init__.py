@@ -1,1 +1,1 @@
-"""Collects invoices through Stripe: customers, cards, invoices, events, and the comparison of both sides."""
+"""Collect invoices through Stripe: customers, cards, invoices, events, and the comparison with the ledger."""

@@ -1,6 +1,6 @@
-"""Amounts as Stripe's API writes them: whole numbers of the smallest unit that it takes.
+"""Amounts as the API of Stripe writes them: integers in the smallest unit.
 
-That unit is the currency's by ISO 4217, whatever the price book of an invoice says.
+The unit is that of the currency by ISO 4217, whatever the price book of an invoice says.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from decimal import Decimal
 from apps.currencies import places_of
 from apps.pricing.rating.decimals import multiply
 
-# Stripe takes these with three places, of which the last must be 0 (its documents on currencies).
+# Currencies with three decimal places: Stripe requires the last to be 0 (its documentation of currencies).
 THREE_PLACES_STEP = 10
 
 
 def minor_of(amount: Decimal, *, currency: str) -> int:
-    """An amount of a currency in its smallest unit: 5.63 euros are 563.
+    """Convert an amount to the smallest unit of its currency: 5.63 euros are 563.
 
-    Raises ValueError where it is no whole number of them, or where Stripe cannot take it exactly.
+    Raises ValueError if the amount is not a whole number of units, or if Stripe cannot represent it exactly.
     """
     exponent = places_of(currency)
     units = multiply(amount, Decimal(10) ** exponent)
@@ -25,12 +25,10 @@ def minor_of(amount: Decimal, *, currency: str) -> int:
         raise ValueError(f"{amount} has more than {exponent} places")
     minor = int(units)
     if exponent == 3 and minor % THREE_PLACES_STEP:
-        raise ValueError(
-            f"Stripe takes amounts with three places only where the last is 0; {amount} cannot be collected"
-        )
+        raise ValueError(f"Stripe needs 0 as the third decimal place; {amount} cannot be collected")
     return minor
 
 
 def amount_of(minor: int, *, currency: str) -> Decimal:
-    """The way back."""
+    """Convert an integer in the smallest unit to an amount."""
     return Decimal(minor).scaleb(-places_of(currency))

@@ -6,7 +6,7 @@ class CollectionConfig(AppConfig):
     label = "collection"
 
     def ready(self) -> None:
-        """Register Stripe as a way to pay."""
+        """Register Stripe as a payment provider."""
         from apps.collection.provider import Stripe
         from apps.invoicing.payments import provider_register
 

@@ -1,4 +1,4 @@
-"""How customers give us a card: Stripe's own pages, and what is known of the result."""
+"""Cards of customers: the pages of Stripe where they are entered, and their result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stripe.checkout import Session
 
 from apps.accounts.models import Organisation
 from apps.collection.customers import customer_ensure
-from apps.collection.gateway import called
+from apps.collection.gateway import call_with_retry
 from apps.collection.models import StripeCustomer
 from apps.sales.services import payment_method_note
 
@@ -20,12 +20,12 @@ HOSTS = ("https://checkout.stripe.com", "https://billing.stripe.com", "https://i
 
 
 def hosts() -> tuple[str, ...]:
-    """Where Stripe's own pages are: a form of ours may lead there."""
+    """Return the hosts of the pages of Stripe, to which our forms may redirect."""
     return (settings.STRIPE_API_BASE,) if settings.STRIPE_API_BASE else HOSTS
 
 
 def is_test() -> bool:
-    """True for a key of the test mode, or of a sandbox: no money moves."""
+    """Return whether the API key is one of the test mode or a sandbox, where no money moves."""
     return str(settings.STRIPE_API_KEY).startswith("sk_test_")
 
 
@@ -38,9 +38,9 @@ def checkout_open(
     client: stripe.StripeClient,
     now: datetime,
 ) -> str:
-    """The address of a page on which a card is kept for later charges. Raises gateway.Uncertain.
+    """Return the address of a page where a card is saved for later charges. Raises gateway.OutcomeUnknown.
 
-    `success_url` may hold {CHECKOUT_SESSION_ID}, which Stripe fills in.
+    `success_url` can contain {CHECKOUT_SESSION_ID}, which Stripe fills in.
     """
     customer = customer_ensure(client=client, organisation=organisation, now=now)
     given: Any = {
@@ -51,62 +51,62 @@ def checkout_open(
         "cancel_url": cancel_url,
         "metadata": {"takt_organisation": str(organisation.id)},
     }
-    return str(called(lambda: client.v1.checkout.sessions.create(given)).url)
+    return str(call_with_retry(lambda: client.v1.checkout.sessions.create(given)).url)
 
 
 def portal_open(*, organisation: Organisation, return_url: str, client: stripe.StripeClient, now: datetime) -> str:
-    """The address of Stripe's page for cards and tax ids. Raises gateway.Uncertain."""
+    """Return the address of the page for cards and tax ids at Stripe. Raises gateway.OutcomeUnknown."""
     customer = customer_ensure(client=client, organisation=organisation, now=now)
     given: Any = {"customer": customer.customer_id, "return_url": return_url}
-    return called(lambda: client.v1.billing_portal.sessions.create(given)).url
+    return call_with_retry(lambda: client.v1.billing_portal.sessions.create(given)).url
 
 
 def session_sync(*, session_id: str, client: stripe.StripeClient, now: datetime) -> StripeCustomer | None:
-    """Take the card of a completed Checkout as the one that is charged; None where there is none, or it is not ours.
+    """Make the card of a completed Checkout the default; None without a card or if the session is not ours.
 
-    A session is used once, so that a late word of it never undoes what the customer chose afterwards: a card that was
-    made the default since stays. Raises gateway.Uncertain.
+    A session is used once, so that a late event never undoes a later choice of the customer. Raises
+    gateway.OutcomeUnknown.
     """
-    session = called(lambda: client.v1.checkout.sessions.retrieve(session_id))
+    session = call_with_retry(lambda: client.v1.checkout.sessions.retrieve(session_id))
     known = StripeCustomer.objects.filter(customer_id=str(session.customer)).first()
     if known is None or session.mode != "setup" or session.status != "complete":
         return None
-    intent = called(lambda: client.v1.setup_intents.retrieve(str(session.setup_intent)))
-    method = called(lambda: client.v1.payment_methods.retrieve(str(intent.payment_method)))
+    intent = call_with_retry(lambda: client.v1.setup_intents.retrieve(str(session.setup_intent)))
+    method = call_with_retry(lambda: client.v1.payment_methods.retrieve(str(intent.payment_method)))
     if method.customer == known.customer_id:
         _default_set(known.customer_id, method.id, session, client)
     return customer_sync(customer_id=known.customer_id, client=client)
 
 
 def _default_set(customer: str, method: str, session: Session, client: stripe.StripeClient) -> None:
-    """Once for each session, and never for one that is older; the customer's metadata remembers the newest."""
-    found = called(lambda: client.v1.customers.retrieve(customer))
+    """Set the default once for each session, and never for an older one; the customer's metadata holds the newest."""
+    found = call_with_retry(lambda: client.v1.customers.retrieve(customer))
     mark, held = f"{session.created:012d} {session.id}", found.metadata
     if held and "takt_session" in held and str(held["takt_session"]) >= mark:
         return
     given: Any = {"invoice_settings": {"default_payment_method": method}, "metadata": {"takt_session": mark}}
     options: Any = {"idempotency_key": f"session:{session.id}:default"}
-    called(lambda: client.v1.customers.update(customer, given, options))
+    call_with_retry(lambda: client.v1.customers.update(customer, given, options))
 
 
 @transaction.atomic
 def customer_sync(*, customer_id: str, client: stripe.StripeClient) -> StripeCustomer | None:
-    """Take over which card is charged; None when the customer is not ours. Raises gateway.Uncertain."""
+    """Store which card is charged; None if the customer is not ours. Raises gateway.OutcomeUnknown."""
     known = StripeCustomer.objects.select_for_update().filter(customer_id=customer_id).first()
     if known is None:
         return None
-    found = called(lambda: client.v1.customers.retrieve(customer_id))
+    found = call_with_retry(lambda: client.v1.customers.retrieve(customer_id))
     chosen = None if getattr(found, "deleted", False) else found.invoice_settings.default_payment_method  # type: ignore[union-attr]
     known.payment_method, known.method_label = str(chosen or ""), ""
     if chosen:
-        known.method_label = _label(called(lambda: client.v1.payment_methods.retrieve(str(chosen))))
+        known.method_label = _label(call_with_retry(lambda: client.v1.payment_methods.retrieve(str(chosen))))
     known.save(update_fields=["payment_method", "method_label"])
     payment_method_note(organisation_id=known.organisation_id, is_present=bool(chosen))
     return known
 
 
 def _label(method: stripe.PaymentMethod) -> str:
-    """What a person knows it by."""
+    """Return the name of a card for people."""
     card = getattr(method, "card", None)
     if card is None:
         return str(method.type).replace("_", " ")[:60]

@@ -1,4 +1,4 @@
-"""Every type of event that we know, and which object it makes us fetch; the others are recorded and nothing more."""
+"""Every known type of event and the object that it makes us fetch. Other types are only recorded."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple
 import stripe
 
 from apps.collection.cards import customer_sync, session_sync
-from apps.collection.returning import dispute_sync, refund_sync
-from apps.collection.syncing import intent_sync, invoice_sync
+from apps.collection.pull import intent_sync, invoice_sync
+from apps.collection.refunds import dispute_sync, refund_sync
 
 Fetch = Callable[[str, stripe.StripeClient, datetime], object]
 
 
-class Look(NamedTuple):
-    """What an event makes us do: `fetch` the object whose id stands in the `field` of the event's object."""
+class EventHandler(NamedTuple):
+    """`fetch` the object whose id is in `field` of the event's object."""
 
     field: str
     fetch: Fetch
@@ -46,14 +46,18 @@ def _customer(name: str, client: stripe.StripeClient, now: datetime) -> object:
     return customer_sync(customer_id=name, client=client)
 
 
-INVOICE, OF_INVOICE, INTENT = Look("id", _invoice), Look("invoice", _invoice), Look("id", _intent)
-REFUND, DISPUTE, SESSION = Look("id", _refund), Look("id", _dispute), Look("id", _session)
-CUSTOMER = Look("id", _customer)
-# A card that is detached names no customer any more: then Stripe sends `customer.updated` as well.
-OF_CUSTOMER = Look("customer", _customer)
+INVOICE, OF_INVOICE, INTENT = (
+    EventHandler("id", _invoice),
+    EventHandler("invoice", _invoice),
+    EventHandler("id", _intent),
+)
+REFUND, DISPUTE, SESSION = EventHandler("id", _refund), EventHandler("id", _dispute), EventHandler("id", _session)
+CUSTOMER = EventHandler("id", _customer)
+# A detached card has no customer any more; Stripe sends `customer.updated` as well.
+OF_CUSTOMER = EventHandler("customer", _customer)
 
-# None: recorded only. Whoever adds a type here says what it makes us fetch.
-EVENTS: dict[str, Look | None] = {
+# None: recorded only.
+EVENTS: dict[str, EventHandler | None] = {
     "checkout.session.completed": SESSION,
     "checkout.session.async_payment_succeeded": None,
     "checkout.session.async_payment_failed": None,

@@ -1,4 +1,5 @@
-"""Stripe's events: verified, kept before they are handled, and read only as word that something may have changed."""
+"""Events of Stripe: verified, stored before they are handled, and used only as a hint that an object may have
+changed."""
 
 from __future__ import annotations
 
@@ -14,33 +15,33 @@ from django.db.models import F, Q
 from apps.accounts.failpoints import failpoint
 from apps.accounts.problems import Problem
 from apps.collection.catalogue import EVENTS
-from apps.collection.gateway import Uncertain, called
+from apps.collection.event_parsing import event_read, storable
+from apps.collection.gateway import OutcomeUnknown, call_with_retry
+from apps.collection.locking import run_each
 from apps.collection.models import StripeCustomer, StripeEvent
-from apps.collection.reading import event_read, storable
-from apps.collection.turns import in_turn
 from apps.invoicing.outbox import pause_after
 
-OVERLAP = timedelta(hours=1)  # events are listed by the second of their making, and may be listed late
+OVERLAP = timedelta(hours=1)  # events are listed by the second of their creation, and can appear late
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=6)  # between attempts at an event that failed
-SIGNED_SECONDS = stripe.Webhook.DEFAULT_TOLERANCE  # how old a signature may be
-GONE = "Stripe has no such object any more."
+SIGNED_SECONDS = stripe.Webhook.DEFAULT_TOLERANCE  # the maximum age of a signature
+GONE = "The object does not exist at Stripe any more."
 
 log = structlog.get_logger("stripe")
 
 
 def event_receive(*, body: bytes, signature: str, now: datetime) -> str:
-    """Keep a delivery whose signature is right; returns its id. Raises Problem (400) for any other, and for what is signed
-    and is no event.
+    """Store a delivery with a valid signature and return its id.
 
-    Without a secret nothing is taken: anybody could sign with an empty one.
+    Raises Problem (400) for an invalid signature and for a body that is not an event. Without a secret every delivery
+    is refused, because anybody could sign with an empty one.
     """
     if not settings.STRIPE_WEBHOOK_SECRET:
-        raise Problem(400, "No endpoint", "STRIPE_WEBHOOK_SECRET is not set, so no event is taken.", kind="signature")
+        raise Problem(400, "No endpoint", "STRIPE_WEBHOOK_SECRET is not set, so events are refused.", kind="signature")
     try:
         text = body.decode()
         stripe.WebhookSignature.verify_header(text, signature, settings.STRIPE_WEBHOOK_SECRET, SIGNED_SECONDS)
     except (ValueError, TypeError, stripe.SignatureVerificationError) as error:
-        raise Problem(400, "Not from Stripe", "The signature does not fit the body.", kind="signature") from error
+        raise Problem(400, "Not from Stripe", "The signature does not match the body.", kind="signature") from error
     event = event_read(body)
     event_keep(event, now=now)
     failpoint("webhook.stored")
@@ -48,7 +49,7 @@ def event_receive(*, body: bytes, signature: str, now: datetime) -> str:
 
 
 def event_keep(event: dict[str, Any], *, now: datetime, listed: bool = False) -> None:
-    """Store an event once; a repetition changes nothing but that it was `listed`."""
+    """Store an event once. A repetition changes only `listed_at`."""
     row = StripeEvent(
         id=event["id"],
         type=event["type"],
@@ -63,9 +64,9 @@ def event_keep(event: dict[str, Any], *, now: datetime, listed: bool = False) ->
 
 @transaction.atomic
 def event_handle(*, event_id: str, client: stripe.StripeClient, now: datetime, again: bool = False) -> bool:
-    """Bring us to Stripe's present state of what the event names; True when it is handled. Safe to repeat.
+    """Fetch the object that an event names and update our records; return whether it was handled. Safe to repeat.
 
-    `again` handles one that was handled before, which changes nothing that is right.
+    `again` handles an event a second time, which changes nothing that is correct.
     """
     event = StripeEvent.objects.select_for_update().get(pk=event_id)
     if event.handled_at is not None and not again:
@@ -75,22 +76,22 @@ def event_handle(*, event_id: str, client: stripe.StripeClient, now: datetime, a
         with transaction.atomic():
             event.handled_at, event.error = now, _apply(event, client=client, now=now)
         failpoint("webhook.handled")
-    except Uncertain as outage:  # asked again at the next turn
-        _set_aside(event, outage, now)
+    except OutcomeUnknown as outage:  # retried by the next run
+        _retry_later(event, outage, now)
     except Exception as error:
         log.exception("stripe.event_failed", event_id=event.pk, type=event.type)
-        _set_aside(event, error, now + pause_after(event.attempts, first=FIRST_PAUSE, longest=LONGEST_PAUSE))
+        _retry_later(event, error, now + pause_after(event.attempts, first=FIRST_PAUSE, longest=LONGEST_PAUSE))
     event.save(update_fields=["attempts", "error", "handled_at", "next_at"])
     return event.handled_at is not None
 
 
-def _set_aside(event: StripeEvent, error: Exception, next_at: datetime) -> None:
+def _retry_later(event: StripeEvent, error: Exception, next_at: datetime) -> None:
     event.handled_at, event.next_at = None, next_at
     event.error = f"{type(error).__name__}: {error}"[:400]
 
 
 def _apply(event: StripeEvent, *, client: stripe.StripeClient, now: datetime) -> str:
-    """Fetch what the event names; what is to be said of it, nothing mostly."""
+    """Fetch the object that the event names. Return a remark to store, usually empty."""
     look = EVENTS.get(event.type)
     name = event.payload["data"]["object"].get(look.field) if look is not None else None
     if look is None or name is None:
@@ -105,27 +106,29 @@ def _apply(event: StripeEvent, *, client: stripe.StripeClient, now: datetime) ->
 
 
 def _listed_until() -> datetime | None:
-    """The newest event that a list has shown: what was delivered after a gap says nothing of the gap.
+    """Return the time of the newest event seen in a list: a delivery after a gap says nothing about the gap.
 
-    Before the first list it is when our first customer was made; None while there is none.
+    Before the first list, the creation of our first customer; None without customers.
     """
     listed = StripeEvent.objects.exclude(listed_at=None).order_by("-created").values_list("created", flat=True).first()
     return listed or StripeCustomer.objects.order_by("created_at").values_list("created_at", flat=True).first()
 
 
 def events_catch_up(*, client: stripe.StripeClient, now: datetime) -> int:
-    """List what may have been missed, then handle everything that is due; returns how many were handled."""
+    """List events that may have been missed, then handle everything due; return how many were handled."""
     since = _listed_until()
     if since is not None:
         given: Any = {"limit": 100, "created": {"gte": int((since - OVERLAP).timestamp())}}
-        for event in called(lambda: list(client.v1.events.list(given).auto_paging_iter())):
+        for event in call_with_retry(lambda: list(client.v1.events.list(given).auto_paging_iter())):
             event_keep(event.to_dict(), now=now, listed=True)
-    return in_turn(events_due(now=now), lambda name: event_handle(event_id=name, client=client, now=now))
+    return run_each(events_due(now=now), lambda name: event_handle(event_id=name, client=client, now=now))
 
 
 def events_due(*, now: datetime) -> list[str]:
-    """Events to handle, the oldest first, those that failed before after the others. A pause longer than the longest comes
-    from a clock that was set back: it is over."""
+    """Return the ids of events to handle: new ones first, oldest first, then those that failed before.
+
+    A pause beyond the maximum comes from a clock that was set back, so it counts as past.
+    """
     is_due = Q(next_at=None) | Q(next_at__lte=now) | Q(next_at__gt=now + LONGEST_PAUSE)
     waiting = StripeEvent.objects.filter(is_due, handled_at=None)
     return list(waiting.order_by(F("next_at").asc(nulls_first=True), "created", "id").values_list("pk", flat=True))

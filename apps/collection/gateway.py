@@ -1,4 +1,4 @@
-"""How the API is called: one client, and what each kind of failure means for the caller."""
+"""The client of the Stripe API, and the meaning of each kind of failure."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import TypeVar
 
 import stripe
 
-# The version whose description the tests' double follows: what was tested is what is sent.
+# The API version that the test double implements, so that the tested version is the one in use.
 API_VERSION = "2026-05-27.dahlia"
 TIMEOUT_SECONDS = 20
-PAUSES = (0.5, 1.0, 2.0, 4.0)  # after each 429; the library itself does not try those again
+PAUSES = (0.5, 1.0, 2.0, 4.0)  # seconds, after each 429; the library does not retry those
 
 T = TypeVar("T")
 
 
-class Uncertain(Exception):
-    """Nobody knows whether the call acted. The same key asks again."""
+class OutcomeUnknown(Exception):
+    """It is unknown whether the call took effect. Repeating it with the same key gives the answer."""
 
 
-class Broken(Uncertain):
-    """The key remembers a failure: look what is there, then ask with a key of the next version."""
+class KeyBroken(OutcomeUnknown):
+    """The idempotency key is bound to a failure: look up the effect, then use a key of the next version."""
 
 
 def client_make(*, api_key: str, base: str = "", timeout: float = TIMEOUT_SECONDS) -> stripe.StripeClient:
-    """A client for a key; `base` names another server (a sandbox). It tries nothing again by itself."""
+    """Create a client for an API key; `base` names another server (a sandbox). The client does not retry."""
     return stripe.StripeClient(
         api_key,
         stripe_version=API_VERSION,
@@ -35,24 +35,25 @@ def client_make(*, api_key: str, base: str = "", timeout: float = TIMEOUT_SECOND
     )
 
 
-def called(call: Callable[[], T], *, sleep: Callable[[float], None] = time.sleep) -> T:
-    """The call's answer. Waits out 429; raises Uncertain or Broken where the outcome is not known.
+def call_with_retry(call: Callable[[], T], *, sleep: Callable[[float], None] = time.sleep) -> T:
+    """Run a call and return its answer, waiting after each 429.
 
-    Refusals (stripe.CardError, stripe.InvalidRequestError and so on) pass: they are answers.
+    Raises OutcomeUnknown or KeyBroken if the outcome is unknown. Refusals (stripe.CardError, stripe.InvalidRequestError
+    and others) are answers and are passed on.
     """
     for pause in (*PAUSES, None):
         try:
             return call()
         except stripe.RateLimitError as error:
             if pause is None:
-                raise Uncertain("Stripe asks to slow down") from error
+                raise OutcomeUnknown("Stripe asks to slow down") from error
             sleep(pause)
         except stripe.IdempotencyError as error:
-            raise Broken("the key stands for another request") from error
+            raise KeyBroken("the key stands for another request") from error
         except stripe.APIConnectionError as error:
-            raise Uncertain("Stripe did not answer") from error
+            raise OutcomeUnknown("Stripe did not answer") from error
         except stripe.APIError as error:
             if error.http_status == 409:
-                raise Uncertain("the same call is under way") from error
-            raise Broken(f"Stripe failed with status {error.http_status}") from error
+                raise OutcomeUnknown("the same call is under way") from error
+            raise KeyBroken(f"Stripe failed with status {error.http_status}") from error
     raise AssertionError("the loop returns or raises")

@@ -1,10 +1,10 @@
-"""Stripe's handlers of the outbox."""
+"""Outbox handlers of Stripe."""
 
 from django.conf import settings
 
 from apps.invoicing.outbox import Handler
 
-# Every posting of usage would be work for it, so it is there only where it is wanted.
+# Registered only if a meter is set, because every posting of usage creates work for it.
 _METER = Handler(
     "stripe-meter", ("ledger.usage",), "apps.collection.metering.usage_mirror", remote=True, queue="stripe"
 )
@@ -13,14 +13,14 @@ HANDLERS = (
     Handler(
         "stripe",
         ("invoice.issued", "invoice.paid", "invoice.voided", "invoice.written_off", "credit_note.issued"),
-        "apps.collection.collecting.outbox_handle",
+        "apps.collection.push.outbox_handle",
         remote=True,
         queue="stripe",
     ),
     Handler(
         "stripe-parts",
         ("payment.received",),
-        "apps.collection.collecting.settlement_handle",
+        "apps.collection.push.settlement_handle",
         remote=True,
         queue="stripe",
     ),

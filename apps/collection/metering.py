@@ -1,4 +1,4 @@
-"""Mirrors usage to a billing meter of Stripe, for those who look at it there. Nothing is ever computed from it."""
+"""Mirror usage to a billing meter of Stripe, for display there. Nothing is computed from it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from django.conf import settings
 from django.db.models import Sum
 
 from apps.collection.customers import client_of_settings, customer_ensure
-from apps.collection.gateway import called
+from apps.collection.gateway import call_with_retry
 from apps.ledger.models import OutboxRow, UsageRow
 
 
 def usage_mirror(row: OutboxRow, *, now: datetime) -> None:
-    """Send the billed operations of a posting, once by its id. Does nothing without a key."""
+    """Send the billed operations of a posting, once for each posting. Does nothing without an API key."""
     if not settings.STRIPE_API_KEY:
         return
     client = client_of_settings()
@@ -28,7 +28,7 @@ def usage_mirror(row: OutboxRow, *, now: datetime) -> None:
         "payload": {"stripe_customer_id": customer.customer_id, "value": str(int(operations))},
     }
     try:
-        called(lambda: client.v1.billing.meter_events.create(given))
+        call_with_retry(lambda: client.v1.billing.meter_events.create(given))
     except stripe.InvalidRequestError as refusal:
         if "already exists" not in str(refusal):
             raise

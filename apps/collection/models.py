@@ -1,4 +1,4 @@
-"""What is known of Stripe's side: who is a customer there, which invoices were brought, what came back."""
+"""Records of Stripe: customers, pushed invoices, calls, events and checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.invoicing.models.invoices import Invoice
 
 
 class StripeCustomer(models.Model):
-    """An organisation's customer at Stripe; `payment_method` is charged by itself, when there is one."""
+    """The customer of an organisation at Stripe. `payment_method` is charged automatically, if there is one."""
 
     organisation = models.OneToOneField(
         Organisation, on_delete=models.PROTECT, primary_key=True, related_name="stripe_customer"
@@ -30,9 +30,9 @@ class StripeCustomer(models.Model):
 
 
 class PushState(models.TextChoices):
-    """How far an invoice has come at Stripe. A mismatch waits for people."""
+    """How far an invoice has come at Stripe. A mismatch waits for a person."""
 
-    WAITING = "waiting", "To be brought"
+    WAITING = "waiting", "Waiting to sync"
     OPEN = "open", "Open"
     MISMATCH = "mismatch", "Totals differ"
     PAID = "paid", "Paid"
@@ -44,8 +44,8 @@ class PushState(models.TextChoices):
 class StripePush(models.Model):
     """One invoice on its way to Stripe; `version` is part of every key.
 
-    `ordered` is what Stripe was asked to collect, in the currency's smallest unit, less what the credit notes in
-    `included` had taken back by then. `tell_at`: something happened to the invoice here since, and Stripe is to be told.
+    `ordered` is the amount that Stripe was asked to collect, in the smallest unit, after the credit notes in
+    `included`. `tell_at`: the invoice changed here afterwards, and the change has to be pushed.
     """
 
     invoice = models.OneToOneField(Invoice, on_delete=models.PROTECT, primary_key=True, related_name="stripe_push")
@@ -76,7 +76,7 @@ class StripePush(models.Model):
 
 
 class CallOutcome(models.TextChoices):
-    """What is known to have come of a call."""
+    """The known outcome of a call."""
 
     ACTED = "acted", "Done"
     REFUSED = "refused", "Refused"
@@ -84,8 +84,11 @@ class CallOutcome(models.TextChoices):
 
 
 class StripeCall(models.Model):
-    """A call that changes something at Stripe, committed before it is made. Open until its outcome is known: an answer, the
-    same key again, or, where the key remembers a failure (`broken_at`) or is forgotten, a look at what Stripe has."""
+    """A call that changes something at Stripe, committed before it is made.
+
+    It is open until its outcome is known: by its answer, by the same key again, or by looking up the effect if the key
+    is bound to a failure (`broken_at`) or forgotten.
+    """
 
     id = models.BigAutoField(primary_key=True)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="stripe_calls")
@@ -118,7 +121,7 @@ class StripeCall(models.Model):
 
 
 class StripeEvent(models.Model):
-    """An event as it came, kept before it is handled; deduplicated by its id once it is handled."""
+    """An event as delivered, stored before it is handled and deduplicated by its id."""
 
     id = models.CharField(max_length=80, primary_key=True)
     type = models.CharField(max_length=80)
@@ -126,9 +129,9 @@ class StripeEvent(models.Model):
     payload = models.JSONField()
     received_at = models.DateTimeField()
     handled_at = models.DateTimeField(null=True, blank=True)
-    listed_at = models.DateTimeField(null=True, blank=True)  # deliveries may have gaps, lists have none
+    listed_at = models.DateTimeField(null=True, blank=True)  # deliveries can have gaps, lists cannot
     attempts = models.PositiveIntegerField(default=0)
-    next_at = models.DateTimeField(null=True, blank=True)  # not tried before: set when an attempt failed
+    next_at = models.DateTimeField(null=True, blank=True)  # set after a failed attempt
     error = models.CharField(max_length=400, blank=True)
 
     class Meta:
@@ -141,7 +144,7 @@ class StripeEvent(models.Model):
 
 
 class StripeCheck(models.Model):
-    """A comparison of our sums with Stripe's, as it was found at `at`. Never changed."""
+    """A comparison of the ledger with Stripe, as found at `at`. Never changed."""
 
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField()

@@ -1,4 +1,4 @@
-"""The pages about Stripe: a customer's cards, and for administrators what came and whether the sums are equal."""
+"""The pages of Stripe: the payment methods of a customer, and for administrators syncing, checks and events."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from apps.accounts.paging import page_of
 from apps.accounts.roles import MONEY
 from apps.collection import cards
 from apps.collection.catalogue import EVENTS
-from apps.collection.collecting import push_retry
 from apps.collection.customers import client_of_settings
 from apps.collection.events import event_handle, events_catch_up
-from apps.collection.gateway import Uncertain
+from apps.collection.gateway import OutcomeUnknown
 from apps.collection.models import PushState, StripeCall, StripeCheck, StripeCustomer, StripeEvent, StripePush
-from apps.collection.reconciling import check_run
+from apps.collection.push import push_retry
+from apps.collection.reconciliation import check_run
 from apps.pricing.selectors import book_in_force
 
 PER_PAGE = 25
 STATES = {
-    "added": ("success", "The card is saved. The next invoice is charged to it by itself."),
+    "added": ("success", "Card saved. It is charged automatically for new invoices."),
     "cancelled": ("info", "No card was added; nothing has changed."),
-    "back": ("success", "What you changed at Stripe is taken over."),
-    "later": ("info", "Stripe does not answer just now; what you did there appears here in a minute."),
-    "unfinished": ("info", "No card was saved at Stripe. Add one when you like."),
+    "back": ("success", "Changes made at Stripe are saved."),
+    "later": ("info", "Stripe does not respond. Changes made there appear here in a minute."),
+    "unfinished": ("info", "No card was saved. You can add one at any time."),
 }
-LATER = "Stripe does not answer just now. Nothing was changed; try again in a minute."
+LATER = "Stripe does not respond. Nothing was changed. Try again in a minute."
 
 
 @require_http_methods(["GET", "POST"])
 def payment_methods(request: HttpRequest) -> HttpResponse:
-    """Which card is charged; a POST leads to Stripe's page for a new one, or for all of them and tax ids."""
+    """The card on file. A POST redirects to a page of Stripe, to add a card or manage cards and tax ids."""
     organisation = organisation_get(request, roles=MONEY)
     if not settings.STRIPE_API_KEY:
         return render(request, "collection/payment_methods.html", {"is_on": False})
     if request.method == "POST":
-        return _lead(request, organisation)
+        return _stripe_redirect(request, organisation)
     state = _state(request, organisation)
     if state:
         level, text = STATES[state]
@@ -56,17 +56,17 @@ def payment_methods(request: HttpRequest) -> HttpResponse:
     customer = StripeCustomer.objects.filter(organisation=organisation).first()
     context = {"is_on": True, "is_test": cards.is_test(), "customer": customer}
     answer = render(request, "collection/payment_methods.html", context)
-    answer._csp_update = {"form-action": list(cards.hosts())}  # type: ignore[attr-defined]  # the forms lead to Stripe
+    answer._csp_update = {"form-action": list(cards.hosts())}  # type: ignore[attr-defined]  # the forms redirect to Stripe
     return answer
 
 
 def _address(request: HttpRequest, **query: str) -> str:
     place = request.build_absolute_uri(reverse("collection:payment_methods"))
-    return f"{place}?{urlencode(query, safe='{}')}"  # Stripe fills in what stands in braces
+    return f"{place}?{urlencode(query, safe='{}')}"  # Stripe fills in the braces
 
 
-def _lead(request: HttpRequest, organisation: Organisation) -> HttpResponse:
-    """To the page of Stripe that was asked for."""
+def _stripe_redirect(request: HttpRequest, organisation: Organisation) -> HttpResponse:
+    """Redirect to the requested page of Stripe."""
     client, now = client_of_settings(), timezone.now()
     try:
         if request.POST.get("action") == "manage":
@@ -80,14 +80,14 @@ def _lead(request: HttpRequest, organisation: Organisation) -> HttpResponse:
             success_url=_address(request, session="{CHECKOUT_SESSION_ID}"),
             cancel_url=_address(request, state="cancelled"),
         )
-    except (Uncertain, stripe.StripeError):
+    except (OutcomeUnknown, stripe.StripeError):
         messages.error(request, LATER)
         return redirect("collection:payment_methods")
     return redirect(place)
 
 
 def _state(request: HttpRequest, organisation: Organisation) -> str:
-    """What came of the visit to Stripe's page, by what Stripe says now; empty without one."""
+    """Return the result of a visit to a page of Stripe, as Stripe reports it now; empty without a visit."""
     session, state = request.GET.get("session", ""), request.GET.get("state", "")
     known = StripeCustomer.objects.filter(organisation=organisation).first()
     if known is None or not (session or state):
@@ -101,17 +101,17 @@ def _state(request: HttpRequest, organisation: Organisation) -> str:
             cards.customer_sync(customer_id=known.customer_id, client=client)
     except stripe.InvalidRequestError:
         return "unfinished"
-    except (Uncertain, stripe.StripeError):
+    except (OutcomeUnknown, stripe.StripeError):
         return "later"
     return state if state in {"back", "cancelled"} else ""
 
 
 @require_http_methods(["GET", "POST"])
 def overview(request: HttpRequest) -> HttpResponse:
-    """For administrators: both sides' sums, invoices that wait, and every event."""
+    """For administrators: sums of both sides, invoices that wait, and every event."""
     platform_admin_check(request)
     if request.method == "POST":
-        _act(request)
+        _action_run(request)
         return redirect("collection:stripe_overview")
     events, wanted = StripeEvent.objects.all(), request.GET.get("events", "all")
     if wanted == "waiting":
@@ -136,26 +136,26 @@ def overview(request: HttpRequest) -> HttpResponse:
     return render(request, "collection/overview.html", context)
 
 
-def _act(request: HttpRequest) -> None:
-    """Compare, catch up, or bring an invoice again; what came of it is said on the page."""
+def _action_run(request: HttpRequest) -> None:
+    """Compare, catch up, or sync an invoice again, and show the result on the page."""
     client, now, action = client_of_settings(), timezone.now(), request.POST.get("action")
     if not settings.STRIPE_API_KEY:
-        messages.error(request, "No key is set, so there is nothing to ask.")
+        messages.error(request, "No API key is set.")
         return
     try:
         if action == "compare":
             check = check_run(client=client, now=now)
             count = len(check.differences)
-            messages.success(request, "The sums are equal.") if not count else messages.error(
-                request, f"{count} differences: see below."
+            messages.success(request, "No differences found.") if not count else messages.error(
+                request, f"{count} difference{'' if count == 1 else 's'} found, listed below."
             )
         elif action == "catch-up":
-            messages.success(request, f"{events_catch_up(client=client, now=now)} events are handled.")
+            messages.success(request, f"{events_catch_up(client=client, now=now)} events handled.")
         elif action == "bring":
             push = _push(request.POST.get("invoice", ""))
             done = push_retry(invoice_id=push.pk, client=client, now=now)
             messages.info(request, f"Invoice {done.invoice.number}: {done.get_state_display().lower()}.")
-    except (Uncertain, stripe.StripeError) as outage:
+    except (OutcomeUnknown, stripe.StripeError) as outage:
         messages.error(request, f"{LATER} ({outage})")
 
 
@@ -168,18 +168,18 @@ def _push(value: str) -> StripePush:
 
 @require_http_methods(["GET", "POST"])
 def event_detail(request: HttpRequest, pk: str) -> HttpResponse:
-    """For administrators: one event as it came; a POST handles it again, which changes nothing that is right."""
+    """For administrators: one event as delivered. A POST handles it again, which changes nothing that is correct."""
     platform_admin_check(request)
     event = StripeEvent.objects.filter(pk=pk).first()
     if event is None:
         raise Http404
     if request.method == "POST":
         if not settings.STRIPE_API_KEY:
-            messages.error(request, "No key is set, so there is nothing to ask.")
+            messages.error(request, "No API key is set.")
         elif event_handle(event_id=pk, client=client_of_settings(), now=timezone.now(), again=True):
-            messages.success(request, "Handled. Its object was fetched again.")
+            messages.success(request, "Event handled. Its object was fetched again.")
         else:
-            messages.error(request, "It could not be handled. The reason is shown below.")
+            messages.error(request, "The event could not be handled. See the reason below.")
         return redirect("collection:stripe_event", pk=pk)
     context: dict[str, Any] = {
         "event": event,

@@ -1,4 +1,4 @@
-"""Stripe as a way in which invoices are paid."""
+"""Stripe as a payment provider."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.invoicing.models import Invoice
 from apps.invoicing.payments import Instructions
 from apps.pricing.rating import CONTEXT
 
-# Less than this cannot be collected by card: Stripe would put it on the customer's balance there.
+# Minimum charges; Stripe would add a smaller amount to the customer's balance there.
 SMALLEST = {
     "AUD": "0.5",
     "CAD": "0.5",
@@ -35,12 +35,12 @@ SMALLEST = {
 
 
 class Stripe:
-    """Stripe collects and tells us; see apps/collection."""
+    """Collects invoices and reports payments; see the other modules of this folder."""
 
     name = "stripe"
 
     def collects(self, *, due: Decimal, currency: str) -> bool:
-        """True when there is a key, and the amount is one that Stripe takes."""
+        """Return whether an API key is set and Stripe can collect the amount."""
         if not settings.STRIPE_API_KEY or currency not in SMALLEST or due < Decimal(SMALLEST[currency]):
             return False
         return not CONTEXT.remainder(due, Decimal(1).scaleb(-places_of(currency)))
@@ -48,14 +48,16 @@ class Stripe:
     def instructions(self, invoice: Invoice) -> Instructions:
         push = StripePush.objects.filter(invoice=invoice).first()
         url = push.hosted_url if push else ""
-        text = "Pay by card on Stripe's page." if url else "The page to pay on is being made; look again in a minute."
+        text = "Pay by card on Stripe's page." if url else "The payment page is being prepared. Reload in a minute."
         if is_test():
             text += " This is a sandbox: no card is charged and no money moves."
         return Instructions(title="Pay by card", text=text, reference=invoice.number, url=url or None)
 
     def receipt_check(self, invoice: Invoice, *, amount: Decimal, reference: str) -> str:
         if amount <= 0 or not reference.strip():
-            raise Problem(422, "Not recorded", "Enter what arrived and its reference.", kind="payment-reference")
+            raise Problem(
+                422, "Not recorded", "Enter the amount that arrived and its reference.", kind="payment-reference"
+            )
         return reference.strip()[:120]
 
     def change_check(self, invoice: Invoice) -> None:
@@ -63,8 +65,8 @@ class Stripe:
             raise Problem(
                 409,
                 "Stripe has not answered yet",
-                f"A call to Stripe about invoice {invoice.number} has no known outcome, so its "
-                "card may have been charged. Stripe is asked again every minute; try again then.",
+                f"The outcome of a call to Stripe for invoice {invoice.number} is unknown, so its "
+                "card may have been charged. The call is checked every minute; try again then.",
                 kind="collection-unsettled",
                 retry_after=60,
             )

@@ -1,4 +1,4 @@
-"""The collection room's periodic work."""
+"""Periodic tasks of collection."""
 
 from apps.accounts.periodic import HOUR, every
 

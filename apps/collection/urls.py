@@ -1,4 +1,4 @@
-"""URLs of the collection room."""
+"""URLs of collection."""
 
 from django.urls import URLPattern, URLResolver, path
 

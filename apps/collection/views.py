@@ -1,4 +1,4 @@
-"""Where Stripe delivers its events."""
+"""The endpoint that receives the events of Stripe."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from apps.collection.tasks import stripe_event
 @login_not_required
 @require_POST
 def webhook(request: HttpRequest) -> HttpResponse:
-    """Keep the event, answer at once; a worker handles it. Anything without Stripe's signature is refused."""
+    """Store the event and answer at once; a worker handles it. Requests without a valid signature are refused."""
     try:
         event_id = event_receive(
             body=request.body, signature=request.headers.get("Stripe-Signature", ""), now=timezone.now()
         )
     except Problem as refusal:
         return HttpResponse(refusal.detail, status=refusal.status, content_type="text/plain")
-    task_send(stripe_event.name, queue="stripe", event_id=event_id)  # lost, it is caught up on
+    task_send(stripe_event.name, queue="stripe", event_id=event_id)  # a lost task is caught up by the next run
     return HttpResponse(status=200)

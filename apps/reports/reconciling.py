@@ -21,8 +21,8 @@ from apps.accounts.models import Organisation, User
 from apps.accounts.services import audit_record
 from apps.accounts.turns import turn
 from apps.collection.customers import client_of_settings
-from apps.collection.gateway import Uncertain
-from apps.collection.reconciling import check_run
+from apps.collection.gateway import OutcomeUnknown
+from apps.collection.reconciliation import check_run
 from apps.dispatch.models import Lease, LeaseState
 from apps.invoicing.checking import ledger_check_keep
 from apps.invoicing.models import InvoicedUsage
@@ -152,7 +152,7 @@ def _stripe_compare(now: datetime) -> dict[str, Any] | None:
         return None
     try:
         check = check_run(client=client_of_settings(), now=now)
-    except Uncertain as outage:
+    except OutcomeUnknown as outage:
         return {"rows": [], "differences": [f"Stripe could not be compared: {outage}"]}
     return {"rows": check.rows, "differences": check.differences}
 

@@ -16,10 +16,10 @@ from typing import Any
 from django.test import override_settings
 
 from apps.accounts.problems import Problem
-from apps.collection.collecting import pushes_tend
 from apps.collection.customers import client_of_settings
 from apps.collection.events import event_handle, event_receive, events_catch_up
 from apps.collection.models import PushState, StripeEvent, StripePush
+from apps.collection.push import push_due
 from apps.dispatch import services
 from apps.dispatch.execution import lease_execute
 from apps.dispatch.models import Job, JobState, Lease, LeaseState
@@ -104,7 +104,7 @@ class Works:
         invoice_what_there_is(self.scene, now=self.scene.now + timedelta(seconds=1))
         outbox_deliver(now=self.scene.now)
         client = client_of_settings()
-        pushes_tend(client=client, now=self.scene.now)
+        push_due(client=client, now=self.scene.now)
         customer_pays()
         for event in events_new():
             event_handle(event_id=deliver_twice(event, now=self.scene.now), client=client, now=self.scene.now)

@@ -14,8 +14,8 @@ from django.test import Client
 
 from apps.accounts.models import AuditEntry, User
 from apps.accounts.problems import Problem
-from apps.collection.returning import _move
-from apps.collection.syncing import fact_record
+from apps.collection.pull import fact_record
+from apps.collection.refunds import _move
 from apps.invoicing.models import CreditNote, DisputeState, FactKind, Invoice
 from apps.invoicing.reconciling import reconcile_all
 from apps.invoicing.services import (

@@ -16,8 +16,8 @@ from django.db.models import F, Value
 from pytest_django import Settings as SettingsWrapper
 
 from apps.accounts.problems import Problem
-from apps.collection.returning import _move
-from apps.collection.syncing import fact_record
+from apps.collection.pull import fact_record
+from apps.collection.refunds import _move
 from apps.invoicing import services
 from apps.invoicing.models import (
     BillingProfile,

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.problems import Problem
-from apps.collection.returning import OUTCOMES, _move
-from apps.collection.syncing import _paid
+from apps.collection.pull import _paid
+from apps.collection.refunds import OUTCOMES, _move
 from apps.invoicing import services
 from apps.invoicing.adjusting import credits_left
 from apps.invoicing.drafting import carried_open

@@ -18,13 +18,13 @@ from django.test import override_settings
 from apps.accounts.problems import Problem
 from apps.collection.amounts import minor_of
 from apps.collection.cards import customer_sync
-from apps.collection.closing import closings_tend
-from apps.collection.collecting import push_retry, pushes_tend
 from apps.collection.customers import customer_ensure
 from apps.collection.events import event_handle, event_keep, events_catch_up
-from apps.collection.gateway import Uncertain
+from apps.collection.gateway import OutcomeUnknown
 from apps.collection.models import PushState, StripeCall, StripeCustomer, StripeEvent, StripePush
-from apps.collection.reconciling import check_run
+from apps.collection.push import push_due, push_retry
+from apps.collection.push_changes import changes_push_due
+from apps.collection.reconciliation import check_run
 from apps.invoicing.models import Invoice
 from apps.invoicing.outbox import handlers_known, outbox_deliver
 from apps.invoicing.reconciling import reconcile_all
@@ -107,7 +107,7 @@ class History:
         """Everything that happens."""
         self._act("issue")
         if self.chance.random() < 0.6:
-            self._quietly(lambda: pushes_tend(client=self.client, now=self.now), troubles=0.0)
+            self._quietly(lambda: push_due(client=self.client, now=self.now), troubles=0.0)
             self._act("card")
         for _ in range(self.chance.randint(STEPS // 2, STEPS)):
             self.now += self.chance.choice(PAUSES)
@@ -119,9 +119,9 @@ class History:
         for _ in range(QUIET_ROUNDS):
             self.now += timedelta(hours=7)
             outbox_deliver(now=self.now, handlers=LISTENERS)
-            pushes_tend(client=self.client, now=self.now)
+            push_due(client=self.client, now=self.now)
             events_catch_up(client=self.client, now=self.now)
-            closings_tend(client=self.client, now=self.now)
+            changes_push_due(client=self.client, now=self.now)
 
     def _act(self, name: str) -> None:
         self.counts[name] += 1
@@ -135,7 +135,7 @@ class History:
             work()
         except Problem as refusal:
             self.counts[f"refused {refusal.kind}"] += 1
-        except (Uncertain, Died) as ended:
+        except (OutcomeUnknown, Died) as ended:
             self.counts[type(ended).__name__.lower()] += 1
         finally:
             self.troubles = was
@@ -151,12 +151,12 @@ class History:
 
     def do_bring(self) -> None:
         """The scheduler brings what waits."""
-        self._quietly(lambda: pushes_tend(client=self.client, now=self.now))
+        self._quietly(lambda: push_due(client=self.client, now=self.now))
 
     def do_tell(self) -> None:
         """The scheduler tells Stripe what happened here."""
         self._quietly(lambda: outbox_deliver(now=self.now, handlers=LISTENERS))
-        self._quietly(lambda: closings_tend(client=self.client, now=self.now))
+        self._quietly(lambda: changes_push_due(client=self.client, now=self.now))
 
     def do_list(self) -> None:
         """The scheduler lists events."""

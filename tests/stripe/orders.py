@@ -12,7 +12,7 @@ from itertools import permutations, product
 
 from django.test import override_settings
 
-from apps.collection.collecting import push_retry
+from apps.collection.push import push_retry
 from apps.invoicing.models import Invoice
 from apps.invoicing.services import credit_note_issue, invoice_mark_paid, invoice_void, invoice_write_off
 from apps.sales.models import Contract

@@ -9,9 +9,9 @@ import stripe
 from django.db.models import Sum
 from django.utils import timezone
 
-from apps.collection.collecting import pushes_tend
 from apps.collection.models import StripePush
-from apps.collection.reconciling import stripe_reconcile
+from apps.collection.push import push_due
+from apps.collection.reconciliation import stripe_reconcile
 from apps.invoicing.models import Invoice, StripeFact
 from apps.invoicing.reconciling import reconcile_all
 from apps.invoicing.services import invoice_issue
@@ -34,7 +34,7 @@ def pushed(cast: Cast, client: stripe.StripeClient) -> StripePush:
     """Such an invoice, at Stripe."""
     invoice = issued(cast)
     assert invoice.provider == "stripe"
-    assert pushes_tend(client=client, now=timezone.now()) == 1
+    assert push_due(client=client, now=timezone.now()) == 1
     return StripePush.objects.get(invoice=invoice)
 
 

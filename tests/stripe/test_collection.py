@@ -19,11 +19,11 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings as SettingsWrapper
 
-from apps.collection.collecting import pushes_tend
 from apps.collection.customers import customer_ensure
 from apps.collection.events import event_handle, event_keep, events_catch_up
-from apps.collection.gateway import Uncertain
+from apps.collection.gateway import OutcomeUnknown
 from apps.collection.models import PushState, StripeCustomer, StripeEvent, StripePush
+from apps.collection.push import push_due
 from apps.invoicing.models import BillingProfile, Invoice, StripeFact
 from apps.invoicing.services import invoice_mark_paid
 from apps.ledger.models import OutboxRow
@@ -117,7 +117,7 @@ OUTAGES = [
 def _through(work: Callable[[], object]) -> None:
     """The scheduler's next turns, until it comes through."""
     for _ in range(40):
-        with suppress(Uncertain):
+        with suppress(OutcomeUnknown):
             if work():
                 return
     raise AssertionError("it never came through")
@@ -135,7 +135,7 @@ def test_events_twice_late_and_out_of_order_and_outages_change_nothing(
 
     issued(cast)
     outages()
-    _through(lambda: pushes_tend(client=client, now=now) or StripePush.objects.filter(state="open").exists())
+    _through(lambda: push_due(client=client, now=now) or StripePush.objects.filter(state="open").exists())
     store.faults, push = [], StripePush.objects.get()
     with pytest.raises(stripe.CardError):
         pay(client, push, "pm_card_chargeCustomerFail")
@@ -195,23 +195,23 @@ def test_an_outage_leaves_it_waiting_and_a_forgotten_key_is_not_trusted(
 ) -> None:
     issued(cast)
     store.faults = [Fault("POST", "/v1/invoices/*/finalize", "500", 1)]
-    assert pushes_tend(client=client, now=timezone.now()) == 0
+    assert push_due(client=client, now=timezone.now()) == 0
     waiting = StripePush.objects.get()
     assert (waiting.state, waiting.version) == (PushState.WAITING, 2)
     store.offset = 30 * 3600
-    assert pushes_tend(client=client, now=timezone.now() + timedelta(hours=30)) == 1
+    assert push_due(client=client, now=timezone.now() + timedelta(hours=30)) == 1
     assert (len(store.all("invoice")), StripePush.objects.get().version) == (1, 3)
 
 
 def test_another_total_at_stripe_waits_for_people(cast: Cast, store: Store, client: stripe.StripeClient) -> None:
     issued(cast)
     store.faults = [Fault("POST", "/v1/invoices/*/finalize", "500", 1)]
-    pushes_tend(client=client, now=timezone.now())
+    push_due(client=client, now=timezone.now())
     (draft,) = store.all("invoice")
     client.v1.invoice_items.create(
         {"customer": draft["customer"], "invoice": draft["id"], "amount": 1, "currency": "eur"}
     )
-    assert pushes_tend(client=client, now=timezone.now()) == 0
+    assert push_due(client=client, now=timezone.now()) == 0
     push = StripePush.objects.get()
     assert push.state == PushState.MISMATCH
     assert "is 563 EUR" in push.error
@@ -277,5 +277,5 @@ def test_an_event_that_outruns_its_push_is_handled_at_once(
     assert not StripeEvent.objects.filter(handled_at=None).exists()
     assert Invoice.objects.get().state == "paid"
     assert StripePush.objects.get().stripe_id == push.stripe_id
-    assert pushes_tend(client=client, now=timezone.now()) == 0
+    assert push_due(client=client, now=timezone.now()) == 0
     all_equal(cast, client)

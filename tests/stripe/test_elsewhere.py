@@ -13,13 +13,13 @@ from django.utils import timezone
 from apps.accounts.problems import Problem
 from apps.collection.cards import customer_sync
 from apps.collection.catalogue import EVENTS
-from apps.collection.closing import closings_tend
-from apps.collection.collecting import pushes_tend
 from apps.collection.customers import client_of_settings, customer_ensure
 from apps.collection.events import events_catch_up
 from apps.collection.metering import usage_mirror
 from apps.collection.models import StripeCheck, StripeCustomer, StripePush
-from apps.collection.reconciling import check_run
+from apps.collection.push import push_due
+from apps.collection.push_changes import changes_push_due
+from apps.collection.reconciliation import check_run
 from apps.invoicing.models import Invoice, StripeFact
 from apps.invoicing.outbox import handlers_known, outbox_deliver
 from apps.invoicing.services import (
@@ -43,7 +43,7 @@ Until = Callable[[Callable[[], object]], None]
 def _told() -> None:
     """What the scheduler does a little later."""
     outbox_deliver(now=timezone.now(), handlers=[one for one in handlers_known() if one.name.startswith("stripe")])
-    closings_tend(client=client_of_settings(), now=timezone.now())
+    changes_push_due(client=client_of_settings(), now=timezone.now())
 
 
 def _ends(cast: Cast, push: StripePush, how: str) -> None:
@@ -60,8 +60,8 @@ def test_what_could_not_be_closed_in_an_outage_is_closed_later(
     push, now = pushed(cast, client), timezone.now()
     _ends(cast, push, "paid")
     store.faults = [Fault("POST", "/v1/invoices/*/pay", "500-after", 1), Fault("GET", "/v1/invoices/*", "500", 1)]
-    assert (closings_tend(client=client, now=now), closings_tend(client=client, now=now)) == (0, 0)
-    assert closings_tend(client=client, now=now) == 1
+    assert (changes_push_due(client=client, now=now), changes_push_due(client=client, now=now)) == (0, 0)
+    assert changes_push_due(client=client, now=now) == 1
     assert StripePush.objects.get().state == "paid"
     all_equal(cast, client, elsewhere="5.63")
 
@@ -151,7 +151,7 @@ def test_a_card_on_file_is_charged_when_the_invoice_is_brought(
     assert known is not None
     assert known.method_label.startswith("visa ending in")
     issued(cast)
-    assert pushes_tend(client=client, now=timezone.now()) == 1
+    assert push_due(client=client, now=timezone.now()) == 1
     assert (Invoice.objects.get().state, StripeFact.objects.get().kind) == (state, kind)
     for _ in range(2):
         caught_up(lambda: True)
@@ -178,8 +178,8 @@ def test_a_lost_answer_charges_a_card_once(cast: Cast, store: Store, client: str
     customer_sync(customer_id=customer, client=client)
     issued(cast)
     store.faults = [Fault("POST", "/v1/invoices/*/pay", kind, 1)]
-    assert pushes_tend(client=client, now=timezone.now()) == 0
-    assert pushes_tend(client=client, now=timezone.now()) == 1
+    assert push_due(client=client, now=timezone.now()) == 0
+    assert push_due(client=client, now=timezone.now()) == 1
     assert len(store.all("payment_intent")) == 1
     assert Invoice.objects.get().state == "paid"
     all_equal(cast, client)

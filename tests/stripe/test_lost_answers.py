@@ -15,12 +15,12 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.collection.cards import customer_sync
-from apps.collection.closing import closings_tend
-from apps.collection.collecting import pushes_tend
 from apps.collection.customers import customer_ensure
 from apps.collection.events import events_catch_up
 from apps.collection.gateway import client_make
 from apps.collection.models import PushState, StripeCall, StripeCustomer, StripeEvent, StripePush
+from apps.collection.push import push_due
+from apps.collection.push_changes import changes_push_due
 from apps.invoicing.models import Invoice, InvoiceState
 from apps.invoicing.outbox import handlers_known, outbox_deliver
 from apps.invoicing.services import credit_note_issue, invoice_mark_paid, invoice_void, invoice_write_off
@@ -57,13 +57,13 @@ def test_a_charge_whose_answer_is_lost_is_known_before_the_invoice_changes(
     _card(cast, client)
     invoice = issued(cast)
     store.faults = [Fault("POST", "/v1/invoices/*/pay", kind, 1)]
-    assert pushes_tend(client=client, now=timezone.now()) == 0
+    assert push_due(client=client, now=timezone.now()) == 0
     assert len(store.all("charge")) == 1  # the card is charged, and nobody here knows
     with pytest.raises(Problem, match="Stripe is asked again every minute") as refusal:
         CHANGES[change](cast, invoice)
     assert (refusal.value.status, refusal.value.kind, refusal.value.retry_after) == (409, "collection-unsettled", 60)
     assert Invoice.objects.get().state == InvoiceState.ISSUED
-    pushes_tend(client=client, now=timezone.now())
+    push_due(client=client, now=timezone.now())
     assert Invoice.objects.get().state == InvoiceState.PAID
     if change != "note":  # a credit note over what is paid is the customer's balance
         with pytest.raises(Problem):
@@ -81,16 +81,16 @@ def test_an_invoice_that_is_settled_before_it_is_final_leaves_no_draft(
     """The draft's answer is lost and its key forgotten: what is there is found by looking, and deleted."""
     invoice, now = issued(cast), timezone.now()
     store.faults = [Fault("POST", "/v1/invoices", "timeout-after", 1)]
-    pushes_tend(client=client, now=now)
+    push_due(client=client, now=now)
     with pytest.raises(Problem):
         CHANGES[change](cast, invoice)
     store.offset = int(DAY.total_seconds())
     store.faults = [Fault("GET", "/v1/invoiceitems", "500", 1)]
-    pushes_tend(client=client, now=now + DAY)
+    push_due(client=client, now=now + DAY)
     assert StripeCall.objects.get(operation="invoice.create").outcome == "acted"
     assert [one["status"] for one in store.all("invoice")] == ["draft"]
     CHANGES[change](cast, invoice)
-    closings_tend(client=client, now=now + DAY)
+    changes_push_due(client=client, now=now + DAY)
     assert store.all("invoice") == []
     assert StripePush.objects.get().state == PushState.DROPPED
     all_equal(cast, client, elsewhere="5.63" if change == "transfer" else "0")
@@ -101,9 +101,9 @@ def test_a_credit_note_before_the_invoice_is_brought_is_not_taken_off_twice(
 ) -> None:
     invoice, now = issued(cast), timezone.now()
     credit_note_issue(**_given(cast, invoice), parts={1: Decimal("1.00")}, reason="late")
-    pushes_tend(client=client, now=now)
+    push_due(client=client, now=now)
     StripePush.objects.update(tell_at=now)  # word of the note comes after the invoice was brought
-    closings_tend(client=client, now=now)
+    changes_push_due(client=client, now=now)
     (there,) = store.all("invoice")
     assert (there["total"], there["amount_remaining"], store.all("credit_note")) == (463, 463, [])
     all_equal(cast, client)
@@ -117,11 +117,11 @@ def test_parts_that_are_settled_while_it_is_brought_change_the_draft(
     for amount in ("1.00", "0.50"):
         invoice_mark_paid(**_given(cast, invoice), amount=Decimal(amount), reference=f"transfer {amount}")
         store.faults = [Fault("POST", "/v1/invoices/*/finalize", "500", 1)]
-        pushes_tend(client=client, now=now)
+        push_due(client=client, now=now)
         store.faults = []
         StripeCall.objects.filter(settled_at=None).update(settled_at=now, outcome="not_acted")
-    pushes_tend(client=client, now=now)
-    assert pushes_tend(client=client, now=now) + StripePush.objects.filter(state=PushState.OPEN).count() > 0
+    push_due(client=client, now=now)
+    assert push_due(client=client, now=now) + StripePush.objects.filter(state=PushState.OPEN).count() > 0
     (there,) = store.all("invoice")
     assert (there["status"], there["amount_remaining"]) == ("open", 413)
     all_equal(cast, client, elsewhere="1.50")
@@ -134,7 +134,7 @@ def test_a_debt_that_is_paid_by_transfer_after_all_is_not_asked_for_at_stripe(
     for change in ("write-off", "transfer"):
         CHANGES[change](cast, push.invoice)
         StripePush.objects.update(tell_at=now)
-        closings_tend(client=client, now=now)
+        changes_push_due(client=client, now=now)
     assert client.v1.invoices.retrieve(push.stripe_id).status == "paid"
     all_equal(cast, client, elsewhere="5.63")
 
@@ -145,11 +145,11 @@ def test_a_key_that_is_refused_says_nothing_of_what_was_done(
     _card(cast, client)
     issued(cast)
     store.faults = [Fault("POST", "/v1/invoices/*/pay", "timeout-after", 1)]
-    pushes_tend(client=client, now=timezone.now())
+    push_due(client=client, now=timezone.now())
     revoked = client_make(api_key="rk_gone", base=store.base)
-    pushes_tend(client=revoked, now=timezone.now())
+    push_due(client=revoked, now=timezone.now())
     assert StripeCall.objects.get(settled_at=None).operation == "invoice.pay"
-    pushes_tend(client=client, now=timezone.now())
+    push_due(client=client, now=timezone.now())
     assert Invoice.objects.get().state == InvoiceState.PAID
     all_equal(cast, client)
 
@@ -159,7 +159,7 @@ def test_an_administrator_sees_calls_that_have_no_answer(
 ) -> None:
     invoice = issued(cast)
     store.faults = [Fault("POST", "/v1/invoices", "timeout-after", 1)]
-    pushes_tend(client=client, now=timezone.now())
+    push_due(client=client, now=timezone.now())
     page = as_user(cast.admin).get("/stripe").content.decode()
     assert "Calls without an answer" in page
     assert invoice.number in page
@@ -173,11 +173,11 @@ def test_a_customer_whose_answer_is_lost_is_known_though_nothing_is_collected_an
     """The invoice is paid by transfer before it is brought again, and nothing of it is at Stripe."""
     invoice = issued(cast)
     store.faults = [Fault("POST", "/v1/customers", "timeout-after", 1)]
-    assert pushes_tend(client=client, now=timezone.now()) == 0
+    assert push_due(client=client, now=timezone.now()) == 0
     CHANGES["transfer"](cast, invoice)
     later = timezone.now() + pause
-    pushes_tend(client=client, now=later)
-    closings_tend(client=client, now=later)
+    push_due(client=client, now=later)
+    changes_push_due(client=client, now=later)
     assert not StripeCall.objects.filter(settled_at=None).exists()
     assert [one.customer_id for one in StripeCustomer.objects.all()] == [one["id"] for one in store.all("customer")]
     all_equal(cast, client, elsewhere="5.63")
@@ -191,9 +191,9 @@ def test_a_void_whose_answer_is_lost_is_settled_though_its_event_came_first(
     CHANGES["void"](cast, invoice)
     outbox_deliver(now=timezone.now(), handlers=[one for one in handlers_known() if one.name.startswith("stripe")])
     store.faults = [Fault("POST", "/v1/invoices/*/void", "timeout-after", 1)]
-    closings_tend(client=client, now=timezone.now())
+    changes_push_due(client=client, now=timezone.now())
     events_catch_up(client=client, now=timezone.now())
     assert StripePush.objects.get().state == PushState.VOID
-    closings_tend(client=client, now=timezone.now() + pause)
+    changes_push_due(client=client, now=timezone.now() + pause)
     assert not StripeCall.objects.filter(settled_at=None).exists()
     all_equal(cast, client)

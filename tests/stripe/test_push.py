@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from apps.collection import gateway
 from apps.collection.amounts import amount_of, minor_of
-from apps.collection.gateway import Broken, Uncertain, called, client_make
+from apps.collection.gateway import KeyBroken, OutcomeUnknown, call_with_retry, client_make
 from apps.collection.provider import Stripe
-from apps.collection.pushing import Item, Order, TotalDiffers, invoice_push
+from apps.collection.push_steps import Item, Order, TotalDiffers, invoice_push
 from tests.stripe.direct import direct_client
 from tests.stripe.double.description import version
 from tests.stripe.double.server import running
@@ -43,9 +43,9 @@ def _until_done(client: stripe.StripeClient, order: Order) -> stripe.Invoice:
     for _ in range(40):
         try:
             return invoice_push(client, order)
-        except Broken:
+        except KeyBroken:
             order = replace(order, version=order.version + 1)
-        except Uncertain:
+        except OutcomeUnknown:
             continue
     raise AssertionError("it never came through")
 
@@ -87,8 +87,8 @@ def test_slowing_down_is_obeyed_and_does_not_last_for_ever() -> None:
     def busy() -> None:
         raise stripe.RateLimitError("Too many requests")
 
-    with pytest.raises(Uncertain):
-        called(busy, sleep=pauses.append)
+    with pytest.raises(OutcomeUnknown):
+        call_with_retry(busy, sleep=pauses.append)
     assert pauses == [0.5, 1.0, 2.0, 4.0]
 
 

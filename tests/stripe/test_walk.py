@@ -24,9 +24,9 @@ from pytest_django.live_server_helper import LiveServer
 
 from apps.accounts.models import User
 from apps.collection import gateway
-from apps.collection.collecting import pushes_tend
 from apps.collection.customers import client_of_settings
 from apps.collection.models import StripeCustomer, StripeEvent
+from apps.collection.push import push_due
 from apps.config.celery import app
 from apps.invoicing.models import Invoice
 from apps.invoicing.reconciling import reconcile_all
@@ -64,7 +64,7 @@ class Walk:
         """Another million executions, issued and brought to Stripe."""
         run(self.contract, MILLION, now=timezone.now())
         made = invoice_issue(organisation=self.cast.organisation, actor=self.cast.billing, now=timezone.now())
-        pushes_tend(client=client_of_settings(), now=timezone.now())
+        push_due(client=client_of_settings(), now=timezone.now())
         self.serving.delivered()
         return made
 

@@ -351,7 +351,7 @@ class Story:
         from django.conf import settings
         from django.utils import timezone
 
-        from apps.collection.collecting import pushes_tend
+        from apps.collection.push import push_due
         from apps.collection.customers import client_of_settings
         from apps.collection.events import events_catch_up
         from apps.invoicing.services import invoice_issue
@@ -376,7 +376,7 @@ class Story:
                 self._run(quote_accept(quote_id=quote.pk, **asked), program, 20)
                 now = timezone.now()
                 invoice = invoice_issue(organisation=cast.organisation, actor=cast.stranger, now=now)
-                pushes_tend(client=client, now=now)
+                push_due(client=client, now=now)
                 if is_paid:
                     pay(client, invoice.stripe_push)
                 events_catch_up(client=client, now=now)

@@ -1,4 +1,4 @@
-"""Reads a delivered event: whether it is one at all, and in a form that the database can keep."""
+"""Parse a delivered event: check its form, and make it storable."""
 
 from __future__ import annotations
 
@@ -9,25 +9,28 @@ from typing import Any
 from apps.accounts.problems import Problem
 from apps.collection.catalogue import EVENTS
 
-ID_MAX = 80  # characters of an id or a type, as the table keeps them
+ID_MAX = 80  # characters of an id or a type, as in the table
 
 
 def event_read(body: bytes) -> dict[str, Any]:
-    """The event in a body whose signature was right. Raises Problem (400) for anything that is no event: text that is not
-    JSON, a list, a field of another type, a known type without the object that it is about."""
+    """Return the event in a body with a valid signature.
+
+    Raises Problem (400) for anything else: invalid JSON, a list, a field of the wrong type, a known type without its
+    object.
+    """
     try:
         event = json.loads(body, parse_constant=_no_constant)
         event_check(event)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        detail = f"The body is signed, and is not an event: {error}"[:300]
+        detail = f"The body is signed but is not an event: {error}"[:300]
         raise Problem(400, "Not an event", detail, kind="stripe-event") from error
     return dict(event)
 
 
 def event_check(event: Any) -> None:
-    """Raises ValueError, TypeError or KeyError for what cannot be kept as an event, or not handled."""
+    """Raise ValueError, TypeError or KeyError if an event cannot be stored or handled."""
     if event["object"] != "event":
-        raise ValueError("it is another object")
+        raise ValueError("`object` is not `event`")
     for name in ("id", "type"):
         _text(event, name)
     if not isinstance(event["created"], int) or isinstance(event["created"], bool):
@@ -53,7 +56,7 @@ def _no_constant(name: str) -> Any:
 
 
 def storable(value: Any) -> Any:
-    """The same JSON without what PostgreSQL cannot keep in it: the character NUL, and halves of surrogate pairs."""
+    """Return the same JSON without the characters that PostgreSQL cannot store: NUL and unpaired surrogates."""
     if isinstance(value, str):
         return value.replace("\0", "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""The two sides of the Stripe check: what the ledger's accounts say of each of Stripe's objects, and what Stripe lists.
+"""The two sides of the Stripe check: the amounts of each object by our ledger, and by the lists of Stripe.
 
-Neither side is read from what we noted of Stripe's events: a payment that was never heard of is missing in the books, and
-one that somebody invented is missing at Stripe.
+Neither side uses our records of events: a payment that we never heard of is missing in the ledger, and an invented one
+is missing at Stripe.
 """
 
 from __future__ import annotations
@@ -17,49 +17,49 @@ import stripe
 
 from apps.accounts.models import Organisation
 from apps.collection.amounts import amount_of
-from apps.collection.looking import ORGANISATION, listed
+from apps.collection.lookup import ORGANISATION, list_all
 from apps.collection.models import PushState, StripeCustomer, StripePush
-from apps.collection.pushing import INVOICE, named
+from apps.collection.push_steps import INVOICE, metadata_value
 from apps.invoicing.models import FactKind, Invoice
 from apps.ledger.models import AccountKind, Entry
 from apps.pricing.rating import exact_sum
 
-INTENTS, REFUNDS = ("pi_",), ("re_", "pyr_")  # how the ids of payment intents and refunds begin
+INTENTS, REFUNDS = ("pi_",), ("re_", "pyr_")  # prefixes of the ids of payment intents and refunds
 WITHDRAWN = {"needs_response", "under_review", "won", "lost"}
-BROUGHT = (PushState.OPEN, PushState.PAID, PushState.VOID, PushState.UNCOLLECTIBLE)
+AT_STRIPE = (PushState.OPEN, PushState.PAID, PushState.VOID, PushState.UNCOLLECTIBLE)
 
 
 class Amount(NamedTuple):
-    """So much, and what it is about."""
+    """An amount, its currency and its subject."""
 
     about: str
     currency: str
     amount: Decimal
 
 
-Amounts = dict[str, Amount]  # of each of Stripe's objects
+Amounts = dict[str, Amount]  # by the id of the object at Stripe
 
 
-def added(found: Amounts, name: str, one: Amount) -> None:
-    """Add to what an object stands for."""
+def amount_add(found: Amounts, name: str, one: Amount) -> None:
+    """Add an amount to the sum of an object."""
     known = found.get(name)
     found[name] = one if known is None else one._replace(amount=exact_sum([known.amount, one.amount]))
 
 
-class Books:
-    """Our side: postings by Stripe's id, which is their reference."""
+class LedgerAmounts:
+    """Amounts by the ledger: postings by the id of the object at Stripe, which is their reference."""
 
     def paid(self) -> Amounts:
-        """Money in, by payment intent."""
+        """Payments, by payment intent."""
         return self._moved(AccountKind.BANK, INTENTS, "payment")
 
     def refunded(self) -> Amounts:
-        """Money that went back, and not in again."""
+        """Refunds that did not fail."""
         out = self._moved(AccountKind.BANK, REFUNDS, FactKind.REFUNDED, "refund", FactKind.REFUND_FAILED, sign=-1)
         return {name: one for name, one in out.items() if one.amount}
 
     def disputed(self) -> Amounts:
-        """Money that banks withdrew, whatever came of it."""
+        """Amounts withdrawn by disputes, whatever their outcome."""
         return self._moved(AccountKind.BANK, (), FactKind.DISPUTED, sign=-1)
 
     def lost(self) -> Amounts:
@@ -67,7 +67,7 @@ class Books:
         return self._moved(AccountKind.DISPUTED, (), FactKind.DISPUTE_LOST, sign=-1)
 
     def balance(self) -> Amounts:
-        """What each object left on the account that Stripe keeps for us."""
+        """The net amount of each object in our account at Stripe."""
         found: Amounts = {}
         for some in (
             self.paid(),
@@ -75,7 +75,7 @@ class Books:
             self._moved(AccountKind.BANK, (), FactKind.DISPUTED, FactKind.DISPUTE_WON),
         ):
             for name, one in some.items():
-                added(found, name, one)
+                amount_add(found, name, one)
         return {name: one for name, one in found.items() if one.amount}
 
     def _moved(self, account: AccountKind, begins: tuple[str, ...], *kinds: str, sign: int = 1) -> Amounts:
@@ -85,14 +85,13 @@ class Books:
         for detail, subject, currency, amount in rows.order_by("id").values_list(*values).iterator():
             name = str(detail.get("reference", "")) if isinstance(detail, dict) else ""
             if name and name.startswith(begins or name):
-                added(found, name, Amount(subject, currency, amount.copy_negate() if sign < 0 else amount))
+                amount_add(found, name, Amount(subject, currency, amount.copy_negate() if sign < 0 else amount))
         return found
 
 
 @dataclass
-class Theirs:
-    """Stripe's side of this installation: objects of customers that are ours, or that name an invoice of ours. An account
-    may hold others'."""
+class StripeAmounts:
+    """Amounts by Stripe, for our customers and invoices only: the account may hold others."""
 
     client: stripe.StripeClient
     pushes: dict[str, StripePush] = field(default_factory=dict)
@@ -103,20 +102,20 @@ class Theirs:
 
     @cached_property
     def customers(self) -> dict[str, str]:
-        """Every customer of ours that Stripe lists: its id, and the organisation that it names."""
+        """Every customer of ours that Stripe lists: its id and the organisation in its metadata."""
         ours = set(StripeCustomer.objects.values_list("customer_id", flat=True))
-        there = {one.id: named(one, ORGANISATION) or "" for one in listed(self.client.v1.customers, {})}
+        there = {one.id: metadata_value(one, ORGANISATION) or "" for one in list_all(self.client.v1.customers, {})}
         known = {str(name) for name in Organisation.objects.values_list("pk", flat=True)}
         return {name: organisation for name, organisation in there.items() if name in ours or organisation in known}
 
     @cached_property
     def invoices(self) -> dict[str, Any]:
-        """Every invoice of ours by its id, drafts too."""
-        there = listed(self.client.v1.invoices, {})
-        wanted = {number for one in there if (number := named(one, INVOICE))}
+        """Every invoice of ours by its id, drafts included."""
+        there = list_all(self.client.v1.invoices, {})
+        wanted = {number for one in there if (number := metadata_value(one, INVOICE))}
         known = {str(pk) for pk in Invoice.objects.values_list("pk", flat=True)} & wanted
         ours = self._customers_ever
-        return {one.id: one for one in there if named(one, INVOICE) in known or str(one.customer) in ours}
+        return {one.id: one for one in there if metadata_value(one, INVOICE) in known or str(one.customer) in ours}
 
     @cached_property
     def _customers_ever(self) -> set[str]:
@@ -124,37 +123,37 @@ class Theirs:
 
     @cached_property
     def charges(self) -> dict[str, Any]:
-        """Every successful charge of a customer of ours, by its id."""
-        there = listed(self.client.v1.charges, {})
+        """Every successful charge of our customers, by its id."""
+        there = list_all(self.client.v1.charges, {})
         return {one.id: one for one in there if str(one.customer) in self._customers_ever and one.status == "succeeded"}
 
     @cached_property
     def _intents(self) -> dict[str, Amount]:
-        """What each payment intent of ours is about."""
+        """The amount and subject of each payment intent of our invoices."""
         found = {}
-        for one in listed(self.client.v1.invoice_payments, {"status": "paid"}):
+        for one in list_all(self.client.v1.invoice_payments, {"status": "paid"}):
             if one.payment.payment_intent and str(one.invoice) in self.invoices:
                 amount = self.amount(int(one.amount_paid or 0), self.invoices[str(one.invoice)].currency)
                 found[str(one.payment.payment_intent)] = Amount(self.about(str(one.invoice)), *amount)
         return found
 
     def about(self, stripe_id: str) -> str:
-        """What an invoice at Stripe is called here."""
+        """Return the name of an invoice here by its id at Stripe."""
         push = self.pushes.get(stripe_id)
         return f"invoice {push.invoice.number}" if push is not None else f"invoice {stripe_id}, which is unknown here"
 
     @staticmethod
     def amount(minor: int, currency: str) -> tuple[str, Decimal]:
-        """A currency and an amount as the books have them."""
+        """Return the currency and the amount in the form of the ledger."""
         return currency.upper(), amount_of(minor, currency=currency.upper())
 
     def final(self) -> Amounts:
-        """Invoices that are no drafts, with what they ask."""
+        """Invoices other than drafts, with their totals."""
         final = {name: one for name, one in self.invoices.items() if one.status != "draft"}
         return {name: Amount(self.about(name), *self.amount(one.total, one.currency)) for name, one in final.items()}
 
     def open(self) -> Amounts:
-        """What customers are still asked for."""
+        """Open amounts of invoices."""
         return {
             name: Amount(self.about(name), *self.amount(one.amount_remaining, one.currency))
             for name, one in self.invoices.items()
@@ -166,17 +165,17 @@ class Theirs:
         return dict(self._intents)
 
     def charged(self) -> Amounts:
-        """What was taken from customers, for an invoice or not."""
+        """Charges of customers, for an invoice or not."""
         found: Amounts = {}
         for one in self.charges.values():
             name = str(one.payment_intent or one.id)
             known = self._intents.get(name)
             about = known.about if known is not None else f"customer {one.customer}"
-            added(found, name, Amount(about, *self.amount(one.amount_captured, one.currency)))
+            amount_add(found, name, Amount(about, *self.amount(one.amount_captured, one.currency)))
         return found
 
     def refunded(self) -> Amounts:
-        """Refunds that went out and did not come back."""
+        """Refunds that succeeded."""
         return self._returned(self._refunds, {"succeeded"})
 
     def disputed(self, states: Iterable[str] = WITHDRAWN) -> Amounts:
@@ -185,11 +184,11 @@ class Theirs:
 
     @cached_property
     def _refunds(self) -> list[Any]:
-        return listed(self.client.v1.refunds, {})
+        return list_all(self.client.v1.refunds, {})
 
     @cached_property
     def _disputes(self) -> list[Any]:
-        return listed(self.client.v1.disputes, {})
+        return list_all(self.client.v1.disputes, {})
 
     def _returned(self, there: list[Any], states: set[str]) -> Amounts:
         charged = self.charged()
@@ -200,13 +199,15 @@ class Theirs:
         }
 
     def credit_notes(self) -> list[Any]:
-        """Notes on invoices of ours that stand."""
-        there = listed(self.client.v1.credit_notes, {})
+        """Credit notes on our invoices that are not void."""
+        there = list_all(self.client.v1.credit_notes, {})
         return [one for one in there if str(one.invoice) in self.invoices and one.status != "void"]
 
     def balance(self) -> tuple[Amounts, set[str]]:
-        """What each charge, refund and dispute of ours left on the balance that Stripe keeps, before fees; and those that it
-        keeps in another currency, which cannot be compared."""
+        """Return the net amount of each object in the balance at Stripe, before fees, and the converted objects.
+
+        Objects that Stripe converted to another currency cannot be compared.
+        """
         about = {
             **{name: str(one.payment_intent or one.id) for name, one in self.charges.items()},
             **dict.fromkeys(self.refunded_ever()),
@@ -214,14 +215,14 @@ class Theirs:
         }
         found: Amounts = {}
         converted: set[str] = set()
-        for one in listed(self.client.v1.balance_transactions, {}):
+        for one in list_all(self.client.v1.balance_transactions, {}):
             source = str(one.source)
             if source not in about:
                 continue
             name = about[source] or source
             if getattr(one, "exchange_rate", None):
                 converted.add(name)
-            added(found, name, Amount(name, *self.amount(one.amount, one.currency)))
+            amount_add(found, name, Amount(name, *self.amount(one.amount, one.currency)))
         return {name: one for name, one in found.items() if one.amount and name not in converted}, converted
 
     def refunded_ever(self) -> Amounts:
@@ -229,10 +230,10 @@ class Theirs:
         return self._returned(self._refunds, {str(one.status) for one in self._refunds})
 
 
-def invoices_here() -> Amounts:
-    """What Stripe was asked to collect, of every invoice that is there."""
+def ledger_invoices() -> Amounts:
+    """The amounts that Stripe was asked to collect, for every invoice at Stripe."""
     found = {}
-    for push in StripePush.objects.filter(state__in=BROUGHT).select_related("invoice"):
+    for push in StripePush.objects.filter(state__in=AT_STRIPE).select_related("invoice"):
         if push.ordered is not None:
             currency = push.invoice.currency
             found[push.stripe_id] = Amount(
@@ -241,22 +242,22 @@ def invoices_here() -> Amounts:
     return found
 
 
-def open_here() -> Amounts:
-    """What waits for money of what is at Stripe; a debt that was written off is not expected there."""
-    rows = StripePush.objects.filter(state__in=BROUGHT, invoice__open__gt=0).select_related("invoice")
+def ledger_open() -> Amounts:
+    """Open amounts of the invoices at Stripe. Debts written off are not expected there."""
+    rows = StripePush.objects.filter(state__in=AT_STRIPE, invoice__open__gt=0).select_related("invoice")
     return {
         push.stripe_id: Amount(f"invoice {push.invoice.number}", push.invoice.currency, push.invoice.open)
         for push in rows
     }
 
 
-def less(one: Amounts, other: set[str]) -> Amounts:
-    """Without those names."""
+def without(one: Amounts, other: set[str]) -> Amounts:
+    """Return the amounts without the named objects."""
     return {name: amount for name, amount in one.items() if name not in other}
 
 
 def by_currency(amounts: Amounts) -> dict[str, list[Decimal]]:
-    """The amounts of each currency."""
+    """Group the amounts by currency."""
     found: defaultdict[str, list[Decimal]] = defaultdict(list)
     for one in amounts.values():
         found[one.currency].append(one.amount)

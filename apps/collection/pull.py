@@ -1,4 +1,4 @@
-"""Brings us to Stripe's present state of an invoice. What an event says is never believed: the object is fetched."""
+"""Update our records to the state at Stripe. The content of an event is never trusted: the object is fetched."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from django.db import transaction
 
 from apps.accounts.problems import Problem
 from apps.collection.amounts import amount_of
-from apps.collection.gateway import called
+from apps.collection.gateway import call_with_retry
 from apps.collection.models import PushState, StripePush
-from apps.collection.pushing import INVOICE, named
+from apps.collection.push_steps import INVOICE, metadata_value
 from apps.invoicing.models import FactKind, Invoice, StripeFact
 from apps.invoicing.services import invoice_payment_take, payment_failed, payment_record
 
@@ -30,32 +30,32 @@ log = structlog.get_logger("stripe")
 
 @transaction.atomic
 def invoice_sync(*, stripe_id: str, client: stripe.StripeClient, now: datetime) -> StripePush | None:
-    """Take over an invoice's state and payments; None when it is not ours. Raises gateway.Uncertain.
+    """Update an invoice's state and payments; return None if it is not ours. Raises gateway.OutcomeUnknown.
 
-    The push row stays locked while Stripe is asked, so that an older answer never overwrites a newer one.
+    The push row stays locked during the request, so that an older answer never overwrites a newer one.
     """
     push = StripePush.objects.select_for_update().filter(stripe_id=stripe_id).first()
-    found = called(lambda: client.v1.invoices.retrieve(stripe_id))
+    found = call_with_retry(lambda: client.v1.invoices.retrieve(stripe_id))
     if push is None:
-        push = _adopted(found, now)
+        push = _push_adopt(found, now)
         if push is None:
             return None
-    if (
-        push.stripe_id == found.id
-    ):  # a copy that somebody made at Stripe says nothing of ours, and its money is the customer's
-        _state_take(push, found)
-    payments = called(lambda: client.v1.invoice_payments.list({"invoice": stripe_id, "status": "paid", "limit": 100}))
+    if push.stripe_id == found.id:  # a copy made at Stripe does not change our state; its payments become the balance
+        _state_update(push, found)
+    payments = call_with_retry(
+        lambda: client.v1.invoice_payments.list({"invoice": stripe_id, "status": "paid", "limit": 100})
+    )
     for payment in payments.data:
-        if payment.payment.payment_intent:  # anything else is no money of Stripe's
+        if payment.payment.payment_intent:  # other payments do not move money at Stripe
             _paid(push.invoice, str(payment.payment.payment_intent), int(payment.amount_paid or 0), now=now)
     if found.status == "open" and found.attempt_count:
         _failed(push.invoice, f"{stripe_id}:{found.attempt_count}", now=now)
     return push
 
 
-def _state_take(push: StripePush, found: stripe.Invoice) -> None:
+def _state_update(push: StripePush, found: stripe.Invoice) -> None:
     state = STATES.get(str(found.status), PushState(push.state))
-    if push.state != PushState.WAITING or state != PushState.OPEN:  # one that waits may still have to be charged
+    if push.state != PushState.WAITING or state != PushState.OPEN:  # a waiting invoice may still have to be charged
         push.state = state
     push.hosted_url = str(found.hosted_invoice_url or "")
     if found.status == "draft" and found.last_finalization_error:
@@ -64,11 +64,13 @@ def _state_take(push: StripePush, found: stripe.Invoice) -> None:
     push.save(update_fields=["state", "hosted_url", "error"])
 
 
-def _adopted(found: stripe.Invoice, now: datetime) -> StripePush | None:
-    """The push that made this invoice, where it died before it could keep the id: a card may be charged all the same. None
-    for a draft, which nobody pays, and for what is not ours."""
+def _push_adopt(found: stripe.Invoice, now: datetime) -> StripePush | None:
+    """Return the push that created this invoice but ended before it stored the id: the card may be charged anyway.
+
+    None for a draft, which nobody pays, and for an invoice that is not ours.
+    """
     try:
-        ours = Invoice.objects.filter(pk=UUID(named(found, INVOICE) or "")).first()
+        ours = Invoice.objects.filter(pk=UUID(metadata_value(found, INVOICE) or "")).first()
     except ValueError:
         return None
     if ours is None or found.status == "draft":
@@ -83,7 +85,7 @@ def _adopted(found: stripe.Invoice, now: datetime) -> StripePush | None:
 
 
 def fact_record(invoice: Invoice, kind: FactKind, reference: str, amount: Decimal, now: datetime) -> bool:
-    """Record what happened to an invoice's money; False when it is known."""
+    """Record an event of an invoice's money; return False if it is known."""
     _, is_new = StripeFact.objects.get_or_create(
         kind=kind, reference=reference, defaults={"invoice": invoice, "amount": amount, "at": now}
     )
@@ -100,7 +102,7 @@ def _paid(invoice: Invoice, intent: str, minor: int, *, now: datetime) -> None:
     except Problem as refusal:
         if refusal.kind != "invoice-settled":
             raise
-        # It was settled another way meanwhile: the money is the customer's balance.
+        # It was settled in another way meanwhile: the payment becomes the customer's balance.
         payment_record(
             organisation=invoice.organisation,
             amount=amount,
@@ -119,9 +121,9 @@ def _failed(invoice: Invoice, reference: str, *, now: datetime) -> None:
 
 
 def intent_sync(*, intent: str | None, client: stripe.StripeClient, now: datetime) -> StripePush | None:
-    """The invoice that a payment was for, brought up to date; None when it is not ours. Raises gateway.Uncertain."""
+    """Update the invoice that a payment intent paid; None if it is not ours. Raises gateway.OutcomeUnknown."""
     if not intent:
         return None
     given = {"payment": {"type": "payment_intent", "payment_intent": intent}}
-    payments = called(lambda: client.v1.invoice_payments.list(given))  # type: ignore[arg-type]
+    payments = call_with_retry(lambda: client.v1.invoice_payments.list(given))  # type: ignore[arg-type]
     return next((invoice_sync(stripe_id=str(one.invoice), client=client, now=now) for one in payments.data), None)

@@ -1,4 +1,4 @@
-"""Money that goes back: refunds, and what customers' banks withdraw."""
+"""Refunds, and payments that banks withdraw in disputes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from django.db import transaction
 
 from apps.accounts.problems import Problem
 from apps.collection.amounts import amount_of
-from apps.collection.gateway import called
-from apps.collection.syncing import fact_record, intent_sync
+from apps.collection.gateway import call_with_retry
+from apps.collection.pull import fact_record, intent_sync
 from apps.invoicing.models import DisputeState, FactKind, Invoice, StripeFact
 from apps.invoicing.outbox import outbox_write
 from apps.invoicing.services import balance_refund, invoice_dispute
@@ -22,7 +22,7 @@ from apps.ledger.posting import transaction_post
 from apps.pricing.rating import decimal_text
 from apps.pricing.rating.decimals import subtract
 
-PURPOSE, BALANCE = "takt_purpose", "balance"  # metadata of a refund that gives a customer's balance back
+PURPOSE, BALANCE = "takt_purpose", "balance"  # metadata of a refund of the balance
 TOPICS = {
     FactKind.REFUNDED: "refund.made",
     FactKind.REFUND_FAILED: "refund.failed",
@@ -39,8 +39,10 @@ OUTCOMES = {
 def _move(
     invoice: Invoice, kind: FactKind, reference: str, minor: int, to: AccountKind, source: AccountKind, now: datetime
 ) -> bool:
-    """Record that money moved, and post it; False when it is known. What is lost, or given back
-    at our cost, is less by what the balance returns of it."""
+    """Record and post a movement of money; return False if it is known.
+
+    The amount lost or refunded at our cost is reduced by what is taken back from the balance.
+    """
     amount = amount_of(minor, currency=invoice.currency)
     if not fact_record(invoice, kind, reference, amount, now):
         return False
@@ -71,19 +73,19 @@ def _move(
     return True
 
 
-def _named(thing: object) -> str | None:
-    """The id in a field that may hold none: money that no payment intent brought is not ours."""
+def _id_or_none(thing: object) -> str | None:
+    """Return the id in a field; None if empty. Payments without a payment intent are not ours."""
     return str(thing) if thing else None
 
 
 @transaction.atomic
 def refund_sync(*, refund_id: str, client: stripe.StripeClient, now: datetime) -> bool:
-    """Record and post a refund that went out, or came back; False when it is known, not through, or not ours.
+    """Record and post a refund that succeeded or failed; False if it is known, pending, or not ours.
 
-    Raises gateway.Uncertain.
+    Raises gateway.OutcomeUnknown.
     """
-    refund = called(lambda: client.v1.refunds.retrieve(refund_id))
-    push = intent_sync(intent=_named(refund.payment_intent), client=client, now=now)
+    refund = call_with_retry(lambda: client.v1.refunds.retrieve(refund_id))
+    push = intent_sync(intent=_id_or_none(refund.payment_intent), client=client, now=now)
     if push is None:
         return False
     invoice, minor = push.invoice, refund.amount
@@ -92,13 +94,15 @@ def refund_sync(*, refund_id: str, client: stripe.StripeClient, now: datetime) -
     is_out = StripeFact.objects.filter(kind=FactKind.REFUNDED, reference=refund_id).exists()
     if refund.status not in {"failed", "canceled"} or not is_out:
         return False
-    # What could not be given back is owed to the customer.
+    # A failed refund is owed to the customer.
     return _move(invoice, FactKind.REFUND_FAILED, refund_id, minor, AccountKind.BANK, AccountKind.PREPAID, now)
 
 
 def _refunded(invoice: Invoice, refund: stripe.Refund, now: datetime) -> bool:
-    """Out of the customer's balance where the refund says so and that suffices; else out of what the balance has of this
-    invoice's money, and the rest at our cost."""
+    """Post a refund: from the customer's balance if its metadata say so and the balance suffices.
+
+    Otherwise take the share of this invoice from the balance, and post the rest at our cost.
+    """
     purpose: Any = refund.metadata[PURPOSE] if refund.metadata and PURPOSE in refund.metadata else ""
     if purpose == BALANCE and not StripeFact.objects.filter(kind=FactKind.REFUNDED, reference=refund.id).exists():
         amount = amount_of(refund.amount, currency=invoice.currency)
@@ -122,12 +126,12 @@ def _refunded(invoice: Invoice, refund: stripe.Refund, now: datetime) -> bool:
 
 @transaction.atomic
 def dispute_sync(*, dispute_id: str, client: stripe.StripeClient, now: datetime) -> None:
-    """Record and post a dispute: withdrawn while it is open, then back, or lost. Raises gateway.Uncertain.
+    """Record and post a dispute: withdrawn while open, then returned or lost. Raises gateway.OutcomeUnknown.
 
-    A bank's inquiry (status warning_*) moves no money and is left alone.
+    An inquiry of a bank (status warning_*) moves no money and is ignored.
     """
-    dispute = called(lambda: client.v1.disputes.retrieve(dispute_id))
-    push = intent_sync(intent=_named(dispute.payment_intent), client=client, now=now)
+    dispute = call_with_retry(lambda: client.v1.disputes.retrieve(dispute_id))
+    push = intent_sync(intent=_id_or_none(dispute.payment_intent), client=client, now=now)
     if push is None or dispute.status not in {"needs_response", "under_review", "won", "lost"}:
         return
     invoice, amount = push.invoice, dispute.amount

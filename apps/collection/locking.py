@@ -1,4 +1,4 @@
-"""Turns of work that talks to Stripe: one worker at a time for an invoice, and no failure that stops what is behind it."""
+"""Run work against Stripe: one worker at a time for an invoice; a failure does not stop the work behind it."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from uuid import UUID
 import structlog
 from django.db import DatabaseError, connection
 
-from apps.collection.gateway import Uncertain
+from apps.collection.gateway import OutcomeUnknown
 
-SILENCES_MAX = 10  # so many in a row without an answer: Stripe is down, and the next turn asks again
+OUTAGES_MAX = 10  # in a row without an answer: Stripe is down, so stop until the next run
 
 log = structlog.get_logger("stripe")
 T = TypeVar("T")
 
 
-def in_turn(ids: Iterable[T], work: Callable[[T], object]) -> int:
-    """Do `work` for each id; returns for how many it was done (answered something true).
+def run_each(ids: Iterable[T], work: Callable[[T], object]) -> int:
+    """Run `work` for each item and return how often it succeeded (returned a true value).
 
-    What fails is logged and does not stop those behind it; `work` itself keeps why, for people to see.
+    Failures are logged and do not stop the next items; `work` stores the reason itself.
     """
     done = silences = 0
     for one in ids:
         try:
             done += bool(work(one))
             silences = 0
-        except Uncertain as outage:
+        except OutcomeUnknown as outage:
             log.warning("stripe.later", about=str(one), reason=str(outage))
             silences += 1
-            if silences >= SILENCES_MAX:
+            if silences >= OUTAGES_MAX:
                 break
         except Exception:
             log.exception("stripe.failed", about=str(one))
@@ -40,11 +40,11 @@ def in_turn(ids: Iterable[T], work: Callable[[T], object]) -> int:
 
 
 @contextmanager
-def turn_of(invoice_id: UUID) -> Iterator[bool]:
-    """True while this process alone works on an invoice at Stripe; False when another does.
+def invoice_lock_try(invoice_id: UUID) -> Iterator[bool]:
+    """Try to lock an invoice for work at Stripe; yield False if another process has the lock.
 
-    The lock belongs to the database session, not to a transaction, since calls are made between transactions; it ends with
-    the process that held it.
+    The lock belongs to the database session, not to a transaction, because calls are made between transactions. It ends
+    with the process.
     """
     name = int.from_bytes(invoice_id.bytes[:8], "big", signed=True)
     with connection.cursor() as cursor:

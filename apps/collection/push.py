@@ -1,4 +1,4 @@
-"""Brings our invoices to Stripe and keeps how far each has come."""
+"""Push our invoices to Stripe and store how far each has come."""
 
 from __future__ import annotations
 
@@ -16,30 +16,33 @@ from django.db.models import F
 
 from apps.accounts.broker import task_send_on_commit
 from apps.collection.amounts import minor_of
-from apps.collection.calls import KEY_TRUST, Recorder, Superseded, calls_settle
-from apps.collection.closing import equalise, invoice_there
+from apps.collection.calls import KEY_TRUST, InvoiceChanged, Recorder, calls_settle
 from apps.collection.customers import customer_ensure
-from apps.collection.gateway import Broken, Uncertain
+from apps.collection.gateway import KeyBroken, OutcomeUnknown
+from apps.collection.locking import invoice_lock_try, run_each
 from apps.collection.models import PushState, StripeCustomer, StripePush
-from apps.collection.pushing import Item, Order, TotalDiffers, invoice_charge, invoice_finalise
-from apps.collection.syncing import STATES, invoice_sync
-from apps.collection.turns import in_turn, turn_of
+from apps.collection.pull import STATES, invoice_sync
+from apps.collection.push_changes import remainder_align, stripe_invoice_find
+from apps.collection.push_steps import Item, Order, TotalDiffers, invoice_charge, invoice_finalise
 from apps.invoicing.models import Invoice
 from apps.invoicing.services.settling import invoice_lock
 from apps.ledger.models import OutboxRow
 from apps.pricing.rating.decimals import subtract
 
 PROVIDER = "stripe"
-ITEMS_MAX = 200  # Stripe takes 250 on an invoice
-AT_ONCE = 100  # invoices of one turn
+ITEMS_MAX = 200  # Stripe allows 250 on an invoice
+BATCH = 100  # invoices of one run
 TASK = "apps.collection.tasks.stripe_tend"
 
 log = structlog.get_logger("stripe")
 
 
 def outbox_handle(row: OutboxRow, *, now: datetime) -> None:
-    """An invoice was issued: it is to be brought; or something happened to it here: Stripe is to be told. The calls are made
-    between transactions (`pushes_tend`, `closings_tend`), since each is recorded before it is made."""
+    """Queue a new invoice for its push, or mark that a change has to be pushed.
+
+    The calls are made between transactions (`push_due`, `changes_push_due`), because each is recorded before it is
+    made.
+    """
     invoice = Invoice.objects.filter(pk=row.payload["invoice"], provider=PROVIDER).first()
     if invoice is None or not settings.STRIPE_API_KEY:
         return
@@ -52,7 +55,7 @@ def outbox_handle(row: OutboxRow, *, now: datetime) -> None:
 
 
 def settlement_handle(row: OutboxRow, *, now: datetime) -> None:
-    """Money came: an invoice at Stripe of which a part was paid elsewhere is to ask for as much less."""
+    """Mark invoices at Stripe whose open amount was reduced by a payment elsewhere."""
     if not settings.STRIPE_API_KEY:
         return
     touched = Invoice.objects.filter(
@@ -63,28 +66,28 @@ def settlement_handle(row: OutboxRow, *, now: datetime) -> None:
 
 
 def push_run(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) -> StripePush:
-    """Bring an invoice as far as it goes. Safe to repeat; an outage leaves it waiting with the reason."""
-    with turn_of(invoice_id) as is_ours:
-        push = _begun(invoice_id, now)
+    """Push an invoice as far as possible. Safe to repeat; after an outage it waits, with the reason stored."""
+    with invoice_lock_try(invoice_id) as is_ours:
+        push = _push_start(invoice_id, now)
         if not is_ours or push.state != PushState.WAITING:
             return push
         try:
-            _bring(push, client, now)
-        except Broken as outage:
+            _push_steps(push, client, now)
+        except KeyBroken as outage:
             push.version, push.version_at, push.error = push.version + 1, now, str(outage)[:400]
-        except (Uncertain, Superseded) as outage:
+        except (OutcomeUnknown, InvoiceChanged) as outage:
             push.error = str(outage)[:400]
         except (TotalDiffers, ValueError, stripe.InvalidRequestError) as refusal:
             push.state, push.error = PushState.MISMATCH, str(refusal)[:400]
             log.error("stripe.mismatch", invoice=push.invoice.number, reason=push.error)
         push.save(update_fields=["state", "version", "version_at", "error"])
         if push.state == PushState.OPEN:
-            _charged_at_once(push, client, now)
+            _charge_pull(push, client, now)
         return push
 
 
 @transaction.atomic
-def _begun(invoice_id: UUID, now: datetime) -> StripePush:
+def _push_start(invoice_id: UUID, now: datetime) -> StripePush:
     StripePush.objects.bulk_create([StripePush(invoice_id=invoice_id, version_at=now)], ignore_conflicts=True)
     push = StripePush.objects.select_for_update().get(pk=invoice_id)
     if push.state == PushState.WAITING and now - push.version_at > KEY_TRUST:
@@ -94,20 +97,20 @@ def _begun(invoice_id: UUID, now: datetime) -> StripePush:
     return push
 
 
-def _bring(push: StripePush, client: stripe.StripeClient, now: datetime) -> None:
-    """Settle what an earlier try left open, make it final, leave what is open now to be paid, charge a card on file."""
+def _push_steps(push: StripePush, client: stripe.StripeClient, now: datetime) -> None:
+    """Settle open calls, finalise the invoice, align the open amount, and charge a card on file."""
     calls_settle(invoice_id=push.pk, client=client, now=now)
     customer = customer_ensure(client=client, organisation=push.invoice.organisation, now=now)
     push.refresh_from_db(fields=["stripe_id", "ordered"])
-    found = invoice_there(push, client)
+    found = stripe_invoice_find(push, client)
     if found is None or found.status == "draft":
-        order = _ordered(push.pk, customer, now)
-        record = Recorder(client, push.pk, now, _as_ordered(order))
+        order = _order_store(push.pk, customer, now)
+        record = Recorder(client, push.pk, now, _still_ordered(order))
         found = invoice_finalise(client, order, found, record)
     elif push.ordered is not None and found.total != push.ordered:
         raise TotalDiffers(f"Stripe's {found.id} is {found.total} in smallest units, and {push.ordered} was asked for")
     StripePush.objects.filter(pk=push.pk).update(stripe_id=found.id, hosted_url=str(found.hosted_invoice_url or ""))
-    equalise(push, client, now)  # something may have happened here since it was made final
+    remainder_align(push, client, now)  # the invoice may have changed here since it was finalised
     if customer.payment_method and Invoice.objects.get(pk=push.pk).open:
         _charge(push, customer, client, now)
     push.refresh_from_db()
@@ -117,23 +120,23 @@ def _bring(push: StripePush, client: stripe.StripeClient, now: datetime) -> None
 def _charge(push: StripePush, customer: StripeCustomer, client: stripe.StripeClient, now: datetime) -> None:
     push.refresh_from_db()
     order = order_of(push, customer, now=now)
-    final = invoice_there(push, client)
+    final = stripe_invoice_find(push, client)
     if final is not None and final.amount_remaining == order.total:
-        invoice_charge(client, order, final, Recorder(client, push.pk, now, _as_ordered(order)))
+        invoice_charge(client, order, final, Recorder(client, push.pk, now, _still_ordered(order)))
 
 
-def _as_ordered(order: Order) -> Callable[[Invoice], bool]:
-    """What is open is still what Stripe is asked for."""
+def _still_ordered(order: Order) -> Callable[[Invoice], bool]:
+    """Return a check that the open amount is still the amount asked for at Stripe."""
     return lambda invoice: minor_of(invoice.open, currency=invoice.currency) == order.total
 
 
 @transaction.atomic
-def _ordered(invoice_id: UUID, customer: StripeCustomer, now: datetime) -> Order:
-    """What Stripe is asked for, as it is open now, kept with what was taken back before. Raises Superseded."""
+def _order_store(invoice_id: UUID, customer: StripeCustomer, now: datetime) -> Order:
+    """Store the amount to collect and the credit notes that it includes; return the order. Raises InvoiceChanged."""
     push = StripePush.objects.select_for_update().get(pk=invoice_id)
     push.invoice = invoice_lock(invoice_id)
     if not push.invoice.is_waiting:
-        raise Superseded(f"nothing of invoice {push.invoice.number} is open any more")
+        raise InvoiceChanged(f"invoice {push.invoice.number} is not open any more")
     order = order_of(push, customer, now=now)
     push.ordered = order.total
     push.included = list(push.invoice.credit_notes.order_by("number").values_list("number", flat=True))
@@ -141,27 +144,27 @@ def _ordered(invoice_id: UUID, customer: StripeCustomer, now: datetime) -> Order
     return order
 
 
-def _charged_at_once(push: StripePush, client: stripe.StripeClient, now: datetime) -> None:
-    """A card on file is charged as the invoice becomes final, before anybody here could hear of it."""
+def _charge_pull(push: StripePush, client: stripe.StripeClient, now: datetime) -> None:
+    """Fetch the result of the charge at once, before its event arrives."""
     try:
         invoice_sync(stripe_id=push.stripe_id, client=client, now=now)
-    except Uncertain:
-        log.warning("stripe.later", invoice=push.invoice.number)  # its events say it again
+    except OutcomeUnknown:
+        log.warning("stripe.later", invoice=push.invoice.number)  # its events repeat it
     push.refresh_from_db()
 
 
 def order_of(push: StripePush, customer: StripeCustomer, *, now: datetime) -> Order:
-    """What Stripe is asked to collect: our lines, our tax, and what is settled already, as items that sum to `open`.
+    """Return the order: our lines, the tax, and settled amounts, as items that sum to `open`.
 
-    Stripe takes no day that has passed: an invoice that is due at once, or was brought late, is due there in an hour.
+    Stripe refuses due dates in the past, so an invoice that is due at once, or pushed late, is due there in an hour.
     """
     invoice, document = push.invoice, push.invoice.document
     named = [(_title(line), Decimal(line["share"])) for line in document["lines"]]
     named += [(one["title"], Decimal(one["share"])) for one in document.get("adjustments", [])]
     named += [
-        ("Carried from the invoice before", Decimal(document["carried_in_share"])),
+        ("Carried from the previous invoice", Decimal(document["carried_in_share"])),
         ("Tax", invoice.tax),
-        ("Settled already", subtract(invoice.open, invoice.due)),
+        ("Already settled", subtract(invoice.open, invoice.due)),
     ]
     items = [Item(title, minor_of(amount, currency=invoice.currency)) for title, amount in named if amount]
     if len(items) > ITEMS_MAX:
@@ -184,7 +187,7 @@ def order_of(push: StripePush, customer: StripeCustomer, *, now: datetime) -> Or
 
 
 def push_retry(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) -> StripePush:
-    """Bring an invoice whose totals differed again, after a person looked at it: under keys of the next version."""
+    """Push an invoice whose totals differed again, with keys of the next version."""
     StripePush.objects.filter(pk=invoice_id, state=PushState.MISMATCH).update(
         state=PushState.WAITING, version=F("version") + 1, version_at=now
     )
@@ -196,10 +199,10 @@ def _title(line: dict[str, Any]) -> str:
     return f"{line['number']}. {line.get('title') or program.get('model') or line['kind']}"
 
 
-def pushes_tend(*, client: stripe.StripeClient, now: datetime) -> int:
-    """Bring every invoice that waits; returns how many are there now."""
+def push_due(*, client: stripe.StripeClient, now: datetime) -> int:
+    """Push every invoice that waits; return how many are at Stripe now."""
     known = StripePush.objects.exclude(state=PushState.WAITING).values("invoice")
     waiting = Invoice.objects.filter(provider=PROVIDER, open__gt=0).exclude(pk__in=known)
     waiting = waiting.order_by(F("stripe_push__tried_at").asc(nulls_first=True), "issued_at")
-    ids = list(waiting.values_list("pk", flat=True)[:AT_ONCE])
-    return in_turn(ids, lambda name: push_run(invoice_id=name, client=client, now=now).state in STATES.values())
+    ids = list(waiting.values_list("pk", flat=True)[:BATCH])
+    return run_each(ids, lambda name: push_run(invoice_id=name, client=client, now=now).state in STATES.values())

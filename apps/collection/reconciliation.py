@@ -1,4 +1,4 @@
-"""What Stripe holds beside what the books say, object by object, listed from Stripe: none differ, or it is said."""
+"""Compare the objects at Stripe with the ledger, one by one, and name every difference."""
 
 from __future__ import annotations
 
@@ -9,22 +9,31 @@ import stripe
 import structlog
 
 from apps.collection.amounts import amount_of
-from apps.collection.closing import NOTE, SETTLED
+from apps.collection.balances import (
+    Amount,
+    Amounts,
+    LedgerAmounts,
+    StripeAmounts,
+    by_currency,
+    ledger_invoices,
+    ledger_open,
+    without,
+)
 from apps.collection.events import events_catch_up
 from apps.collection.models import PushState, StripeCall, StripeCheck, StripeCustomer, StripeEvent, StripePush
-from apps.collection.pushing import named
-from apps.collection.sides import Amount, Amounts, Books, Theirs, by_currency, invoices_here, less, open_here
+from apps.collection.push_changes import NOTE, SETTLED
+from apps.collection.push_steps import metadata_value
 from apps.invoicing.models import CreditNote
 from apps.pricing.rating import decimal_text, exact_sum
 
-LATE = timedelta(hours=1)  # a call or an event that waits longer is a difference of its own
+OVERDUE = timedelta(hours=1)  # a call or event that waits longer counts as a difference
 
 log = structlog.get_logger("stripe")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One kind of money in one currency: how many and how much here and there."""
+    """One kind of amount in one currency: counts and sums on both sides."""
 
     what: str
     currency: str
@@ -36,91 +45,93 @@ class Row:
 
 @dataclass
 class StripeReconciliation:
-    """The comparison; `differences` are sentences that name the object, none is the normal answer."""
+    """The result. `differences` are sentences that name the object; normally there are none."""
 
     rows: list[Row] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
 
 
 def stripe_reconcile(*, client: stripe.StripeClient) -> StripeReconciliation:
-    """Compare everything that Stripe lists of ours with the books. Catch up on events before, or what is new there differs.
+    """Compare everything of ours at Stripe with the ledger. Catch up on events first, or new objects differ.
 
-    Raises gateway.Uncertain.
+    Raises gateway.OutcomeUnknown.
     """
-    found, books, theirs = StripeReconciliation(), Books(), Theirs(client)
+    found, books, theirs = StripeReconciliation(), LedgerAmounts(), StripeAmounts(client)
     invoices, balance = theirs.final(), theirs.balance()
     known = {push.stripe_id for push in StripePush.objects.filter(ordered=None).exclude(stripe_id="")}
-    _compare(found, "invoices", invoices_here(), less(invoices, known))
-    _compare(found, "open", open_here(), theirs.open())
+    _compare(found, "invoices", ledger_invoices(), without(invoices, known))
+    _compare(found, "open", ledger_open(), theirs.open())
     _compare(found, "paid", books.paid(), theirs.paid())
     _compare(found, "charged", books.paid(), theirs.charged())
     _compare(found, "refunded", books.refunded(), theirs.refunded())
     _compare(found, "disputed", books.disputed(), theirs.disputed())
     _compare(found, "lost", books.lost(), theirs.disputed({"lost"}))
     _compare(found, "credit notes", *_notes(theirs))
-    _compare(found, "balance", less(books.balance(), balance[1]), balance[0])
+    _compare(found, "balance", without(books.balance(), balance[1]), balance[0])
     found.differences += [*_customers(theirs), *_drafts(theirs)]
     stopped = StripePush.objects.filter(state=PushState.MISMATCH).select_related("invoice")
-    found.differences += [f"invoice {push.invoice.number} is not brought: {push.error}" for push in stopped]
+    found.differences += [f"invoice {push.invoice.number} is not synced: {push.error}" for push in stopped]
     return found
 
 
 def check_run(*, client: stripe.StripeClient, now: datetime) -> StripeCheck:
-    """Catch up, compare, keep what was found; a difference is an alarm in the log. Raises gateway.Uncertain."""
+    """Catch up, compare and store the result; log an error for differences. Raises gateway.OutcomeUnknown."""
     events_catch_up(client=client, now=now)
     found = stripe_reconcile(client=client)
-    found.differences += _late(now)
+    found.differences += _overdue(now)
     if found.differences:
         log.error("stripe.differs", differences=found.differences[:20])
     return StripeCheck.objects.create(at=now, rows=[asdict(row) for row in found.rows], differences=found.differences)
 
 
-def _notes(theirs: Theirs) -> tuple[Amounts, Amounts]:
-    """Credit notes that our calls made, and those that Stripe has. One from before calls were recorded is known by what its
-    metadata say, once."""
+def _notes(theirs: StripeAmounts) -> tuple[Amounts, Amounts]:
+    """Return the credit notes of our calls and those at Stripe.
+
+    A note from before calls were recorded is identified by its metadata, once.
+    """
     here: Amounts = {}
     for call in StripeCall.objects.filter(operation="note.create").exclude(object_id="").select_related("invoice"):
         if call.invoice is not None:
             amount = amount_of(call.parameters["amount"], currency=call.invoice.currency)
             here[call.object_id] = Amount(f"invoice {call.invoice.number}", call.invoice.currency, amount)
     there: Amounts = {}
-    noted = {str(named(one, NOTE)) for one in theirs.credit_notes() if one.id in here}
+    noted = {str(metadata_value(one, NOTE)) for one in theirs.credit_notes() if one.id in here}
     older = set(CreditNote.objects.values_list("number", flat=True)) - noted
     first = StripeCall.objects.order_by("made_at").values_list("made_at", flat=True).first()
     for one in theirs.credit_notes():
         is_older = first is None or one.created < first.timestamp()
-        number = named(one, NOTE)
-        if one.id not in here and is_older and (number in older or named(one, SETTLED)):
+        number = metadata_value(one, NOTE)
+        if one.id not in here and is_older and (number in older or metadata_value(one, SETTLED)):
             older.discard(str(number))
             continue
         there[one.id] = Amount(theirs.about(str(one.invoice)), *theirs.amount(one.amount, one.currency))
     return here, there
 
 
-def _customers(theirs: Theirs) -> list[str]:
-    """Customers of ours that Stripe has and we do not know, or the other way round."""
+def _customers(theirs: StripeAmounts) -> list[str]:
+    """Name the customers that only one side has."""
     known = dict(StripeCustomer.objects.values_list("customer_id", "organisation__name"))
     found = [
-        f"customers, {name}: at Stripe, and unknown here" for name in sorted(theirs.customers.keys() - known.keys())
+        f"customers, {name}: at Stripe but unknown here" for name in sorted(theirs.customers.keys() - known.keys())
     ]
     gone = sorted(known.keys() - theirs.customers.keys())
-    return found + [f"customers, {name} of {known[name]}: known here, and not at Stripe" for name in gone]
+    return found + [f"customers, {name} of {known[name]}: known here but not at Stripe" for name in gone]
 
 
-def _drafts(theirs: Theirs) -> list[str]:
-    """Drafts that nobody will make final."""
+def _drafts(theirs: StripeAmounts) -> list[str]:
+    """Name drafts that will not be finalised."""
     wanted = {PushState.WAITING, PushState.MISMATCH}
     return [
-        f"drafts, {name}: at Stripe, and nobody here brings it"
+        f"drafts, {name}: at Stripe but not to be finalised here"
         for name, one in sorted(theirs.invoices.items())
         if one.status == "draft" and (name not in theirs.pushes or theirs.pushes[name].state not in wanted)
     ]
 
 
-def _late(now: datetime) -> list[str]:
-    """What should have been known by now."""
-    calls = StripeCall.objects.filter(settled_at=None, made_at__lt=now - LATE).select_related("invoice")
-    events = StripeEvent.objects.filter(handled_at=None, received_at__lt=now - LATE).order_by("created")
+def _overdue(now: datetime) -> list[str]:
+    """Name calls and events that should have been handled by now."""
+    calls = StripeCall.objects.filter(settled_at=None, made_at__lt=now - OVERDUE).select_related("invoice")
+    events = StripeEvent.objects.filter(handled_at=None, received_at__lt=now - OVERDUE).order_by("created")
     found = [
         f"calls, {call.operation} ({call.key}): no answer since {call.made_at:%Y-%m-%d %H:%M} UTC" for call in calls
     ]
@@ -128,7 +139,7 @@ def _late(now: datetime) -> list[str]:
 
 
 def _compare(found: StripeReconciliation, what: str, ours: Amounts, theirs: Amounts) -> None:
-    """Count and sum by currency, and name each object in which the two differ."""
+    """Compare counts and sums by currency, and name every object whose amounts differ."""
     here, there = by_currency(ours), by_currency(theirs)
     for currency in sorted({*here, *there}):
         mine, other = here.get(currency, []), there.get(currency, [])
