@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(contracts: int, dice: random.Random) -> int:
-    from apps.invoicing.reconciling import reconcile_all
+    from apps.invoicing.reconciliation import reconcile_all
     from apps.invoicing.services import invoice_issue
     from apps.pricing.rating import decimal_text, exact_sum, payable_of
     from apps.sales.services import quote_accept, quote_create

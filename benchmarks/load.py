@@ -126,10 +126,10 @@ def _by_the_clock() -> None:
     """What the scheduler does in time: the check of each history that grew, and the draft of much usage."""
     from django.utils import timezone
 
-    from apps.invoicing.checking import ledger_checks_due
-    from apps.invoicing.draft_keeping import drafts_due
+    from apps.invoicing.ledger_checks import ledger_checks_make_due
+    from apps.invoicing.stored_drafts import drafts_make_due
 
-    for name, due in (("checks of histories", ledger_checks_due), ("drafts", drafts_due)):
+    for name, due in (("checks of histories", ledger_checks_make_due), ("drafts", drafts_make_due)):
         began = time.monotonic()
         made = due(now=timezone.now(), clock=timezone.now)
         print(f"{made} {name} by the clock in {time.monotonic() - began:.1f} s", flush=True)

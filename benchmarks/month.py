@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
 def _month(items: int, folder: Path) -> None:
     from django.test.utils import setup_test_environment
 
-    from apps.invoicing.reconciling import reconcile_all
+    from apps.invoicing.reconciliation import reconcile_all
     from tests.cast import assemble
     from tests.dispatch.real import ROOT
     from tests.money.month import month_read, month_run

@@ -1,1 +1,1 @@
-"""Invoices, credit notes, credits, payments, and the exports of all of them."""
+"""Invoices, credit notes, payments and credits of customers, and the outbox."""

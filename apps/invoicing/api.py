@@ -1,4 +1,4 @@
-"""Invoices, usage and the ledger over JSON."""
+"""The API of invoices, drafts, usage and spend caps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from apps.accounts.problems import Problem
 from apps.accounts.rates import rate_take
 from apps.accounts.roles import MONEY, Scope
 from apps.invoicing import selectors, services
-from apps.invoicing.draft_keeping import ASKING, currencies_waiting, draft_ask, draft_shown, is_long
 from apps.invoicing.excerpts import Stored, document_text
 from apps.invoicing.exporting import router as exporting_router
 from apps.invoicing.exports import invoice_csv, invoice_json, invoice_pdf
@@ -30,6 +29,7 @@ from apps.invoicing.fields import Exact
 from apps.invoicing.ledger_api import router as ledger_router
 from apps.invoicing.models import Invoice, KeptDraft
 from apps.invoicing.settling_api import router as settling_router
+from apps.invoicing.stored_drafts import REQUEST_RATE, currencies_waiting, draft_request, draft_status, has_many_rows
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import caps_like, spending
 from apps.ledger.services import detail_of
@@ -44,14 +44,14 @@ BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
 class InvoiceIn(RequestBody):
-    """`currency`: of what is invoiced; without it the first one in which something waits."""
+    """`currency` defaults to the first one with something to invoice."""
 
     until: Instant | None = None
     currency: Code | None = None
 
 
 class InvoiceRowOut(Schema):
-    """An invoice without its document, which holds every usage row: `GET /invoices/{id}` has it."""
+    """An invoice without its document; `GET /invoices/{id}` returns the document."""
 
     id: UUID
     number: str
@@ -74,15 +74,18 @@ class InvoiceRowOut(Schema):
 
 
 class InvoiceOut(InvoiceRowOut):
-    """An invoice with everything that it says."""
+    """An invoice with its document."""
 
     document: dict[str, Any]
 
 
 class DraftOut(Schema):
-    """The draft of everything that was open at `made_at`, which is now while little waits. Where more than 1,000 usage rows do
-    it is the one that is kept, with the first rows of each line and how many `more` there are; `document` and `made_at`
-    are null before the first. `asked_at`: since when a newer one is asked for."""
+    """The draft of everything open at `made_at`.
+
+    With up to 1,000 open usage rows it is computed now. With more, it is the stored draft, with the first rows of each
+    line and the number of the others as `more`; `document` and `made_at` are null before the first. `asked_at`: when a
+    newer draft was requested.
+    """
 
     document: dict[str, Any] | None
     open: list[str]
@@ -91,21 +94,24 @@ class DraftOut(Schema):
 
 
 class DraftAskedOut(Schema):
-    """`GET /invoices/draft` in this currency has it once its `asked_at` is null."""
+    """The draft is ready once `GET /invoices/draft` in this currency has a null `asked_at`."""
 
     currency: str
     asked_at: datetime
 
 
 class DraftIn(RequestBody):
-    """`currency`: without it the first one in which something waits."""
+    """`currency` defaults to the first one with something to invoice."""
 
     currency: Code | None = None
 
 
 class PaidIn(RequestBody):
-    """`amount` is in the invoice's currency. More than is open is refused (409) unless `overpaid` says that so much
-    arrived: the rest is then the customer's balance."""
+    """`amount` is in the currency of the invoice.
+
+    More than the open amount is refused (409) unless `overpaid` is true: the excess is then added to the customer's
+    balance.
+    """
 
     amount: Entered
     reference: str = Field(pattern=r"^[^\x00-\x1f]{1,120}$")
@@ -121,14 +127,14 @@ class UsageOut(Schema):
 
 
 class CapIn(RequestBody):
-    """`amount` null removes the cap in `currency`, which is that of the price book in force where it is left out."""
+    """`amount` null removes the cap in `currency`, which defaults to that of the price book in force."""
 
     amount: Entered | None = None
     currency: Code | None = None
 
 
 class CapOut(Schema):
-    """`refuses`: there is no cap in this currency but one in another, so that nothing in this one can be accepted."""
+    """`refuses`: another currency has a cap but this one has none, so that no quote in this one can be accepted."""
 
     cap: str | None
     used: str
@@ -144,7 +150,7 @@ def _invoice(request: HttpRequest, pk: UUID) -> Invoice:
 @router.get("/invoices", response=list[InvoiceRowOut], operation_id="invoice_list", summary="Invoices")
 @paginate(Cursor, ordering=("-issued_at", "id"))
 def invoice_list(request: HttpRequest) -> QuerySet[Invoice]:
-    """Newest first, without their documents."""
+    """The organisation's invoices, newest first, without their documents."""
     return selectors.invoices_of(organisation_get(request))
 
 
@@ -153,7 +159,7 @@ def invoice_list(request: HttpRequest) -> QuerySet[Invoice]:
 )
 @idempotent
 def invoice_create(request: HttpRequest, payload: InvoiceIn) -> tuple[int, Invoice]:
-    """Over everything used in one currency before `until` (default: now) that is on no invoice yet."""
+    """Issue the invoice over all open usage in one currency before `until` (default: now)."""
     organisation = organisation_get(request, roles=MONEY)
     return 201, services.invoice_issue(
         organisation=organisation,
@@ -164,55 +170,55 @@ def invoice_create(request: HttpRequest, payload: InvoiceIn) -> tuple[int, Invoi
     )
 
 
-@router.get("/invoices/draft", response=DraftOut, operation_id="invoice_draft", summary="What would be invoiced now")
+@router.get("/invoices/draft", response=DraftOut, operation_id="invoice_draft", summary="Draft invoice")
 def draft(request: HttpRequest, currency: Code | None = None) -> dict[str, Any] | HttpResponse:
-    """In one currency, the first in which something waits unless it is asked for. Null when nothing is open; `open` names
-    every currency in which something is."""
+    """The draft in one currency, by default the first with something to invoice.
+
+    Null if nothing is open; `open` lists all.
+    """
     organisation, now = organisation_get(request), timezone.now()
-    shown = draft_shown(organisation=organisation, currency=currency, now=now)
+    shown = draft_status(organisation=organisation, currency=currency, now=now)
     told = {"document": shown.document, "open": shown.open, "made_at": shown.read_at, "asked_at": shown.asked_at}
     return _with_document(DraftOut.model_validate(told), shown.kept) if shown.kept else told
 
 
 @router.post(
-    "/invoices/draft", response={202: DraftAskedOut}, operation_id="invoice_draft_make", summary="Make the draft anew"
+    "/invoices/draft", response={202: DraftAskedOut}, operation_id="invoice_draft_make", summary="Make a new draft"
 )
 @idempotent
 def draft_create(request: HttpRequest, payload: DraftIn) -> tuple[int, KeptDraft]:
-    """Answers at once; a worker makes it. While little waits every `GET` is of now, and there is no need to ask."""
-    return 202, draft_begin(request, payload.currency)
+    """Request a new draft; a worker makes it. Not needed with few open usage rows, because each `GET` computes it."""
+    return 202, draft_start(request, payload.currency)
 
 
-def draft_begin(request: HttpRequest, currency: str | None) -> KeptDraft:
-    """Ask for a draft that a worker makes. Raises Problem: nothing waits (409), asked too often (429)."""
+def draft_start(request: HttpRequest, currency: str | None) -> KeptDraft:
+    """Request a draft from a worker. Raises Problem if nothing is open (409) or after too many requests (429)."""
     organisation, now = organisation_get(request), timezone.now()
-    long = is_long(organisation, until=now)
+    long = has_many_rows(organisation, until=now)
     waiting = currencies_waiting(organisation, until=now, long=long)
     code = currency or next(iter(waiting), "")
     if code not in waiting:
-        raise Problem(
-            409, "Nothing to invoice", "There is no usage that is not invoiced yet.", kind="nothing-to-invoice"
-        )
-    rate_take(ASKING, str(organisation.pk))
-    return draft_ask(organisation=organisation, currency=code, now=now)
+        raise Problem(409, "Nothing to invoice", "All usage is invoiced already.", kind="nothing-to-invoice")
+    rate_take(REQUEST_RATE, str(organisation.pk))
+    return draft_request(organisation=organisation, currency=code, now=now)
 
 
 @router.get("/invoices/{uuid:pk}", response=InvoiceOut, operation_id="invoice_get", summary="One invoice")
 def invoice_get(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """With every line, step and usage row."""
+    """The invoice with every line, step and usage row."""
     invoice = org_object_get(request, Invoice.objects.defer("document"), pk=pk)
     return _with_document(InvoiceRowOut.from_orm(invoice), invoice)
 
 
 def _with_document(told: Schema, stored: Stored) -> HttpResponse:
-    """Large documents are handed on as they are stored."""
+    """Return the answer with the stored document, without parsing it."""
     text = f'{told.model_dump_json(exclude={"document"})[:-1]},"document":{document_text(stored)}}}'
     return HttpResponse(text, content_type="application/json; charset=utf-8")
 
 
 @router.get("/invoices/{uuid:pk}/file", operation_id="invoice_file", summary="An invoice as PDF, CSV or JSON")
 def invoice_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "json"] = "pdf") -> HttpResponse:
-    """The JSON is what `takt verify` takes."""
+    """The JSON file is the input of `takt verify`."""
     return invoice_file_response(_invoice(request, pk), kind)
 
 
@@ -221,11 +227,11 @@ def invoice_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "js
     auth=requires(Scope.ADMIN),
     response=InvoiceOut,
     operation_id="invoice_paid",
-    summary="Record that an invoice is paid",
+    summary="Record a payment",
 )
 @idempotent
 def invoice_paid(request: HttpRequest, pk: UUID, payload: PaidIn) -> Invoice:
-    """For administrators."""
+    """For administrators: record a payment."""
     invoice = Invoice.objects.filter(pk=pk).first()
     if invoice is None:
         raise Http404
@@ -242,21 +248,23 @@ def invoice_paid(request: HttpRequest, pk: UUID, payload: PaidIn) -> Invoice:
 @router.get("/usage", response=list[UsageOut], operation_id="usage_list", summary="Usage rows")
 @paginate(Cursor, ordering=("-created_at", "id"))
 def usage_list(request: HttpRequest) -> QuerySet[UsageRow]:
-    """One for each lease, with its rating."""
+    """The usage rows, one for each lease, with its rating."""
     return UsageRow.objects.filter(organisation=organisation_get(request))
 
 
-@router.get("/spend-cap", response=CapOut, operation_id="spend_cap_get", summary="Spend cap, used and held")
+@router.get("/spend-cap", response=CapOut, operation_id="spend_cap_get", summary="Spend cap with used and held amounts")
 def spend_cap_get(request: HttpRequest, currency: Code | None = None) -> dict[str, Any]:
-    """Of this calendar month (UTC), in the currency of the price book in force or the one that is asked for. Every cap in
-    every currency: `/spend-caps`."""
+    """The cap of this calendar month (UTC), by default in the currency of the price book in force.
+
+    `/spend-caps` lists every cap.
+    """
     now = timezone.now()
     return _cap(organisation_get(request).id, currency_chosen(currency, now=now).code, now)
 
 
 @router.put("/spend-cap", auth=BILLING, response=CapOut, operation_id="spend_cap_set", summary="Set the spend cap")
 def spend_cap_set(request: HttpRequest, payload: CapIn) -> dict[str, Any]:
-    """No quote in its currency can be accepted that would go above it, and none in a currency that has no cap."""
+    """Quotes in this currency above the cap cannot be accepted, nor any quotes in a currency without a cap."""
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
     chosen = currency_chosen(payload.currency, now=now)
     services.cap_change(
@@ -282,7 +290,7 @@ def _cap(organisation_id: UUID, currency: str, now: datetime) -> dict[str, Any]:
 
 
 def invoice_file_response(invoice: Invoice, kind: str) -> HttpResponse:
-    """An invoice as a download."""
+    """Return an invoice as a download."""
     writers = {
         "pdf": ("application/pdf", invoice_pdf),
         "csv": ("text/csv; charset=utf-8", invoice_csv),

@@ -1,4 +1,4 @@
-"""How an invoice is put together from usage rows; stores nothing, so that a draft can be looked at any day."""
+"""Compute the next invoice from usage rows. Stores nothing, so a draft can be shown at any time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from django.db.models.functions import Cast
 
 from apps.accounts.models import Organisation
 from apps.currencies import places_of
-from apps.invoicing.adjusting import Adjustment, Reckoning, Used, reckon
-from apps.invoicing.minimum import currencies_asking, minimum_book
+from apps.invoicing.adjustments import Adjustment, DraftAdjustments, RatedUsage, draft_adjustments
+from apps.invoicing.credit_funds import credit_funds_of
+from apps.invoicing.issued_totals import IssuedTotals, carried_open, issued_totals
+from apps.invoicing.minimum import currencies_with_minimum, minimum_book
 from apps.invoicing.models import BillingProfile, Invoice, InvoiceState, TaxScheme
-from apps.invoicing.standing import Asked, asked_by_all, carried_open
-from apps.invoicing.wallet import wallet_of
 from apps.ledger.models import Spend, UsageRow
 from apps.pricing.rating import (
     RULES,
@@ -53,7 +53,7 @@ __all__ = [
     "currencies_open",
     "document_of_draft",
     "invoice_draft",
-    "months_lacking",
+    "organisations_with_minimum",
     "usage_open",
 ]
 FORMAT = "takt-invoice/1"
@@ -66,7 +66,7 @@ TAX_NOTES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class DraftLine:
-    """Usage of one program under one contract: the rows, and the one rating of their sum."""
+    """The usage of one program under one contract: the rows, and one rating of their sum."""
 
     section: datetime
     contract: Contract
@@ -78,7 +78,7 @@ class DraftLine:
 
 @dataclass(frozen=True)
 class Draft:
-    """An invoice that is not issued: lines, exact totals, and what would be payable."""
+    """An invoice that is not issued: lines, exact totals and the payable amount."""
 
     organisation: Organisation
     period_start: datetime
@@ -86,10 +86,10 @@ class Draft:
     currency: str
     exponent: int
     lines: tuple[DraftLine, ...]
-    reckoned: Reckoning
+    computed: DraftAdjustments
     shares: tuple[Decimal, ...]
     net: Decimal
-    asked: Asked
+    asked: IssuedTotals
     carried_share: Decimal
     rounded: Payable
     tax_rate: Decimal
@@ -100,42 +100,44 @@ class Draft:
 
     @property
     def adjustments(self) -> tuple[Adjustment, ...]:
-        """The named lines beside usage."""
-        return self.reckoned.adjustments
+        """The lines that are not usage."""
+        return self.computed.adjustments
 
     @property
     def carried_in(self) -> Decimal:
-        """What the rounding of earlier invoices left to be asked for; less than nothing where they asked too much."""
+        """The rounding remainder of earlier invoices; negative if they asked for too much."""
         return self.asked.carried
 
     @property
     def tax(self) -> Decimal:
-        """The tax, in smallest units."""
+        """The tax, rounded to the smallest unit."""
         return self.taxed.payable
 
     @property
     def due(self) -> Decimal:
-        """What is to be paid, with tax."""
+        """The amount to pay, with tax."""
         return exact_sum([self.rounded.payable, self.tax])
 
     @property
     def unit(self) -> dict[str, Any]:
-        """The currency as the document has it, with the places that it is rounded to."""
+        """The currency as in the document, with the decimal places of the total."""
         return {"code": self.currency, "exponent": self.exponent}
 
 
 def usage_open(organisation: Organisation, *, until: datetime) -> QuerySet[UsageRow]:
-    """Usage recorded before `until` that is on no invoice, in the order in which it was recorded."""
+    """Return usage recorded before `until` that is on no invoice, in order of recording."""
     rows = UsageRow.objects.filter(organisation=organisation, created_at__lt=until, invoiced__isnull=True)
     return rows.order_by("created_at", "occurred_from", "program_digest", "id")
 
 
 def currencies_open(organisation: Organisation, *, until: datetime) -> list[str]:
-    """The currencies in which something waits for an invoice: usage, what a commitment lacks, or what a month that is over
-    lacks to its minimum charge. Each has one of its own."""
+    """Return the currencies that have something to invoice: usage, commitment shortfalls, or minimum charges.
+
+    Each gets an invoice of its own.
+    """
     used = usage_open(organisation, until=until).order_by().values_list("currency", flat=True).distinct()
     promised = Commitment.objects.filter(organisation=organisation, period__startswith__lt=until)
-    asking = Spend.objects.filter(organisation=organisation, currency__in=currencies_asking())
+    asking = Spend.objects.filter(organisation=organisation, currency__in=currencies_with_minimum())
     waiting = set(used)
     others = {
         row for rows in (promised, asking) for row in rows.order_by().values_list("currency", flat=True).distinct()
@@ -143,15 +145,17 @@ def currencies_open(organisation: Organisation, *, until: datetime) -> list[str]
     return sorted(waiting | {code for code in others - waiting if _draft(organisation, code, until) is not None})
 
 
-def months_lacking(*, until: datetime) -> QuerySet[Organisation]:
-    """Those who used something before `until` in a currency whose books ask, or asked, for a minimum charge."""
-    spent = Spend.objects.filter(currency__in=currencies_asking(), month__lt=until.date())
+def organisations_with_minimum(*, until: datetime) -> QuerySet[Organisation]:
+    """Return the organisations with usage before `until` in a currency that has or had a minimum charge."""
+    spent = Spend.objects.filter(currency__in=currencies_with_minimum(), month__lt=until.date())
     return Organisation.objects.filter(pk__in=spent.values("organisation"))
 
 
-def _until(organisation: Organisation, currency: str, until: datetime) -> datetime:
-    """Where an invoice asked for at `until` ends: where a month with a minimum charge did, while usage of it waits, so that
-    the month is closed by itself."""
+def _draft_end(organisation: Organisation, currency: str, until: datetime) -> datetime:
+    """Return where an invoice requested at `until` ends.
+
+    A month with a minimum charge and open usage is closed on its own, so the invoice ends with that month.
+    """
     start = month_start(until)
     month = month_start(start - MICROSECOND)
     waiting = usage_open(organisation, until=start).filter(currency=currency, created_at__gte=month)
@@ -159,17 +163,20 @@ def _until(organisation: Organisation, currency: str, until: datetime) -> dateti
 
 
 def invoice_draft(*, organisation: Organisation, until: datetime, currency: str | None = None) -> Draft | None:
-    """The invoice in a currency over everything that was used before `until` and not invoiced, and what commitments and
-    months lack; without one in the first currency in which something waits. It ends earlier where a month with a minimum
-    charge is not closed yet. None when there is nothing."""
+    """Return the draft over all open usage before `until`, with commitment shortfalls and minimum charges; None if
+    empty.
+
+    Without a currency, the first one with something to invoice. The draft ends earlier if a month with a minimum charge
+    is not closed yet.
+    """
     currency = currency or next(iter(currencies_open(organisation, until=until)), None)
     if currency is None:
         return None
-    return _draft(organisation, currency, _until(organisation, currency, until))
+    return _draft(organisation, currency, _draft_end(organisation, currency, until))
 
 
 def credits_waiting(organisation: Organisation, *, currency: str, until: datetime) -> dict[str, Decimal]:
-    """What of each credit pays for what was used before `until` and is not invoiced yet: it is kept for that."""
+    """Return how much of each credit pays for usage before `until` that is not invoiced yet, and is reserved for it."""
     draft = _draft(organisation, currency, until)
     lines = draft.adjustments if draft else ()
     return {str(one.grant.id): one.amount.copy_negate() for one in lines if one.grant is not None}
@@ -177,15 +184,15 @@ def credits_waiting(organisation: Organisation, *, currency: str, until: datetim
 
 def _draft(organisation: Organisation, currency: str, until: datetime) -> Draft | None:
     rows = _rows(organisation, currency, until)
-    wallet = wallet_of(organisation, currency=currency)
+    funds = credit_funds_of(organisation, currency=currency)
     books = books_of_digests({rating.book_digest for _, rating in rows})
-    lines = _lines(rows, wallet.purse.cuts, books)
-    used = [Used(line.section, books[line.rating.book_digest], line.rating) for line in lines]
-    reckoned = reckon(organisation=organisation, currency=currency, used=used, until=until, wallet=wallet)
-    if not lines and not reckoned.adjustments:
+    lines = _lines(rows, funds.purse.cuts, books)
+    used = [RatedUsage(line.section, books[line.rating.book_digest], line.rating) for line in lines]
+    computed = draft_adjustments(organisation=organisation, currency=currency, used=used, until=until, funds=funds)
+    if not lines and not computed.adjustments:
         return None
-    exponent, asked = places_of(currency), asked_by_all(organisation, currency)
-    amounts = [*(line.rating.amount for line in lines), *(one.amount for one in reckoned.adjustments)]
+    exponent, asked = places_of(currency), issued_totals(organisation, currency)
+    amounts = [*(line.rating.amount for line in lines), *(one.amount for one in computed.adjustments)]
     net = exact_sum(amounts)
     rounded = asked_of(exact_sum([net, asked.carried]), before=asked.payable, exponent=exponent)
     *shares, carried_share = shares_of(rounded.payable, [*amounts, asked.carried], exponent=exponent)
@@ -196,12 +203,12 @@ def _draft(organisation: Organisation, currency: str, until: datetime) -> Draft 
     usages = contract_usages(contracts)
     return Draft(
         organisation=organisation,
-        period_start=_period_start(organisation, [row.created_at for row, _ in rows], reckoned.begins, until),
+        period_start=_period_start(organisation, [row.created_at for row, _ in rows], computed.begins, until),
         period_end=until,
         currency=currency,
         exponent=exponent,
         lines=lines,
-        reckoned=reckoned,
+        computed=computed,
         shares=tuple(shares),
         net=net,
         asked=asked,
@@ -216,12 +223,12 @@ def _draft(organisation: Organisation, currency: str, until: datetime) -> Draft 
 
 
 def _rows(organisation: Organisation, currency: str, until: datetime) -> list[tuple[UsageRow, Rating]]:
-    """Open usage in a currency with its ratings; rows that were rated alike share one, which is read once."""
+    """Return the open usage in a currency with its ratings. Rows with the same rating share one object."""
     known: dict[str, Rating] = {}
     found: list[tuple[UsageRow, Rating]] = []
     rows = usage_open(organisation, until=until).filter(currency=currency).defer("rating")
     for row in rows.annotate(text=Cast("rating", TextField())).iterator(chunk_size=ROWS_AT_ONCE):
-        text = row.__dict__.pop("text")  # not kept: a thousand rows may have one
+        text = row.__dict__.pop("text")  # shared by up to a thousand rows, so not kept with each
         if text not in known:
             known[text] = Rating.from_json(json.loads(text))
         found.append((row, known[text]))
@@ -231,8 +238,8 @@ def _rows(organisation: Organisation, currency: str, until: datetime) -> list[tu
 def _period_start(
     organisation: Organisation, used: Sequence[datetime], lacked: Sequence[datetime], until: datetime
 ) -> datetime:
-    """Where the last invoice that stands ended before `until`, or earlier, where something before that is asked for: usage
-    of a void one, what a month lacks."""
+    """Return where the period starts: at the end of the last valid invoice, or earlier if older usage or charges are
+    open."""
     standing = Invoice.objects.filter(organisation=organisation, period_end__lt=until).exclude(state=InvoiceState.VOID)
     last = standing.order_by("-sequence").values_list("period_end", flat=True).first()
     begins = [*used, *([last] if last else [])]
@@ -240,7 +247,7 @@ def _period_start(
 
 
 def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, Any]:
-    """The self-contained document: with the model and the price book it can be verified offline (T1)."""
+    """Return the self-contained document. With the model and the price book it can be verified offline (T1)."""
     return {
         "format": FORMAT,
         "rules": RULES,
@@ -254,8 +261,8 @@ def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, An
             for number, (line, share) in enumerate(zip(draft.lines, draft.shares, strict=False), 1)
         ],
         **_adjustments_json(draft),
-        "sections": [held.to_json(section) for section, held in sorted(draft.reckoned.own.items())],
-        **({"credits": draft.reckoned.credits} if draft.reckoned.credits else {}),
+        "sections": [held.to_json(section) for section, held in sorted(draft.computed.own.items())],
+        **({"credits": draft.computed.credits} if draft.computed.credits else {}),
         "asked_before": decimal_text(draft.asked.payable),
         "net": decimal_text(draft.net),
         "carried_in": decimal_text(draft.carried_in),
@@ -289,7 +296,7 @@ def _sample_json(draft: Draft) -> dict[str, Any]:
 
 
 def _adjustments_json(draft: Draft) -> dict[str, Any]:
-    """The named lines beside usage, numbered on; no key when there is none."""
+    """Return the lines that are not usage, numbered after the usage lines; no key if there are none."""
     shares = draft.shares[len(draft.lines) :]
     rows = [
         one.to_json(number, share)
@@ -299,7 +306,7 @@ def _adjustments_json(draft: Draft) -> dict[str, Any]:
 
 
 def line_json(line: DraftLine, share: Decimal, number: int) -> dict[str, Any]:
-    """A line with everything that its amount follows from, the pool that ran it, and the usage rows that it sums."""
+    """Return a line with everything that determines its amount, its pool, and its usage rows."""
     pool = line.contract.pool
     return {
         "number": number,
@@ -332,7 +339,7 @@ def line_json(line: DraftLine, share: Decimal, number: int) -> dict[str, Any]:
 
 
 def comparison_json(contract: Contract, usage: ContractUsage, named: list[dict[str, Any]]) -> dict[str, Any]:
-    """Quoted against actual for one contract, with every difference `named`."""
+    """Return quoted against actual for one contract, with every difference explained in `named`."""
     return {
         "contract": str(contract.id),
         "state": contract.state,
@@ -344,7 +351,7 @@ def comparison_json(contract: Contract, usage: ContractUsage, named: list[dict[s
 
 
 def _downgrade_json(line: DraftLine) -> dict[str, Any]:
-    """What work that was served below its class would have cost as it was bought; no key when it was served as bought."""
+    """Return the price as bought for work that ran in a lower class; no key if it ran as bought."""
     served = line.rating.terms.served
     if not served or line.rating.unused:
         return {}

@@ -1,4 +1,4 @@
-"""Parts of an invoice's document, cut out by the database: a large one has every usage row, and a page shows few of them."""
+"""Parts of an invoice document, selected in the database: a large document has every usage row, a page shows few."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from django.db import connection
 from apps.accounts.problems import Problem
 from apps.invoicing.models import Invoice, KeptDraft
 
-LINES_SHOWN = 15  # of a page
-ROWS_EACH = 5  # usage rows of each line
+LINES_SHOWN = 15  # lines of a page
+ROWS_EACH = 5  # usage rows of a line
 
 Stored = Invoice | KeptDraft
 
-# The document is read once: what follows works on the copy that `|| '{}'` makes, else each part would unpack it again.
+# `|| '{}'` makes a copy that is unpacked once; otherwise each part would unpack the document again.
 _EXCERPT = """
 WITH whole AS MATERIALIZED (SELECT document || '{}' AS document FROM {table} WHERE id = %(of)s),
 lines AS MATERIALIZED (
@@ -44,8 +44,10 @@ _TEXT = "SELECT document::text FROM {table} WHERE id = %(of)s"
 
 
 class Excerpt(NamedTuple):
-    """The document with the lines of a page, each with the first of its usage rows and how many `more` there are, and what
-    is said of their contracts; of all lines their `total` and the versions of their price books."""
+    """The document with the lines of one page, each with its first usage rows, and the comparison of their contracts.
+
+    `total` counts all lines; `books` lists the versions of their price books.
+    """
 
     document: dict[str, Any]
     first: int
@@ -54,34 +56,34 @@ class Excerpt(NamedTuple):
 
     @property
     def next(self) -> int | None:
-        """The first line of the page behind; None on the last."""
+        """The first line of the next page; None on the last page."""
         return self.first + LINES_SHOWN if self.first + LINES_SHOWN <= self.total else None
 
     @property
     def previous(self) -> int | None:
-        """The first line of the page before; None on the first."""
+        """The first line of the previous page; None on the first page."""
         return max(1, self.first - LINES_SHOWN) if self.first > 1 else None
 
     @property
     def last(self) -> int:
-        """The last line that is shown."""
+        """The last line of the page."""
         return min(self.total, self.first + LINES_SHOWN - 1)
 
 
-def line_asked(text: str | None) -> int:
-    """The line that an address names to begin with; 1 for anything else."""
+def first_line(text: str | None) -> int:
+    """Return the first line that an address asks for; 1 if it is invalid."""
     return int(text) if text and text.isascii() and text.isdigit() and 0 < len(text) < 7 and int(text) else 1
 
 
 def stored_excerpt(stored: Stored, *, first: int) -> Excerpt:
-    """The page of a stored document, of an invoice or a kept draft, that begins with line `first`, numbered from 1."""
-    *parts, count = _asked(_EXCERPT, stored, first=first, lines=LINES_SHOWN, rows=ROWS_EACH)
-    head, lines, compared, books = (json.loads(part) for part in parts)  # the driver leaves jsonb as text
+    """Return the page of a stored document that starts with line `first`, counted from 1."""
+    *parts, count = _fetch(_EXCERPT, stored, first=first, lines=LINES_SHOWN, rows=ROWS_EACH)
+    head, lines, compared, books = (json.loads(part) for part in parts)  # the driver returns jsonb as text
     return Excerpt({**head, "lines": lines, "quoted_against_actual": compared}, first, count, books)
 
 
 def document_excerpt(document: dict[str, Any], *, first: int) -> Excerpt:
-    """The same of a document that is at hand, whole or kept with the first of each line's usage rows."""
+    """Return the same page of a document in memory, complete or an outline."""
     shown = document["lines"][first - 1 : first - 1 + LINES_SHOWN]
     lines = [
         {
@@ -100,14 +102,14 @@ def document_excerpt(document: dict[str, Any], *, first: int) -> Excerpt:
 
 
 def document_text(stored: Stored) -> str:
-    """The whole document as JSON text, as the database writes it."""
-    return str(_asked(_TEXT, stored)[0])
+    """Return the complete document as JSON text."""
+    return str(_fetch(_TEXT, stored)[0])
 
 
-def _asked(statement: str, stored: Stored, **values: Any) -> tuple[Any, ...]:
+def _fetch(statement: str, stored: Stored, **values: Any) -> tuple[Any, ...]:
     with connection.cursor() as cursor:
         cursor.execute(statement.replace("{table}", stored._meta.db_table), {"of": stored.pk, **values})
         row: tuple[Any, ...] | None = cursor.fetchone()
-    if row is None or row[0] is None:  # an invoice that is issued takes a kept draft away
-        raise Problem(404, "Not found", "This draft was invoiced meanwhile; load the page again.", kind="not-found")
+    if row is None or row[0] is None:  # issuing an invoice deletes the stored draft
+        raise Problem(404, "Not found", "This draft has been invoiced. Reload the page.", kind="not-found")
     return row

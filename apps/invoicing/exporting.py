@@ -1,4 +1,4 @@
-"""Downloads of usage and cost, as a page's link and over the API. They are streamed, whatever their length."""
+"""Downloads of usage and cost, from pages and the API. They are streamed, whatever their length."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CHUNK = 1 << 16
 
 @require_GET
 def focus_file(request: HttpRequest, kind: str = "csv") -> StreamingHttpResponse:
-    """`?from=2026-11-01&to=2026-12-01` (UTC days, half-open), this month unless stated; `kind` is csv or parquet."""
+    """`?from=2026-11-01&to=2026-12-01` (UTC days, half-open), by default this month; `kind` is csv or parquet."""
     organisation = organisation_get(request)
     return _focus(organisation, _day(request.GET.get("from")), _day(request.GET.get("to")), kind)
 
@@ -44,8 +44,10 @@ def focus_file(request: HttpRequest, kind: str = "csv") -> StreamingHttpResponse
 def usage_focus(
     request: HttpRequest, start: Day | None = None, end: Day | None = None, kind: Literal["csv", "parquet"] = "csv"
 ) -> StreamingHttpResponse:
-    """Invoices and credit notes issued in [start, end) and what was used there and is on no invoice; UTC days, this month
-    unless stated. Parquet holds amounts as decimals of 76 digits."""
+    """Invoices and credit notes issued in [start, end), and usage of that time that is not invoiced yet.
+
+    UTC days, by default this month. Parquet stores amounts as decimals with 76 digits.
+    """
     return _focus(organisation_get(request), start, end, kind)
 
 
@@ -53,12 +55,14 @@ def _day(text: str | None) -> date | None:
     try:
         return date.fromisoformat(text) if text else None
     except ValueError:
-        raise Problem(422, "No such day", "Write days as 2026-11-30.", kind="day-unknown") from None
+        raise Problem(422, "Invalid day", "Write days as 2026-11-30.", kind="day-unknown") from None
 
 
 def _focus(organisation: Organisation, first: date | None, after: date | None, kind: str) -> StreamingHttpResponse:
     if kind not in TYPES:
-        raise Problem(404, "No such file", f"The export comes as {' or '.join(TYPES)}.", kind="file-unknown")
+        raise Problem(
+            404, "Unknown file type", f"The export is available as {' or '.join(TYPES)}.", kind="file-unknown"
+        )
     start, end = month_of(timezone.now())
     start = _midnight(first) if first else start
     end = _midnight(after) if after else max(end, start + timedelta(days=1))
@@ -73,7 +77,7 @@ def _focus(organisation: Organisation, first: date | None, after: date | None, k
 
 
 def _parquet(rows: Iterator[Row]) -> Iterator[bytes]:
-    """Parquet ends with its index, so the file is written whole, on disk, before its first byte is sent."""
+    """Write the file to disk before sending it, because Parquet ends with its index."""
     with TemporaryFile() as file:
         focus_parquet(rows, file)
         file.seek(0)
@@ -83,5 +87,5 @@ def _parquet(rows: Iterator[Row]) -> Iterator[bytes]:
 
 def _midnight(day: date) -> datetime:
     if day.year >= 9998:  # the day after must exist
-        raise Problem(422, "No such day", "Choose a day before the year 9998.", kind="day-unknown")
+        raise Problem(422, "Invalid day", "Choose a day before the year 9998.", kind="day-unknown")
     return datetime(day.year, day.month, day.day, tzinfo=UTC)

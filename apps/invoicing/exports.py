@@ -1,4 +1,4 @@
-"""An invoice or a credit note as PDF, CSV and JSON, written from the stored document."""
+"""Invoices and credit notes as PDF, CSV and JSON, written from the stored document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.invoicing.payments import provider_of
 from apps.sales.exports import UNIT_PRICES, instant, line_title, step_of, step_table, steps_csv
 from apps.sales.pdf import PdfDocument
 
-# What an invoice comes to, as its document says it; `correction` is what rounding leaves open or takes.
+# The totals of an invoice document; `correction` is the rounding difference.
 TOTALS = ("net", "carried_in", "total", "correction", "carried_out", "payable", "tax", "due")
 
 
@@ -22,12 +22,12 @@ SAMPLE = "Sample data of a demo: nobody owes this amount."
 
 
 def invoice_json(invoice: Invoice) -> str:
-    """The document with its digest: what `takt verify` takes."""
+    """Return the document with its digest, as `takt verify` reads it."""
     return json.dumps({**invoice.document, "digest": invoice.digest}, indent=1, ensure_ascii=False) + "\n"
 
 
 def invoice_csv(invoice: Invoice) -> str:
-    """Lines x steps, then the named lines beside usage and the totals, one row for each; totals are of no line."""
+    """Return one row for each step of each line, then the other lines and the totals. Totals have no line number."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     code = invoice.document["currency"]["code"]
@@ -45,9 +45,9 @@ def invoice_csv(invoice: Invoice) -> str:
 
 
 def invoice_pdf(invoice: Invoice) -> bytes:
-    """The invoice on paper."""
+    """Return the invoice as PDF."""
     document = invoice.document
-    currency = document["currency"]  # with the places that it was rounded to
+    currency = document["currency"]  # with the decimal places of the total
     pdf = PdfDocument(
         title=f"Invoice {invoice.number}", footer=f"Invoice {invoice.number} - digest {invoice.digest[:32]}..."
     )
@@ -78,13 +78,13 @@ def invoice_pdf(invoice: Invoice) -> bytes:
 
 
 def _addressee(addressee: dict[str, Any]) -> list[tuple[str, str]]:
-    """Whom a paper is for; what was not entered is left out."""
+    """Return the billing address, without empty fields."""
     named = (("To", "name"), ("Address", "address"), ("Tax id", "tax_id"))
     return [(title, addressee[key]) for title, key in named if addressee[key] or key == "name"]
 
 
 def _print_lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
-    """The table of lines and adjustments, and beneath it what needs a sentence."""
+    """Print the table of lines, with their explanations beneath."""
     adjustments = document.get("adjustments", [])
     pdf.heading("Lines")
     pdf.table(
@@ -106,7 +106,7 @@ def _print_lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str,
 
 
 def _print_comparison(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
-    """Quoted against actual, every difference in a sentence."""
+    """Print quoted against actual, with a sentence for each difference."""
     pdf.heading("Quoted against actual")
     for one in document["quoted_against_actual"]:
         quoted, actual, rest = (money_exact_format(one[key], currency) for key in ("quoted", "actual", "difference"))
@@ -116,11 +116,11 @@ def _print_comparison(pdf: PdfDocument, document: dict[str, Any], currency: dict
 
 
 def _print_check(pdf: PdfDocument, invoice: Invoice) -> None:
-    """How anybody computes the invoice again, offline."""
+    """Print how to recompute the invoice offline."""
     pdf.heading("Check it yourself")
     pdf.text(
-        "Download the invoice and the price book as JSON. With the model's own file, offline, and ./takt a checkout of Takt or "
-        "the wheel built from one:"
+        "Download the invoice and the price book as JSON. Then run these commands offline, with the file of the model. ./takt is "
+        "a checkout of Takt or a wheel built from one:"
     )
     pdf.code("pip install ./takt")
     pdf.code(f"takt verify {invoice.number}.json model.onnx price-book.json")
@@ -147,12 +147,12 @@ def _adjustment_row(one: dict[str, Any], currency: dict[str, Any]) -> list[str]:
 
 
 def credit_note_json(note: CreditNote) -> str:
-    """The document with its digest."""
+    """Return the document with its digest."""
     return json.dumps({**note.document, "digest": note.digest}, indent=1, ensure_ascii=False) + "\n"
 
 
 def credit_note_csv(note: CreditNote) -> str:
-    """One row for each line that is taken back."""
+    """Return one row for each credited line."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(["credit_note", "invoice", "line", "title", "exact_amount", "share", "currency"])
@@ -172,7 +172,7 @@ def credit_note_csv(note: CreditNote) -> str:
 
 
 def credit_note_pdf(note: CreditNote) -> bytes:
-    """The credit note on paper."""
+    """Return the credit note as PDF."""
     document = note.document
     currency = note.invoice.document["currency"]
     title = f"Credit note {note.number}"
@@ -182,13 +182,13 @@ def credit_note_pdf(note: CreditNote) -> bytes:
             *_addressee(document["addressee"]),
             ("Number", note.number),
             ("Issued", instant(document["issued_at"])),
-            ("Of invoice", document["invoice"]["number"]),
+            ("Invoice", document["invoice"]["number"]),
             ("Reason", document["reason"]),
         ]
     )
     pdf.heading("Credited")
     pdf.table(
-        ["Line", "What", "Exact amount", f"Share ({currency['code']})"],
+        ["Line", "Item", "Exact amount", f"Share ({currency['code']})"],
         [
             [
                 str(line["number"]),
@@ -208,7 +208,9 @@ def credit_note_pdf(note: CreditNote) -> bytes:
             ("Credited", money_format(document["total"], currency)),
         ]
     )
-    pdf.text("What of the invoice was open is settled by this; the rest is your balance and taken by the next invoice.")
+    pdf.text(
+        "This credit note settles the open amount of the invoice. The rest is added to your balance and used by the next invoice."
+    )
     pdf.code(f"credit note {note.digest}")
     pdf.code(f"invoice {document['invoice']['digest']}")
     return pdf.print()

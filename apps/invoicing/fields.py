@@ -1,4 +1,4 @@
-"""Types of fields that the billing room's documents share."""
+"""Field types shared by the API schemas."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ def _text(value: Any) -> Any:
 
 
 Exact = Annotated[str, BeforeValidator(_text)]
-"""An amount as JSON carries it: every digit, as text."""
+"""An exact amount as text."""

@@ -1,9 +1,9 @@
-"""Usage and cost in the rows of FOCUS 1.2, the FinOps Foundation's specification of cost data.
+"""Usage and cost as rows of FOCUS 1.2, the specification of cost data by the FinOps Foundation.
 
-Amounts are exact and never rounded: what an invoice's one rounding moved, and what it carries to the next, is a row of
-its own, so that the BilledCost of an invoice's rows before tax sums to its payable, to the last digit. A credit note is an
-invoice of its own in these rows, of corrections. Usage that is on no invoice yet has no InvoiceId. Payments, balances and
-refunds of money settle charges and are none, so they have no rows.
+Amounts are exact and never rounded. The rounding of an invoice, and the remainder carried to the next, are rows of
+their own, so that the BilledCost of an invoice's rows before tax sums to its payable amount. A credit note is an
+invoice with corrections. Usage not invoiced yet has no InvoiceId. Payments, balances and refunds settle charges, so
+they have no rows.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ CHUNK = 500
 
 
 def focus_rows(*, organisation: Organisation, start: datetime, end: datetime) -> Iterator[Row]:
-    """Every charge of the invoices and credit notes issued in [start, end), then what was recorded there and is not
-    invoiced yet."""
+    """Yield the charges of invoices and credit notes issued in [start, end), then usage of that time not invoiced
+    yet."""
     names = names_of(organisation)
     within = {"organisation": organisation, "issued_at__gte": start, "issued_at__lt": end}
     for invoice in Invoice.objects.filter(**within).order_by("sequence"):
@@ -53,7 +53,7 @@ def focus_rows(*, organisation: Organisation, start: datetime, end: datetime) ->
 
 
 def _frame(names: Names, currency: str, start: datetime, end: datetime, number: str | None = None) -> Row:
-    """What every row of a billing period says."""
+    """Return the columns that all rows of a billing period share."""
     return dict.fromkeys(column.name for column in COLUMNS) | {
         "BillingAccountId": str(names.organisation.id),
         "BillingAccountName": names.organisation.name,
@@ -86,10 +86,10 @@ def _invoice_rows(invoice: Invoice, names: Names) -> Iterator[Row]:
         yield _adjustment_row(frame, one, amount, names)
     rest = subtract(invoice.payable, billed)
     if rest:
-        said = "Rounding of the invoice, and what is carried from the last and to the next one"
+        said = "Rounding, and remainders carried from the previous and to the next invoice"
         yield plain_row(frame, "Adjustment", rest, said)
     if invoice.tax:
-        # A tax is told on the list cost too: the tax itself, and what the reductions would have been taxed.
+        # ListCost of a tax includes the tax on the reductions.
         on_list = multiply(reduced, Decimal(invoice.document["tax_rate"]))
         more = payable_of(on_list, exponent=invoice.exponent).payable
         yield plain_row(frame, "Tax", invoice.tax, "Tax") | {"ListCost": exact_sum([invoice.tax, more])}
@@ -109,7 +109,7 @@ def _adjustment_row(frame: Row, one: dict[str, Any], amount: Decimal, names: Nam
 
 
 def _note_rows(note: CreditNote, names: Names) -> Iterator[Row]:
-    """A credit note: corrections of the period that its invoice was about; they sum to what is credited before tax."""
+    """Yield the corrections of a credit note. They sum to its net amount, in the period of its invoice."""
     invoice = note.invoice
     frame = _frame(names, note.currency, *month_of(note.issued_at), note.number) | {
         "ChargePeriodStart": invoice.period_start,
@@ -132,7 +132,7 @@ def _note_rows(note: CreditNote, names: Names) -> Iterator[Row]:
 
 
 def _line_about(line: dict[str, Any], names: Names) -> Row:
-    """What a corrected line was about; its quantities and prices stay those of the invoice."""
+    """Return the subject of a corrected line; its quantities and prices stay those of the invoice."""
     program, contract = line["program"] or {"digest": "", "project_id": ""}, line["contract"]
     about = about_row(
         names,
@@ -146,7 +146,7 @@ def _line_about(line: dict[str, Any], names: Names) -> Row:
 
 
 def _named_about(adjustment: dict[str, Any] | None, names: Names) -> Row:
-    """The commitment whose shortfall is corrected."""
+    """Return the commitment whose shortfall is corrected."""
     if adjustment is None or adjustment["kind"] != "shortfall":
         return {}
     commitment = names.commitments[adjustment["basis"]["commitment"]]

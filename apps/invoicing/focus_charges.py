@@ -1,4 +1,4 @@
-"""What a single charge says in FOCUS 1.2: usage at its price, what a commitment lacks, and everything that has no price."""
+"""Single charges in FOCUS 1.2: usage with its price, commitment shortfalls, and charges without a price."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.pricing.rating.decimals import CONTEXT, TERA
 from apps.registry.models import Project
 from apps.sales.models import Commitment, Contract
 
-# The form of the specification's units is "<whole number> <units in the plural>"; a hyphen would join two units.
+# Units in the form of the specification: "<whole number> <units in the plural>". A hyphen would join two units.
 CONSUMED_UNIT, PRICING_UNIT = "Operations", "1000000000000 Operations"
 CREDITS = frozenset({"credit", "free-tier", "guarantee"})
 COSTS = ("BilledCost", "ContractedCost", "EffectiveCost", "ListCost")
@@ -24,7 +24,7 @@ COSTS = ("BilledCost", "ContractedCost", "EffectiveCost", "ListCost")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a contract runs: the region's id and name."""
+    """The region of a contract."""
 
     region: str
     region_name: str
@@ -32,8 +32,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Names:
-    """What rows name beside their own: the organisation, its projects and commitments, and of each contract where it ran
-    and under which commitment."""
+    """The objects that rows refer to: projects, commitments, and the region and commitment of each contract."""
 
     organisation: Organisation
     projects: dict[str, str]
@@ -42,13 +41,13 @@ class Names:
     commitments: dict[str, Commitment]
 
     def commitment_of(self, contract_id: str) -> Commitment | None:
-        """The commitment that a contract counts towards."""
+        """Return the commitment that a contract counts towards, or None."""
         return self.commitments.get(self.promised.get(contract_id, ""))
 
 
 @dataclass(frozen=True)
 class Part:
-    """The executions of a usage row that have one price."""
+    """The executions of a usage row with the same price."""
 
     name: str
     executions: int
@@ -63,7 +62,7 @@ class Part:
 
 
 def usage_rows(usage: UsageRow, frame: Row, names: Names) -> Iterator[Row]:
-    """One row for each price: a lease that ran in hours of several prices has several."""
+    """Yield one row for each price: a lease that ran in hours with several prices has several."""
     rating = Rating.from_json(usage.rating)
     whose = frame | {
         "ChargePeriodStart": usage.occurred_from,
@@ -95,14 +94,14 @@ def usage_rows(usage: UsageRow, frame: Row, names: Names) -> Iterator[Row]:
 
 
 def _spent(promise: Commitment | None, amount: Decimal) -> Row:
-    """What a charge counts towards a commitment."""
+    """Return the columns of the amount that counts towards a commitment."""
     if promise is None:
         return {}
     return {"CommitmentDiscountQuantity": amount, "CommitmentDiscountUnit": promise.currency}
 
 
 def _sum_of_money(usage: UsageRow, rating: Rating, sold: tuple[str, str], said: str) -> Row:
-    """What is charged for no work, as (SKU, what it meters): units of currency at 1, as a commitment's shortfall is."""
+    """Return the columns of a charge without work, as (SKU, meter): units of the currency with a price of 1."""
     (sku, meter), amount = sold, rating.amount
     told = {"x_Class": rating.terms.klass, "x_PriceBook": str(rating.book_version)}
     return {
@@ -125,7 +124,8 @@ def _sum_of_money(usage: UsageRow, rating: Rating, sold: tuple[str, str], said: 
 
 
 def about_row(names: Names, *, contract: str, digest: str, model: str, project: str, unused: bool) -> Row:
-    """What a charge is about: the program (of a quota or an unused rest the contract), where it ran, for which project."""
+    """Return the subject of a charge: the program (or the contract, for quotas and unused volume), region and
+    project."""
     place = names.places.get(contract)
     return {
         "CapacityReservationId": contract,
@@ -142,7 +142,7 @@ def about_row(names: Names, *, contract: str, digest: str, model: str, project: 
 
 
 def promised_row(commitment: Commitment | None, status: str) -> Row:
-    """The columns that name a commitment; nothing without one."""
+    """Return the columns that name a commitment; empty without one."""
     if commitment is None:
         return {}
     return {
@@ -156,13 +156,13 @@ def promised_row(commitment: Commitment | None, status: str) -> Row:
 
 
 def plain_row(frame: Row, category: str, amount: Decimal, said: str) -> Row:
-    """A charge without a quantity and a price."""
+    """Return a charge without quantity and price."""
     costs = dict.fromkeys(COSTS, amount)
     return frame | costs | {"ChargeCategory": category, "ChargeFrequency": "One-Time", "ChargeDescription": said}
 
 
 def shortfall_row(frame: Row, adjustment: dict[str, Any], amount: Decimal, names: Names) -> Row:
-    """What a month of a commitment lacks: usage of the commitment itself, unused, a unit of currency at 1."""
+    """Return a commitment shortfall: unused usage of the commitment, in units of the currency with a price of 1."""
     basis, currency = adjustment["basis"], frame["BillingCurrency"]
     commitment = names.commitments[basis["commitment"]]
     sku = f"commitment/{commitment.kind}"
@@ -192,12 +192,12 @@ def shortfall_row(frame: Row, adjustment: dict[str, Any], amount: Decimal, names
 
 
 def category_of(kind: str) -> str:
-    """The charge category of a named line beside usage."""
+    """Return the charge category of a line that is not usage."""
     return "Credit" if kind in CREDITS else "Usage" if kind == "shortfall" else "Adjustment"
 
 
 def names_of(organisation: Organisation) -> Names:
-    """Everything that rows of an organisation name, read once."""
+    """Load the objects that rows of an organisation refer to."""
     contracts = Contract.objects.filter(organisation=organisation).select_related("pool__site")
     places: dict[str, Place] = {}
     promised: dict[str, str] = {}
@@ -231,7 +231,7 @@ def _parts(rating: Rating) -> Sequence[Part]:
 
 
 def _priced(usage: UsageRow, rating: Rating, part: Part) -> Row:
-    """What was used and what it cost. Every step of a price is a factor, so a unit price has an end."""
+    """Return usage with its price. Each step of a price is a factor, so unit prices are finite."""
     terms = rating.terms
     sku = f"{terms.processor_class}/{terms.precision}"
     told = {"x_Class": terms.klass, "x_Commitment": terms.commitment, "x_PriceBook": str(rating.book_version)}

@@ -1,6 +1,5 @@
-"""The columns of FOCUS 1.2 that a provider of our kind has: all mandatory and recommended ones, and of the conditional ones
-those whose condition holds here (capacity reservations, commitment discounts, regions, sub-accounts, a published price list).
-"""
+"""The columns of FOCUS 1.2 that apply to us: all mandatory and recommended ones, and the conditional ones whose
+condition holds (capacity reservations, commitment discounts, regions, sub-accounts, a published price list)."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, its type in the specification, whether it may be null, and its only values."""
+    """A column: name, type, nullability, and its allowed values."""
 
     name: str
     kind: str
@@ -20,7 +19,7 @@ class Column:
     values: tuple[str, ...] = ()
 
 
-# In the alphabetical order of the specification; `x_` columns are ours, as it allows.
+# In the alphabetical order of the specification, which allows own columns with the prefix `x_`.
 COLUMNS = (
     Column("BilledCost", "decimal", nullable=False),
     Column("BillingAccountId", "string", nullable=False),

@@ -1,4 +1,4 @@
-"""The rows of the cost export as files, however many: CSV a line at a time, Parquet in groups of rows."""
+"""The rows of the cost export as files of any length: CSV by line, Parquet by groups of rows."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import IO, Any
 from apps.invoicing.focus_columns import COLUMNS, Column, Row
 from apps.pricing.rating import decimal_text
 
-GROUP = 5_000  # rows of one group: what is in memory at once
-DIGITS, PLACES = 76, 40  # every amount of the ledger fits, exactly; wider than the 38 digits that some readers know
+GROUP = 5_000  # rows in memory at once
+DIGITS, PLACES = 76, 40  # fits every amount of the ledger exactly; some readers support only 38 digits
 
 
 def focus_csv(rows: Iterator[Row]) -> Iterator[str]:
-    """CSV, a line at a time: nulls are empty, instants in whole seconds of UTC, numbers with every digit."""
+    """Yield the lines of the CSV file: nulls are empty, instants are whole seconds in UTC, numbers have every digit."""
     yield _line([column.name for column in COLUMNS])
     for row in rows:
         yield _line([_text(column, row) for column in COLUMNS])
@@ -44,7 +44,7 @@ def _text(column: Column, row: Row) -> str:
 
 
 def _instant(value: datetime, *, up: bool) -> str:
-    """Starts are inclusive and rounded down, ends exclusive and rounded up."""
+    """Round a start down and an end up to whole seconds."""
     whole = value.astimezone(UTC).replace(microsecond=0)
     if up and whole < value:
         whole += timedelta(seconds=1)
@@ -52,7 +52,7 @@ def _instant(value: datetime, *, up: bool) -> str:
 
 
 def focus_parquet(rows: Iterator[Row], file: IO[bytes]) -> None:
-    """Parquet with the columns' own types: exact decimals, instants of UTC in microseconds; nulls where they may be."""
+    """Write Parquet with exact decimals, and instants in microseconds of UTC."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -71,5 +71,5 @@ def _arrow(kind: str) -> Any:
 
 
 def _plain(column: Column, value: Any) -> Any:
-    """A value as Arrow takes it."""
+    """Return the value in the form that Arrow accepts."""
     return json.dumps(value, sort_keys=True) if column.kind == "json" and value is not None else value

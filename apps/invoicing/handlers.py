@@ -1,4 +1,4 @@
-"""The invoicing room's handlers of the outbox."""
+"""Outbox handlers of invoicing."""
 
 from apps.invoicing.outbox import Handler
 

@@ -1,4 +1,4 @@
-"""The state of a customer's history over JSON: the last check of all of it, and a new one for whoever asks."""
+"""The API of ledger checks: the last check, and a new one on request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ninja import Router, Schema
 from apps.accounts.access import org_object_get, organisation_get, principal_get
 from apps.accounts.idempotency import idempotent
 from apps.accounts.rates import rate_take
-from apps.invoicing.checking import ASKING, last_check, ledger_check_ask, open_check
+from apps.invoicing.ledger_checks import REQUEST_RATE, last_check, ledger_check_request, open_check
 from apps.invoicing.models import LedgerCheck
 from apps.ledger.models import Chain
 from apps.ledger.selectors import day_roots
@@ -22,7 +22,7 @@ router = Router(tags=["ledger"])
 
 
 class RootOut(Schema):
-    """`stored`: the day is over, and its root was written down."""
+    """`stored`: the day is over and its root hash is stored."""
 
     day: datetime
     sequence: int
@@ -42,8 +42,10 @@ class SumsOut(Schema):
 
 
 class FoundOut(Schema):
-    """What a check of the whole history found. `checked_at`: the instant that it read; null while there is none, and all
-    that it would have found is null or empty then. `amounts`: the sums of each currency apart from the others."""
+    """The result of a check. `checked_at`: the instant that it covers; null before the first check, with empty results.
+
+    `amounts`: the sums of each currency.
+    """
 
     checked_at: datetime | None
     intact: bool | None
@@ -55,8 +57,10 @@ class FoundOut(Schema):
 
 
 class LedgerOut(FoundOut):
-    """The last check that is finished. `length` is how many transactions there are now, `asked_at` since when a newer check
-    is under way; null where none is."""
+    """The last finished check.
+
+    `length`: the number of transactions now; `asked_at`: when a running check was requested.
+    """
 
     length: int
     asked_at: datetime | None
@@ -64,22 +68,21 @@ class LedgerOut(FoundOut):
 
 
 class LedgerCheckOut(FoundOut):
-    """One check; it is finished when `finished_at` is set."""
+    """One check; finished once `finished_at` is set."""
 
     id: UUID
     asked_at: datetime
     finished_at: datetime | None
 
 
-@router.get("/ledger", response=LedgerOut, operation_id="ledger_get", summary="Proof that history was not changed")
+@router.get("/ledger", response=LedgerOut, operation_id="ledger_get", summary="Proof that the ledger was not changed")
 def ledger_get(request: HttpRequest) -> dict[str, Any]:
-    """The last check of the whole chain and its reconciliation, with the instant at which everything was read, and the
-    roots of days as they are now. `POST /ledger/checks` asks for a newer check."""
+    """The last check of the whole ledger, and the daily root hashes. `POST /ledger/checks` requests a newer check."""
     organisation, now = organisation_get(request), timezone.now()
     waiting, head = open_check(organisation.id), Chain.objects.filter(organisation=organisation).first()
     roots = day_roots(organisation.id, now=now)
     return {
-        **found_json(last_check(organisation.id)),
+        **check_json(last_check(organisation.id)),
         "length": head.sequence if head else 0,
         "asked_at": waiting.asked_at if waiting else None,
         "roots": [
@@ -92,35 +95,37 @@ def ledger_get(request: HttpRequest) -> dict[str, Any]:
     "/ledger/checks",
     response={202: LedgerCheckOut},
     operation_id="ledger_check_create",
-    summary="Check the whole history now",
+    summary="Check the whole ledger now",
 )
 @idempotent
 def ledger_check_create(request: HttpRequest) -> tuple[int, dict[str, Any]]:
-    """Answers at once; a worker computes every hash again and reconciles everything. While a check is under way the answer
-    is that one."""
-    return 202, _told(check_begin(request))
+    """Request a check and return at once; a worker recomputes every hash and reconciles everything.
+
+    If a check is running, it is returned.
+    """
+    return 202, _check_out(check_start(request))
 
 
 @router.get(
     "/ledger/checks/{uuid:pk}",
     response=LedgerCheckOut,
     operation_id="ledger_check_get",
-    summary="One check of the history",
+    summary="One check of the ledger",
 )
 def ledger_check_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """What it found, once it is finished."""
-    return _told(org_object_get(request, LedgerCheck, pk=pk))
+    """The check with its result, once finished."""
+    return _check_out(org_object_get(request, LedgerCheck, pk=pk))
 
 
-def check_begin(request: HttpRequest) -> LedgerCheck:
-    """Ask for a check in the name of whoever sends the request. Raises Problem(429) when it was asked too often."""
+def check_start(request: HttpRequest) -> LedgerCheck:
+    """Request a check for the sender. Raises Problem (429) after too many requests."""
     organisation = organisation_get(request)
-    rate_take(ASKING, str(organisation.pk))
-    return ledger_check_ask(organisation=organisation, actor=principal_get(request).user, now=timezone.now())
+    rate_take(REQUEST_RATE, str(organisation.pk))
+    return ledger_check_request(organisation=organisation, actor=principal_get(request).user, now=timezone.now())
 
 
-def found_json(check: LedgerCheck | None) -> dict[str, Any]:
-    """What a check found, or that there is none that is finished."""
+def check_json(check: LedgerCheck | None) -> dict[str, Any]:
+    """Return the result of a check, or an empty one."""
     done = check if check and check.finished_at else LedgerCheck()
     return {
         "checked_at": done.read_at,
@@ -133,9 +138,9 @@ def found_json(check: LedgerCheck | None) -> dict[str, Any]:
     }
 
 
-def _told(check: LedgerCheck) -> dict[str, Any]:
+def _check_out(check: LedgerCheck) -> dict[str, Any]:
     return {
-        **found_json(check),
+        **check_json(check),
         "id": check.pk,
         "asked_at": check.asked_at,
         "finished_at": check.finished_at,

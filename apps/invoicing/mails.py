@@ -1,4 +1,4 @@
-"""Letters about invoices, to the people who may deal with money; carried out from the outbox."""
+"""Mails about invoices and standing requests, sent from the outbox."""
 
 from __future__ import annotations
 
@@ -18,49 +18,57 @@ from apps.sales.models import StandingRequest
 
 
 def invoice_mail(row: OutboxRow, *, now: datetime) -> None:
-    """Send what a row of the outbox says. A reminder whose invoice was settled meanwhile is not sent."""
+    """Mail an invoice or a reminder to owners and billing members. Settled invoices get no reminder."""
     invoice = Invoice.objects.get(pk=row.payload["invoice"])
     if row.topic == "invoice.reminder" and not invoice.is_waiting:
         return
     members = Membership.objects.filter(organisation_id=row.organisation_id, role__in=MONEY, user__is_active=True)
-    send_mail(*words(row, invoice), None, sorted(members.values_list("user__email", flat=True)))
+    send_mail(*mail_text(row, invoice), None, sorted(members.values_list("user__email", flat=True)))
 
 
-def words(row: OutboxRow, invoice: Invoice) -> tuple[str, str]:
-    """Subject and text."""
+def mail_text(row: OutboxRow, invoice: Invoice) -> tuple[str, str]:
+    """Return the subject and the text."""
     currency = invoice.document["currency"]
     instructions = provider_of(invoice).instructions(invoice)
     link = f"{settings.SITE_URL}/invoices/{invoice.pk}"
     if row.topic == "invoice.reminder":
         amount = money_format(Decimal(row.payload["open"]), currency)
         subject = f"Reminder {row.payload['level']}: invoice {invoice.number}"
-        lead = f"Of invoice {invoice.number}, due on {invoice.due_at:%d %B %Y}, {amount} are still open."
+        lead = f"Invoice {invoice.number} was due on {invoice.due_at:%d %B %Y}. {amount} is still open."
     else:
         amount = money_format(invoice.due, currency)
         subject = f"Invoice {invoice.number}: {amount}"
-        lead = f"Invoice {invoice.number} asks for {amount}, due on {invoice.due_at:%d %B %Y}."
+        lead = f"Invoice {invoice.number} over {amount} is due on {invoice.due_at:%d %B %Y}."
     how = (
-        f"{instructions.text} Reference: {instructions.reference}." if invoice.is_waiting else "Nothing is to be paid."
+        f"{instructions.text} Reference: {instructions.reference}."
+        if invoice.is_waiting
+        else "There is nothing to pay."
     )
     return subject, f"{lead}\n{how}\n\n{link}\n"
 
 
-ENDED = {
-    "standing.expired": "There was no room at your price in time. The amount set aside is released.",
-    "standing.refused": "It could not be served. The amount set aside is released.",
+REQUEST_ENDED = {
+    "standing.expired": "No capacity was available at your price in time. The reserved amount is released.",
+    "standing.refused": "The request could not be fulfilled. The reserved amount is released.",
 }
 
 
 def standing_mail(row: OutboxRow, *, now: datetime) -> None:
-    """Tell whoever filed a standing request what became of it."""
+    """Mail the outcome of a standing request to its requester."""
     request = StandingRequest.objects.select_related("filed_by", "contract").get(pk=row.payload["request"])
     if not request.filed_by.is_active:
         return
     if request.contract is not None:
         amount = money_format(request.contract.net, request.contract.terms["currency"])
-        subject, lead = f"Request {request.number}: reserved for {amount}", "There is room, and the work is reserved."
+        subject, lead = (
+            f"Request {request.number}: reserved for {amount}",
+            "Capacity is available, and your work is reserved.",
+        )
         link = f"{settings.SITE_URL}/contracts/{request.contract.pk}"
     else:
-        subject, lead = f"Request {request.number} has ended", " ".join([ENDED[row.topic], request.reason]).strip()
+        subject, lead = (
+            f"Request {request.number} has ended",
+            " ".join([REQUEST_ENDED[row.topic], request.reason]).strip(),
+        )
         link = f"{settings.SITE_URL}/standing/{request.pk}"
     send_mail(subject, f"{lead}\n\n{link}\n", None, [request.filed_by.email])

@@ -1,16 +1,15 @@
-"""The outbox: what others must hear of money is written with it, and carried out from here.
+"""The outbox: messages about changes of money, written in the same transaction and handled here.
 
-Whoever changes money calls `outbox_write` (or posts to the ledger, which writes a row of topic `ledger.<kind>`) in the
-same transaction. The consumer below then gives each row to every handler whose topics fit (`handlers_known`):
+Code that changes money calls `outbox_write` (or posts to the ledger, which writes a row with the topic `ledger.<kind>`)
+in the same transaction. The consumer below gives each row to every handler whose topics match (`handlers_known`):
 
-- a local handler changes rows of our own database and runs in the transaction that marks the outbox row as delivered,
-  so its effect happens exactly once;
-- a `remote` handler talks to a network. It runs later, from a queue of its own, and may be called again after a crash
-  between the call and the commit: it must give the other side a key that makes the repetition harmless.
+- a local handler changes our own database, in the transaction that marks the row as delivered, so it takes effect
+  exactly once;
+- a `remote` handler talks to a network. It runs later, from its own queue, and may run again after a crash between the
+  call and the commit: it must send a key that makes the repetition harmless.
 
-Rows of one organisation reach each handler in the order in which they were written: a failed one is tried again with
-growing pauses and the organisation's later rows wait behind it, until it succeeds or is dead. Other handlers and other
-organisations go on.
+Each handler gets the rows of one organisation in order. After a failure it is retried with growing pauses, and later
+rows of the organisation wait until it succeeds or is given up. Other handlers and organisations continue.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ from apps.invoicing.models import OutboxWork
 from apps.ledger.models import OutboxRow
 
 BATCH = 100
-BATCHES_AT_ONCE = 50  # of one call, for all organisations together; what is left is the next call's
+BATCHES_MAX = 50  # of one run, for all organisations; the rest is left to the next run
 ATTEMPTS_MAX = 24
 FIRST_PAUSE = timedelta(seconds=5)
 LONGEST_PAUSE = timedelta(hours=6)
-NUDGE = "apps.invoicing.tasks.outbox_deliver"
-NUDGE_SECONDS = 1
+NOTIFY_TASK = "apps.invoicing.tasks.outbox_deliver"
+NOTIFY_SECONDS = 1
 
 log = structlog.get_logger("outbox")
 
@@ -50,14 +49,14 @@ Function = Callable[..., None]  # handle(row: OutboxRow, *, now: datetime); rais
 
 
 class Undeliverable(Exception):
-    """A handler's word that trying again is of no use: the work is dead at once."""
+    """Raised by a handler if a retry cannot succeed: the work is given up at once."""
 
 
 @dataclass(frozen=True)
 class Handler:
-    """A named listener. `topics` are prefixes, `function` the dotted path of `handle(row, *, now)`.
+    """A named handler. `topics` are prefixes, `function` is the dotted path of `handle(row, *, now)`.
 
-    `queue`: the Celery queue whose worker carries out what waits, so that one slow network holds up no other.
+    `queue`: the Celery queue whose worker runs its waiting work, so that one slow network does not delay the others.
     """
 
     name: str
@@ -67,71 +66,73 @@ class Handler:
     queue: str = "default"
 
     def fits(self, topic: str) -> bool:
-        """True when the handler must hear of it."""
+        """Return whether the handler subscribes to the topic."""
         return topic.startswith(self.topics)
 
 
 @remembered
 def handlers_known() -> tuple[Handler, ...]:
-    """The handlers of all rooms, each stated in `apps/<room>/handlers.py` as a tuple HANDLERS, the lowest room first."""
+    """Return the handlers of all rooms, lowest room first. Each room lists its own in `apps/<room>/handlers.py`."""
     modules = [f"apps.{room}.handlers" for room in settings.ROOMS]
     return tuple(one for name in modules if find_spec(name) for one in import_module(name).HANDLERS)
 
 
 def outbox_write(*, organisation_id: UUID, topic: str, payload: dict[str, Any], now: datetime) -> OutboxRow:
-    """Write word for others, in the transaction of what it tells; it is carried out soon after the commit."""
+    """Write a message in the transaction of the change that it reports. It is handled soon after the commit."""
     if not connection.in_atomic_block:
-        raise transaction.TransactionManagementError("word for others belongs to the transaction of what it tells")
+        raise transaction.TransactionManagementError(
+            "an outbox message must be written in the transaction of its change"
+        )
     row = OutboxRow.objects.create(organisation_id=organisation_id, topic=topic, payload=payload, created_at=now)
-    transaction.on_commit(nudge, robust=True)
+    transaction.on_commit(worker_notify, robust=True)
     return row
 
 
-def nudge() -> None:
-    """Ask a worker to look now rather than at its next turn; at most one message a second."""
+def worker_notify() -> None:
+    """Ask a worker to look at the outbox now, at most once a second, instead of at its next run."""
     try:
-        is_first = cache.add("outbox-nudge", 1, timeout=NUDGE_SECONDS)
+        is_first = cache.add("outbox-nudge", 1, timeout=NOTIFY_SECONDS)
     except RedisError:
-        return  # the next turn of the scheduler finds the rows
+        return  # the next scheduled run finds the rows
     if is_first:
-        task_send(NUDGE, queue="default", expires=60)
+        task_send(NOTIFY_TASK, queue="default", expires=60)
 
 
 def outbox_deliver(*, now: datetime, handlers: Sequence[Handler] | None = None) -> int:
-    """Hand on what waits, for the handlers of every queue; returns how many rows and works were finished.
-
-    Any number of processes may do this at once.
-    """
+    """Dispatch rows and run work of all queues; return how many were finished. Safe in several processes."""
     table = handlers_known() if handlers is None else tuple(handlers)
-    finished = rows_hand_on(now=now, table=table)
-    return finished + works_carry_out(now=now, table=table)
+    finished = rows_dispatch(now=now, table=table)
+    return finished + works_run(now=now, table=table)
 
 
-def rows_hand_on(*, now: datetime, table: tuple[Handler, ...] | None = None) -> int:
-    """Give every row that waits to its handlers: local ones at once, the others get work; returns how many rows."""
-    finished, left, table = 0, BATCHES_AT_ONCE, table or handlers_known()
+def rows_dispatch(*, now: datetime, table: tuple[Handler, ...] | None = None) -> int:
+    """Give every waiting row to its handlers: local ones run at once, the others get work.
+
+    Return the number of rows.
+    """
+    finished, left, table = 0, BATCHES_MAX, table or handlers_known()
     waiting = OutboxRow.objects.filter(delivered_at=None).order_by("organisation_id")
     for organisation_id in list(waiting.values_list("organisation_id", flat=True).distinct()):
-        while left and (count := _rows_hand_on(organisation_id, table, now)):
+        while left and (count := _rows_dispatch(organisation_id, table, now)):
             finished, left = finished + count, left - 1
     return finished
 
 
-def works_carry_out(*, now: datetime, table: tuple[Handler, ...] | None = None, queue: str | None = None) -> int:
-    """Carry out the work that is due, of the handlers of one queue or of all; returns how many were finished."""
-    finished, left = 0, BATCHES_AT_ONCE
+def works_run(*, now: datetime, table: tuple[Handler, ...] | None = None, queue: str | None = None) -> int:
+    """Run the work that is due, of one queue or of all; return how many were finished."""
+    finished, left = 0, BATCHES_MAX
     open_works = OutboxWork.objects.filter(done_at=None, dead_at=None)
     lanes = open_works.order_by("handler", "row__organisation_id").values_list("handler", "row__organisation_id")
     known = {handler.name: handler for handler in table or handlers_known() if queue in {None, handler.queue}}
     for name, organisation_id in list(lanes.distinct()):
-        while left and name in known and _work_try(known[name], organisation_id, now):
+        while left and name in known and _work_run(known[name], organisation_id, now):
             finished, left = finished + 1, left - 1
     return finished
 
 
 @transaction.atomic
-def _rows_hand_on(organisation_id: UUID, table: tuple[Handler, ...], now: datetime) -> int:
-    """The organisation's next rows to every handler. The first row is the lock: whoever holds it has the turn."""
+def _rows_dispatch(organisation_id: UUID, table: tuple[Handler, ...], now: datetime) -> int:
+    """Dispatch the next rows of an organisation. The first row serves as the lock."""
     rows = OutboxRow.objects.filter(organisation_id=organisation_id, delivered_at=None).order_by("id")
     first = rows.values_list("id", flat=True).first()
     if first is None or not rows.select_for_update(skip_locked=True, of=("self",)).filter(pk=first).exists():
@@ -142,20 +143,20 @@ def _rows_hand_on(organisation_id: UUID, table: tuple[Handler, ...], now: dateti
     for row in batch:
         for handler in table:
             if handler.fits(row.topic):
-                _hand(row, handler, waiting, now)
+                _row_dispatch(row, handler, waiting, now)
     failpoint("outbox.handed")
     OutboxRow.objects.filter(pk__in=[row.pk for row in batch]).update(delivered_at=now)
     return len(batch)
 
 
-def _hand(row: OutboxRow, handler: Handler, waiting: set[str], now: datetime) -> None:
-    """Run a local handler; what it cannot do now, what waits behind that, and what is remote becomes work."""
+def _row_dispatch(row: OutboxRow, handler: Handler, waiting: set[str], now: datetime) -> None:
+    """Run a local handler; create work if it fails, if earlier work waits, or if the handler is remote."""
     if not handler.remote and handler.name not in waiting:
         error = _run(handler, row, now)
         if error is None:
             return
         work = OutboxWork(row=row, handler=handler.name, created_at=now, next_at=now)
-        _failed(work, error, now)
+        _work_failed(work, error, now)
     else:
         work = OutboxWork(row=row, handler=handler.name, created_at=now, next_at=now)
     work.save(force_insert=True)
@@ -164,11 +165,11 @@ def _hand(row: OutboxRow, handler: Handler, waiting: set[str], now: datetime) ->
 
 
 def _run(handler: Handler, row: OutboxRow, now: datetime) -> Exception | None:
-    """What went wrong, or None; whatever a failed handler had changed is undone."""
+    """Run a handler; return its error or None. After an error, its changes are rolled back."""
     try:
         with transaction.atomic():
             _function(handler.function)(row, now=now)
-    except Exception as error:  # noqa: BLE001 - whatever a handler raises must not stop the others; it is kept and shown
+    except Exception as error:  # noqa: BLE001 - no error of a handler may stop the others; it is stored and shown
         return error
     return None
 
@@ -178,7 +179,7 @@ def _function(path: str) -> Function:
     return cast("Function", import_string(path))
 
 
-def _failed(work: OutboxWork, error: Exception, now: datetime) -> None:
+def _work_failed(work: OutboxWork, error: Exception, now: datetime) -> None:
     work.attempts += 1
     work.error = f"{type(error).__name__}: {error}"[:400]
     if isinstance(error, Undeliverable) or work.attempts >= ATTEMPTS_MAX:
@@ -189,14 +190,15 @@ def _failed(work: OutboxWork, error: Exception, now: datetime) -> None:
 
 
 def pause_after(attempts: int, *, first: timedelta = FIRST_PAUSE, longest: timedelta = LONGEST_PAUSE) -> timedelta:
-    """5 s, 10 s, 20 s, ... up to six hours: 24 attempts in about three days."""
+    """Return the pause after a number of attempts: 5 s, 10 s, 20 s, ... up to six hours; 24 attempts take about three
+    days."""
     pause: timedelta = first * (1 << min(attempts - 1, 20))
     return min(pause, longest)
 
 
 @transaction.atomic
-def _work_try(handler: Handler, organisation_id: UUID, now: datetime) -> bool:
-    """The oldest open work of a handler for an organisation; True when it left the queue, done or dead."""
+def _work_run(handler: Handler, organisation_id: UUID, now: datetime) -> bool:
+    """Run the oldest open work of a handler for an organisation; return whether it was finished, done or given up."""
     lane = OutboxWork.objects.filter(
         handler=handler.name, row__organisation_id=organisation_id, done_at=None, dead_at=None
     ).order_by("row_id")
@@ -204,24 +206,24 @@ def _work_try(handler: Handler, organisation_id: UUID, now: datetime) -> bool:
     if first is None:
         return False
     work = lane.select_for_update(skip_locked=True, of=("self",)).select_related("row").filter(pk=first).first()
-    # A pause longer than the longest comes from a clock that was set back: it is over.
+    # A pause beyond the maximum comes from a clock that was set back, so it counts as past.
     if work is None or now < work.next_at <= now + LONGEST_PAUSE:
         return False
     error = _run(handler, work.row, now)
     if error is None:
         work.done_at, work.attempts, work.error = now, work.attempts + 1, ""
     else:
-        _failed(work, error, now)
+        _work_failed(work, error, now)
     work.save(update_fields=["attempts", "next_at", "error", "done_at", "dead_at"])
     return work.done_at is not None or work.dead_at is not None
 
 
 @transaction.atomic
 def outbox_revive(*, work_id: int, now: datetime) -> OutboxWork:
-    """Give a dead work its attempts back; it is tried at the next turn, before what is newer. Safe to repeat."""
+    """Give work that was given up its attempts back. It runs next, before newer work. Safe to repeat."""
     work = OutboxWork.objects.select_for_update().get(pk=work_id)
     if work.dead_at is not None:
         work.dead_at, work.attempts, work.next_at = None, 0, now
         work.save(update_fields=["dead_at", "attempts", "next_at"])
-        transaction.on_commit(nudge, robust=True)
+        transaction.on_commit(worker_notify, robust=True)
     return work

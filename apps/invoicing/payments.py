@@ -1,4 +1,4 @@
-"""How invoices are paid: an interface, and bank transfer as its first form."""
+"""How invoices are paid: the interface of payment providers, and bank transfer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.pricing.amounts import amount_check
 
 @dataclass(frozen=True)
 class Instructions:
-    """What a customer is told: words, and the reference to give."""
+    """How to pay an invoice: a text and the reference to state."""
 
     title: str
     text: str
@@ -23,29 +23,29 @@ class Instructions:
 
 
 class PaymentProvider(Protocol):
-    """What takes money for invoices. A provider never decides amounts; it is told them and answers with what came in."""
+    """Collects money for invoices. It never decides amounts; it reports what was received."""
 
     name: str
 
     def instructions(self, invoice: Invoice) -> Instructions:
-        """How to pay this invoice."""
+        """Return how to pay this invoice."""
         ...
 
     def collects(self, *, due: Decimal, currency: str) -> bool:
-        """True when new invoices about so much are to be paid this way."""
+        """Return whether new invoices of this amount are collected by this provider."""
         ...
 
     def receipt_check(self, invoice: Invoice, *, amount: Decimal, reference: str) -> str:
-        """The reference to store for money that came in. Raises Problem when it cannot be recorded so."""
+        """Return the reference to store for a received payment. Raises Problem if it cannot be recorded."""
         ...
 
     def change_check(self, invoice: Invoice) -> None:
-        """Raises Problem (409) while the provider may have charged the invoice and its answer is not known."""
+        """Raise Problem (409) while the provider may have charged the invoice and its answer is unknown."""
         ...
 
 
 class BankTransfer:
-    """The customer transfers, an administrator sees the money arrive and marks the invoice paid."""
+    """The customer transfers the amount; an administrator records its arrival."""
 
     name = "bank-transfer"
 
@@ -56,7 +56,7 @@ class BankTransfer:
         amount = money_exact_format(invoice.open, invoice.shown_currency)
         return Instructions(
             title="Pay by bank transfer",
-            text=f"Transfer {amount} by {invoice.due_at:%d %B %Y} and give the number as reference.",
+            text=f"Transfer {amount} by {invoice.due_at:%d %B %Y} and state the invoice number as reference.",
             reference=invoice.number,
         )
 
@@ -65,36 +65,36 @@ class BankTransfer:
         if amount <= 0:
             raise Problem(
                 422,
-                "No such amount",
-                f"Enter what arrived for invoice {invoice.number}: more than 0.",
+                "Invalid amount",
+                f"Enter the amount that arrived for invoice {invoice.number}, above 0.",
                 kind="payment-amount",
             )
         if not reference.strip():
             raise Problem(
-                422, "Reference missing", "Enter the reference of the bank statement.", kind="payment-reference"
+                422, "Reference missing", "Enter the reference from the bank statement.", kind="payment-reference"
             )
         return reference.strip()[:120]
 
     def change_check(self, invoice: Invoice) -> None:
-        """A transfer is recorded by hand, so nothing is ever under way."""
+        """Do nothing: transfers are recorded by hand."""
 
 
-# Asked in this order; others put themselves before bank transfer, which always serves.
+# In order of precedence; bank transfer is the last, and always available.
 PROVIDERS: dict[str, PaymentProvider] = {BankTransfer.name: BankTransfer()}
 
 
 def provider_register(provider: PaymentProvider) -> None:
-    """Add a provider; it is asked before those that are known."""
+    """Add a provider; it takes precedence over those already registered."""
     known = {name: one for name, one in PROVIDERS.items() if name != provider.name}
     PROVIDERS.clear()
     PROVIDERS.update({provider.name: provider, **known})
 
 
 def provider_default(*, due: Decimal, currency: str) -> str:
-    """The name of the provider for a new invoice about `due`."""
+    """Return the name of the provider for a new invoice."""
     return next(name for name, one in PROVIDERS.items() if one.collects(due=due, currency=currency))
 
 
 def provider_of(invoice: Invoice) -> PaymentProvider:
-    """The provider that the invoice was issued with."""
+    """Return the provider that the invoice was issued with."""
     return PROVIDERS[invoice.provider]

@@ -1,4 +1,4 @@
-"""The invoicing room's periodic work. Invoices run hourly, so an outage at night delays them and never skips them."""
+"""Periodic tasks of invoicing. Invoices run hourly, so an outage delays them but never skips one."""
 
 from apps.accounts.periodic import HOUR, every
 

@@ -1,4 +1,4 @@
-"""The demo organisation's addressee and spend cap."""
+"""The billing address and the spend cap of the demo organisation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CAP = Decimal(500)
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
-    """Once: whoever changes or removes the cap afterwards is left alone."""
+    """Set both once; later changes by the owner are kept."""
     if BillingProfile.objects.filter(organisation=organisation).exists():
         return
     profile_set(

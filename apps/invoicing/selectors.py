@@ -1,4 +1,4 @@
-"""What reads usage and invoices: the portal."""
+"""Queries of months, contracts and invoices for the portal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from apps.sales.selectors import ContractUsage, contract_usages
 
 @dataclass(frozen=True)
 class Month:
-    """This month so far, beside the last one, the cap, and a straight-line forecast."""
+    """This month so far, with last month, the spend cap, and a linear forecast."""
 
     currency: str
     start: datetime
@@ -37,24 +37,24 @@ class Month:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing was used lately, nothing is set aside, nothing waits for an invoice."""
+        """Whether there is no usage this month or last month, no hold, and nothing to invoice."""
         return not any((self.used, self.held, self.last_month, self.uninvoiced))
 
     @property
     def committed(self) -> Decimal:
-        """Used and set aside: what counts against the cap."""
+        """Used and held: the amount that counts against the cap."""
         return exact_sum([self.used, self.held])
 
     @property
     def share_of_cap(self) -> Fraction | None:
-        """0 to 1; None without a cap."""
+        """The committed share of the cap, 0 to 1; None without a cap."""
         if self.cap is None or self.cap.amount == 0:
             return None
         return Fraction(self.committed) / Fraction(self.cap.amount)
 
 
 def month_so_far(*, organisation: Organisation, currency: str, now: datetime) -> Month:
-    """The headline of the portal in one currency."""
+    """Return the month in one currency."""
     start, end = month_of(now)
     spent = spending(organisation_id=organisation.id, currency=currency, now=now)
     rows = UsageRow.objects.filter(organisation=organisation, currency=currency)
@@ -77,21 +77,21 @@ def month_so_far(*, organisation: Organisation, currency: str, now: datetime) ->
 
 
 def _uninvoiced(organisation: Organisation, currency: str) -> Decimal:
-    """Used and on no invoice: what is accrued, less what invoices carry; reconciliation sums the rows and compares."""
+    """Return the accrued amount that is not invoiced; reconciliation sums the rows and compares."""
     standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state=InvoiceState.VOID)
     carried = standing.aggregate(sum=Sum(F("carried_out") - F("carried_in")))["sum"]
     return subtract(balance_of(organisation.id, AccountKind.ACCRUED, currency), carried or Decimal(0))
 
 
 def uninvoiced_of(organisation: Organisation) -> list[tuple[str, Decimal]]:
-    """What was used and is on no invoice, in each currency in which there is something."""
+    """Return the amount not invoiced yet in each currency that has one."""
     codes = sorted(code for kind, code in balances(organisation.id) if kind == AccountKind.ACCRUED)
     found = [(code, _uninvoiced(organisation, code)) for code in codes]
     return [(code, amount) for code, amount in found if amount]
 
 
 def months_so_far(*, organisation: Organisation, currencies: Sequence[str], now: datetime) -> list[Month]:
-    """The first currency's, then those of the others in which there is something: never a sum across currencies."""
+    """Return the month in the first currency, and in each other currency with activity. Currencies are never added."""
     found = [month_so_far(organisation=organisation, currency=code, now=now) for code in currencies]
     return [*found[:1], *(month for month in found[1:] if not month.is_empty)]
 
@@ -101,20 +101,19 @@ def _microseconds(span: timedelta) -> int:
 
 
 def contracts_compared(*, organisation: Organisation, limit: int = 20) -> list[tuple[Contract, ContractUsage]]:
-    """The newest contracts, quoted against actual."""
+    """Return the newest contracts with quoted and actual amounts."""
     rows = list(Contract.objects.filter(organisation=organisation).select_related("pool")[:limit])
     usages = contract_usages(rows)
     return [(contract, usages[contract.id]) for contract in rows]
 
 
 def invoices_of(organisation: Organisation) -> QuerySet[Invoice]:
-    """The organisation's invoices, newest first, each with what it is called; without their documents, which hold every
-    usage row."""
-    return invoices_called(Invoice.objects.filter(organisation=organisation)).defer("document")
+    """Return the organisation's invoices, newest first, without their documents, which hold every usage row."""
+    return invoices_with_state_name(Invoice.objects.filter(organisation=organisation)).defer("document")
 
 
-def invoices_called(invoices: QuerySet[Invoice]) -> QuerySet[Invoice]:
-    """With `called`: the state, but "credited" instead of paid where credit notes alone settled it and nobody paid."""
+def invoices_with_state_name(invoices: QuerySet[Invoice]) -> QuerySet[Invoice]:
+    """Annotate `called`: the state, or "credited" if credit notes alone settled the invoice."""
     settled = Settlement.objects.filter(invoice=OuterRef("pk")).order_by()
     by_notes = Exists(settled) & ~Exists(settled.exclude(kind=SettlementKind.CREDIT_NOTE))
     called = Case(When(Q(state=InvoiceState.PAID) & by_notes, then=Value("credited")), default=F("state"))
@@ -122,6 +121,6 @@ def invoices_called(invoices: QuerySet[Invoice]) -> QuerySet[Invoice]:
 
 
 def invoices_unpaid() -> QuerySet[Invoice]:
-    """Every invoice that waits for money, the oldest first; for administrators."""
+    """Return every unpaid invoice, by due date, for administrators."""
     rows = Invoice.objects.filter(state__in=WAITING).select_related("organisation").defer("document")
     return rows.order_by("due_at")

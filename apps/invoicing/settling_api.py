@@ -1,4 +1,4 @@
-"""Credit notes and credits over JSON, and what administrators do about invoices that are not paid."""
+"""The API of credit notes and credits, and of closing invoices without payment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from apps.accounts.paging import Cursor, paginate
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
 from apps.invoicing import services
-from apps.invoicing.adjusting import credits_left
+from apps.invoicing.adjustments import credits_left
 from apps.invoicing.exports import credit_note_csv, credit_note_json, credit_note_pdf
 from apps.invoicing.fields import Exact
 from apps.invoicing.models import CreditGrant, CreditNote, Invoice
@@ -36,7 +36,7 @@ TEXT = r"^[^\x00-\x1f]{1,300}$"
 
 
 class CreditNoteIn(RequestBody):
-    """`parts`: line number -> amount before tax; without it all that is left of the invoice is taken back."""
+    """`parts`: line number -> amount before tax. Without it, everything that is left of the invoice is credited."""
 
     reason: str = Field(pattern=TEXT)
     parts: dict[int, Entered] | None = None
@@ -57,7 +57,7 @@ class CreditNoteOut(Schema):
 
 
 class CreditIn(RequestBody):
-    """`currency`: that of the price book in force unless stated; at most the setting CREDIT_LIMIT."""
+    """`currency` defaults to that of the price book in force; the amount is at most the setting CREDIT_LIMIT."""
 
     organisation: UUID
     amount: Entered
@@ -98,7 +98,7 @@ class StateOut(Schema):
 @router.get("/credit-notes", response=list[CreditNoteOut], operation_id="credit_note_list", summary="Credit notes")
 @paginate(Cursor, ordering=("-issued_at", "id"))
 def credit_note_list(request: HttpRequest) -> QuerySet[CreditNote]:
-    """Newest first."""
+    """The organisation's credit notes, newest first."""
     return CreditNote.objects.filter(organisation=organisation_get(request))
 
 
@@ -106,7 +106,7 @@ def credit_note_list(request: HttpRequest) -> QuerySet[CreditNote]:
     "/credit-notes/{uuid:pk}/file", operation_id="credit_note_file", summary="A credit note as PDF, CSV or JSON"
 )
 def credit_note_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "json"] = "pdf") -> HttpResponse:
-    """The paper that belongs to the reversal."""
+    """The document of the credit note."""
     return credit_note_response(org_object_get(request, CreditNote, pk=pk), kind)
 
 
@@ -119,7 +119,7 @@ def credit_note_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv",
 )
 @idempotent
 def credit_note_create(request: HttpRequest, pk: UUID, payload: CreditNoteIn) -> tuple[int, CreditNote]:
-    """For administrators. An invoice never changes: what was wrong is taken back by a reversal with a paper of its own."""
+    """For administrators. An issued invoice never changes; a credit note corrects it."""
     invoice, parts = _known(pk), None
     if payload.parts is not None:
         parts = {number: amount_entered(text, currency=invoice.unit) for number, text in payload.parts.items()}
@@ -138,11 +138,11 @@ def credit_note_create(request: HttpRequest, pk: UUID, payload: CreditNoteIn) ->
     auth=ADMIN,
     response=StateOut,
     operation_id="invoice_end",
-    summary="Void an invoice, write it off or give it to collection",
+    summary="Void an invoice, write it off or send it to collection",
 )
 @idempotent
 def invoice_end(request: HttpRequest, pk: UUID, payload: EndIn) -> dict[str, Any]:
-    """For administrators."""
+    """For administrators: void, write off or send to collection."""
     given: dict[str, Any] = {
         "invoice_id": _known(pk).pk,
         "actor": principal_get(request).user,
@@ -157,22 +157,20 @@ def invoice_end(request: HttpRequest, pk: UUID, payload: EndIn) -> dict[str, Any
     return {"id": invoice.id, "number": invoice.number, "state": invoice.state, "open": decimal_text(invoice.open)}
 
 
-@router.get(
-    "/credits", response=list[CreditOut], operation_id="credit_list", summary="Credits and what is left of them"
-)
+@router.get("/credits", response=list[CreditOut], operation_id="credit_list", summary="Credits with the amounts left")
 def credit_list(request: HttpRequest) -> list[dict[str, Any]]:
-    """In every currency, the next to expire first, as invoices use them."""
+    """Credits in every currency, sorted by expiry, as invoices use them."""
     return [_credit(one.grant, one.left) for one in credits_left(organisation_get(request))]
 
 
 @router.post("/credits", auth=ADMIN, response={201: CreditOut}, operation_id="credit_create", summary="Grant a credit")
 @idempotent
 def credit_create(request: HttpRequest, payload: CreditIn) -> tuple[int, dict[str, Any]]:
-    """For administrators: it pays for the organisation's use from now on."""
+    """For administrators: the credit pays for usage from now on."""
     now = timezone.now()
     organisation = Organisation.objects.filter(pk=payload.organisation).first()
     if organisation is None:
-        raise Problem(422, "No such organisation", "There is no organisation with this id.", kind="credit")
+        raise Problem(422, "Unknown organisation", "There is no organisation with this id.", kind="credit")
     key = request.headers.get("Idempotency-Key") or f"{now.isoformat()}:{payload.reason}"
     currency = currency_chosen(payload.currency, now=now)
     grant = services.grant_create(
@@ -193,8 +191,11 @@ def credit_create(request: HttpRequest, payload: CreditIn) -> tuple[int, dict[st
 )
 @idempotent
 def credit_end(request: HttpRequest, pk: UUID, payload: CreditEndIn) -> dict[str, Any]:
-    """For administrators, such as for one that was granted by mistake: it pays for nothing from now on, and what is left is
-    reversed. What invoices used of it stays used, and what pays for earlier use that is not invoiced yet is kept (`left`)."""
+    """For administrators: end a credit early, for instance one granted by mistake.
+
+    The rest is reversed. Amounts used by invoices stay used, and the part that pays for earlier usage not invoiced yet
+    is kept (`left`).
+    """
     if not CreditGrant.objects.filter(pk=pk).exists():
         raise Http404
     grant = services.grant_end(
@@ -228,7 +229,7 @@ def _known(pk: UUID) -> Invoice:
 
 
 def credit_note_response(note: CreditNote, kind: str) -> HttpResponse:
-    """A credit note as a download. Raises Http404 for another kind."""
+    """Return a credit note as a download. Raises Http404 for another kind."""
     writers: dict[str, tuple[str, Any]] = {
         "pdf": ("application/pdf", credit_note_pdf),
         "csv": ("text/csv; charset=utf-8", credit_note_csv),

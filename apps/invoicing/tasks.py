@@ -1,4 +1,4 @@
-"""Tasks of the invoicing room."""
+"""Celery tasks of invoicing."""
 
 from uuid import UUID
 
@@ -6,70 +6,70 @@ from celery import shared_task
 from django.utils import timezone
 
 from apps.invoicing import outbox
-from apps.invoicing.checking import TASK, ledger_check_run, ledger_checks_due
-from apps.invoicing.draft_keeping import TASK as DRAFT
-from apps.invoicing.draft_keeping import draft_make as draft_made
-from apps.invoicing.draft_keeping import drafts_due
+from apps.invoicing.ledger_checks import TASK, ledger_check_run, ledger_checks_make_due
 from apps.invoicing.services import dunning_run, grants_expire, guarantees_credit_due, invoices_issue_month
+from apps.invoicing.stored_drafts import TASK as DRAFT
+from apps.invoicing.stored_drafts import draft_make as draft_made
+from apps.invoicing.stored_drafts import drafts_make_due
 
 
 @shared_task(name="apps.invoicing.tasks.month_invoices", queue="default")
 def month_invoices() -> int:
-    """Issue the invoices of the month that is over; does nothing when they are issued."""
+    """Issue the invoices of last month; does nothing once they are issued."""
     return invoices_issue_month(now=timezone.now())
 
 
 @shared_task(name="apps.invoicing.tasks.outbox_deliver", queue="default")
 def outbox_deliver() -> int:
-    """Hand on what money has to tell others; what talks to a network is left to the queues below."""
+    """Dispatch outbox rows; handlers that use a network run from the queues below."""
     now = timezone.now()
-    return outbox.rows_hand_on(now=now) + outbox.works_carry_out(now=now, queue="default")
+    return outbox.rows_dispatch(now=now) + outbox.works_run(now=now, queue="default")
 
 
 @shared_task(name="apps.invoicing.tasks.outbox_mail", queue="mail")
 def outbox_mail() -> int:
     """Send the mails that are due."""
-    return outbox.works_carry_out(now=timezone.now(), queue="mail")
+    return outbox.works_run(now=timezone.now(), queue="mail")
 
 
 @shared_task(name="apps.invoicing.tasks.outbox_stripe", queue="stripe")
 def outbox_stripe() -> int:
-    """Tell Stripe what is due."""
-    return outbox.works_carry_out(now=timezone.now(), queue="stripe")
+    """Run outbox work of Stripe that is due."""
+    return outbox.works_run(now=timezone.now(), queue="stripe")
 
 
 @shared_task(name="apps.invoicing.tasks.dunning", queue="default")
 def dunning() -> int:
-    """Remind of what is overdue, by the schedule of the settings."""
+    """Send reminders for overdue invoices, by the schedule of the settings."""
     return dunning_run(now=timezone.now())
 
 
 @shared_task(name="apps.invoicing.tasks.credits_tend", queue="default")
 def credits_tend() -> int:
-    """Credit missed guarantees, end what has expired."""
+    """Credit missed guarantees and expire credits."""
     now = timezone.now()
     return guarantees_credit_due(now=now) + grants_expire(now=now)
 
 
 @shared_task(name=TASK, queue="books", ignore_result=True)
 def ledger_check(*, check_id: str) -> None:
-    """A check of a customer's history that somebody asked for."""
+    """Run a requested check of a ledger."""
     ledger_check_run(check_id=UUID(check_id), clock=timezone.now)
 
 
 @shared_task(name="apps.invoicing.tasks.ledger_checks", queue="books", ignore_result=True)
 def ledger_checks() -> None:
-    """Check histories that grew, and what was asked for and lost."""
-    ledger_checks_due(now=timezone.now(), clock=timezone.now)
+    """Check ledgers that grew, and requested checks that were lost."""
+    ledger_checks_make_due(now=timezone.now(), clock=timezone.now)
 
 
 @shared_task(name=DRAFT, queue="books", ignore_result=True)
 def draft_make(*, organisation_id: str, currency: str) -> None:
-    """A draft over much usage that somebody asked for."""
+    """Make a requested draft."""
     draft_made(organisation_id=UUID(organisation_id), currency=currency, clock=timezone.now)
 
 
 @shared_task(name="apps.invoicing.tasks.drafts", queue="books", ignore_result=True)
 def drafts() -> None:
-    """Make drafts anew of what grew, and what was asked for and lost."""
-    drafts_due(now=timezone.now(), clock=timezone.now)
+    """Renew drafts after new postings, and make requested drafts that were lost."""
+    drafts_make_due(now=timezone.now(), clock=timezone.now)

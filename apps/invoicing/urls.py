@@ -1,4 +1,4 @@
-"""URLs of the invoicing room."""
+"""URLs of invoicing."""
 
 from django.urls import URLPattern, URLResolver, path
 

@@ -1,4 +1,4 @@
-"""Invoices, the addressee, and payments."""
+"""Pages of invoices, the billing address and payments."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from apps.accounts.problems import Problem
 from apps.accounts.roles import MONEY
 from apps.dispatch.models import Lease
 from apps.invoicing import selectors, services
-from apps.invoicing.api import draft_begin, invoice_file_response
-from apps.invoicing.draft_keeping import Shown, draft_shown, is_long
+from apps.invoicing.api import draft_start, invoice_file_response
 from apps.invoicing.drafting import currencies_open, invoice_draft
-from apps.invoicing.excerpts import Excerpt, document_excerpt, line_asked, stored_excerpt
+from apps.invoicing.excerpts import Excerpt, document_excerpt, first_line, stored_excerpt
 from apps.invoicing.forms import PaymentForm, ProfileForm
 from apps.invoicing.models import BillingProfile, CreditNote, Invoice
 from apps.invoicing.payments import provider_of
 from apps.invoicing.services.disputing import balance_returned
 from apps.invoicing.settling_api import credit_note_response
+from apps.invoicing.stored_drafts import DraftStatus, draft_status, has_many_rows
 from apps.sales.views.quotes import instant, lined
 
 PER_PAGE = 25
@@ -36,10 +36,10 @@ PER_PAGE = 25
 
 @require_GET
 def invoice_list(request: HttpRequest) -> HttpResponse:
-    """Invoices, and what the next one would say now; where much waits for it, only what was used."""
+    """Invoices, and the amounts of the next one; with many open usage rows only the net amount."""
     organisation, now = organisation_get(request), timezone.now()
     page = page_of(request, selectors.invoices_of(organisation), ordering=("-issued_at", "-id"), size=PER_PAGE)
-    long = is_long(organisation, until=now)
+    long = has_many_rows(organisation, until=now)
     drafts = [
         invoice_draft(organisation=organisation, until=now, currency=code)
         for code in ([] if long else currencies_open(organisation, until=now))
@@ -52,7 +52,7 @@ def invoice_list(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def invoice_create(request: HttpRequest) -> HttpResponse:
-    """Issue the invoice over everything until now."""
+    """Issue the invoice for all usage until now."""
     organisation = organisation_get(request, roles=MONEY)
     try:
         invoice = services.invoice_issue(
@@ -64,27 +64,27 @@ def invoice_create(request: HttpRequest) -> HttpResponse:
     except Problem as refusal:
         messages.error(request, refusal.detail)
         return redirect("invoicing:invoice_list")
-    messages.success(request, f"Invoice {invoice.number} is issued.")
+    messages.success(request, f"Invoice {invoice.number} issued.")
     return redirect("invoicing:invoice_detail", pk=invoice.pk)
 
 
 def _currency(told: QueryDict) -> str | None:
-    """The currency that a page's address or form names."""
+    """Return the currency that an address or a form names, or None."""
     code = told.get("currency", "")
     return code if re.fullmatch(r"[A-Z]{3}", code) else None
 
 
 @require_http_methods(["GET", "POST"])
 def invoice_draft_page(request: HttpRequest) -> HttpResponse:
-    """What would be invoiced now; where much waits, as it was kept last, and POST asks for a newer one."""
+    """The draft invoice: of now, or as stored if many usage rows are open; POST requests a newer one."""
     organisation, now = organisation_get(request), timezone.now()
     if request.method == "POST":
-        asked = draft_begin(request, _currency(request.POST))
+        asked = draft_start(request, _currency(request.POST))
         return redirect(f"{reverse('invoicing:invoice_draft')}?currency={asked.currency}")
     code = _currency(request.GET)
-    shown = draft_shown(organisation=organisation, currency=code, now=now)
+    shown = draft_status(organisation=organisation, currency=code, now=now)
     context: dict[str, Any] = {"shown": shown, "now": now, "code": code}
-    excerpt = _excerpt(shown, first=line_asked(request.GET.get("line")))
+    excerpt = _excerpt(shown, first=first_line(request.GET.get("line")))
     if excerpt is None and shown.read_at:
         messages.info(request, "All usage is invoiced already.")
         return redirect("invoicing:invoice_list")
@@ -93,7 +93,7 @@ def invoice_draft_page(request: HttpRequest) -> HttpResponse:
     return render(request, "invoicing/invoice_draft.html", context)
 
 
-def _excerpt(shown: Shown, *, first: int) -> Excerpt | None:
+def _excerpt(shown: DraftStatus, *, first: int) -> Excerpt | None:
     if shown.kept:
         return stored_excerpt(shown.kept, first=first)
     return document_excerpt(shown.document, first=first) if shown.document is not None else None
@@ -101,10 +101,10 @@ def _excerpt(shown: Shown, *, first: int) -> Excerpt | None:
 
 @require_GET
 def invoice_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One invoice, the lines from `?line=16` on: each with its steps and the first of its usage rows."""
-    known = selectors.invoices_called(Invoice.objects.defer("document"))
+    """One invoice with the lines from `?line=16` on, each with its steps and its first usage rows."""
+    known = selectors.invoices_with_state_name(Invoice.objects.defer("document"))
     invoice = org_object_get(request, known, pk=pk)
-    excerpt = stored_excerpt(invoice, first=line_asked(request.GET.get("line")))
+    excerpt = stored_excerpt(invoice, first=first_line(request.GET.get("line")))
     context = _document_context(excerpt) | {
         "invoice": invoice,
         "instructions": provider_of(invoice).instructions(invoice),
@@ -133,7 +133,7 @@ def _document_context(excerpt: Excerpt) -> dict[str, Any]:
 
 
 def _jobs_of(lines: list[dict[str, Any]]) -> dict[str, str]:
-    """Lease -> job, for the leases that the lines show."""
+    """Return lease -> job for the leases on the page."""
     leases = {row["lease"] for line in lines for row in line["usage"] if row["lease"]}
     known = Lease.objects.filter(pk__in=leases).values_list("pk", "stage__job_id")
     return {str(lease): str(job) for lease, job in known}
@@ -141,7 +141,7 @@ def _jobs_of(lines: list[dict[str, Any]]) -> dict[str, str]:
 
 @require_GET
 def invoice_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
-    """PDF, CSV or JSON."""
+    """Download the invoice as PDF, CSV or JSON."""
     invoice = org_object_get(request, Invoice, pk=pk)
     if kind not in {"pdf", "csv", "json"}:
         raise Http404
@@ -150,7 +150,7 @@ def invoice_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
 
 @require_GET
 def credit_note_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
-    """PDF, CSV or JSON."""
+    """Download the credit note as PDF, CSV or JSON."""
     return credit_note_response(org_object_get(request, CreditNote, pk=pk), kind)
 
 
@@ -170,7 +170,7 @@ def settings(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def payments(request: HttpRequest) -> HttpResponse:
-    """For administrators: invoices that wait for money, and marking one paid."""
+    """For administrators: unpaid invoices, and a form to record a payment."""
     principal, refusal = platform_admin_check(request), None
     if request.method == "POST":
         try:
@@ -178,8 +178,8 @@ def payments(request: HttpRequest) -> HttpResponse:
             form = PaymentForm(request.POST, currencies=[invoice.unit])
             if not form.is_valid():
                 said = " ".join(map(str, form.errors.get("amount", [])))
-                asked = "Enter the amount that arrived and the reference of the statement."
-                raise Problem(422, "Not recorded", f"{said} {asked}".strip(), kind="payment-not-recorded")
+                hint = "Enter the amount that arrived and the reference from the bank statement."
+                raise Problem(422, "Not recorded", f"{said} {hint}".strip(), kind="payment-not-recorded")
             services.invoice_mark_paid(
                 invoice_id=invoice.id,
                 actor=principal.user,
@@ -191,7 +191,7 @@ def payments(request: HttpRequest) -> HttpResponse:
         except Problem as problem:
             refusal = problem
         else:
-            messages.success(request, f"The payment of invoice {invoice.number} is recorded.")
+            messages.success(request, f"Payment of invoice {invoice.number} recorded.")
             return redirect("invoicing:payments")
     context = {
         "invoices": selectors.invoices_unpaid(),
@@ -207,5 +207,5 @@ def _waiting(value: Any) -> Invoice:
         return Invoice.objects.get(pk=UUID(str(value)))
     except (ValueError, Invoice.DoesNotExist) as error:
         raise Problem(
-            422, "No such invoice", "Choose one of the invoices in the list.", kind="invoice-unknown"
+            422, "Unknown invoice", "Choose one of the invoices in the list.", kind="invoice-unknown"
         ) from error

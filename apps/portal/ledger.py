@@ -13,8 +13,8 @@ from django.views.decorators.http import require_http_methods
 from apps.accounts.access import organisation_get
 from apps.accounts.models import Organisation
 from apps.accounts.paging import page_of
-from apps.invoicing.checking import last_check, open_check
-from apps.invoicing.ledger_api import check_begin
+from apps.invoicing.ledger_api import check_start
+from apps.invoicing.ledger_checks import last_check, open_check
 from apps.ledger.chain import hash_or_nothing
 from apps.ledger.models import Chain, Entry, Transaction
 from apps.ledger.posting import entries_text
@@ -39,7 +39,7 @@ def ledger(request: HttpRequest) -> HttpResponse:
     An htmx request gets only the part that changes during a check.
     """
     if request.method == "POST":
-        check_begin(request)
+        check_start(request)
         return redirect("portal:ledger")
     organisation, now = organisation_get(request), timezone.now()
     context = _check_status(organisation)

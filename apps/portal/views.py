@@ -17,7 +17,7 @@ from apps.accounts.access import organisation_get, principal_get
 from apps.accounts.problems import Problem
 from apps.accounts.roles import MONEY
 from apps.invoicing import selectors
-from apps.invoicing.adjusting import credits_left
+from apps.invoicing.adjustments import credits_left
 from apps.invoicing.services import cap_change
 from apps.notifications.budgets.selectors import alert_highest, budget_rows
 from apps.portal import selectors as portal_selectors

@@ -24,10 +24,10 @@ from apps.collection.customers import client_of_settings
 from apps.collection.gateway import OutcomeUnknown
 from apps.collection.reconciliation import check_run
 from apps.dispatch.models import Lease, LeaseState
-from apps.invoicing.checking import ledger_check_keep
+from apps.invoicing.ledger_checks import ledger_check_keep
 from apps.invoicing.models import InvoicedUsage
 from apps.invoicing.outbox import outbox_write
-from apps.invoicing.reconciling import FullReconciliation, reconcile_all
+from apps.invoicing.reconciliation import FullReconciliation, reconcile_all
 from apps.ledger.instant import one_instant
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import executions_sum

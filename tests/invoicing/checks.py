@@ -7,7 +7,7 @@ from typing import Protocol
 from django.utils import timezone
 
 from apps.accounts.models import Organisation
-from apps.invoicing.checking import ledger_check_ask, ledger_check_run
+from apps.invoicing.ledger_checks import ledger_check_request, ledger_check_run
 from apps.invoicing.models import LedgerCheck
 
 
@@ -20,5 +20,5 @@ class HasOrganisation(Protocol):
 
 def checked(who: HasOrganisation) -> LedgerCheck:
     """Asked for and finished."""
-    asked = ledger_check_ask(organisation=who.organisation, actor=None, now=timezone.now())
+    asked = ledger_check_request(organisation=who.organisation, actor=None, now=timezone.now())
     return ledger_check_run(check_id=asked.pk, clock=timezone.now)

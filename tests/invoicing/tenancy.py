@@ -8,7 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from apps.accounts.roles import MONEY, Scope
-from apps.invoicing.checking import ledger_check_ask
+from apps.invoicing.ledger_checks import ledger_check_request
 from apps.invoicing.models import Invoice
 from apps.invoicing.services import credit_note_issue, grant_create, invoice_issue
 from tests.cast import Cast
@@ -29,7 +29,7 @@ def _invoice(cast: Cast) -> dict[str, Any]:
 
 
 def _check(cast: Cast) -> dict[str, Any]:
-    return {"pk": ledger_check_ask(organisation=cast.organisation, actor=cast.viewer, now=timezone.now()).pk}
+    return {"pk": ledger_check_request(organisation=cast.organisation, actor=cast.viewer, now=timezone.now()).pk}
 
 
 def a_million(cast: Cast) -> dict[str, Any]:

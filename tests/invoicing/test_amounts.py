@@ -14,9 +14,10 @@ from django.db import connection
 from apps.accounts.problems import Problem
 from apps.cli.agreement import Unreadable
 from apps.cli.verify import verify
+from apps.invoicing.credit_funds import credit_funds_of
 from apps.invoicing.drafting import invoice_draft
 from apps.invoicing.models import BillingProfile, CreditGrant, Invoice
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import (
     credit_note_issue,
     grant_create,
@@ -26,7 +27,6 @@ from apps.invoicing.services import (
     invoice_void,
     invoices_issue_month,
 )
-from apps.invoicing.wallet import wallet_of
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import digest_of, exact_sum
 from apps.pricing.selectors import document_of
@@ -243,7 +243,7 @@ def test_a_credit_that_is_ended_pays_for_what_was_before_in_every_order(
     assert of_kind("credit") == max(Decimal("-1.1264"), -grant.amount), "what was used before its end, and no more"
     assert last.net == Decimal("1.1264")
     grants_expire(now=NOW + 5 * HOUR)
-    assert wallet_of(cast.organisation, currency="EUR").purse.left == {str(grant.id): 0}
+    assert credit_funds_of(cast.organisation, currency="EUR").purse.left == {str(grant.id): 0}
     agreed(cast)
 
 
@@ -258,7 +258,7 @@ def test_a_credit_that_is_used_up_can_be_ended(cast: Cast, market: Market) -> No
     run(contract, 200_000, now=NOW + 5 * HOUR)
     assert issue(cast, NOW + 6 * HOUR).net == Decimal("1.1264")
     assert grants_expire(now=NOW + 7 * HOUR) == 1
-    assert wallet_of(cast.organisation, currency="EUR").purse.left == {str(grant.id): 0}
+    assert credit_funds_of(cast.organisation, currency="EUR").purse.left == {str(grant.id): 0}
     agreed(cast)
 
 
@@ -276,7 +276,7 @@ def test_the_end_of_a_credit_changes_nothing_in_which_paid_before(
     run(contract, 200_000, now=NOW + 4 * HOUR)
     issue(cast, NOW + 5 * HOUR)
     assert (of_kind("credit"), asked()) == (Decimal("-1.1264"), Decimal("1.13"))
-    assert wallet_of(cast.organisation, currency="EUR").purse.left == {str(other.id): 0, str(soon.id): 0}
+    assert credit_funds_of(cast.organisation, currency="EUR").purse.left == {str(other.id): 0, str(soon.id): 0}
     agreed(cast)
 
 

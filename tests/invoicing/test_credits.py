@@ -17,11 +17,11 @@ from apps.cli.agreement import Difference
 from apps.cli.verify import verify
 from apps.dispatch import services as dispatch
 from apps.dispatch.models import Lease
-from apps.invoicing.adjusting import credits_of
+from apps.invoicing.adjustments import credits_of
 from apps.invoicing.exports import invoice_csv, invoice_json, invoice_pdf
 from apps.invoicing.focus import focus_rows
 from apps.invoicing.models import BillingProfile, CreditEnd, CreditGrant, CreditUse, GrantKind, Invoice
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import (
     credit_note_issue,
     grant_create,

@@ -17,7 +17,7 @@ from apps.accounts.problems import Problem
 from apps.collection.pull import fact_record
 from apps.collection.refunds import _move
 from apps.invoicing.models import CreditNote, DisputeState, FactKind, Invoice
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import (
     balance_refund,
     credit_note_issue,

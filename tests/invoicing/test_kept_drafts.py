@@ -14,11 +14,11 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.accounts.roles import Scope
-from apps.invoicing import draft_keeping, excerpts
-from apps.invoicing.draft_keeping import ASKING, draft_ask, draft_make, draft_shown, drafts_due
+from apps.invoicing import excerpts, stored_drafts
 from apps.invoicing.drafting import document_of_draft, invoice_draft
 from apps.invoicing.models import KeptDraft
 from apps.invoicing.services import invoice_issue
+from apps.invoicing.stored_drafts import REQUEST_RATE, draft_make, draft_request, draft_status, drafts_make_due
 from tests.cast import Cast
 from tests.invoicing.test_pages import _text
 from tests.sales.tenancy import a_contract_of
@@ -32,7 +32,7 @@ AsToken = Callable[..., Client]
 @pytest.fixture
 def much(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> Cast:
     """Three contracts, the first of them with twelve usage rows, where more than five rows are much."""
-    monkeypatch.setattr(draft_keeping, "LONG", 5)
+    monkeypatch.setattr(stored_drafts, "ROWS_MAX", 5)
     for count in (12, 1, 1):
         contract = a_contract_of(cast)
         for _ in range(count):
@@ -45,7 +45,7 @@ def later(minutes: int = 0) -> datetime:
 
 
 def made(cast: Cast, *, minutes: int = 0) -> KeptDraft:
-    draft_ask(organisation=cast.organisation, currency="EUR", now=later(minutes))
+    draft_request(organisation=cast.organisation, currency="EUR", now=later(minutes))
     assert draft_make(organisation_id=cast.organisation.pk, currency="EUR", clock=lambda: later(minutes))
     return KeptDraft.objects.get()
 
@@ -81,7 +81,7 @@ def test_a_draft_that_is_invoiced_while_it_is_read_is_not_found(much: Cast) -> N
 
 
 def test_no_request_reads_much_usage(much: Cast, as_user: AsUser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draft_keeping, "invoice_draft", lambda **_: pytest.fail("a request makes a long draft"))
+    monkeypatch.setattr(stored_drafts, "invoice_draft", lambda **_: pytest.fail("a request makes a long draft"))
     client = as_user(much.viewer)
     assert "Make the draft" in _text(client, "/invoices/draft")
     empty = client.get("/api/v1/invoices/draft").json()
@@ -95,8 +95,8 @@ def test_the_page_and_the_api_ask_and_show_when_it_was_made(much: Cast, as_user:
     assert "Reload to see the draft" in _text(browser, "/invoices/draft")
     asked = client.post("/api/v1/invoices/draft", {}, content_type="application/json")
     assert (asked.status_code, asked.json()["currency"]) == (202, "EUR")
-    assert drafts_due(now=later(-5), clock=later) == 0  # its message is on its way
-    assert drafts_due(now=later(5), clock=later) == 1
+    assert drafts_make_due(now=later(-5), clock=later) == 0  # its message is on its way
+    assert drafts_make_due(now=later(5), clock=later) == 1
     page = _text(browser, "/invoices/draft")
     assert "Update the draft" in page
     assert "and 7 more" in page
@@ -104,23 +104,25 @@ def test_the_page_and_the_api_ask_and_show_when_it_was_made(much: Cast, as_user:
     assert (told["asked_at"], len(told["document"]["lines"]), told["open"]) == (None, 3, ["EUR"])
     assert told["made_at"] is not None
     assert told["document"] == KeptDraft.objects.get().document
-    answers = [client.post("/api/v1/invoices/draft", {}, content_type="application/json") for _ in range(ASKING.amount)]
+    answers = [
+        client.post("/api/v1/invoices/draft", {}, content_type="application/json") for _ in range(REQUEST_RATE.amount)
+    ]
     assert answers[-1].status_code == 429
 
 
 def test_the_clock_makes_drafts_of_what_grew_and_leaves_the_rest(much: Cast) -> None:
-    assert drafts_due(now=later(), clock=later) == 1  # nobody asked: much waits
+    assert drafts_make_due(now=later(), clock=later) == 1  # nobody asked: much waits
     first = KeptDraft.objects.get()
-    assert drafts_due(now=later(120), clock=later) == 0  # nothing was posted since
+    assert drafts_make_due(now=later(120), clock=later) == 0  # nothing was posted since
     run(a_contract_of(much), 7, now=timezone.now())
-    assert drafts_due(now=later(30), clock=later) == 0
-    assert drafts_due(now=later(61), clock=later) == 1
+    assert drafts_make_due(now=later(30), clock=later) == 0
+    assert drafts_make_due(now=later(61), clock=later) == 1
     assert len(KeptDraft.objects.get().document["lines"]) == len(first.document["lines"]) + 1
 
 
 def test_little_usage_is_drafted_in_the_request(cast: Cast, as_user: AsUser) -> None:
     run(a_contract_of(cast), 7, now=timezone.now())
-    shown = draft_shown(organisation=cast.organisation, currency=None, now=(now := timezone.now()))
+    shown = draft_status(organisation=cast.organisation, currency=None, now=(now := timezone.now()))
     assert (shown.read_at, shown.asked_at) == (now, None)
     assert shown.document is not None
     assert "more" not in shown.document["lines"][0]

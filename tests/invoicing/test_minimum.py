@@ -19,7 +19,7 @@ from apps.invoicing.drafting import currencies_open, invoice_draft
 from apps.invoicing.exports import invoice_csv, invoice_json, invoice_pdf
 from apps.invoicing.focus import focus_rows
 from apps.invoicing.models import Invoice
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import credit_note_issue, grant_create, invoice_issue, invoice_void, invoices_issue_month
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import month_of

@@ -16,7 +16,7 @@ from apps.accounts.models import User
 from apps.accounts.roles import Scope
 from apps.invoicing.exports import TOTALS
 from apps.invoicing.models import BillingProfile, Invoice
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.ledger.models import Cap
 from apps.pricing.rating import digest_of
 from tests.cast import Cast

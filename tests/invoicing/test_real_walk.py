@@ -17,7 +17,7 @@ from apps.dispatch import services as dispatch
 from apps.dispatch.execution import lease_execute
 from apps.dispatch.models import JobState, Lease
 from apps.invoicing.exports import invoice_json
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import invoice_issue
 from apps.ledger.models import UsageRow
 from apps.sales.models import ContractState

@@ -36,7 +36,7 @@ from apps.invoicing.models import (
     SettlementKind,
     StripeFact,
 )
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.ledger.models import AccountKind, Entry, Hold, OutboxRow, Transaction, UsageRow
 from apps.pricing.models import PriceBook
 from apps.pricing.rating import digest_of

@@ -19,7 +19,7 @@ from apps.accounts.problems import Problem
 from apps.figures import money_format
 from apps.invoicing.mails import invoice_mail
 from apps.invoicing.models import BillingProfile, CreditNote, DunningStep, Invoice, Payment, Settlement
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import (
     credit_note_issue,
     dunning_run,

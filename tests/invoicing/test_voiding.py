@@ -13,11 +13,11 @@ from django.test import Client
 
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
-from apps.invoicing.adjusting import credits_of
+from apps.invoicing.adjustments import credits_of
 from apps.invoicing.drafting import carried_open
 from apps.invoicing.focus import focus_rows
 from apps.invoicing.models import BillingProfile, CreditNote, Invoice, InvoicedUsage, InvoiceLine, ReleasedUsage
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import grant_create, invoice_issue, invoice_void
 from apps.ledger.models import UsageRow
 from apps.ledger.selectors import balances

@@ -19,7 +19,7 @@ from apps.accounts.problems import Problem
 from apps.collection.pull import _paid
 from apps.collection.refunds import OUTCOMES, _move
 from apps.invoicing import services
-from apps.invoicing.adjusting import credits_left
+from apps.invoicing.adjustments import credits_left
 from apps.invoicing.drafting import carried_open
 from apps.invoicing.focus import focus_rows
 from apps.invoicing.models import (
@@ -33,7 +33,7 @@ from apps.invoicing.models import (
     InvoiceLine,
     StripeFact,
 )
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services.settling import balance_of
 from apps.ledger.models import AccountKind, Transaction, UsageRow
 from apps.ledger.selectors import balances, month_of

@@ -9,7 +9,7 @@ import pytest
 
 from apps.cli.main import RIGHT, main
 from apps.invoicing.models import CreditGrant
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from tests.cast import Cast
 from tests.dispatch.real import ROOT
 from tests.money.month import month_read, month_run

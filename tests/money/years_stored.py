@@ -24,7 +24,7 @@ from apps.accounts.problems import Problem
 from apps.cli.verify import verify
 from apps.invoicing.exports import invoice_json
 from apps.invoicing.models import BillingProfile, CreditNote, Invoice
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import (
     credit_note_issue,
     grant_create,

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.invoicing.models import BillingProfile, CreditGrant, CreditNote, Invoice
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import invoice_mark_paid
 from apps.invoicing.services.crediting import credit_lines
 from apps.invoicing.services.settling import balance_of

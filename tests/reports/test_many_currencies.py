@@ -15,7 +15,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.roles import Scope
 from apps.invoicing.models import CreditGrant, Invoice
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import grant_create, invoice_issue
 from apps.ledger.models import UsageRow
 from apps.pricing.rating import exact_sum

@@ -17,7 +17,7 @@ from apps.accounts.problems import Problem
 from apps.cli.verify import verify
 from apps.compilation.models import Program
 from apps.invoicing.exports import invoice_json
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import invoice_issue
 from apps.ledger.models import AccountKind, Entry, Hold, HoldState, UsageRow
 from apps.ledger.services import holds_expire_due

@@ -15,7 +15,7 @@ from apps.cli.agreement import Difference
 from apps.cli.verify import verify
 from apps.invoicing.exports import invoice_csv, invoice_json, invoice_pdf
 from apps.invoicing.focus import focus_rows
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import credit_note_issue, invoice_issue
 from apps.ledger.models import UsageRow
 from apps.pricing.rating import Terms, digest_of

@@ -17,7 +17,7 @@ from apps.cli.verify import verify
 from apps.invoicing.exports import invoice_csv, invoice_json, invoice_pdf
 from apps.invoicing.focus import focus_rows
 from apps.invoicing.models import InvoiceLine
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import credit_note_issue, invoice_issue
 from apps.ledger.models import AccountKind, Entry, Hold, HoldState, UsageRow
 from apps.ledger.services import holds_expire_due

@@ -27,7 +27,7 @@ from apps.collection.push_changes import changes_push_due
 from apps.collection.reconciliation import check_run
 from apps.invoicing.models import Invoice
 from apps.invoicing.outbox import handlers_known, outbox_deliver
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import (
     credit_note_issue,
     invoice_issue,

@@ -13,7 +13,7 @@ from apps.collection.models import StripePush
 from apps.collection.push import push_due
 from apps.collection.reconciliation import stripe_reconcile
 from apps.invoicing.models import Invoice, StripeFact
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import invoice_issue
 from apps.ledger.selectors import balances
 from tests.cast import Cast

@@ -29,7 +29,7 @@ from apps.collection.models import StripeCustomer, StripeEvent
 from apps.collection.push import push_due
 from apps.config.celery import app
 from apps.invoicing.models import Invoice
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import dunning_run, invoice_issue
 from apps.sales.models import Contract
 from tests.cast import Cast

@@ -1,4 +1,4 @@
-"""The facts of the invoicing room, one module for each kind."""
+"""Models of invoicing, one module for each kind of record."""
 
 from apps.invoicing.models.checks import LedgerCheck
 from apps.invoicing.models.credits import (

@@ -1,4 +1,4 @@
-"""Checks of a customer's history that were made: when, of how much, and what they found."""
+"""Checks of a customer's ledger and their results."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from apps.accounts.models import Organisation, User
 
 
 class LedgerCheck(models.Model):
-    """The whole chain computed again and reconciled at one instant, `read_at`, or a check that is still asked for.
+    """A check of the whole ledger at one instant, `read_at`, or a request for one.
 
-    `sequence` and `head` are where the chain was found to end, `broken_at` the first transaction that does not fit,
-    `amounts` the sums of each currency as decimal texts. Written once when it is finished, and never changed: a trigger.
-    At most one of an organisation is unfinished.
+    `sequence` and `head` are the end of the chain as found, `broken_at` the first invalid transaction, `amounts` the
+    sums by currency as decimal text. Written once when finished and never changed (by a trigger). An organisation has
+    at most one unfinished check.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -49,5 +49,5 @@ class LedgerCheck(models.Model):
 
     @property
     def intact(self) -> bool:
-        """True when every hash follows from the content and the hash before it."""
+        """Whether every hash matches its content and the hash before it."""
         return self.broken_at is None

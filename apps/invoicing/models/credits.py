@@ -1,4 +1,4 @@
-"""Credits that invoices use up, and credit notes: what is taken back of issued invoices. Rows are only added."""
+"""Credits used by invoices, and credit notes that correct issued invoices. Rows are only added."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from apps.ledger.models import UsageRow
 
 
 class GrantKind(models.TextChoices):
-    """Why a credit was granted."""
+    """The reason of a credit."""
 
     CREDIT = "credit", "Promotional credit"
     GUARANTEE = "guarantee", "Credit for a missed guarantee"
 
 
 class CreditGrant(models.Model):
-    """Money that pays for use from its grant until it is used up or expires. `basis` holds what a missed guarantee
-    is computed from."""
+    """A credit that pays for usage until it is used up or expires.
+
+    `basis` of a missed guarantee holds its computation.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="credit_grants")
@@ -52,12 +54,12 @@ class CreditGrant(models.Model):
 
     @property
     def ended(self) -> CreditEnd | None:
-        """How it was ended by a person; None while it is not."""
+        """The early end by a person, or None."""
         return getattr(self, "end", None)
 
 
 class CreditNoteCounter(models.Model):
-    """The last number given in a year; numbers have no gap."""
+    """The last number used in a year; numbers have no gaps."""
 
     year = models.PositiveSmallIntegerField(primary_key=True)
     last = models.PositiveIntegerField(default=0)
@@ -67,7 +69,7 @@ class CreditNoteCounter(models.Model):
 
 
 class CreditNote(models.Model):
-    """What is taken back of an issued invoice, which itself never changes. net + tax == total, all in whole minor units."""
+    """A correction of an issued invoice, which itself never changes. net + tax == total, in whole smallest units."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="credit_notes")
@@ -95,8 +97,10 @@ class CreditNote(models.Model):
 
 
 class CreditNoteLine(models.Model):
-    """What is taken back of one line: `share` of the rounded total, `amount` of the exact one. Line 0 is what the invoice
-    carried in."""
+    """The credited part of one line:
+
+    `share` of the rounded total, `amount` exact. Line 0 is the remainder carried in.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     credit_note = models.ForeignKey(CreditNote, on_delete=models.PROTECT, related_name="lines")
@@ -116,7 +120,7 @@ class CreditNoteLine(models.Model):
 
 
 class ReleasedUsage(models.Model):
-    """That a usage row was on an invoice which is void; it may be, or is, on another one since."""
+    """A usage row that was on an invoice that is void; it can be on another invoice since."""
 
     usage = models.ForeignKey(UsageRow, on_delete=models.PROTECT, related_name="released")
     line = models.ForeignKey(InvoiceLine, on_delete=models.PROTECT, related_name="released")
@@ -132,8 +136,11 @@ class ReleasedUsage(models.Model):
 
 
 class CreditUse(models.Model):
-    """A part of a grant that an invoice used, for the `section` of a month (its first instant; none before version 2 of the
-    rules); negative where a credit note gave it back. Without an invoice: what was left when the grant expired or was ended."""
+    """A part of a grant used by an invoice for the `section` of a month (its first instant).
+
+    No section before version 2 of the rules. Negative if a credit note restored it. Without an invoice: the rest at
+    expiry or early end.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     grant = models.ForeignKey(CreditGrant, on_delete=models.PROTECT, related_name="uses")
@@ -153,7 +160,7 @@ class CreditUse(models.Model):
 
 
 class CreditEnd(models.Model):
-    """That a person ended what was left of a grant, and why; what invoices had used of it stays used."""
+    """The early end of a grant by a person, with a reason. Amounts used by invoices are not affected."""
 
     grant = models.OneToOneField(CreditGrant, on_delete=models.PROTECT, primary_key=True, related_name="end")
     reason = models.CharField(max_length=300)

@@ -1,4 +1,4 @@
-"""Drafts of invoices over much usage, kept as a worker made them."""
+"""Drafts over many usage rows, stored by a worker."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from apps.accounts.models import Organisation
 
 
 class KeptDraft(models.Model):
-    """The newest draft of an organisation in a currency, of everything that was open at `read_at`, or one that is asked for.
+    """The newest draft of an organisation in a currency, over everything open at `read_at`, or a request for one.
 
-    `document` is that of the draft with the first usage rows of each line; `sequence` is where the chain ended then. A draft
-    asks for nothing: it may be made anew at any time, and is gone when an invoice is issued.
+    `document` holds the first usage rows of each line; `sequence` is the end of the chain at that time. A draft has no
+    effect: it can be made again at any time, and is deleted when an invoice is issued.
     """
 
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")
@@ -20,7 +20,7 @@ class KeptDraft(models.Model):
     read_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     sequence = models.BigIntegerField(default=0)
-    document = models.JSONField(null=True, blank=True)  # taken apart by the database for each page that shows it
+    document = models.JSONField(null=True, blank=True)  # pages read excerpts of it
 
     class Meta:
         constraints = [

@@ -1,4 +1,4 @@
-"""What a payment provider is known to have done with an invoice's money."""
+"""Events of an invoice's money at a payment provider."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class FactKind(models.TextChoices):
     PAID = "paid", "Paid"
     FAILED = "failed", "Payment failed"
     REFUNDED = "refunded", "Refunded"
-    REFUND_FAILED = "refund_failed", "Refund came back"
+    REFUND_FAILED = "refund_failed", "Refund failed"
     DISPUTED = "disputed", "Disputed"
     DISPUTE_WON = "dispute_won", "Dispute won"
     DISPUTE_LOST = "dispute_lost", "Dispute lost"
 
 
 class StripeFact(models.Model):
-    """Something that happened to an invoice's money at Stripe: once for each of Stripe's objects. Never changed."""
+    """One event of an invoice's money at Stripe, once for each object there. Never changed."""
 
     invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="stripe_facts")
     kind = models.CharField(max_length=14, choices=FactKind)
@@ -41,5 +41,5 @@ class StripeFact(models.Model):
 
     @property
     def posting_key(self) -> str:
-        """Of the posting that it led to (what was paid has that of its payment)."""
+        """The key of its posting (a payment has the key of its payment row)."""
         return f"stripe:{self.kind}:{self.reference}"

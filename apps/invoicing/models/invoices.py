@@ -18,20 +18,20 @@ from apps.sales.models import Contract
 
 
 def amount_field(**options: Any) -> models.DecimalField[Any, Any]:
-    """An exact amount, as the ledger keeps it."""
+    """Return a field for exact amounts, as in the ledger."""
     return models.DecimalField(max_digits=72, decimal_places=40, **options)
 
 
 class TaxScheme(models.TextChoices):
-    """Why the tax rate is what it is; anything but the standard is said in words on the invoice."""
+    """Why the tax rate applies; other schemes than the standard are explained on the invoice."""
 
-    STANDARD = "standard", "Standard: the rate below"
-    REVERSE_CHARGE = "reverse_charge", "Reverse charge: the customer owes the tax"
-    EXEMPT = "exempt", "Exempt: no tax applies"
+    STANDARD = "standard", "Standard rate"
+    REVERSE_CHARGE = "reverse_charge", "Reverse charge"
+    EXEMPT = "exempt", "Exempt from tax"
 
 
 class BillingProfile(models.Model):
-    """Whom an invoice is addressed to, and the tax that applies; tax stands outside the net."""
+    """The billing address and the tax of an organisation. Tax is added to the net amount."""
 
     organisation = models.OneToOneField(
         Organisation, on_delete=models.PROTECT, primary_key=True, related_name="billing_profile"
@@ -59,7 +59,7 @@ class BillingProfile(models.Model):
 
 
 class InvoiceCounter(models.Model):
-    """The last number given in a year; numbers have no gap."""
+    """The last number used in a year; numbers have no gaps."""
 
     year = models.PositiveSmallIntegerField(primary_key=True)
     last = models.PositiveIntegerField(default=0)
@@ -69,7 +69,7 @@ class InvoiceCounter(models.Model):
 
 
 class InvoiceState(models.TextChoices):
-    """What is asked of the customer: of the first three something is still to be paid, the others are settled."""
+    """The state of an invoice: the first three are unpaid, the others are settled."""
 
     ISSUED = "issued", "Issued"
     OVERDUE = "overdue", "Overdue"
@@ -80,7 +80,7 @@ class InvoiceState(models.TextChoices):
 
 
 class DisputeState(models.TextChoices):
-    """What a customer's bank says of money that had been paid; empty while it says nothing."""
+    """The state of a dispute of the payment; empty without a dispute."""
 
     OPEN = "open", "Disputed"
     WON = "won", "Dispute won"
@@ -91,11 +91,11 @@ WAITING = (InvoiceState.ISSUED, InvoiceState.OVERDUE, InvoiceState.COLLECTION)
 
 
 class Invoice(models.Model):
-    """What an organisation is asked to pay for [period_start, period_end): net exact, rounded once into `payable`.
+    """The invoice for [period_start, period_end): the net amount is exact, and rounded once into `payable`.
 
-    net + carried_in == payable + correction + carried_out, to the last digit; since version 2 of the rules what rounding
-    leaves is carried, and `correction` is 0. `tax_carried` is the exact tax on what it asks for, less its tax. `due` is
-    payable plus tax; `open` is what of it is still to be paid: due minus the settlements, which the database checks.
+    net + carried_in == payable + correction + carried_out, exactly. Since version 2 of the rules the rounding remainder
+    is carried, and `correction` is 0. `tax_carried` is the exact tax less the tax charged. `due` is payable plus tax;
+    `open` is due minus the settlements, which the database checks.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -116,7 +116,7 @@ class Invoice(models.Model):
     open = amount_field(default=0)
     rules = models.PositiveSmallIntegerField(default=1)
     document = models.JSONField()
-    # Places of the currency's smallest unit; by itself, since the document of a large invoice has every usage row.
+    # Decimal places of the currency, stored apart because the document of a large invoice is large.
     exponent = models.GeneratedField(
         expression=Cast(KeyTextTransform("exponent", KeyTransform("currency", "document")), models.SmallIntegerField()),
         output_field=models.SmallIntegerField(),
@@ -164,22 +164,22 @@ class Invoice(models.Model):
 
     @property
     def is_waiting(self) -> bool:
-        """Something of it is still to be paid."""
+        """Whether something is still to be paid."""
         return self.state in WAITING
 
     @property
     def unit(self) -> Currency:
-        """The currency with its places, as the invoice was rounded to."""
+        """The currency with the decimal places of the total."""
         return Currency(self.currency, self.exponent)
 
     @property
     def shown_currency(self) -> dict[str, Any]:
-        """The same as pages take it."""
+        """The same for templates."""
         return {"code": self.currency, "exponent": self.exponent}
 
 
 class InvoiceLine(models.Model):
-    """One line: all usage of one program under one contract in the period, or what is charged for unused volume."""
+    """One line: all usage of one program under one contract in the period, or a charge for unused volume."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="lines")
@@ -201,7 +201,7 @@ class InvoiceLine(models.Model):
 
 
 class InvoicedUsage(models.Model):
-    """That a usage row is on an invoice, and on which line: at most once. Only an invoice that is void lets go of it."""
+    """The invoice line of a usage row: at most one. Only voiding an invoice releases it."""
 
     usage = models.OneToOneField(UsageRow, on_delete=models.PROTECT, primary_key=True, related_name="invoiced")
     line = models.ForeignKey(InvoiceLine, on_delete=models.PROTECT, related_name="usages")

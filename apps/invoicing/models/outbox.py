@@ -1,4 +1,4 @@
-"""What is left to do about an outbox row: one row for each handler that could not finish, or that talks to a network."""
+"""Open work of the outbox: one row for each handler that failed or uses a network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apps.ledger.models import OutboxRow
 
 
 class OutboxWork(models.Model):
-    """One handler's work on one outbox row. Open until it is done or dead; a dead one waits for an administrator."""
+    """The work of one handler for one outbox row. Open until done or given up; then an administrator can retry it."""
 
     id = models.BigAutoField(primary_key=True)
     row = models.ForeignKey(OutboxRow, on_delete=models.PROTECT, related_name="works")

@@ -1,4 +1,4 @@
-"""What settles invoices: money that came, balances, credit notes, and debts that are given up. Rows are only added."""
+"""What settles invoices: payments, balances, credit notes and write-offs. Rows are only added."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.invoicing.models.invoices import Invoice, amount_field
 
 
 class Payment(models.Model):
-    """Money that arrived: once for each key."""
+    """A received payment, once for each key."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="payments")
@@ -38,7 +38,7 @@ class Payment(models.Model):
 
 
 class SettlementKind(models.TextChoices):
-    """Where what settles an invoice comes from."""
+    """The source of a settlement."""
 
     PAYMENT = "payment", "Payment"
     BALANCE = "balance", "Customer's balance"
@@ -47,7 +47,7 @@ class SettlementKind(models.TextChoices):
 
 
 class Settlement(models.Model):
-    """A part of an invoice's due that is settled; negative where that is taken back."""
+    """A settled part of an invoice; negative if it was undone."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="settlements")
@@ -76,7 +76,7 @@ class Settlement(models.Model):
 
 
 class DunningStep(models.Model):
-    """That a customer was reminded of an invoice, or that it was given to collection: once for each level."""
+    """A reminder for an invoice, once for each level."""
 
     id = models.BigAutoField(primary_key=True)
     invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="dunning")

@@ -1,4 +1,4 @@
-"""What changes invoices and what settles them."""
+"""Services that change invoices and settle them."""
 
 from apps.invoicing.services.crediting import credit_note_issue
 from apps.invoicing.services.disputing import balance_refund, invoice_dispute

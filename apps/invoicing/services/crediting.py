@@ -1,4 +1,4 @@
-"""Credit notes: an issued invoice never changes, what was wrong is taken back by a paper of its own and a reversal."""
+"""Credit notes: an issued invoice never changes; a credit note corrects it with a document and a posting of its own."""
 
 from __future__ import annotations
 
@@ -48,15 +48,18 @@ ACCOUNTS = {
     "free-tier": AccountKind.PROMOTION,
     "carried": AccountKind.REVENUE,
 }
-# Where money shows that the customer has back, and the facts that moved it there or out of the balance.
-GIVEN_BACK = (AccountKind.BAD_DEBT, AccountKind.REFUND)
-MOVED_BACK = (FactKind.DISPUTE_LOST, FactKind.REFUNDED, FactKind.REFUND_FAILED)
-CARRIED = 0  # the number of what the invoice carried in
+# Accounts of money that the customer has back, and the facts that moved it.
+RETURN_ACCOUNTS = (AccountKind.BAD_DEBT, AccountKind.REFUND)
+RETURN_FACTS = (FactKind.DISPUTE_LOST, FactKind.REFUNDED, FactKind.REFUND_FAILED)
+CARRIED = 0  # the line number of the remainder carried in
 
 
 @dataclass(frozen=True)
 class Part:
-    """What is taken back of one line: `share` in minor units, `amount` exact (the same, but for the last part)."""
+    """The credited part of one line:
+
+    `share` in the smallest unit, `amount` exact (they differ for the last part only).
+    """
 
     number: int
     line: InvoiceLine | None
@@ -67,7 +70,7 @@ class Part:
 
 @dataclass(frozen=True)
 class CreditLine:
-    """A line of an invoice as a credit note sees it: its share of the rounded total, and what of that is left."""
+    """A line of an invoice with its share of the rounded total and the amount left to credit."""
 
     number: int
     title: str
@@ -76,7 +79,7 @@ class CreditLine:
 
 
 def credit_lines(invoice: Invoice) -> list[CreditLine]:
-    """Every line with what may still be taken back of it."""
+    """Return every line with the amount left to credit."""
     lines = {line.number: line for line in invoice.lines.all()}
     numbers = [*lines, *_adjustments(invoice), *([CARRIED] if invoice.carried_in else [])]
     taken = dict(
@@ -87,7 +90,7 @@ def credit_lines(invoice: Invoice) -> list[CreditLine]:
     )
     found = []
     for number in sorted(numbers):
-        share, _ = _worth(invoice, number, lines.get(number))
+        share, _ = _line_amounts(invoice, number, lines.get(number))
         left = subtract(share, taken.get(number) or Decimal(0))
         found.append(CreditLine(number, _title(invoice, number), share, left))
     return found
@@ -97,17 +100,17 @@ def credit_lines(invoice: Invoice) -> list[CreditLine]:
 def credit_note_issue(
     *, invoice_id: UUID, parts: Mapping[int, Decimal] | None = None, reason: str, actor: User | None, now: datetime
 ) -> CreditNote:
-    """Take back the rest of an invoice, or `parts` of it (line number -> amount before tax, at most what is left).
+    """Credit the rest of an invoice, or `parts` of it (line number -> amount before tax, at most the amount left).
 
-    A line that is taken back whole is reversed to its last digit; its tax follows, so that all parts together give the
-    invoice's tax. What was open is settled, the rest is the customer's balance. Raises Problem, also while it is not known
-    whether a card was charged for the invoice.
+    A line credited in full is reversed exactly; its tax follows, so that all parts together equal the tax of the
+    invoice. The open amount is settled first, the rest is added to the balance. Raises Problem, also while it is
+    unknown whether a card was charged for the invoice.
     """
     invoice = change_lock(invoice_id)
-    return note_write(invoice, parts, reason, actor, now)
+    return credit_note_write(invoice, parts, reason, actor, now)
 
 
-def note_write(
+def credit_note_write(
     invoice: Invoice,
     asked: Mapping[int, Decimal] | None,
     reason: str,
@@ -116,17 +119,17 @@ def note_write(
     *,
     final: InvoiceState = InvoiceState.PAID,
 ) -> CreditNote:
-    """Write, post and settle a credit note over a locked invoice; one that makes it void reverses how it was issued."""
+    """Write, post and settle a credit note over a locked invoice. A note that voids it reverses its issue."""
     if not reason.strip():
-        raise Problem(422, "Reason missing", "Say on the credit note why it is issued.", kind="credit-note")
+        raise Problem(422, "Reason missing", "Enter a reason, to be printed on the credit note.", kind="credit-note")
     if invoice.state == InvoiceState.WRITTEN_OFF:
-        raise Problem(409, "Written off", f"Invoice {invoice.number} is written off already.", kind="credit-note")
+        raise Problem(409, "Written off", f"Invoice {invoice.number} is already written off.", kind="credit-note")
     parts = _parts(invoice, asked)
     note = _store(invoice, parts, reason.strip()[:300], actor, now)
     settled = min(invoice.open, note.total)
     is_void = final == InvoiceState.VOID
-    back = _given_back(invoice, subtract(note.total, settled))
-    amounts = issue_reversed(invoice) if is_void else note_amounts(note, invoice, parts, settled, back)
+    back = _returned_already(invoice, subtract(note.total, settled))
+    amounts = issue_reversal(invoice) if is_void else note_amounts(note, invoice, parts, settled, back)
     _post(note, amounts, now)
     _credits_return(invoice, parts, now)
     if settled:
@@ -155,39 +158,46 @@ def note_write(
 
 
 def _parts(invoice: Invoice, asked: Mapping[int, Decimal] | None) -> list[Part]:
+    """Return the parts to credit: those asked for, or the rest of every line. Raises Problem."""
+    if asked is not None and not any(asked.values()):
+        fault = "Every amount is 0" if asked else "There are no parts"
+        detail = f"{fault}. Enter an amount for at least one line, or name no parts to credit everything that is left."
+        raise Problem(422, "Nothing to credit", detail, kind="credit-note")
     lines: dict[int, InvoiceLine | None] = {line.number: line for line in invoice.lines.all()}
     lines |= dict.fromkeys(_adjustments(invoice))
     if invoice.carried_in:
         lines[CARRIED] = None
-    if asked is not None and not any(asked.values()):
-        said = "Every amount is 0" if asked else "There are no parts"
-        detail = f"{said}: state what to take back of which line, or name no parts to take back all that is left."
-        raise Problem(422, "Nothing to credit", detail, kind="credit-note")
-    wanted: Iterable[int] = lines if asked is None else asked
-    found = [_part(invoice, number, lines, None if asked is None else asked[number]) for number in sorted(wanted)]
+    numbers: Iterable[int] = lines if asked is None else asked
+    found = [_part(invoice, number, lines, None if asked is None else asked[number]) for number in sorted(numbers)]
     found = [part for part in found if part.share or part.amount]
-    before = invoice.credit_notes.aggregate(net=Sum("net"))["net"] or Decimal(0)
-    if exact_sum([before, *(part.share for part in found)]) > invoice.payable:
-        raise Problem(
-            409,
-            "More than was asked",
-            f"Credits reduced invoice {invoice.number}; no more than its payable "
-            f"{money_format(invoice.payable, invoice.document['currency'])} can be taken back.",
-            kind="credit-note",
-        )
-    if not found or exact_sum(part.share for part in found) <= 0:
-        raise Problem(
-            409, "Nothing is left", f"Nothing of invoice {invoice.number} is left to credit.", kind="credit-note"
-        )
+    _parts_check(invoice, found)
     return found
 
 
+def _parts_check(invoice: Invoice, parts: list[Part]) -> None:
+    """Refuse parts that credit more than the payable amount, or nothing. Raises Problem."""
+    credited = exact_sum(part.share for part in parts)
+    before = invoice.credit_notes.aggregate(net=Sum("net"))["net"] or Decimal(0)
+    if exact_sum([before, credited]) > invoice.payable:
+        raise Problem(
+            409,
+            "Amount too large",
+            f"Credits reduced invoice {invoice.number}. At most its payable amount of "
+            f"{money_format(invoice.payable, invoice.document['currency'])} can be credited.",
+            kind="credit-note",
+        )
+    if not parts or credited <= 0:
+        raise Problem(
+            409, "Nothing is left", f"Nothing of invoice {invoice.number} is left to credit.", kind="credit-note"
+        )
+
+
 def _part(invoice: Invoice, number: int, lines: Mapping[int, InvoiceLine | None], amount: Decimal | None) -> Part:
-    """One part; None for all that is left of the line."""
+    """Return one part; `amount` None credits the rest of the line."""
     if number not in lines:
-        raise Problem(422, "No such line", f"Invoice {invoice.number} has no line {number}.", kind="credit-note")
+        raise Problem(422, "Unknown line", f"Invoice {invoice.number} has no line {number}.", kind="credit-note")
     line = lines[number]
-    share, exact = _worth(invoice, number, line)
+    share, exact = _line_amounts(invoice, number, line)
     earlier = CreditNoteLine.objects.filter(credit_note__invoice=invoice, number=number)
     before = earlier.aggregate(share=Sum("share"), amount=Sum("amount"))
     left = subtract(share, before["share"] or Decimal(0))
@@ -198,8 +208,8 @@ def _part(invoice: Invoice, number: int, lines: Mapping[int, InvoiceLine | None]
             most = money_format(left, invoice.document["currency"])
             raise Problem(
                 422,
-                "Not possible",
-                f"Of line {number} of invoice {invoice.number} at most {most} is left to credit.",
+                "Amount too large",
+                f"At most {most} is left to credit on line {number} of invoice {invoice.number}.",
                 kind="credit-note",
             )
     title = _title(invoice, number)
@@ -208,12 +218,12 @@ def _part(invoice: Invoice, number: int, lines: Mapping[int, InvoiceLine | None]
 
 
 def _adjustments(invoice: Invoice) -> dict[int, dict[str, Any]]:
-    """The invoice's named lines beside usage, by number."""
+    """Return the lines that are not usage, by number."""
     return {one["number"]: one for one in invoice.document.get("adjustments", [])}
 
 
-def _worth(invoice: Invoice, number: int, line: InvoiceLine | None) -> tuple[Decimal, Decimal]:
-    """A line's share of the rounded total, and its exact amount."""
+def _line_amounts(invoice: Invoice, number: int, line: InvoiceLine | None) -> tuple[Decimal, Decimal]:
+    """Return a line's share of the rounded total, and its exact amount."""
     if line is not None:
         return line.share, line.amount
     if number == CARRIED:
@@ -222,33 +232,36 @@ def _worth(invoice: Invoice, number: int, line: InvoiceLine | None) -> tuple[Dec
     return Decimal(one["share"]), Decimal(one["amount"])
 
 
-def part_known(invoice: Invoice, part: Part) -> bool:
-    """Whether the invoice still has what the part takes back of."""
+def part_exists(invoice: Invoice, part: Part) -> bool:
+    """Return whether the invoice still has the line of a part."""
     return part.line is not None or part.number == CARRIED or part.number in _adjustments(invoice)
 
 
 def _account(invoice: Invoice, part: Part) -> AccountKind:
-    """Where the part's amount was posted to when it was invoiced, or used."""
+    """Return the account to which the line was posted."""
     if part.line is not None:
         return AccountKind.REVENUE if part.line.kind == "usage" else AccountKind.BREAKAGE
     return adjustment_account(_adjustments(invoice)[part.number]["kind"] if part.number != CARRIED else "carried")
 
 
 def adjustment_account(kind: str) -> AccountKind:
-    """Where a named line of that kind is posted."""
+    """Return the account of a line that is not usage."""
     return ACCOUNTS.get(kind, AccountKind.CREDIT)
 
 
 def _title(invoice: Invoice, number: int) -> str:
     if number == CARRIED:
-        return "Carried from the invoice before"
+        return "Carried from the previous invoice"
     if number in _adjustments(invoice):
         return str(_adjustments(invoice)[number]["title"])
     return line_title(invoice.document["lines"][number - 1])
 
 
 def _tax(invoice: Invoice, net: Decimal) -> Decimal:
-    """The tax of all that is credited so far, less what was credited before: whole invoices give their whole tax."""
+    """Return the tax on all credits so far, less the tax credited before.
+
+    A fully credited invoice returns its whole tax.
+    """
     before = invoice.credit_notes.aggregate(net=Sum("net"), tax=Sum("tax"))
     taken, done = exact_sum([before["net"] or Decimal(0), net]), before["tax"] or Decimal(0)
     if taken == invoice.payable:
@@ -309,21 +322,21 @@ def _store(invoice: Invoice, parts: list[Part], reason: str, actor: User | None,
     return note
 
 
-def _given_back(invoice: Invoice, beyond: Decimal) -> dict[AccountKind, Decimal]:
-    """How much of what is credited beyond what was open the customer has back already: by disputes that were lost, and by
-    refunds at our cost. What the note takes back of both accounts.
+def _returned_already(invoice: Invoice, beyond: Decimal) -> dict[AccountKind, Decimal]:
+    """Return how much of a credit above the open amount the customer already has back, by account.
 
-    Raises Problem while a dispute is not decided: who has the money is not known.
+    Lost disputes and refunds at our cost returned it; the note reverses both accounts. Raises Problem during a dispute,
+    because it is unknown who has the money.
     """
     if beyond and invoice.dispute == DisputeState.OPEN:
         raise Problem(
             409,
             "Disputed",
-            f"The payment of invoice {invoice.number} is disputed; credit it when that is decided.",
+            f"The payment of invoice {invoice.number} is disputed. Issue the credit note after the decision.",
             kind="invoice-disputed",
         )
     keys, found = [*keys_of_notes(invoice), *keys_of_facts(invoice)], {}
-    for account in GIVEN_BACK:
+    for account in RETURN_ACCOUNTS:
         there = max(moved(invoice.organisation_id, keys, account), Decimal(0))
         found[account] = min(beyond, there)
         beyond = subtract(beyond, found[account])
@@ -331,26 +344,29 @@ def _given_back(invoice: Invoice, beyond: Decimal) -> dict[AccountKind, Decimal]
 
 
 def keys_of_notes(invoice: Invoice) -> list[str]:
-    """The keys of the postings of an invoice's credit notes."""
+    """Return the keys of the postings of an invoice's credit notes."""
     return [f"credit-note:{pk}" for pk in invoice.credit_notes.order_by("number").values_list("pk", flat=True)]
 
 
 def keys_of_facts(invoice: Invoice) -> list[str]:
-    """The keys of the postings of what came back, or was given back, of an invoice's money at Stripe."""
-    facts = StripeFact.objects.filter(invoice=invoice, kind__in=MOVED_BACK)
+    """Return the keys of the postings of disputes and refunds of an invoice's payments at Stripe."""
+    facts = StripeFact.objects.filter(invoice=invoice, kind__in=RETURN_FACTS)
     return [fact.posting_key for fact in facts.order_by("id")]
 
 
 def note_amounts(
     note: CreditNote, invoice: Invoice, parts: list[Part], settled: Decimal, back: Mapping[AccountKind, Decimal]
 ) -> dict[AccountKind, Decimal]:
-    """What a credit note posts: income comes back exactly, what rounding had moved of it too. `settled` was open, of `back`
-    (a dispute that was lost, a refund) the customer has the money; the rest is the customer's balance."""
+    """Return the amounts that a credit note posts: income is reversed exactly, with its rounding.
+
+    `settled` was open; for `back` (a lost dispute, a refund) the customer has the money already; the rest is added to
+    the balance.
+    """
     amounts: dict[AccountKind, Decimal] = {
         AccountKind.ROUNDING: subtract(note.net, exact_sum(part.amount for part in parts)),
         AccountKind.TAX: note.tax,
         AccountKind.RECEIVABLE: settled.copy_negate(),
-        **{account: back[account].copy_negate() for account in GIVEN_BACK},
+        **{account: back[account].copy_negate() for account in RETURN_ACCOUNTS},
         AccountKind.PREPAID: subtract(exact_sum([settled, *back.values()]), note.total),
     }
     for part in parts:
@@ -359,8 +375,8 @@ def note_amounts(
     return amounts
 
 
-def issue_reversed(invoice: Invoice) -> dict[AccountKind, Decimal]:
-    """What issuing the invoice posted, the other way round: its usage is accrued again, its adjustments undone."""
+def issue_reversal(invoice: Invoice) -> dict[AccountKind, Decimal]:
+    """Return the reversed postings of the issue: usage is accrued again, adjustments are undone."""
     issued = Entry.objects.filter(
         transaction__organisation_id=invoice.organisation_id, transaction__idempotency_key=f"invoice:{invoice.id}:issue"
     )
@@ -382,7 +398,7 @@ def _post(note: CreditNote, amounts: dict[AccountKind, Decimal], now: datetime) 
 
 
 def _credits_return(invoice: Invoice, parts: list[Part], now: datetime) -> None:
-    """Credits that the invoice used are there again."""
+    """Restore the credits that the invoice used."""
     for part in parts:
         grant = _adjustments(invoice).get(part.number, {}).get("basis", {}).get("grant")
         if grant is not None and part.amount:

@@ -1,4 +1,4 @@
-"""What a bank takes back, and what we give back."""
+"""Disputes and refunds, and their effect on the customer's balance."""
 
 from __future__ import annotations
 
@@ -25,25 +25,29 @@ from apps.pricing.rating.decimals import subtract
 
 
 @dataclass(frozen=True)
-class Returned:
-    """What a customer had in the balance of money that was given back as well: `taken` is taken out of the balance, `gone`
-    was used or given back before and stays at our cost."""
+class BalanceReturn:
+    """The part of the balance that is withdrawn because the customer has the money back.
+
+    `taken` is withdrawn from the balance; `gone` was used or refunded before and is our loss.
+    """
 
     taken: Decimal
     gone: Decimal
 
 
-def balance_return(invoice: Invoice, amount: Decimal) -> Returned:
-    """What of a lost dispute, or a refund, over `amount` the balance returns: what credit notes of the (locked) invoice,
-    payments for it beyond what was due, and refunds that failed had put there. The customer has that money now, and not
-    twice."""
-    due = min(amount, max(_given(invoice), Decimal(0)))
+def balance_return(invoice: Invoice, amount: Decimal) -> BalanceReturn:
+    """Compute what a lost dispute or a refund of `amount` withdraws from the balance.
+
+    That is what credit notes of the (locked) invoice, overpayments and failed refunds added to it: the customer has
+    that money now and must not have it twice.
+    """
+    due = min(amount, max(_balance_from_invoice(invoice), Decimal(0)))
     taken = min(due, max(balance_of(invoice.organisation_id, invoice.currency), Decimal(0)))
-    return Returned(taken, subtract(due, taken))
+    return BalanceReturn(taken, subtract(due, taken))
 
 
-def _given(invoice: Invoice) -> Decimal:
-    """What the balance has from an invoice's money, less what disputes and refunds took out of it, now or for good."""
+def _balance_from_invoice(invoice: Invoice) -> Decimal:
+    """Return the balance that came from an invoice, less what disputes and refunds withdrew."""
     facts = StripeFact.objects.filter(invoice=invoice)
     paid = facts.filter(kind=FactKind.PAID).values("reference")
     payments = Payment.objects.filter(organisation_id=invoice.organisation_id, reference__in=paid)
@@ -52,15 +56,15 @@ def _given(invoice: Invoice) -> Decimal:
     keys += [refund_key(f"stripe:{reference}") for reference in refunds]
     back = keys_of_facts(invoice)
     put = moved(invoice.organisation_id, [*keys_of_notes(invoice), *keys, *back], AccountKind.PREPAID)
-    return subtract(put.copy_negate(), exact_sum(_gone(invoice, back)))
+    return subtract(put.copy_negate(), exact_sum(_unavailable(invoice, back)))
 
 
 def refund_key(idempotency_key: str) -> str:
-    """The key of the posting of money of the balance that is given back."""
+    """Return the key of the posting of a refund of the balance."""
     return f"balance-refund:{idempotency_key}"
 
 
-def _gone(invoice: Invoice, keys: list[str]) -> list[Decimal]:
+def _unavailable(invoice: Invoice, keys: list[str]) -> list[Decimal]:
     posted = Transaction.objects.filter(organisation_id=invoice.organisation_id, idempotency_key__in=keys)
     details = posted.order_by("sequence").values_list("detail", flat=True)
     return [
@@ -68,17 +72,19 @@ def _gone(invoice: Invoice, keys: list[str]) -> list[Decimal]:
     ]
 
 
-def balance_returned(invoice: Invoice) -> Returned | None:
-    """What lost disputes of an invoice took out of the balance, and what was not there any more; None when neither."""
+def balance_returned(invoice: Invoice) -> BalanceReturn | None:
+    """Return what lost disputes of an invoice withdrew from the balance and what was unavailable; None if neither."""
     facts = StripeFact.objects.filter(invoice=invoice, kind=FactKind.DISPUTE_LOST).order_by("id")
     lost = [fact.posting_key for fact in facts]
-    found = Returned(moved(invoice.organisation_id, lost, AccountKind.PREPAID), exact_sum(_gone(invoice, lost)))
+    found = BalanceReturn(
+        moved(invoice.organisation_id, lost, AccountKind.PREPAID), exact_sum(_unavailable(invoice, lost))
+    )
     return found if found.taken or found.gone else None
 
 
 @transaction.atomic
 def invoice_dispute(*, invoice_id: UUID, outcome: DisputeState, now: datetime) -> Invoice:
-    """Show on the invoice that its money is disputed, or how that ended. The postings are the collector's."""
+    """Store the dispute state of an invoice. The postings are made by the collection room."""
     invoice = invoice_lock(invoice_id)
     if invoice.dispute == outcome:
         return invoice
@@ -108,7 +114,7 @@ def balance_refund(
     actor: User | None,
     now: datetime,
 ) -> Transaction:
-    """Give money of the customer's balance back; once for each key. Raises Problem (409) when the balance is less."""
+    """Refund a part of the balance, once for each key. Raises Problem (409) if the balance is too small."""
     chain_lock(organisation.id)
     key = refund_key(idempotency_key)
     known = Transaction.objects.filter(organisation=organisation, idempotency_key=key).exists()
@@ -116,8 +122,8 @@ def balance_refund(
     if not known and not 0 < amount <= left:
         raise Problem(
             409,
-            "Not given back",
-            f"The balance is {money_exact_format(left, currency)}; give back more than 0 and at most that.",
+            "Not refunded",
+            f"The balance is {money_exact_format(left, currency)}. Enter an amount above 0 and at most that.",
             kind="balance",
         )
     posted, is_new = transaction_post(

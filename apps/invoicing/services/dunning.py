@@ -1,4 +1,4 @@
-"""Reminding of what is overdue: never two reminders at once, and none after the money has come."""
+"""Reminders for overdue invoices: never two at once, and none after the payment."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.invoicing.models import DunningStep, Invoice, InvoiceState
-from apps.invoicing.services.settling import invoice_lock, tell
+from apps.invoicing.services.settling import event_write, invoice_lock
 
 
 def schedule() -> tuple[int, ...]:
-    """Days after the due date on which a customer is reminded: the setting DUNNING_DAYS."""
+    """Return the days after the due date on which reminders are sent: the setting DUNNING_DAYS."""
     return tuple(settings.DUNNING_DAYS)
 
 
 def dunning_run(*, now: datetime) -> int:
-    """Take every unpaid invoice its next step: overdue, then the reminders. One transaction each; how many moved."""
+    """Advance every unpaid invoice to its next step: overdue, then reminders. Return how many changed.
+
+    Each invoice has a transaction of its own.
+    """
     late = Invoice.objects.filter(state__in=[InvoiceState.ISSUED, InvoiceState.OVERDUE], open__gt=0, due_at__lt=now)
     return sum(_step(invoice_id, now=now) for invoice_id in late.order_by("due_at").values_list("pk", flat=True))
 
@@ -36,13 +39,13 @@ def _step(invoice_id: UUID, *, now: datetime) -> bool:
     if level >= len(days) or now < invoice.due_at + timedelta(days=days[level]):
         return moved
     last = invoice.dunning.order_by("-level").first()
-    # After a pause of the scheduler the customer still gets the time between two reminders.
+    # After an outage of the scheduler, the time between two reminders is still kept.
     if last is not None and now < last.at + timedelta(days=days[level] - days[level - 1]):
         return moved
     DunningStep.objects.create(invoice=invoice, level=level + 1, open=invoice.open, at=now)
     invoice.reminders = level + 1
     invoice.save(update_fields=["reminders"])
-    tell(invoice, "invoice.reminder", now=now, level=str(level + 1))
+    event_write(invoice, "invoice.reminder", now=now, level=str(level + 1))
     return True
 
 
@@ -51,27 +54,30 @@ def _overdue(invoice: Invoice, *, now: datetime) -> bool:
         return False
     invoice.state = InvoiceState.OVERDUE
     invoice.save(update_fields=["state"])
-    tell(invoice, "invoice.overdue", now=now)
+    event_write(invoice, "invoice.overdue", now=now)
     return True
 
 
 @transaction.atomic
 def payment_failed(*, invoice_id: UUID, reason: str, now: datetime) -> Invoice:
-    """A collection failed: what was to come by itself is now overdue. Does nothing when the invoice is settled."""
+    """Mark an invoice as overdue after a failed charge. Does nothing if it is settled."""
     invoice = invoice_lock(invoice_id)
     if invoice.is_waiting:
         _overdue(invoice, now=now)
-        tell(invoice, "invoice.payment_failed", now=now, reason=reason[:300])
+        event_write(invoice, "invoice.payment_failed", now=now, reason=reason[:300])
     return invoice
 
 
 @transaction.atomic
 def invoice_collect(*, invoice_id: UUID, actor: User | None, now: datetime) -> Invoice:
-    """Give an overdue invoice to collection; reminders end. Raises Problem before the last reminder."""
+    """Send an overdue invoice to collection; reminders end. Raises Problem before the last reminder."""
     invoice = invoice_lock(invoice_id)
     if invoice.state != InvoiceState.OVERDUE or invoice.reminders < len(schedule()):
         raise Problem(
-            409, "Too early", f"Invoice {invoice.number} goes to collection after its last reminder.", kind="dunning"
+            409,
+            "Too early",
+            f"Invoice {invoice.number} can be sent to collection after its last reminder.",
+            kind="dunning",
         )
     invoice.state = InvoiceState.COLLECTION
     invoice.save(update_fields=["state"])

@@ -1,4 +1,4 @@
-"""Credits: granted by an administrator, or by themselves for a missed guarantee; used by invoices; expired, or ended."""
+"""Credits: granted by an administrator or automatically for a missed guarantee, used by invoices, expired or ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from apps.accounts.services import audit_record
 from apps.currencies import places_of
 from apps.dispatch.models import Lease, LeaseState
 from apps.figures import money_format
-from apps.invoicing.adjusting import Adjustment
+from apps.invoicing.adjustments import Adjustment
 from apps.invoicing.drafting import credits_waiting
 from apps.invoicing.models import CreditEnd, CreditGrant, CreditUse, GrantKind, Invoice
 from apps.invoicing.models.invoices import amount_field
@@ -47,23 +47,29 @@ def grant_create(
     actor: User | None,
     now: datetime,
 ) -> CreditGrant:
-    """Grant a credit. The same key again is the grant that exists; with another amount it is a conflict (409).
+    """Grant a credit. The same key returns the existing grant; with another amount it is a conflict (409).
 
-    What a person grants is at most the setting CREDIT_LIMIT; a missed guarantee is credited with what it would have cost.
+    A person can grant at most the setting CREDIT_LIMIT. A missed guarantee is credited with what the work would have
+    cost.
     """
     if amount <= 0 or not reason.strip() or (expires_at is not None and expires_at <= now):
-        raise Problem(422, "Not granted", "A credit has an amount, a reason and an end in the future.", kind="credit")
+        raise Problem(
+            422,
+            "Not granted",
+            "A credit needs an amount above 0, a reason, and an expiry in the future.",
+            kind="credit",
+        )
     most = Decimal(settings.CREDIT_LIMIT).scaleb(-places_of(currency))
     if kind == GrantKind.CREDIT and amount > most:
         limit = money_format(most, currency)
-        detail = f"One credit is at most {limit} (the setting CREDIT_LIMIT); grant less, or several."
-        raise Problem(422, "Too much for one credit", detail, kind="credit")
+        detail = f"A single credit is at most {limit} (the setting CREDIT_LIMIT). Grant less, or several credits."
+        raise Problem(422, "Credit too large", detail, kind="credit")
     chain_lock(organisation.id)
     known = CreditGrant.objects.filter(organisation=organisation, idempotency_key=idempotency_key).first()
     if known is not None:
         if (known.amount, known.currency) != (amount, currency):
             raise Problem(
-                409, "Granted already", f"The key {idempotency_key!r} stands for another credit.", kind="credit-granted"
+                409, "Granted already", f"The key {idempotency_key!r} belongs to another credit.", kind="credit-granted"
             )
         return known
     grant = CreditGrant.objects.create(
@@ -79,14 +85,14 @@ def grant_create(
         expires_at=expires_at,
     )
     _post(grant, amount, key="grant", now=now)
-    _tell(grant, "granted", amount, grant.reason, action="credit.grant", actor=actor, now=now)
+    _event_write(grant, "granted", amount, grant.reason, action="credit.grant", actor=actor, now=now)
     return grant
 
 
-def _tell(
+def _event_write(
     grant: CreditGrant, what: str, amount: Decimal, reason: str, *, action: str, actor: User | None, now: datetime
 ) -> None:
-    """Word for others, and a line of the audit log, of what a person or a missed guarantee did with a credit."""
+    """Write an outbox message and an audit entry about a credit."""
     said = {"amount": decimal_text(amount), "currency": grant.currency, "reason": reason}
     payload = {"credit": str(grant.id), **said}
     outbox_write(organisation_id=grant.organisation_id, topic=f"credit.{what}", payload=payload, now=now)
@@ -95,8 +101,8 @@ def _tell(
     )
 
 
-def grants_use(invoice: Invoice, adjustments: tuple[Adjustment, ...], *, now: datetime) -> None:
-    """Write down what a new invoice took of which grant, and for which time."""
+def grant_uses_store(invoice: Invoice, adjustments: tuple[Adjustment, ...], *, now: datetime) -> None:
+    """Store how much a new invoice used of which grant, and for which time."""
     CreditUse.objects.bulk_create(
         CreditUse(grant=one.grant, invoice=invoice, section=section, amount=amount, at=now)
         for one in adjustments
@@ -107,29 +113,35 @@ def grants_use(invoice: Invoice, adjustments: tuple[Adjustment, ...], *, now: da
 
 @transaction.atomic
 def grant_end(*, grant_id: UUID, reason: str, actor: User | None, now: datetime) -> CreditGrant:
-    """End a credit, such as one that was granted by mistake: it pays for nothing from `now` on. What is left is reversed, but
-    for what pays for earlier use that is not invoiced yet, so that it is no matter whether the invoice or this comes first;
-    so one that is used up can be ended too. Raises CreditGrant.DoesNotExist, and Problem when it is over already."""
+    """End a credit early, for instance one granted by mistake: it pays for nothing from `now` on.
+
+    The rest is reversed, except the part that pays for earlier usage not invoiced yet, so that the order of ending and
+    invoicing does not matter. A used-up credit can be ended too. Raises CreditGrant.DoesNotExist, and Problem if it has
+    ended already.
+    """
     if not reason.strip():
-        raise Problem(422, "Reason missing", "Say why the credit is ended.", kind="credit")
+        raise Problem(422, "Reason missing", "Enter a reason for ending the credit.", kind="credit")
     chain_lock(CreditGrant.objects.values_list("organisation_id", flat=True).get(pk=grant_id))
     grant = CreditGrant.objects.select_related("organisation", "end").get(pk=grant_id)
     if grant.ended is not None:
-        raise Problem(409, "Ended already", f"This credit was ended already: {grant.ended.reason}", kind="credit")
+        raise Problem(409, "Ended already", f"This credit has ended already: {grant.ended.reason}", kind="credit")
     if grant.expires_at is not None and grant.expires_at <= now:
-        raise Problem(409, "Expired", "This credit has expired: there is nothing to end.", kind="credit")
+        raise Problem(409, "Expired", "This credit has expired already.", kind="credit")
     end = CreditEnd(grant=grant, reason=reason.strip()[:300], ended_at=now, ended_by=actor)
     end.save(force_insert=True)
-    over = _over(grant, now=now)
+    over = _unused_rest(grant, now=now)
     if over > 0:
-        _give_up(grant, over, key="end", now=now)
-    _tell(grant, "ended", over, end.reason, action="credit.end", actor=actor, now=now)
+        _rest_withdraw(grant, over, key="end", now=now)
+    _event_write(grant, "ended", over, end.reason, action="credit.end", actor=actor, now=now)
     return grant
 
 
 def grants_expire(*, now: datetime) -> int:
-    """Give up what is left of grants that expired or were ended; of how many. What pays for use within their time that is
-    not invoiced yet is kept, so that it is no matter whether the invoice or this comes first."""
+    """Withdraw the rest of grants that expired or were ended; return how many.
+
+    The part that pays for usage in their time that is not invoiced yet is kept, so that the order of expiry and
+    invoicing does not matter.
+    """
     used = Coalesce(Sum("uses__amount"), Value(Decimal(0)), output_field=amount_field())
     past = CreditGrant.objects.filter(Q(expires_at__lte=now) | Q(end__ended_at__lte=now))
     over = past.select_related("organisation").annotate(used=used)
@@ -139,14 +151,14 @@ def grants_expire(*, now: datetime) -> int:
 @transaction.atomic
 def _expire(grant: CreditGrant, *, now: datetime) -> bool:
     chain_lock(grant.organisation_id)
-    over = _over(grant, now=now)
+    over = _unused_rest(grant, now=now)
     if over > 0:
-        _give_up(grant, over, key=f"expire:{grant.uses.count() + 1}", now=now)
+        _rest_withdraw(grant, over, key=f"expire:{grant.uses.count() + 1}", now=now)
     return over > 0
 
 
-def _over(grant: CreditGrant, *, now: datetime) -> Decimal:
-    """What is left of a grant that is over, whose chain is locked, less what pays for use that is not invoiced yet."""
+def _unused_rest(grant: CreditGrant, *, now: datetime) -> Decimal:
+    """Return the rest of a grant that is over (chain locked), less the part reserved for usage not invoiced yet."""
     left = subtract(grant.amount, grant.uses.aggregate(sum=Sum("amount"))["sum"] or Decimal(0))
     if left <= 0:
         return Decimal(0)
@@ -154,7 +166,7 @@ def _over(grant: CreditGrant, *, now: datetime) -> Decimal:
     return subtract(left, waiting.get(str(grant.id), Decimal(0)))
 
 
-def _give_up(grant: CreditGrant, left: Decimal, *, key: str, now: datetime) -> None:
+def _rest_withdraw(grant: CreditGrant, left: Decimal, *, key: str, now: datetime) -> None:
     CreditUse.objects.create(grant=grant, amount=left, at=now)
     _post(grant, left.copy_negate(), key=key, now=now)
 
@@ -173,15 +185,16 @@ def _post(grant: CreditGrant, amount: Decimal, *, key: str, now: datetime) -> No
 
 
 def guarantees_credit_due(*, now: datetime, limit: int = 200) -> int:
-    """Credit every block of a job that failed on our side: no worker or device could do what the contract reserved.
+    """Credit every block of a job that failed on our side; return how many.
 
-    What the block would have cost (times the book's share for a missed guarantee) is granted, once for each lease.
+    The grant is what the block would have cost, times the share of the price book for missed guarantees, once for each
+    lease.
     """
     known = set(CreditGrant.objects.filter(kind=GrantKind.GUARANTEE).values_list("idempotency_key", flat=True))
     missed = Lease.objects.filter(state=LeaseState.FAILED, is_missed=True)
     related = missed.select_related("stage__job__contract__organisation", "stage__program")
     due = (lease for lease in related.order_by("finished_at", "id") if _key(lease) not in known)
-    credited = (lease for lease in due if guarantee_credit(lease, now=now))  # those that are worth nothing stay due
+    credited = (lease for lease in due if guarantee_credit(lease, now=now))  # leases without a credit stay due
     return sum(1 for _ in islice(credited, limit))
 
 
@@ -190,13 +203,13 @@ def _key(lease: Lease) -> str:
 
 
 def guarantee_credit(lease: Lease, *, now: datetime) -> bool:
-    """Credit one block that failed on our side; False where it was credited already, or the book credits nothing for it."""
+    """Credit one failed block; return False if it was credited already, or if the price book credits nothing."""
     contract = lease.stage.job.contract
     line = terms_line(contract, lease.stage.program.digest)
     stated = line["rating"]
     rating = rate(
         book=book_of_digest(stated["book_digest"]),
-        counts=snapshot_of_line(line).counts,  # of the program: the rating of a quota's line counts the whole quota
+        counts=snapshot_of_line(line).counts,  # of the program: the line of a quota counts the whole quota
         executions=lease.count,
         terms=Terms.from_json(stated["terms"]),
         missed=True,
@@ -217,6 +230,6 @@ def guarantee_credit(lease: Lease, *, now: datetime) -> bool:
             actor=None,
             now=now,
         )
-    except IntegrityError:  # another scheduler was quicker
+    except IntegrityError:  # another process was faster
         return False
     return True

@@ -1,4 +1,4 @@
-"""What changes invoices."""
+"""Issue invoices, and set spend caps and billing addresses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.accounts.models import Organisation, User
 from apps.accounts.problems import Problem
 from apps.accounts.services import audit_record
 from apps.figures import money_exact_format
-from apps.invoicing.drafting import Draft, currencies_open, document_of_draft, invoice_draft, months_lacking
+from apps.invoicing.drafting import Draft, currencies_open, document_of_draft, invoice_draft, organisations_with_minimum
 from apps.invoicing.models import (
     BillingProfile,
     Invoice,
@@ -25,8 +25,8 @@ from apps.invoicing.models import (
     KeptDraft,
 )
 from apps.invoicing.payments import provider_default
-from apps.invoicing.services.granting import grants_use
-from apps.invoicing.services.settling import balance_use, tell
+from apps.invoicing.services.granting import grant_uses_store
+from apps.invoicing.services.settling import balance_apply, event_write
 from apps.ledger.identity import identity as identity_of
 from apps.ledger.models import AccountKind, Cap, UsageRow
 from apps.ledger.posting import chain_lock, transaction_post
@@ -48,13 +48,13 @@ def invoice_issue(
     now: datetime,
     carry: bool = False,
 ) -> Invoice:
-    """Issue the invoice in a currency over everything used before `until` (default: now) that is on none yet; without a
-    currency in the first one in which something waits.
+    """Issue the invoice over all open usage before `until` (default: now).
 
-    Raises Problem when there is nothing to invoice. With `carry` also when all of it is less than one minor unit: nobody
-    asked for that invoice, and what was used stays open, in sight in the portal, until it is worth one.
+    Without a currency, in the first one with something to invoice. Raises Problem if there is nothing to invoice. With
+    `carry` also if the total is below the smallest unit of the currency: the usage stays open and visible in the
+    portal.
     """
-    # Two invoices of one organisation are issued one after the other; usage waits for the chain, so none slips between.
+    # The chain serialises invoices of one organisation and postings of usage, so no usage is missed.
     chain_lock(organisation.id)
     until = min(until or now, now)
     draft = invoice_draft(organisation=organisation, until=until, currency=currency)
@@ -63,24 +63,26 @@ def invoice_issue(
         raise Problem(
             409,
             "Nothing to invoice",
-            f"There is no {of} before {until:%Y-%m-%d %H:%M} UTC that is not invoiced yet.",
+            f"All {of} before {until:%Y-%m-%d %H:%M} UTC is invoiced already.",
             kind="nothing-to-invoice",
         )
     if carry and not draft.adjustments and draft.rounded.exact < Decimal(1).scaleb(-draft.exponent):
         raise Problem(
             409,
-            "Less than one minor unit",
-            f"{money_exact_format(draft.net, draft.currency)} is carried: it is invoiced with what follows.",
+            "Below the smallest unit",
+            f"{money_exact_format(draft.net, draft.currency)} moves to the next invoice.",
             kind="carried",
         )
     invoice = _store(draft, actor=actor, now=now)
     failpoint("invoice.stored")
-    KeptDraft.objects.filter(organisation=organisation, currency=invoice.currency).delete()  # what it said is invoiced
+    KeptDraft.objects.filter(
+        organisation=organisation, currency=invoice.currency
+    ).delete()  # its content is invoiced now
     _post(invoice, draft, now=now)
     failpoint("invoice.posted")
-    grants_use(invoice, draft.adjustments, now=now)
-    balance_use(invoice, now=now)
-    tell(invoice, "invoice.issued", now=now)
+    grant_uses_store(invoice, draft.adjustments, now=now)
+    balance_apply(invoice, now=now)
+    event_write(invoice, "invoice.issued", now=now)
     audit_record(
         action="invoice.issue",
         subject=f"invoice {invoice.number}",
@@ -93,20 +95,22 @@ def invoice_issue(
 
 
 def invoices_issue_month(*, now: datetime) -> int:
-    """Issue last month's invoices, one transaction for each organisation and each currency in which usage waits, a commitment
-    lacks something, or what was invoiced already lacks to the month's minimum charge; returns how many."""
+    """Issue the invoices of last month; return how many.
+
+    One transaction for each organisation and each currency with open usage, a commitment shortfall or a minimum charge.
+    """
     month_start, _ = month_of(now)
     waiting = UsageRow.objects.filter(created_at__lt=month_start, invoiced__isnull=True).values("organisation")
     promised = Commitment.objects.filter(period__startswith__lt=month_start).values("organisation")
     issued = 0
-    lacking = months_lacking(until=month_start).values("pk")
+    lacking = organisations_with_minimum(until=month_start).values("pk")
     buyers = Organisation.objects.filter(Q(pk__in=waiting) | Q(pk__in=promised) | Q(pk__in=lacking))
     for organisation, currency in ((one, code) for one in buyers for code in currencies_open(one, until=month_start)):
         try:
             invoice_issue(
                 organisation=organisation, until=month_start, currency=currency, actor=None, now=now, carry=True
             )
-        except Problem as refusal:  # too little, nothing of a commitment is missing, or somebody issued it in between
+        except Problem as refusal:  # too little, no shortfall, or issued by somebody else meanwhile
             if refusal.kind not in {"nothing-to-invoice", "carried"}:
                 raise
         else:
@@ -125,8 +129,10 @@ def cap_change(
     project_id: UUID | None = None,
     token_id: UUID | None = None,
 ) -> Cap | None:
-    """Set the monthly spend cap in one currency of the organisation, of one project or of one API token of it, or remove it
-    with None. What is accepted already stays."""
+    """Set or remove (None) the monthly spend cap of an organisation, a project or an API token in one currency.
+
+    Accepted contracts are not affected.
+    """
     cap = cap_set(
         organisation=organisation, amount=amount, currency=currency, now=now, project_id=project_id, token_id=token_id
     )
@@ -146,7 +152,7 @@ def cap_change(
 def profile_set(
     *, organisation: Organisation, legal_name: str, address: str, tax_id: str, actor: User, now: datetime
 ) -> BillingProfile:
-    """Whom invoices are addressed to. The tax rate is the administrator's to set."""
+    """Set the billing address. The tax rate is set by the administrator."""
     profile, _ = BillingProfile.objects.update_or_create(
         organisation=organisation, defaults={"legal_name": legal_name, "address": address, "tax_id": tax_id}
     )
@@ -221,7 +227,8 @@ def _lines_store(invoice: Invoice, draft: Draft) -> None:
 
 
 def _post(invoice: Invoice, draft: Draft, *, now: datetime) -> None:
-    """Accrued becomes receivable; what is carried stays accrued, adjustments come from accounts of their own."""
+    """Post the invoice: accrued becomes receivable, the carried remainder stays accrued, adjustments use their own
+    accounts."""
     settled = subtract(draft.rounded.exact, draft.rounded.carried)
     adjusted = exact_sum(one.amount for one in draft.adjustments)
     amounts = {

@@ -1,4 +1,4 @@
-"""Money that comes in, and debts that are given up."""
+"""Payments, and debts that are written off."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from apps.figures import money_exact_format, money_format
 from apps.invoicing.models import Invoice, InvoiceState, Payment, SettlementKind
 from apps.invoicing.outbox import outbox_write
 from apps.invoicing.payments import provider_of
-from apps.invoicing.services.settling import change_lock, invoice_lock, settle, tell
+from apps.invoicing.services.settling import change_lock, event_write, invoice_lock, settle
 from apps.ledger.models import AccountKind
 from apps.ledger.posting import chain_lock, transaction_post
 from apps.pricing.rating import decimal_text, exact_sum
@@ -34,8 +34,10 @@ def invoice_mark_paid(
     now: datetime,
     is_overpaid: bool = True,
 ) -> Invoice:
-    """As `invoice_payment_take`, for money that whoever collects knows nothing of, such as a transfer. Raises Problem also
-    while it is not known whether a card was charged for the invoice."""
+    """Record a payment outside the payment provider, such as a bank transfer.
+
+    See `invoice_payment_take`. Also raises Problem while it is unknown whether a card was charged for the invoice.
+    """
     change_lock(invoice_id)
     return invoice_payment_take(
         invoice_id=invoice_id, amount=amount, reference=reference, actor=actor, now=now, is_overpaid=is_overpaid
@@ -52,11 +54,11 @@ def invoice_payment_take(
     now: datetime,
     is_overpaid: bool = True,
 ) -> Invoice:
-    """Record money that arrived for an invoice: less than is open leaves the rest open, more goes to the balance. What
-    comes for one that was written off takes back bad debt; with the last of it the invoice is paid after all.
+    """Record a payment: a smaller amount leaves the rest open, a larger one is added to the balance.
 
-    The same reference twice is one payment. Raises Problem when nothing is open, the provider refuses the receipt, or more
-    came than is open and whoever records it did not say so (`is_overpaid`): most often a point was mistyped.
+    A payment of a written-off invoice recovers bad debt; once fully recovered, the invoice is paid. The same reference
+    twice is one payment. Raises Problem if nothing is open, if the provider refuses the receipt, or if the amount is
+    more than is open without `is_overpaid`, which is usually a typing error.
     """
     invoice = invoice_lock(invoice_id)
     reference = provider_of(invoice).receipt_check(invoice, amount=amount, reference=reference)
@@ -65,10 +67,10 @@ def invoice_payment_take(
     if known is not None and known.amount == amount:
         return invoice
     if not invoice.is_waiting and invoice.state != InvoiceState.WRITTEN_OFF:
-        word = invoice.get_state_display().lower()
-        raise Problem(409, "Nothing is open", f"Invoice {invoice.number} is {word}.", kind="invoice-settled")
+        state = invoice.get_state_display().lower()
+        raise Problem(409, "Nothing is open", f"Invoice {invoice.number} is {state}.", kind="invoice-settled")
     if not is_overpaid:
-        _at_most_open(invoice, amount)
+        _overpayment_check(invoice, amount)
     invoice.payment_reference = reference
     invoice.save(update_fields=["payment_reference"])
     payment_record(
@@ -82,29 +84,29 @@ def invoice_payment_take(
         actor=actor,
         now=now,
     )
-    if invoice.state == InvoiceState.WRITTEN_OFF and _given_up(invoice) == 0:
+    if invoice.state == InvoiceState.WRITTEN_OFF and _bad_debt(invoice) == 0:
         invoice.state, invoice.paid_at = InvoiceState.PAID, now
         invoice.save(update_fields=["state", "paid_at"])
-        tell(invoice, "invoice.paid", now=now)
+        event_write(invoice, "invoice.paid", now=now)
     return invoice
 
 
-def _at_most_open(invoice: Invoice, amount: Decimal) -> None:
-    owed = exact_sum([invoice.open, _given_up(invoice)])
+def _overpayment_check(invoice: Invoice, amount: Decimal) -> None:
+    owed = exact_sum([invoice.open, _bad_debt(invoice)])
     if amount > owed:
         currency = invoice.document["currency"]
         raise Problem(
             409,
             "More than is open",
-            f"Of invoice {invoice.number} {money_format(owed, currency)} are open, and "
-            f"{money_format(amount, currency)} would be recorded. Correct the amount, or say that so much arrived: the rest "
-            "is then the customer's balance.",
+            f"{money_format(owed, currency)} of invoice {invoice.number} is open, but you entered "
+            f"{money_format(amount, currency)}. Correct the amount, or confirm that it arrived: the excess is then added to "
+            "the customer's balance.",
             kind="overpaid",
         )
 
 
-def _given_up(invoice: Invoice) -> Decimal:
-    """What was written off of an invoice and has not come in since."""
+def _bad_debt(invoice: Invoice) -> Decimal:
+    """Return the amount written off that has not been paid since."""
     paid = Payment.objects.filter(
         organisation_id=invoice.organisation_id, idempotency_key__startswith=f"payment:{invoice.provider}:{invoice.id}:"
     ).aggregate(sum=Sum("amount"))["sum"]
@@ -127,21 +129,20 @@ def payment_record(
     actor: User | None,
     now: datetime,
 ) -> Payment:
-    """Money in: it settles the (locked) invoice, what is beyond it, or without one, is the customer's balance.
+    """Post a payment: it settles the (locked) invoice, and the rest, or all without an invoice, is added to the
+    balance.
 
-    The same key with the same amount is the payment that exists; with another it is a conflict (409).
+    The same key with the same amount returns the existing payment; with another amount it is a conflict (409).
     """
     chain_lock(organisation.id)
     known = Payment.objects.filter(organisation=organisation, idempotency_key=idempotency_key).first()
     if known is not None:
         if (known.amount, known.currency) != (amount, currency):
-            detail = (
-                f"The reference {reference!r} already stands for {money_exact_format(known.amount, known.currency)}."
-            )
-            raise Problem(409, "Recorded already", detail, kind="payment-conflict")
+            detail = f"The reference {reference!r} is already recorded for {money_exact_format(known.amount, known.currency)}."
+            raise Problem(409, "Already recorded", detail, kind="payment-conflict")
         return known
-    is_given_up = invoice is not None and invoice.state == InvoiceState.WRITTEN_OFF
-    recovers = min(amount, _given_up(invoice)) if invoice is not None and is_given_up else Decimal(0)
+    is_written_off = invoice is not None and invoice.state == InvoiceState.WRITTEN_OFF
+    recovers = min(amount, _bad_debt(invoice)) if invoice is not None and is_written_off else Decimal(0)
     payment = Payment.objects.create(
         organisation=organisation,
         amount=amount,
@@ -180,14 +181,16 @@ def payment_record(
 
 @transaction.atomic
 def invoice_write_off(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
-    """Give up what is open of an invoice: receivable becomes bad debt. Raises Problem when nothing is open, or
-    while it is not known whether a card was charged for it."""
+    """Write off the open amount of an invoice: receivable becomes bad debt.
+
+    Raises Problem if nothing is open, or while it is unknown whether a card was charged.
+    """
     invoice = change_lock(invoice_id)
     if not invoice.is_waiting or not reason.strip():
         raise Problem(
             409,
             "Not written off",
-            f"Only an invoice with something open is written off, with a reason; {invoice.number} "
+            f"Only an open invoice can be written off, with a reason. Invoice {invoice.number} "
             f"is {invoice.get_state_display().lower()}.",
             kind="invoice-settled",
         )
@@ -203,7 +206,7 @@ def invoice_write_off(*, invoice_id: UUID, reason: str, actor: User | None, now:
         amounts={AccountKind.BAD_DEBT: amount, AccountKind.RECEIVABLE: amount.copy_negate()},
     )
     settle(invoice, amount, SettlementKind.WRITE_OFF, now=now, final=InvoiceState.WRITTEN_OFF)
-    tell(invoice, "invoice.written_off", now=now)
+    event_write(invoice, "invoice.written_off", now=now)
     audit_record(
         action="invoice.write_off",
         subject=f"invoice {invoice.number}",

@@ -1,7 +1,7 @@
-"""How an invoice's open sum goes down: every step is a row, and the database compares their sum with what is open.
+"""Reduce the open amount of an invoice: every step is a row, and the database compares their sum with the open amount.
 
-The order of locks: the organisation's chain first, then the invoice. Issuing holds the chain too, so payments, credit
-notes and new invoices of one customer come one after the other.
+Locks are taken in this order: the chain of the organisation, then the invoice. Issuing locks the chain too, so
+payments, credit notes and new invoices of one customer are serialised.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from apps.pricing.rating.decimals import subtract
 
 
 def invoice_lock(invoice_id: UUID) -> Invoice:
-    """The invoice, with its organisation's chain locked before it. Raises Invoice.DoesNotExist."""
+    """Lock the organisation's chain, then the invoice, and return it. Raises Invoice.DoesNotExist."""
     chain_lock(Invoice.objects.values_list("organisation_id", flat=True).get(pk=invoice_id))
     return (
         Invoice.objects.select_for_update(no_key=True, of=("self",)).select_related("organisation").get(pk=invoice_id)
@@ -29,10 +29,10 @@ def invoice_lock(invoice_id: UUID) -> Invoice:
 
 
 def change_lock(invoice_id: UUID) -> Invoice:
-    """The locked invoice, to change what it asks for.
+    """Lock an invoice to change its amount.
 
-    Raises Problem (409) while a payment provider may have charged it without a known answer: whoever voids the invoice
-    would never hear of the payment.
+    Raises Problem (409) while a payment provider may have charged it without a known answer: the payment of a voided
+    invoice would be lost.
     """
     invoice = invoice_lock(invoice_id)
     for provider in PROVIDERS.values():
@@ -50,7 +50,10 @@ def settle(
     credit_note: CreditNote | None = None,
     final: InvoiceState = InvoiceState.PAID,
 ) -> None:
-    """Take `amount` (more than 0, at most what is open) off a locked invoice; with nothing open it is `final`."""
+    """Settle `amount` (above 0, at most the open amount) of a locked invoice.
+
+    If nothing stays open, its state is `final`.
+    """
     Settlement.objects.create(
         invoice=invoice, kind=kind, amount=amount, payment=payment, credit_note=credit_note, at=now
     )
@@ -60,11 +63,11 @@ def settle(
         invoice.paid_at = now if final == InvoiceState.PAID else None
     invoice.save(update_fields=["open", "state", "paid_at"])
     if invoice.state == InvoiceState.PAID:
-        tell(invoice, "invoice.paid", now=now)
+        event_write(invoice, "invoice.paid", now=now)
 
 
-def tell(invoice: Invoice, topic: str, *, now: datetime, **more: str) -> None:
-    """Word for others about an invoice."""
+def event_write(invoice: Invoice, topic: str, *, now: datetime, **more: str) -> None:
+    """Write an outbox message about an invoice."""
     payload = {
         "invoice": str(invoice.id),
         "number": invoice.number,
@@ -78,12 +81,12 @@ def tell(invoice: Invoice, topic: str, *, now: datetime, **more: str) -> None:
 
 
 def balance_of(organisation_id: UUID, currency: str) -> Decimal:
-    """What the customer has paid, or was credited, beyond what was due."""
+    """Return the customer's balance: paid or credited above the amount due."""
     return subtract(Decimal(0), balances(organisation_id).get((AccountKind.PREPAID.value, currency), Decimal(0)))
 
 
-def balance_use(invoice: Invoice, *, now: datetime) -> None:
-    """Settle a new invoice from the customer's balance, as far as that reaches."""
+def balance_apply(invoice: Invoice, *, now: datetime) -> None:
+    """Settle a new invoice from the customer's balance, as far as it suffices."""
     amount = min(balance_of(invoice.organisation_id, invoice.currency), invoice.open)
     if amount <= 0:
         return
@@ -92,7 +95,7 @@ def balance_use(invoice: Invoice, *, now: datetime) -> None:
 
 
 def _balance_post(invoice: Invoice, amount: Decimal, act: str, now: datetime) -> None:
-    """Take an amount of the balance for an invoice; less than nothing gives it back."""
+    """Post the use of the balance for an invoice; a negative amount restores it."""
     transaction_post(
         organisation_id=invoice.organisation_id,
         kind="balance",
@@ -105,8 +108,8 @@ def _balance_post(invoice: Invoice, amount: Decimal, act: str, now: datetime) ->
     )
 
 
-def balance_give_back(invoice: Invoice, amount: Decimal, *, now: datetime) -> None:
-    """Undo `balance_use` of a locked invoice that nothing else settled: all of it is open again."""
+def balance_restore(invoice: Invoice, amount: Decimal, *, now: datetime) -> None:
+    """Undo `balance_apply` on a locked invoice that nothing else settled: it is fully open again."""
     _balance_post(invoice, amount.copy_negate(), "balance-back", now)
     Settlement.objects.create(invoice=invoice, kind=SettlementKind.BALANCE, amount=amount.copy_negate(), at=now)
     invoice.open = exact_sum([invoice.open, amount])

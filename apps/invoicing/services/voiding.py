@@ -1,4 +1,4 @@
-"""Void: an invoice that should not have been issued is undone, and what it was about may be invoiced again."""
+"""Void an invoice that should not have been issued, so that its usage can be invoiced again."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from django.db.models import Sum
 from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.invoicing.models import CreditNote, Invoice, InvoicedUsage, InvoiceState, ReleasedUsage, SettlementKind
-from apps.invoicing.services.crediting import note_write
-from apps.invoicing.services.settling import balance_give_back, change_lock, tell
+from apps.invoicing.services.crediting import credit_note_write
+from apps.invoicing.services.settling import balance_restore, change_lock, event_write
 
 
 @transaction.atomic
 def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
-    """Undo an unpaid invoice by a credit note over all of it, and free its usage: the next draft takes it. What the
-    invoice took of the customer's balance when it was issued is there again.
+    """Void an unpaid invoice with a credit note over its full amount; the next draft contains its usage.
 
-    To give the usage away instead, issue a credit note over everything. Raises Problem when anything else settled a part of
-    it, when it is void already, or while it is not known whether a card was charged for it.
+    An amount paid from the balance is restored. To waive the usage, issue a credit note instead. Raises Problem if
+    anything else settled a part, if it is void already, or while it is unknown whether a card was charged.
     """
     invoice = change_lock(invoice_id)
     if invoice.state == InvoiceState.VOID:
-        raise Problem(409, "Void already", f"Invoice {invoice.number} is void already.", kind="invoice-void")
+        raise Problem(409, "Already void", f"Invoice {invoice.number} is already void.", kind="invoice-void")
     by_balance = invoice.settlements.filter(kind=SettlementKind.BALANCE).aggregate(sum=Sum("amount"))["sum"] or Decimal(
         0
     )
@@ -34,19 +33,19 @@ def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: date
         raise Problem(
             409,
             "Not voided",
-            f"Something of invoice {invoice.number} is settled; issue a credit note.",
+            f"A part of invoice {invoice.number} is settled. Issue a credit note instead.",
             kind="invoice-settled",
         )
     if by_balance:
-        balance_give_back(invoice, by_balance, now=now)
-    note = note_write(invoice, None, reason, actor, now, final=InvoiceState.VOID)
+        balance_restore(invoice, by_balance, now=now)
+    note = credit_note_write(invoice, None, reason, actor, now, final=InvoiceState.VOID)
     _release(invoice, note)
-    tell(invoice, "invoice.voided", now=now)
+    event_write(invoice, "invoice.voided", now=now)
     return invoice
 
 
 def _release(invoice: Invoice, note: CreditNote) -> None:
-    """That the rows were on this invoice is kept; the claim itself ends, which the database allows for no other reason."""
+    """Store that the rows were on this invoice, then delete their links, which the database allows for voids only."""
     claims = InvoicedUsage.objects.filter(line__invoice=invoice)
     ReleasedUsage.objects.bulk_create(
         ReleasedUsage(usage_id=usage, line_id=line, credit_note=note)

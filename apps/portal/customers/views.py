@@ -18,9 +18,9 @@ from apps.accounts.models import Organisation
 from apps.accounts.paging import page_of
 from apps.accounts.problems import Problem
 from apps.invoicing import services
-from apps.invoicing.adjusting import credits_left
+from apps.invoicing.adjustments import credits_left
 from apps.invoicing.models import BillingProfile, CreditGrant, Invoice
-from apps.invoicing.selectors import invoices_called, invoices_of
+from apps.invoicing.selectors import invoices_of, invoices_with_state_name
 from apps.invoicing.services.crediting import credit_lines
 from apps.invoicing.services.disputing import balance_returned
 from apps.portal.charts import credit_charts
@@ -140,7 +140,7 @@ ACTIONS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
 def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One invoice, with forms to issue a credit note, void it, write it off, or send it to collection."""
     principal, now = platform_admin_check(request), timezone.now()
-    invoice = get_object_or_404(invoices_called(Invoice.objects.select_related("organisation")), pk=pk)
+    invoice = get_object_or_404(invoices_with_state_name(Invoice.objects.select_related("organisation")), pk=pk)
     submitted, lines = request.POST.get("form", ""), credit_lines(invoice)
     note_form = CreditNoteForm(request.POST if submitted == "note" else None, lines=lines, currencies=[invoice.unit])
     close_form = CloseForm(request.POST if submitted == "end" else None, auto_id="end_%s")

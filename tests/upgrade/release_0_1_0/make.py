@@ -49,7 +49,7 @@ def _documents(story: Story, folder: Path) -> None:
     from apps.compilation.selectors import program_ranges
     from apps.invoicing.exports import invoice_json
     from apps.invoicing.models import Invoice
-    from apps.invoicing.reconciling import reconcile_all
+    from apps.invoicing.reconciliation import reconcile_all
     from apps.ledger.chain import chain_json
     from apps.pricing.models import PriceBook
     from apps.sales.exports import quote_json

@@ -351,9 +351,9 @@ class Story:
         from django.conf import settings
         from django.utils import timezone
 
-        from apps.collection.push import push_due
         from apps.collection.customers import client_of_settings
         from apps.collection.events import events_catch_up
+        from apps.collection.push import push_due
         from apps.invoicing.services import invoice_issue
         from apps.sales.services import QuoteLine, quote_accept, quote_create
         from tests.registry.helpers import version_of

@@ -1,4 +1,4 @@
-"""Invoices and their lines beside their documents, their postings, the usage that they claim and what settled them."""
+"""Compare invoices and their lines with documents, postings, usage and settlements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import Sum
 
 from apps.invoicing.models import Invoice, InvoicedUsage, InvoiceLine, InvoiceState, ReleasedUsage, Settlement
-from apps.invoicing.reconciling.postings import (
+from apps.invoicing.reconciliation.postings import (
     NOTHING,
     Postings,
     document_differences,
@@ -26,12 +26,12 @@ from apps.sales.documents import stamp
 
 FIGURES = {
     one: one for one in ("net", "carried_in", "carried_out", "correction", "payable", "tax", "due")
-}  # of a row -> of its document
+}  # attribute of the row -> key of its document
 LINE_FIGURES = {"amount": "amount", "share": "share", "quantity": "executions"}
 
 
 def invoice_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Every invoice of an organisation; none is the normal answer."""
+    """Check every invoice of an organisation; normally there are no differences."""
     lines: dict[UUID, list[InvoiceLine]] = {}
     for line in InvoiceLine.objects.filter(invoice__organisation_id=organisation_id).order_by("invoice_id", "number"):
         lines.setdefault(line.invoice_id, []).append(line)
@@ -72,7 +72,7 @@ def _paper(invoice: Invoice, lines: list[InvoiceLine], postings: Postings) -> li
     if document.get("currency", {}).get("code") != invoice.currency:
         found.append(f"{name}: its currency is {invoice.currency}, and its document says another one")
     found += compared(name, lambda: _rules(name, invoice))
-    if found:  # its document is no measure for the rest
+    if found:  # the document cannot be used for the rest
         expected = {AccountKind.RECEIVABLE: invoice.due, AccountKind.TAX: invoice.tax.copy_negate()}
         return found + moved_differences(name, posting, expected, invoice.currency)
     found += _lines(name, lines, document["lines"])
@@ -80,7 +80,7 @@ def _paper(invoice: Invoice, lines: list[InvoiceLine], postings: Postings) -> li
 
 
 def _rules(name: str, invoice: Invoice) -> list[str]:
-    """The version of the rules, and what of the tax is carried on by them."""
+    """Check the version of the rules and the carried tax."""
     document, told = invoice.document, NOTHING
     found = [] if document.get("rules", 1) == invoice.rules else [f"{name}: its document has other rules than its row"]
     if invoice.rules >= RULES:
@@ -107,7 +107,7 @@ def _lines(name: str, lines: list[InvoiceLine], told: Iterable[dict[str, Any]]) 
 
 
 def _expected(invoice: Invoice) -> dict[AccountKind, Decimal]:
-    """What issuing it posted: see `invoicing`."""
+    """Return the expected amounts of the posting of the issue; see `services.invoicing`."""
     adjustments = [(one["kind"], Decimal(one["amount"])) for one in invoice.document.get("adjustments", [])]
     of_usage = subtract(invoice.net, exact_sum(amount for _, amount in adjustments))
     asked = subtract(exact_sum([of_usage, invoice.carried_in]), invoice.carried_out)

@@ -1,4 +1,4 @@
-"""The whole comparison of a customer's money: usage, invoices, what settles them, credits, and the postings of each."""
+"""Reconcile a customer's money: usage, invoices, settlements, credits, and the postings of each."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import NamedTuple
 from django.db.models import Count, Sum
 
 from apps.accounts.models import Organisation
-from apps.invoicing.adjusting import credits_left
+from apps.invoicing.adjustments import credits_left
 from apps.invoicing.models import Invoice, InvoicedUsage, InvoiceLine, InvoiceState
-from apps.invoicing.reconciling.contracts import contract_differences
-from apps.invoicing.reconciling.credits import grant_differences
-from apps.invoicing.reconciling.invoices import invoice_differences
-from apps.invoicing.reconciling.notes import note_differences
-from apps.invoicing.reconciling.postings import Postings
-from apps.invoicing.reconciling.reminders import reminder_differences
-from apps.invoicing.reconciling.settlements import settlement_differences
-from apps.invoicing.reconciling.stripe import fact_differences
+from apps.invoicing.reconciliation.contracts import contract_differences
+from apps.invoicing.reconciliation.credits import grant_differences
+from apps.invoicing.reconciliation.invoices import invoice_differences
+from apps.invoicing.reconciliation.notes import note_differences
+from apps.invoicing.reconciliation.postings import Postings
+from apps.invoicing.reconciliation.reminders import reminder_differences
+from apps.invoicing.reconciliation.settlements import settlement_differences
+from apps.invoicing.reconciliation.stripe import fact_differences
 from apps.ledger.altered import compared
 from apps.ledger.instant import one_instant
 from apps.ledger.models import AccountKind, UsageRow
@@ -34,7 +34,7 @@ __all__ = ["FullReconciliation", "Sums", "reconcile_all"]
 
 
 class Sums(NamedTuple):
-    """What passed each place in one currency; the first three are equal, and the last two make up the first."""
+    """The sums in one currency: the first three are equal, and the last two add up to the first."""
 
     currency: str
     metered: Decimal
@@ -46,7 +46,7 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True)
 class FullReconciliation:
-    """The ledger's reconciliation, and what invoices and contracts say; sums by currency."""
+    """The reconciliation of the ledger, of invoices and of contracts; sums by currency."""
 
     ledger: Reconciliation
     invoiced: Amounts
@@ -55,15 +55,17 @@ class FullReconciliation:
 
     @property
     def sums(self) -> list[Sums]:
-        """The five sums of each currency in which something was used or invoiced."""
+        """The five sums of each currency with usage or invoices."""
         five = (self.ledger.metered, self.ledger.rated, self.ledger.posted, self.invoiced, self.open)
         codes = sorted(set[str]().union(*five))
         return [Sums(code, *(one.get(code, Decimal(0)) for one in five)) for code in codes]
 
 
 def reconcile_all(organisation: Organisation) -> FullReconciliation:
-    """Metered, rated, posted, invoiced, settled, credited: counts and sums. Every difference in a sentence that names the
-    row; none is the normal answer. All is read at one instant."""
+    """Compare metered, rated, posted, invoiced, settled and credited amounts, read at one instant.
+
+    Every difference is a sentence that names the row; normally there are none.
+    """
     with one_instant():
         return _reconciled(organisation)
 
@@ -71,7 +73,7 @@ def reconcile_all(organisation: Organisation) -> FullReconciliation:
 def _reconciled(organisation: Organisation) -> FullReconciliation:
     ledger = reconcile(organisation.id)
     rows = UsageRow.objects.filter(organisation=organisation).order_by()
-    # Not by the claims that lines have: a claim that is lost must make a difference. A void invoice has none.
+    # Not by the links of lines, because a lost link must show as a difference. A void invoice has none.
     lines = InvoiceLine.objects.filter(invoice__organisation=organisation).exclude(invoice__state=InvoiceState.VOID)
     invoiced = _sums(dict(lines.order_by().values_list("invoice__currency").annotate(sum=Sum("amount"))))
     unclaimed = rows.filter(invoiced__isnull=True)
@@ -88,9 +90,9 @@ def _reconciled(organisation: Organisation) -> FullReconciliation:
 
 
 def _paper_differences(organisation: Organisation, waiting: Amounts) -> list[str]:
-    """Every paper, payment and credit beside its posting, and the accounts beside what they stand for."""
+    """Compare every document, payment and credit with its posting, and the account balances with their records."""
     postings = Postings.of(organisation.id)
-    # Every book, not only those that it bought by: what it is offered next is priced by one of them.
+    # Every book, not only those used: the next quote uses one of them.
     differences = [one for book in PriceBook.objects.order_by("version") for one in book_alterations(book)]
     differences += contract_differences(organisation.id)
     differences += invoice_differences(organisation.id, postings)
@@ -104,7 +106,7 @@ def _paper_differences(organisation: Organisation, waiting: Amounts) -> list[str
 
 
 def _account_differences(organisation: Organisation, waiting: Amounts) -> list[str]:
-    """Receivable is what invoices have open, accrued what none has asked for yet, credit what is left of grants."""
+    """Compare receivable with open invoices, accrued with usage not invoiced, and credit with the rest of grants."""
     kept: dict[str, Amounts] = {}
     for (kind, code), balance in balances(organisation.id).items():
         kept.setdefault(kind, {})[code] = balance

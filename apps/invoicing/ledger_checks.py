@@ -1,8 +1,8 @@
-"""Checks of a customer's whole history, made by a worker and kept with their time.
+"""Checks of a customer's whole ledger, made by a worker and stored with their time.
 
-A check computes every hash, balance and digest of the chain again and reconciles all that hangs on it, from the first
-transaction on: minutes for a long history, so no request waits for one. What an earlier check proved is never believed
-by a later one, since rows may have been altered in between (docs/adr/0075).
+A check recomputes every hash, balance and digest from the first transaction on and reconciles the amounts: minutes for
+a long ledger, so no request waits for one. A check never relies on an earlier one, because rows may have been altered
+in between (docs/adr/0075).
 """
 
 from __future__ import annotations
@@ -19,36 +19,35 @@ from apps.accounts.models import Organisation, User
 from apps.accounts.rates import Rate
 from apps.accounts.turns import turn
 from apps.invoicing.models import LedgerCheck
-from apps.invoicing.reconciling import FullReconciliation, reconcile_all
+from apps.invoicing.reconciliation import FullReconciliation, reconcile_all
 from apps.ledger.models import Chain
 from apps.pricing.rating import decimal_text
 
 QUEUE = "books"
 TASK = "apps.invoicing.tasks.ledger_check"
-ASKING = Rate("ledger check", 12, 3600)  # by organisation
-LOST_AFTER = timedelta(seconds=60)  # without its message or its worker
-# By the clock a grown chain is checked again after an hour, and a long one so rarely that checks take a hundredth of the time.
+REQUEST_RATE = Rate("ledger check", 12, 3600)  # by organisation
+LOST_AFTER = timedelta(seconds=60)  # a task lost with its message or its worker
+# A grown ledger is checked again after an hour; a slow check runs in at most a hundredth of the time.
 EVERY = timedelta(hours=1)
-REST = 100
+PAUSE_FACTOR = 100
 
 Clock = Callable[[], datetime]
 
 
 def last_check(organisation_id: UUID) -> LedgerCheck | None:
-    """The newest check that is finished; None before the first."""
+    """Return the newest finished check, or None."""
     done = LedgerCheck.objects.filter(organisation_id=organisation_id, finished_at__isnull=False)
     return done.order_by("-read_at", "-id").first()
 
 
 def open_check(organisation_id: UUID) -> LedgerCheck | None:
-    """The check that is asked for and not finished."""
+    """Return the requested check that is not finished, or None."""
     return LedgerCheck.objects.filter(organisation_id=organisation_id, finished_at=None).first()
 
 
 @transaction.atomic
-def ledger_check_ask(*, organisation: Organisation, actor: User | None, now: datetime) -> LedgerCheck:
-    """Write down that a check is wanted, and give it to a worker once this is committed. While one is asked for and not
-    finished, that one is returned."""
+def ledger_check_request(*, organisation: Organisation, actor: User | None, now: datetime) -> LedgerCheck:
+    """Store the request for a check and queue it after the commit. An unfinished request is returned instead."""
     made = LedgerCheck(organisation=organisation, asked_by=actor, asked_at=now)
     LedgerCheck.objects.bulk_create([made], ignore_conflicts=True)
     check = LedgerCheck.objects.get(organisation=organisation, finished_at=None)
@@ -57,12 +56,12 @@ def ledger_check_ask(*, organisation: Organisation, actor: User | None, now: dat
 
 
 def ledger_check_run(*, check_id: UUID, clock: Clock) -> LedgerCheck:
-    """Check everything and keep what was found. Safe to repeat; one process at a time, the others leave it to that one."""
+    """Check everything and store the result. Safe to repeat; one process at a time, others return at once."""
     check = LedgerCheck.objects.select_related("organisation").get(pk=check_id)
     with turn(f"ledger check {check.organisation_id}") as is_ours:
         if check.finished_at is not None or not is_ours:
             return check
-        read_at = max(clock(), check.asked_at)  # a clock that went back leaves nothing open
+        read_at = max(clock(), check.asked_at)  # if the clock was set back, the request is answered anyway
         found = reconcile_all(check.organisation)
         return ledger_check_keep(organisation=check.organisation, found=found, read_at=read_at, now=clock())
 
@@ -71,8 +70,8 @@ def ledger_check_run(*, check_id: UUID, clock: Clock) -> LedgerCheck:
 def ledger_check_keep(
     *, organisation: Organisation, found: FullReconciliation, read_at: datetime, now: datetime
 ) -> LedgerCheck:
-    """Keep what a whole reconciliation found, which read everything at `read_at` or later: as the answer to the check
-    that was asked for by then, or as one more."""
+    """Store the result of a reconciliation that read everything at `read_at`: for the open request, or as a new
+    check."""
     asked = LedgerCheck.objects.select_for_update().filter(organisation=organisation, finished_at=None)
     check = asked.filter(asked_at__lte=read_at).first() or LedgerCheck(organisation=organisation, asked_at=read_at)
     chain = found.ledger.chain
@@ -92,9 +91,11 @@ def ledger_check_keep(
     return check
 
 
-def ledger_checks_due(*, now: datetime, clock: Clock) -> int:
-    """Make the checks whose message or worker was lost, then those of chains that grew since their last check or were
-    never checked; returns how many were finished. History that did not grow is read by the daily reconciliation."""
+def ledger_checks_make_due(*, now: datetime, clock: Clock) -> int:
+    """Make checks that were lost, then those of ledgers that grew or were never checked; return how many finished.
+
+    Ledgers that did not grow are read by the daily reconciliation.
+    """
     lost = LedgerCheck.objects.filter(finished_at=None, asked_at__lte=now - LOST_AFTER).order_by("asked_at")
     made = [ledger_check_run(check_id=pk, clock=clock) for pk in lost.values_list("pk", flat=True)]
     newest = LedgerCheck.objects.filter(organisation=OuterRef("organisation"), finished_at__isnull=False)
@@ -105,7 +106,7 @@ def ledger_checks_due(*, now: datetime, clock: Clock) -> int:
         ended_at=Subquery(newest.values("finished_at")[:1]),
     ).filter(Q(seen=None) | Q(seen__lt=F("sequence")), sequence__gt=0)
     for chain in grown.select_related("organisation").order_by(F("read_at").asc(nulls_first=True), "organisation_id"):
-        if chain.read_at is None or now - chain.read_at >= max(EVERY, REST * (chain.ended_at - chain.read_at)):
-            asked = ledger_check_ask(organisation=chain.organisation, actor=None, now=clock())
+        if chain.read_at is None or now - chain.read_at >= max(EVERY, PAUSE_FACTOR * (chain.ended_at - chain.read_at)):
+            asked = ledger_check_request(organisation=chain.organisation, actor=None, now=clock())
             made.append(ledger_check_run(check_id=asked.pk, clock=clock))
     return sum(one.finished_at is not None for one in made)

@@ -1,4 +1,4 @@
-"""The credits of an organisation as funds: from when to when each can pay, and what invoices used of it for which time."""
+"""Credits as funds for the pricing rules: when each can pay, and how much invoices used for which time."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from apps.pricing.rating.months import Uses
 
 @dataclass(frozen=True)
 class CreditLeft:
-    """A grant and what is left of it."""
+    """A grant with the amount left."""
 
     grant: CreditGrant
     left: Decimal
 
     @property
     def used(self) -> Decimal:
-        """What invoices took, or what expired."""
+        """The amount used by invoices, expired or withdrawn."""
         return subtract(self.grant.amount, self.left)
 
 
 def credits_left(organisation: Organisation) -> list[CreditLeft]:
-    """Every grant with what is left, in whatever currency, the next to expire first."""
+    """Return every grant with the amount left, in all currencies, sorted by expiry."""
     used = Coalesce(Sum("uses__amount"), Value(Decimal(0)), output_field=amount_field())
     rows = CreditGrant.objects.filter(organisation=organisation).select_related("end__ended_by").annotate(used=used)
     ordered = rows.order_by(F("expires_at").asc(nulls_last=True), "granted_at", "id")
@@ -39,24 +39,27 @@ def credits_left(organisation: Organisation) -> list[CreditLeft]:
 
 
 def credits_of(organisation: Organisation, *, currency: str) -> list[CreditLeft]:
-    """Those of a currency."""
+    """Return the grants in one currency."""
     return [one for one in credits_left(organisation) if one.grant.currency == currency]
 
 
 @dataclass(frozen=True)
-class Wallet:
-    """The credits in one currency by their ids, the next to expire first, and as the rules see them."""
+class CreditFunds:
+    """The credits in one currency by id, sorted by expiry, and as the pricing rules see them."""
 
     credits: Mapping[str, CreditLeft]
     purse: Purse
 
 
-def wallet_of(organisation: Organisation, *, currency: str) -> Wallet:
-    """The credits in a currency. One pays for what is used from its grant until it expires or is ended; what a credit note
-    gives back of it, from that note on. What was ended or has expired of it is no part of it any more."""
+def credit_funds_of(organisation: Organisation, *, currency: str) -> CreditFunds:
+    """Return the credits in one currency.
+
+    A credit pays for usage from its grant until it expires or is ended. An amount restored by a credit note pays from
+    that note on. Ended and expired amounts are excluded.
+    """
     known = {str(one.grant.id): one for one in credits_of(organisation, currency=currency)}
     if not known:
-        return Wallet({}, Purse())
+        return CreditFunds({}, Purse())
     rows = CreditUse.objects.filter(grant__organisation=organisation, grant__currency=currency).order_by("at", "id")
     over = dict(rows.filter(invoice=None).order_by().values_list("grant_id").annotate(sum=Sum("amount")))
     funds = {
@@ -82,4 +85,4 @@ def wallet_of(organisation: Organisation, *, currency: str) -> Wallet:
         else:
             used[section, key] = exact_sum([used.get((section, key), Decimal(0)), amount])
     left = {key: one.left for key, one in known.items()}
-    return Wallet(known, Purse((*funds.values(), *returned), left, used, older))
+    return CreditFunds(known, Purse((*funds.values(), *returned), left, used, older))

@@ -1,4 +1,4 @@
-"""What reminders say was open, beside what settled the invoice until then and what others were told."""
+"""Compare the open amounts of reminders with settlements and outbox messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 from uuid import UUID
 
 from apps.invoicing.models import DunningStep, Settlement, SettlementKind
-from apps.invoicing.reconciling.postings import Postings
+from apps.invoicing.reconciliation.postings import Postings
 from apps.ledger.altered import compared
 from apps.ledger.models import OutboxRow
 from apps.pricing.rating import decimal_text
@@ -17,7 +17,7 @@ TOPIC = "invoice.reminder"
 
 
 def reminder_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Every reminder of an organisation; none is the normal answer."""
+    """Check every reminder of an organisation; normally there are no differences."""
     told = _told(organisation_id)
     settled = _settled(organisation_id, postings)
     found = []
@@ -35,8 +35,10 @@ def _compared(step: DunningStep, said: str | None, settled: list[Decimal]) -> li
 
 
 def _step(step: DunningStep, said: str | None, settled: list[Decimal]) -> list[str]:
-    """What was told in the same transaction is the one figure; that it could be open then follows from the settlements in
-    the chain's order, whatever the clocks of those who settled and of the one who reminded said."""
+    """Compare a reminder with its outbox message, and with the amounts that were open in the order of the chain.
+
+    The order of the chain is used because the clocks of processes can differ.
+    """
     name, kept = f"invoice {step.invoice.number}, reminder {step.level}", decimal_text(step.open)
     found = []
     if said != kept:
@@ -51,15 +53,15 @@ def _step(step: DunningStep, said: str | None, settled: list[Decimal]) -> list[s
 
 
 def _told(organisation_id: UUID) -> dict[tuple[str, str], str]:
-    """(invoice, level) -> what the messages about reminders say was open."""
+    """Return (invoice, level) -> open amount by the outbox messages of reminders."""
     rows = OutboxRow.objects.filter(organisation_id=organisation_id, topic=TOPIC).order_by("id")
     said = [payload for payload in rows.values_list("payload", flat=True) if isinstance(payload, dict)]
     return {(str(one.get("invoice")), str(one.get("level"))): str(one.get("open")) for one in said}
 
 
 def _settled(organisation_id: UUID, postings: Postings) -> defaultdict[UUID, list[Decimal]]:
-    """What settled each invoice, in the order in which it was posted."""
-    places = {key: place for place, key in enumerate(postings.by_key)}  # these come in the chain's order
+    """Return the settlements of each invoice in the order of their postings."""
+    places = {key: place for place, key in enumerate(postings.by_key)}  # in the order of the chain
     rows = Settlement.objects.filter(invoice__organisation_id=organisation_id).order_by("at", "id")
     found: defaultdict[UUID, list[Decimal]] = defaultdict(list)
     for one in sorted(rows, key=lambda row: places.get(_key(row), len(places))):
@@ -68,7 +70,7 @@ def _settled(organisation_id: UUID, postings: Postings) -> defaultdict[UUID, lis
 
 
 def _key(row: Settlement) -> str:
-    """Of the posting of a settlement."""
+    """Return the key of the posting of a settlement."""
     if row.payment_id is not None:
         return f"payment:{row.payment_id}"
     if row.credit_note_id is not None:

@@ -1,4 +1,4 @@
-"""Credits and what was used of them, beside their postings and the papers that used them or gave them back."""
+"""Compare credits and their use with postings, invoices and credit notes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 from uuid import UUID
 
 from apps.invoicing.models import CreditGrant, CreditNoteLine, CreditUse, Invoice
-from apps.invoicing.reconciling.postings import NOTHING, Postings, moved_differences
+from apps.invoicing.reconciliation.postings import NOTHING, Postings, moved_differences
 from apps.ledger.altered import UNREADABLE
 from apps.ledger.models import AccountKind
 from apps.pricing.rating import decimal_text, exact_sum
 from apps.pricing.rating.decimals import subtract
 
-Key = tuple[str, UUID | None]  # a grant, and the invoice that used it; None for what ended by itself
+Key = tuple[str, UUID | None]  # a grant, and the invoice that used it; None for expired or ended amounts
 
 
 def grant_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Every credit of an organisation; none is the normal answer."""
+    """Check every credit of an organisation; normally there are no differences."""
     used: defaultdict[Key, Decimal] = defaultdict(Decimal)
     for use in CreditUse.objects.filter(grant__organisation_id=organisation_id).order_by("at", "id"):
         key = (str(use.grant_id), use.invoice_id)
@@ -31,7 +31,7 @@ def grant_differences(organisation_id: UUID, postings: Postings) -> list[str]:
         expected = {AccountKind.PROMOTION: grant.amount, AccountKind.CREDIT: grant.amount.copy_negate()}
         found += moved_differences(name, posted, expected, grant.currency, whole=True)
         ended = [one.amount(AccountKind.CREDIT, grant.currency) for one in postings.starting(f"credit:{grant.id}:")]
-        # The grant's own posting is among them: what was given, less what is given up, is taken from the account.
+        # The posting of the grant is among them, so the sum is what was withdrawn.
         told[str(grant.id), None] = exact_sum([*ended, grant.amount])
     for grant_id, invoice in sorted(used.keys() | told.keys(), key=str):
         taken, wanted = used.get((grant_id, invoice), NOTHING), told.get((grant_id, invoice), NOTHING)
@@ -44,7 +44,8 @@ def grant_differences(organisation_id: UUID, postings: Postings) -> list[str]:
 
 
 def _told(organisation_id: UUID) -> tuple[dict[Key, Decimal], dict[UUID | None, str]]:
-    """What invoices say that they took of which credit, less what their credit notes gave back; and their numbers."""
+    """Return what invoices used of each credit by their documents, less what credit notes restored; and their
+    numbers."""
     told: dict[Key, Decimal] = {}
     numbers: dict[UUID | None, str] = {}
     rows = CreditNoteLine.objects.filter(credit_note__organisation_id=organisation_id)
@@ -61,8 +62,8 @@ def _told(organisation_id: UUID) -> tuple[dict[Key, Decimal], dict[UUID | None, 
 
 
 def _taken(document: Any) -> list[tuple[str, int, Decimal]]:
-    """What an invoice's document says of credits: which one, on which line, how much; nothing where it cannot be read,
-    which is named with the invoice."""
+    """Return the credits in an invoice document: grant, line and amount; empty if unreadable, which is reported
+    elsewhere."""
     try:
         return [
             (str(one["basis"]["grant"]), int(one["number"]), Decimal(one["amount"]))

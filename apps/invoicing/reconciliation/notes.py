@@ -1,4 +1,4 @@
-"""Credit notes and what they take back of lines, beside their documents and their postings."""
+"""Compare credit notes and their lines with documents and postings."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from uuid import UUID
 from django.db.models import Sum
 
 from apps.invoicing.models import CreditNote, Invoice, InvoiceState, Settlement, StripeFact
-from apps.invoicing.reconciling.postings import (
+from apps.invoicing.reconciliation.postings import (
     NOTHING,
+    Posting,
     Postings,
     document_differences,
     figures_differ,
     moved_differences,
 )
-from apps.invoicing.services.crediting import GIVEN_BACK, MOVED_BACK, Part, note_amounts, part_known
+from apps.invoicing.services.crediting import RETURN_ACCOUNTS, RETURN_FACTS, Part, note_amounts, part_exists
 from apps.ledger.altered import compared
 from apps.ledger.models import AccountKind
 from apps.pricing.rating import exact_sum
 
 
 def note_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Every credit note of an organisation; none is the normal answer."""
+    """Check every credit note of an organisation; normally there are no differences."""
     settlements = Settlement.objects.filter(credit_note__organisation_id=organisation_id).order_by()
     settled: dict[UUID | None, Decimal] = dict(settlements.values_list("credit_note").annotate(sum=Sum("amount")))
     notes = CreditNote.objects.filter(organisation_id=organisation_id).order_by("number")
@@ -39,7 +40,7 @@ def _compared(note: CreditNote, settled: Decimal, postings: Postings) -> list[st
 
 def _given_back(organisation_id: UUID, postings: Postings) -> list[str]:
     """Credit notes take back no more of lost disputes and refunds of their invoice than there was."""
-    rows = StripeFact.objects.filter(invoice__organisation_id=organisation_id, kind__in=MOVED_BACK)
+    rows = StripeFact.objects.filter(invoice__organisation_id=organisation_id, kind__in=RETURN_FACTS)
     moved = [
         (fact.invoice_id, fact.invoice.currency, fact.posting_key)
         for fact in rows.select_related("invoice").order_by("id")
@@ -54,7 +55,7 @@ def _given_back(organisation_id: UUID, postings: Postings) -> list[str]:
         posting = postings.by_key.get(key)
         if posting is None:
             continue
-        for account in GIVEN_BACK:
+        for account in RETURN_ACCOUNTS:
             left[invoice, account] = exact_sum([left[invoice, account], posting.amount(account, currency)])
     over = {invoice: account for (invoice, account), amount in left.items() if amount < 0}
     return [
@@ -65,30 +66,40 @@ def _given_back(organisation_id: UUID, postings: Postings) -> list[str]:
 
 
 def _note(note: CreditNote, settled: Decimal, postings: Postings) -> list[str]:
-    name, document = f"credit note {note.number}", note.document
     posting = postings.take(f"credit-note:{note.id}")
+    parts, found = _document(note, posting)
+    if found:  # the document cannot be used for the rest
+        expected = {AccountKind.RECEIVABLE: settled.copy_negate(), AccountKind.TAX: note.tax}
+        return found + moved_differences(f"credit note {note.number}", posting, expected, note.currency)
+    expected = _expected(note, parts, settled, posting, postings)
+    return moved_differences(f"credit note {note.number}", posting, expected, note.currency, whole=True)
+
+
+def _document(note: CreditNote, posting: Posting | None) -> tuple[list[Part], list[str]]:
+    """Compare a note and its lines with its document; return its parts and the differences."""
+    name, document = f"credit note {note.number}", note.document
     found = document_differences(name, document, note.digest, posting)
     found += figures_differ(name, note, document, {one: one for one in ("net", "tax", "total")})
     if document.get("currency", {}).get("code") != note.currency:
         found.append(f"{name}: its currency is {note.currency}, and its document says another one")
-    told, parts = {one["number"]: one for one in document.get("lines", [])}, []
+    lines, parts = {one["number"]: one for one in document.get("lines", [])}, []
     for line in note.lines.all():
-        said = f"{name}, line {line.number}"
-        found += figures_differ(said, line, told.pop(line.number, {}), {"share": "share", "amount": "amount"})
+        line_name = f"{name}, line {line.number}"
+        found += figures_differ(line_name, line, lines.pop(line.number, {}), {"share": "share", "amount": "amount"})
         parts.append(Part(line.number, line.line, "", line.share, line.amount))
-        if not part_known(note.invoice, parts[-1]):
-            found.append(f"{said}: invoice {note.invoice.number} has no such line any more")
-    found += [f"{name}, line {number} is not there any more" for number in told]
-    if found:  # its document is no measure for the rest
-        expected = {AccountKind.RECEIVABLE: settled.copy_negate(), AccountKind.TAX: note.tax}
-        return found + moved_differences(name, posting, expected, note.currency)
+        if not part_exists(note.invoice, parts[-1]):
+            found.append(f"{line_name}: invoice {note.invoice.number} has no such line any more")
+    return parts, found + [f"{name}, line {number} is not there any more" for number in lines]
+
+
+def _expected(
+    note: CreditNote, parts: list[Part], settled: Decimal, posting: Posting | None, postings: Postings
+) -> dict[AccountKind, Decimal]:
+    """Return the expected amounts of the posting: the reversed issue for a void invoice, else those of the note."""
     if note.invoice.state == InvoiceState.VOID:
-        issued = postings.by_key.get(f"invoice:{note.invoice_id}:issue")
-        undone = {
-            AccountKind(kind): amount.copy_negate() for (kind, _), amount in (issued.entries if issued else {}).items()
-        }
-        expected = undone | {AccountKind.RECEIVABLE: settled.copy_negate()}
-    else:
-        back = {one: posting.amount(one, note.currency).copy_negate() if posting else NOTHING for one in GIVEN_BACK}
-        expected = note_amounts(note, note.invoice, parts, settled, back)
-    return moved_differences(name, posting, expected, note.currency, whole=True)
+        issue = postings.by_key.get(f"invoice:{note.invoice_id}:issue")
+        entries = issue.entries if issue else {}
+        reversal = {AccountKind(kind): amount.copy_negate() for (kind, _), amount in entries.items()}
+        return reversal | {AccountKind.RECEIVABLE: settled.copy_negate()}
+    back = {one: posting.amount(one, note.currency).copy_negate() if posting else NOTHING for one in RETURN_ACCOUNTS}
+    return note_amounts(note, note.invoice, parts, settled, back)

@@ -1,4 +1,4 @@
-"""Payments, and every part of an invoice that was settled, beside their postings."""
+"""Compare payments and settlements with their postings."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from uuid import UUID
 from django.db.models import Sum
 
 from apps.invoicing.models import Invoice, Payment, Settlement, SettlementKind
-from apps.invoicing.reconciling.postings import NOTHING, Postings, moved_differences
+from apps.invoicing.reconciliation.postings import NOTHING, Postings, moved_differences
 from apps.ledger.models import AccountKind
 from apps.pricing.rating import exact_sum
 
 BY_INVOICE = {
     (SettlementKind.BALANCE, False): "balance",
-    (SettlementKind.BALANCE, True): "balance-back",  # of an invoice that is void
+    (SettlementKind.BALANCE, True): "balance-back",  # of a void invoice
     (SettlementKind.WRITE_OFF, False): "write-off",
-}  # kind, and whether it takes back -> the end of the posting's key
+}  # (kind, whether it is undone) -> the end of the key of the posting
 
 
 def settlement_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Every payment of an organisation, and what settled its invoices beside payments; none is the normal answer."""
+    """Check every payment and settlement of an organisation; normally there are no differences."""
     rows = Settlement.objects.filter(invoice__organisation_id=organisation_id).order_by()
     by_payment: dict[UUID | None, Decimal] = dict(
         rows.exclude(payment=None).values_list("payment").annotate(sum=Sum("amount"))

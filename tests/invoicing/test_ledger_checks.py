@@ -14,18 +14,18 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from apps.accounts.models import User
 from apps.accounts.roles import Scope
-from apps.invoicing.checking import (
-    ASKING,
+from apps.invoicing.ledger_checks import (
     LOST_AFTER,
+    REQUEST_RATE,
     REST,
     last_check,
-    ledger_check_ask,
+    ledger_check_request,
     ledger_check_run,
-    ledger_checks_due,
+    ledger_checks_make_due,
     open_check,
 )
 from apps.invoicing.models import LedgerCheck
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.reports.reconciling import reconciliation_request, reconciliation_run
 from tests.cast import Cast
 from tests.invoicing.checks import checked
@@ -89,7 +89,7 @@ def test_the_api_asks_answers_at_once_and_says_when_everything_was_read(
 def test_no_request_checks_the_chain(cast: Cast, as_user: AsUser, monkeypatch: pytest.MonkeyPatch) -> None:
     an_invoice_of(cast)
     checked(cast)
-    for name in ("apps.ledger.reconciling.chain_verify", "apps.invoicing.checking.reconcile_all"):
+    for name in ("apps.ledger.reconciling.chain_verify", "apps.invoicing.ledger_checks.reconcile_all"):
         monkeypatch.setattr(name, lambda *_: pytest.fail("a request checks the chain"))
     client = as_user(cast.viewer)
     assert client.get("/api/v1/ledger").json()["intact"] is True
@@ -119,9 +119,9 @@ def test_what_was_right_at_an_earlier_check_is_not_believed(cast: Cast) -> None:
 
 def test_one_check_at_a_time_and_the_answer_is_that_one(cast: Cast) -> None:
     an_invoice_of(cast)
-    first = ledger_check_ask(organisation=cast.organisation, actor=cast.owner, now=NOON)
-    again = ledger_check_ask(organisation=cast.organisation, actor=cast.viewer, now=NOON + timedelta(seconds=5))
-    other = ledger_check_ask(organisation=cast.stranger_organisation, actor=cast.stranger, now=NOON)
+    first = ledger_check_request(organisation=cast.organisation, actor=cast.owner, now=NOON)
+    again = ledger_check_request(organisation=cast.organisation, actor=cast.viewer, now=NOON + timedelta(seconds=5))
+    other = ledger_check_request(organisation=cast.stranger_organisation, actor=cast.stranger, now=NOON)
     assert first == again != other
     assert open_check(cast.organisation.pk) == first
     done = ledger_check_run(check_id=first.pk, clock=clock)
@@ -132,35 +132,35 @@ def test_one_check_at_a_time_and_the_answer_is_that_one(cast: Cast) -> None:
 
 def test_the_clock_checks_what_grew_what_was_lost_and_nothing_twice(cast: Cast) -> None:
     run(contract := a_contract_of(cast), 3, now=timezone.now())
-    assert ledger_checks_due(now=NOON, clock=clock) == 1
+    assert ledger_checks_make_due(now=NOON, clock=clock) == 1
     later = NOON + timedelta(hours=2)
-    assert ledger_checks_due(now=later, clock=lambda: later) == 0  # nothing was added
+    assert ledger_checks_make_due(now=later, clock=lambda: later) == 0  # nothing was added
     run(contract, 2, now=timezone.now())
     soon = NOON + timedelta(minutes=59)
-    assert ledger_checks_due(now=soon, clock=lambda: soon) == 0
-    assert ledger_checks_due(now=later, clock=lambda: later) == 1
+    assert ledger_checks_make_due(now=soon, clock=lambda: soon) == 0
+    assert ledger_checks_make_due(now=later, clock=lambda: later) == 1
     found = last_check(cast.organisation.pk)
     assert found is not None
     assert (found.asked_by, found.read_at, found.sequence, found.intact) == (None, later, 3, True)
-    lost = ledger_check_ask(organisation=cast.organisation, actor=cast.owner, now=later)
-    assert ledger_checks_due(now=later + LOST_AFTER / 2, clock=clock) == 0
-    assert ledger_checks_due(now=later + LOST_AFTER, clock=lambda: later + LOST_AFTER) == 1
+    lost = ledger_check_request(organisation=cast.organisation, actor=cast.owner, now=later)
+    assert ledger_checks_make_due(now=later + LOST_AFTER / 2, clock=clock) == 0
+    assert ledger_checks_make_due(now=later + LOST_AFTER, clock=lambda: later + LOST_AFTER) == 1
     assert last_check(cast.organisation.pk) == lost
 
 
 def test_a_long_history_is_checked_by_the_clock_a_hundredth_of_the_time(cast: Cast) -> None:
     run(contract := a_contract_of(cast), 3, now=timezone.now())
     times = iter([NOON, NOON, NOON + timedelta(minutes=5)])  # asked, read, finished
-    assert ledger_checks_due(now=NOON, clock=lambda: next(times)) == 1
+    assert ledger_checks_make_due(now=NOON, clock=lambda: next(times)) == 1
     run(contract, 2, now=timezone.now())
     due = NOON + REST * timedelta(minutes=5)
-    assert ledger_checks_due(now=due - timedelta(seconds=1), clock=clock) == 0
-    assert ledger_checks_due(now=due, clock=lambda: due) == 1
+    assert ledger_checks_make_due(now=due - timedelta(seconds=1), clock=clock) == 0
+    assert ledger_checks_make_due(now=due, clock=lambda: due) == 1
 
 
 def test_the_daily_reconciliation_is_a_check_of_every_organisation(cast: Cast) -> None:
     an_invoice_of(cast)
-    asked = ledger_check_ask(organisation=cast.organisation, actor=cast.owner, now=NOON - timedelta(seconds=1))
+    asked = ledger_check_request(organisation=cast.organisation, actor=cast.owner, now=NOON - timedelta(seconds=1))
     reconciliation_run(run_id=reconciliation_request(asked_by=None, now=NOON).id, now=NOON)
     found = last_check(cast.organisation.pk)
     assert found == asked
@@ -189,8 +189,8 @@ def test_the_page_shows_the_last_check_and_asks_for_a_new_one(cast: Cast, as_use
 def test_a_customer_cannot_keep_the_worker_busy(cast: Cast, as_token: AsToken) -> None:
     cache.clear()
     client = as_token(cast.owner, cast.organisation, Scope.READ)
-    answers = [client.post("/api/v1/ledger/checks") for _ in range(ASKING.amount + 1)]
-    assert [one.status_code for one in answers] == [202] * ASKING.amount + [429]
+    answers = [client.post("/api/v1/ledger/checks") for _ in range(REQUEST_RATE.amount + 1)]
+    assert [one.status_code for one in answers] == [202] * REQUEST_RATE.amount + [429]
     assert int(answers[-1]["Retry-After"]) > 0
 
 

@@ -1,4 +1,4 @@
-"""Quotes, the contracts that they became and commitments, beside their digests, each other and what is held for them."""
+"""Compare quotes, contracts and commitments with their digests, with each other and with their holds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef
 
 from apps.accounts.models import AuditEntry
-from apps.invoicing.reconciling.postings import digest_follows, figures_differ
+from apps.invoicing.reconciliation.postings import digest_follows, figures_differ
 from apps.ledger.altered import compared
 from apps.ledger.models import Hold, HoldState
 from apps.ledger.selectors import hold_of
@@ -31,12 +31,12 @@ NAMED: tuple[tuple[type[Quote | Contract], str], ...] = (
 
 
 def contract_differences(organisation_id: UUID) -> list[str]:
-    """Every quote, contract and commitment of an organisation; none is the normal answer."""
+    """Check every quote, contract and commitment of an organisation; normally there are no differences."""
     found = []
     for quote in Quote.objects.filter(organisation_id=organisation_id).order_by("created_at", "id").iterator(AT_ONCE):
         found += _quote_compared(quote)
     contracts = Contract.objects.filter(organisation_id=organisation_id).order_by("accepted_at", "id")
-    # Fetched beside them: joined, a contract whose quote is gone would not be seen.
+    # Prefetched, not joined: a join would hide a contract whose quote is missing.
     for contract in contracts.select_related("quota").prefetch_related("quote", "lines").iterator(AT_ONCE):
         found += _contract_compared(contract, _quote_of(contract))
     found += _requests(organisation_id)
@@ -46,7 +46,7 @@ def contract_differences(organisation_id: UUID) -> list[str]:
 
 
 def _lost(model: type[Quote | Contract], name: str, organisation_id: UUID) -> list[str]:
-    """Rows that name something which is not there any more."""
+    """Name rows that refer to a missing row."""
     field = model._meta.get_field(name)
     there = field.remote_field.model._default_manager.filter(pk=OuterRef(field.attname))  # type: ignore[union-attr]
     rows = model._default_manager.filter(organisation_id=organisation_id).exclude(**{name: None})
@@ -96,7 +96,7 @@ def _contract(contract: Contract, quote: Quote | None) -> list[str]:
 
 
 def _bought(name: str, contract: Contract) -> list[str]:
-    """The volumes that jobs draw from beside the terms."""
+    """Compare the volumes that jobs draw from with the terms."""
     request_lines = request_lines_of(contract.terms)
     wanted = {line.snapshot.digest: line.executions for line in request_lines if not line.snapshot.is_quota}
     kept = {line.program_digest: line.executions for line in contract.lines.all() if line.executions is not None}
@@ -124,7 +124,7 @@ def _held(name: str, contract: Contract) -> list[str]:
 
 
 def _requests(organisation_id: UUID) -> list[str]:
-    """Standing requests beside their holds: the whole of `most` while one waits, nothing once it has ended."""
+    """Compare standing requests with their holds: the full price while waiting, nothing after the end."""
     rows = list(StandingRequest.objects.filter(organisation_id=organisation_id).order_by("filed_at", "id"))
     holds = {hold.contract_id: hold for hold in Hold.objects.filter(contract_id__in=[row.pk for row in rows])}
     found = []
@@ -138,7 +138,7 @@ def _requests(organisation_id: UUID) -> list[str]:
 
 
 def _late(name: str, contract: Contract) -> list[str]:
-    """What a closed contract was charged for late cancellation, beside what follows from its windows and its use."""
+    """Compare a late cancellation fee with the reserved windows and the usage."""
     if contract.closed_at is None or late_term(contract.terms) is None:
         return []
     charged = contract_usage(contract).late
@@ -151,7 +151,7 @@ def _late(name: str, contract: Contract) -> list[str]:
 
 
 def _promised(commitment: Commitment) -> list[str]:
-    """A commitment beside what was written down when it was entered."""
+    """Compare a commitment with its audit entry."""
     name = f"commitment {commitment.id}"
     entries = AuditEntry.objects.filter(action="commitment.enter", subject=name).order_by("id")
     told = {

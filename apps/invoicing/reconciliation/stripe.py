@@ -1,4 +1,4 @@
-"""What is known to have happened to money at Stripe, beside the payments and the postings that it led to."""
+"""Compare events of money at Stripe with payments and postings."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from uuid import UUID
 from django.db.models import Sum
 
 from apps.invoicing.models import FactKind, Payment, StripeFact
-from apps.invoicing.reconciling.postings import NOTHING, Posting, Postings
+from apps.invoicing.reconciliation.postings import NOTHING, Posting, Postings
 from apps.invoicing.services.disputing import refund_key
 from apps.ledger.altered import compared
 from apps.ledger.models import AccountKind, Entry
 from apps.pricing.rating import decimal_text
 
-INTENT = "pi_"  # how the ids of Stripe's payment intents begin
-# On which account a fact shows with its whole amount, and with which sign.
+INTENT = "pi_"  # prefix of the ids of payment intents
+# The account that shows the full amount of an event, and its sign.
 SHOWS = {
     FactKind.REFUNDED: (AccountKind.BANK, -1),
     FactKind.REFUND_FAILED: (AccountKind.BANK, 1),
@@ -26,7 +26,7 @@ SHOWS = {
 
 
 def fact_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Every fact of an organisation; none is the normal answer."""
+    """Check every event of an organisation; normally there are no differences."""
     facts = StripeFact.objects.filter(invoice__organisation_id=organisation_id).select_related("invoice").order_by("id")
     found = []
     for fact in facts:
@@ -46,7 +46,7 @@ def _differs(name: str, fact: StripeFact, shown: Decimal) -> list[str]:
 
 
 def _unknown(organisation_id: UUID) -> list[str]:
-    """Payments that Stripe's payment intents brought (an administrator may record others), of which no fact is kept."""
+    """Name payments by payment intents of Stripe without a stored event. An administrator can record other payments."""
     kept = StripeFact.objects.filter(invoice__organisation_id=organisation_id, kind=FactKind.PAID).values("reference")
     rows = Payment.objects.filter(organisation_id=organisation_id, provider="stripe", reference__startswith=INTENT)
     return [
@@ -56,7 +56,7 @@ def _unknown(organisation_id: UUID) -> list[str]:
 
 
 def _shown(fact: StripeFact, organisation_id: UUID, postings: Postings) -> Decimal:
-    """How much of it the books show."""
+    """Return the amount that the ledger shows for an event."""
     kind, currency = FactKind(fact.kind), fact.invoice.currency
     if kind == FactKind.FAILED:
         return NOTHING
@@ -65,7 +65,7 @@ def _shown(fact: StripeFact, organisation_id: UUID, postings: Postings) -> Decim
         return rows.aggregate(sum=Sum("amount"))["sum"] or NOTHING
     account, sign = SHOWS[kind]
     posting = postings.take(fact.posting_key)
-    if posting is None and kind == FactKind.REFUNDED:  # out of the customer's balance
+    if posting is None and kind == FactKind.REFUNDED:  # from the customer's balance
         posting = _of_balance(fact, organisation_id)
     return posting.amount(account, currency) * sign if posting else NOTHING
 

@@ -1,4 +1,4 @@
-"""The postings that invoices, payments, credits and what came back are compared with: loaded once, each used once."""
+"""The postings to compare records with: loaded once, and each used once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTHING = Decimal(0)
 
 @dataclass(frozen=True)
 class Posting:
-    """A transaction: what it says of itself, and its entries by account and currency."""
+    """A transaction with its detail, and its entries by account and currency."""
 
     key: str
     kind: str
@@ -29,32 +29,32 @@ class Posting:
 
     @property
     def digest(self) -> object:
-        """Of the paper that was posted; None where it says none."""
+        """The digest of the posted document, or None."""
         return self._told("digest")
 
     @property
     def reference(self) -> object:
-        """That of the payment that was posted; None where it says none."""
+        """The reference of the posted payment, or None."""
         return self._told("reference")
 
     def _told(self, name: str) -> object:
         return self.detail.get(name) if isinstance(self.detail, dict) else None
 
     def amount(self, account: AccountKind, currency: str) -> Decimal:
-        """What it moved on an account; 0 when it did not."""
+        """Return the amount posted to an account; 0 if none."""
         return self.entries.get((account.value, currency), NOTHING)
 
 
 @dataclass
 class Postings:
-    """An organisation's postings of these kinds by key, and which of them a row was found for."""
+    """An organisation's postings of these kinds by key, and the keys for which a row was found."""
 
     by_key: dict[str, Posting]
     known: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, organisation_id: UUID) -> Postings:
-        """All of an organisation's."""
+        """Load all postings of an organisation."""
         rows = Transaction.objects.filter(organisation_id=organisation_id, kind__in=KINDS).order_by("sequence")
         found = {
             pk: Posting(key, kind, subject, detail)
@@ -69,19 +69,19 @@ class Postings:
         return cls({posting.key: posting for posting in found.values()})
 
     def take(self, key: str) -> Posting | None:
-        """The posting of a key, which from now on has its row; None when nothing was posted."""
+        """Return the posting of a key and mark it as found; None if there is none."""
         self.known.add(key)
         return self.by_key.get(key)
 
     def starting(self, prefix: str) -> Iterator[Posting]:
-        """Every posting whose key begins so; they have their row."""
+        """Yield and mark every posting whose key starts with a prefix."""
         for key, posting in self.by_key.items():
             if key.startswith(prefix):
                 self.known.add(key)
                 yield posting
 
     def orphans(self) -> list[str]:
-        """Postings that no row was found for."""
+        """Name postings without a row."""
         lost = [posting for key, posting in self.by_key.items() if key not in self.known]
         return [f"{one.subject}: what posted {one.key} is not there any more" for one in lost]
 
@@ -89,7 +89,7 @@ class Postings:
 def moved_differences(
     name: str, posting: Posting | None, expected: Mapping[AccountKind, Decimal], currency: str, *, whole: bool = False
 ) -> list[str]:
-    """Where a posting moved something else than `expected` on those accounts; with `whole` also what it moved on others."""
+    """Name accounts on which a posting differs from `expected`; with `whole`, also other accounts."""
     found = posting.entries if posting else {}
     wanted = {(account.value, currency): amount for account, amount in expected.items()}
     places = wanted.keys() | (found.keys() if whole else set())
@@ -102,7 +102,7 @@ def moved_differences(
 
 
 def document_differences(name: str, document: object, digest: str, posting: Posting | None) -> list[str]:
-    """Whether a paper is the one that was posted: its digest follows from it, and the posting holds it."""
+    """Check that the digest matches the document and the posting."""
     found = []
     if not digest_follows(document, digest):
         found.append(f"{name}: its document is not the one that was issued")
@@ -112,15 +112,15 @@ def document_differences(name: str, document: object, digest: str, posting: Post
 
 
 def digest_follows(document: object, digest: str) -> bool:
-    """Whether a stored document has that digest."""
+    """Return whether a stored document has that digest."""
     try:
         return digest_of(document) == digest
-    except UNREADABLE:  # a number with a point, for one, which no document of ours has
+    except UNREADABLE:  # for instance a float, which our documents never contain
         return False
 
 
 def figures_differ(name: str, row: object, document: Mapping[str, Any], figures: Mapping[str, str]) -> list[str]:
-    """Where a row's figures are not those of its document; `figures`: the row's attribute -> the document's key."""
+    """Name figures of a row that differ from its document. `figures`: attribute of the row -> key of the document."""
     found = []
     for attribute, key in figures.items():
         told, kept = str(document.get(key)), decimal_text(getattr(row, attribute))

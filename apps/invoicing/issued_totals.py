@@ -1,4 +1,4 @@
-"""What the invoices that stand hold of each month already: the other half of every amount that a draft asks for."""
+"""The amounts that issued invoices already contain, by month: the basis of every amount of a draft."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from apps.pricing.rating.decimals import subtract
 from apps.pricing.rating.months import MICROSECOND
 
 
-def standing_of(organisation: Organisation, currency: str, *, since: datetime) -> Standing:
-    """What stands of months from the one around `since` on. A period never begins after anything that it asks for."""
+def issued_months(organisation: Organisation, currency: str, *, since: datetime) -> Standing:
+    """Return what valid invoices contain of each month from that of `since` on.
+
+    A period never begins after anything that it charges for.
+    """
     rows = Invoice.objects.filter(organisation=organisation, currency=currency, period_end__gt=month_start(since))
     told = rows.exclude(state=InvoiceState.VOID).order_by("sequence")
     sections: defaultdict[datetime, list[Held]] = defaultdict(list)
@@ -42,8 +45,8 @@ def _older_add(month: Older, net: Decimal, adjustments: list[dict[str, Any]]) ->
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What all standing invoices in a currency ask for together, and what their rounding carries on."""
+class IssuedTotals:
+    """The totals of all valid invoices in a currency, and their rounding remainders."""
 
     payable: Decimal
     carried: Decimal
@@ -51,14 +54,14 @@ class Asked:
     tax_carried: Decimal
 
 
-def asked_by_all(organisation: Organisation, currency: str) -> Asked:
-    """The sums of the invoices that stand. What is carried is what they carried on and none has taken."""
+def issued_totals(organisation: Organisation, currency: str) -> IssuedTotals:
+    """Sum the valid invoices. `carried` is the rounding remainder that no invoice has taken yet."""
     standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state=InvoiceState.VOID)
     found = standing.aggregate(
         payable=Sum("payable"), out=Sum("carried_out"), into=Sum("carried_in"), tax=Sum("tax"), more=Sum("tax_carried")
     )
     nothing = Decimal(0)
-    return Asked(
+    return IssuedTotals(
         payable=found["payable"] or nothing,
         carried=subtract(found["out"] or nothing, found["into"] or nothing),
         tax=found["tax"] or nothing,
@@ -67,5 +70,5 @@ def asked_by_all(organisation: Organisation, currency: str) -> Asked:
 
 
 def carried_open(organisation: Organisation, currency: str) -> Decimal:
-    """What invoices that stand carried on and none has taken: of a chain that is whole, what the last one carries out."""
-    return asked_by_all(organisation, currency).carried
+    """Return the rounding remainder that no invoice has taken yet."""
+    return issued_totals(organisation, currency).carried

@@ -1,5 +1,7 @@
-"""What an invoice has beside rated usage: free operations, what commitments lack, the minimum charge of a month, and
-credits, each a named line of its own. The rules are those of `apps.pricing.rating.months`; here they meet what is stored."""
+"""The lines of an invoice that are not usage: free operations, commitment shortfalls, minimum charges and credits.
+
+The rules are in `apps.pricing.rating.months`; this module applies them to stored records.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ from typing import Any
 
 from apps.accounts.models import Organisation
 from apps.currencies import places_of
-from apps.invoicing.minimum import months_asking
+from apps.invoicing.credit_funds import CreditFunds, CreditLeft, credit_funds_of, credits_left, credits_of
+from apps.invoicing.issued_totals import issued_months
+from apps.invoicing.minimum import months_with_minimum
 from apps.invoicing.models import CreditGrant, GrantKind, Invoice
-from apps.invoicing.standing import standing_of
-from apps.invoicing.wallet import CreditLeft, Wallet, credits_left, credits_of, wallet_of
 from apps.ledger.models import AccountKind
 from apps.pricing.rating import (
     FreeLine,
@@ -40,12 +42,21 @@ from apps.pricing.rating.months import MICROSECOND
 from apps.sales.commitments import shortfalls_ended
 from apps.sales.documents import stamp
 
-__all__ = ["Adjustment", "CreditLeft", "Reckoning", "Used", "credits_left", "credits_of", "reckon", "shortfalls_of"]
+__all__ = [
+    "Adjustment",
+    "CreditLeft",
+    "DraftAdjustments",
+    "RatedUsage",
+    "credits_left",
+    "credits_of",
+    "draft_adjustments",
+    "shortfalls_of",
+]
 
 
 @dataclass(frozen=True)
 class Adjustment:
-    """A named line: its amount is signed, and `account` is where it comes from or goes to. `uses` of a credit, by section."""
+    """A line with a signed amount; `account` is its counterpart in the ledger. `uses` of a credit, by section."""
 
     kind: str
     title: str
@@ -57,7 +68,7 @@ class Adjustment:
     uses: tuple[tuple[datetime, Decimal], ...] = ()
 
     def to_json(self, number: int, share: Decimal) -> dict[str, Any]:
-        """The line of the document."""
+        """Return the line as stored in the document."""
         return {
             "number": number,
             "kind": self.kind,
@@ -70,8 +81,8 @@ class Adjustment:
 
 
 @dataclass(frozen=True)
-class Used:
-    """Rated usage of a draft: when it was recorded, by section."""
+class RatedUsage:
+    """Rated usage of a draft, and the section in which it was recorded."""
 
     section: datetime
     book: PriceBookDocument
@@ -79,8 +90,8 @@ class Used:
 
 
 @dataclass(frozen=True)
-class Reckoning:
-    """The named lines of a draft, what it holds of each section, and what its credits follow from."""
+class DraftAdjustments:
+    """The lines of a draft that are not usage, its amounts by section, and the basis of its credits."""
 
     adjustments: tuple[Adjustment, ...]
     own: dict[datetime, Held]
@@ -88,40 +99,55 @@ class Reckoning:
     begins: tuple[datetime, ...]
 
 
-def reckon(
-    *, organisation: Organisation, currency: str, used: Iterable[Used], until: datetime, wallet: Wallet | None = None
-) -> Reckoning:
-    """What is added to, and taken off, the usage of a draft: the free operations of each month, what commitments lack, the
-    minimum charge of every month that is over, then credits. `used` is all that was used before `until` and is open."""
-    wallet = wallet or wallet_of(organisation, currency=currency)
-    cuts = wallet.purse.cuts
+def draft_adjustments(
+    *,
+    organisation: Organisation,
+    currency: str,
+    used: Iterable[RatedUsage],
+    until: datetime,
+    funds: CreditFunds | None = None,
+) -> DraftAdjustments:
+    """Compute the lines of a draft that are not usage. `used` is all open usage before `until`.
+
+    In this order: the free operations of each month, commitment shortfalls, the minimum charge of every ended month, and
+    credits.
+    """
+    funds = funds or credit_funds_of(organisation, currency=currency)
+    cuts = funds.purse.cuts
+    shortfalls = shortfalls_of(organisation, currency=currency, until=until)
+    own, begins = _own_sections(used, shortfalls, cuts)
+    months = months_with_minimum(organisation, currency, until=until, more=[month_start(section) for section in own])
+    standing = Standing({}, {})
+    if months or funds.purse.funds or any(held.eligible for held in own.values()):  # otherwise it has no effect
+        standing = issued_months(organisation, currency, since=min([*own, *months], default=until))
+    lines = [*map(_free, free_lines(own, standing)), *shortfalls]
+    for month, book in months.items():
+        topup = minimum_line(month, book.minimum_charge, own, standing)
+        if topup is not None and not _is_closed(organisation, currency, month, until, own, standing):
+            begins.append(month_end(month) - MICROSECOND)
+            own[section_of(begins[-1], cuts)].minimum = topup.amount
+            lines.append(_minimum(month, book, topup))
+    payment = credits_pay(funds.purse, own, standing)
+    lines += _credits(funds, payment.uses, currency)
+    return DraftAdjustments(tuple(lines), dict(own), payment.basis, tuple(begins))
+
+
+def _own_sections(
+    used: Iterable[RatedUsage], shortfalls: Sequence[Adjustment], cuts: Sequence[datetime]
+) -> tuple[defaultdict[datetime, Held], list[datetime]]:
+    """Return the amounts of usage and shortfalls by section, and the last instant of each shortfall."""
     own: defaultdict[datetime, Held] = defaultdict(Held)
     for one in used:
         own[one.section].use(one.rating.amount, eligible_of(one.book, one.rating))
-    lacking = shortfalls_of(organisation, currency=currency, until=until)
-    begins = [datetime.fromisoformat(line.basis["end"]) - MICROSECOND for line in lacking]
-    for line, instant in zip(lacking, begins, strict=True):
+    ends = [datetime.fromisoformat(line.basis["end"]) - MICROSECOND for line in shortfalls]
+    for line, instant in zip(shortfalls, ends, strict=True):
         held = own[section_of(instant, cuts)]
         held.shortfall = exact_sum([held.shortfall, line.amount])
-    asking = months_asking(organisation, currency, until=until, more=[month_start(section) for section in own])
-    standing = Standing({}, {})
-    if asking or wallet.purse.funds or any(held.eligible for held in own.values()):  # else nothing depends on it
-        standing = standing_of(organisation, currency, since=min([*own, *asking], default=until))
-    found = [*map(_free, free_lines(own, standing)), *lacking]
-    for month, book in asking.items():
-        topup = minimum_line(month, book.minimum_charge, own, standing)
-        if topup is None or _is_left(organisation, currency, month, until, own, standing):
-            continue
-        begins.append(month_end(month) - MICROSECOND)
-        own[section_of(begins[-1], cuts)].minimum = topup.amount
-        found.append(_minimum(month, book, topup))
-    payment = credits_pay(wallet.purse, own, standing)
-    found += _credits(wallet, payment.uses, currency)
-    return Reckoning(tuple(found), dict(own), payment.basis, tuple(begins))
+    return own, ends
 
 
 def shortfalls_of(organisation: Organisation, *, currency: str, until: datetime) -> list[Adjustment]:
-    """What every ended month of a commitment lacks to what was promised, once for each month."""
+    """Return the shortfall of every ended month of a commitment that is not invoiced yet."""
     ended = shortfalls_ended(organisation, currency=currency, until=until)
     standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state="void")
     charged = (
@@ -142,7 +168,7 @@ def shortfalls_of(organisation: Organisation, *, currency: str, until: datetime)
 
 
 def _free(line: FreeLine) -> Adjustment:
-    """The free operations of a section: what all its work is given less what other invoices gave."""
+    """Return the line of free operations in a section, less those that other invoices gave."""
     sentence = (
         f"{decimal_text(Decimal(line.most).scaleb(-TERA))} tera-operations are free in {line.section:%B %Y}, the dearest "
         f"first; {line.free.operations:,} operations of these lines are."
@@ -160,7 +186,7 @@ def _minimum(month: datetime, book: PriceBookDocument, line: MinimumLine) -> Adj
     return Adjustment("minimum", "Minimum charge", sentence, line.amount, AccountKind.BREAKAGE, basis)
 
 
-def _is_left(
+def _is_closed(
     organisation: Organisation,
     currency: str,
     month: datetime,
@@ -168,7 +194,7 @@ def _is_left(
     own: Mapping[datetime, Held],
     standing: Standing,
 ) -> bool:
-    """Whether a month was closed by version 1 of the rules and nothing of it changed since: it stays as it was asked for."""
+    """Return whether a month was closed by version 1 of the rules and has not changed since: it stays as invoiced."""
     touched = any(month_start(section) == month for section in own) or standing.of_month(month)
     if month not in standing.older or touched or month_end(month) == month_start(until):
         return False
@@ -176,10 +202,10 @@ def _is_left(
     return not invoices.filter(period_end__gt=month, period_start__lt=month_end(month)).exists()
 
 
-def _credits(wallet: Wallet, uses: dict[tuple[datetime, str], Decimal], currency: str) -> list[Adjustment]:
-    """A line for each credit that pays something, the next to expire first."""
+def _credits(funds: CreditFunds, uses: dict[tuple[datetime, str], Decimal], currency: str) -> list[Adjustment]:
+    """Return a line for each credit that pays something, sorted by expiry."""
     found = []
-    for key, one in wallet.credits.items():
+    for key, one in funds.credits.items():
         parts = tuple(sorted((section, amount) for (section, credit), amount in uses.items() if credit == key))
         if not parts:
             continue
@@ -202,8 +228,7 @@ def _credits(wallet: Wallet, uses: dict[tuple[datetime, str], Decimal], currency
 
 
 def _grant_basis(one: CreditLeft, parts: Sequence[tuple[datetime, Decimal]]) -> dict[str, Any]:
-    """The grant, what was left of it, what it pays of which section, and for a missed guarantee the rating that it follows
-    from."""
+    """Return the grant, the amount left, what it pays by section, and the rating behind a missed guarantee."""
     rating = one.grant.basis.get("rating")
     return {
         "grant": str(one.grant.id),
