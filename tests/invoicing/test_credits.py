@@ -136,7 +136,7 @@ def test_the_rest_after_credits_is_what_is_due_and_taxed(cast: Cast, market: Mar
 
 def test_one_key_is_one_credit(cast: Cast, market: Market) -> None:
     assert _grant(cast, "5", "a") == _grant(cast, "5", "a")
-    with pytest.raises(Problem, match="stands for another"):
+    with pytest.raises(Problem, match="belongs to another"):
         _grant(cast, "6", "a")
     for wrong in ({"amount": "0"}, {"amount": "1", "days": -1}):
         with pytest.raises(Problem, match="has an amount"):

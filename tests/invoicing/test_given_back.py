@@ -151,8 +151,8 @@ def test_of_a_balance_that_is_used_a_lost_dispute_takes_what_is_left_and_says_th
         as_user(cast.admin).get(f"/customers/invoices/{invoice.pk}"),
     ):
         text = " ".join(unescape(re.sub(r"<[^>]+>", "", page.content.decode())).split())
-        assert "€ 1.63 of the balance" in text
-        assert "€ 1.37 was no longer there" in text
+        assert "€ 1.63 is withdrawn from the balance" in text
+        assert "€ 1.37 was no longer in the balance" in text
     payment_record(
         organisation=cast.organisation,
         amount=Decimal(9),

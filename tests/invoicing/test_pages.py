@@ -40,17 +40,21 @@ def _text(client: Client, url: str) -> str:
 def test_the_portal_shows_usage_and_quoted_against_actual(cast: Cast, as_user: AsUser) -> None:
     contract = a_contract_of(cast)
     run(contract, 250, now=timezone.now())
-    page = _text(as_user(cast.billing), "/portal")
+    client = as_user(cast.billing)
+    page = _text(client, "/portal")
     assert "€ 0.00141 exact € 0.001408" in page
-    assert "25.0 %" in page
-    assert "By Model" in page
-    assert "not used yet" in page
+    assert "Linear projection" in page
     assert "version 1" in page
+    page = _text(client, "/portal/contracts")
+    assert "25.0 %" in page
+    assert "not used yet" in page
+    assert "By Model" in _text(client, "/portal/usage")
 
 
 def test_an_empty_portal_says_so(cast: Cast, market: Market, as_user: AsUser) -> None:
     page = _text(as_user(cast.viewer), "/portal?days=7")
     assert "No usage has been recorded yet." in page
+    assert "No budget yet. Set a budget" in page
     assert "No invoices yet" in _text(as_user(cast.viewer), "/invoices")
 
 
@@ -62,9 +66,9 @@ def test_a_draft_becomes_an_invoice_that_opens_every_number(cast: Cast, as_user:
     invoice = Invoice.objects.get()
     assert response["Location"] == f"/invoices/{invoice.pk}"
     page = _text(client, response["Location"])
-    for said in ("Why this number?", "Which leases?", "carried to the next invoice", "used up in full", "takt verify"):
+    for said in ("Why this number?", "Which leases?", "carried to the next invoice", "fully used", "takt verify"):
         assert said in page
-    assert "no usage before" in client.post("/invoices/issue", follow=True).content.decode()
+    assert "is invoiced already" in client.post("/invoices/issue", follow=True).content.decode()
 
 
 def test_the_files_of_an_invoice_say_what_its_document_says(cast: Cast, as_user: AsUser) -> None:
@@ -94,7 +98,7 @@ def test_an_administrator_marks_an_invoice_paid(cast: Cast, as_user: AsUser) -> 
     ):
         response = admin.post("/payments", {"invoice": invoice.pk, "amount": amount, "reference": reference})
         assert response.status_code == status, (amount, reference)
-    assert "No invoice waits" in _text(admin, "/payments")
+    assert "No unpaid invoices" in _text(admin, "/payments")
 
 
 def test_a_cap_and_an_addressee_are_set_in_the_portal(cast: Cast, market: Market, as_user: AsUser) -> None:

@@ -91,7 +91,7 @@ def test_a_credit_is_granted_seen_and_used(cast: Cast, as_user: AsUser, as_token
     contract = a_contract_of(cast, executions=MILLION)
     body: dict[str, object] = {"organisation": str(cast.organisation.pk), "amount": "2.00", "reason": "Welcome"}
     _post(as_token(cast.admin, None, Scope.ADMIN), "/api/v1/credits", body)
-    assert "Welcome" in _text(as_user(cast.viewer), "/portal")
+    assert "Welcome" in _text(as_user(cast.viewer), "/portal/credits")
     run(contract, MILLION, now=timezone.now())
     client = as_user(cast.billing)
     assert "Welcome" in _text(client, "/invoices/draft")
@@ -117,6 +117,6 @@ def test_what_is_overpaid_is_shown_as_a_balance(cast: Cast, as_user: AsUser) -> 
     assert 'value="a &lt;b&gt;"' in page
     assert 'name="overpaid"' in page
     assert admin.post("/payments", {**sent, "overpaid": "true"}).status_code == 302
-    page = _text(as_user(cast.viewer), "/portal")
-    assert "Paid or credited above what was due" in page
+    page = _text(as_user(cast.viewer), "/portal/credits")
+    assert "Balance: paid or credited above the amount due" in page
     assert "€ 1.37" in page

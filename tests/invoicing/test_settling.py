@@ -101,7 +101,7 @@ def test_one_key_is_one_payment(cast: Cast, market: Market) -> None:
         "now": LATER,
     }
     assert payment_record(amount=Decimal(3), **given) == payment_record(amount=Decimal(3), **given)
-    with pytest.raises(Problem, match="already stands for"):
+    with pytest.raises(Problem, match="already recorded for"):
         payment_record(amount=Decimal(4), **given)
     assert Payment.objects.count() == 1
 

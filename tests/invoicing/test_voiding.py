@@ -143,7 +143,7 @@ def test_a_claim_ends_only_with_its_invoice(cast: Cast, market: Market) -> None:
     ):
         with pytest.raises(IntegrityError, match=said), transaction.atomic():
             wrong()
-    with pytest.raises(Problem, match="is void already") as refusal:
+    with pytest.raises(Problem, match="is already void") as refusal:
         _void(cast, invoice, 3)
     assert (refusal.value.status, refusal.value.kind) == (409, "invoice-void")
 

@@ -192,8 +192,8 @@ def _contract_read(reader: Reader, contract: Contract, said: dict[str, Any]) -> 
     on_invoice = [Decimal(line["amount"]) for line in said["lines"] if line["contract"] == str(contract.pk)]
     assert exact_sum(on_invoice) == actual
     assert exact_sum(Decimal(one["amount"]) for one in compared["named"]) == Decimal(compared["difference"])
-    for place in ("/portal", f"/invoices/{reader.month.invoice.pk}"):
-        rows = [amounts(row) for table in reader.page(place).tables if table[0][-1] == "Why" for row in table[1:]]
+    for place in ("/portal/contracts", f"/invoices/{reader.month.invoice.pk}"):
+        rows = [amounts(row) for table in reader.page(place).tables if table[0][-1] == "Reason" for row in table[1:]]
         assert [quoted, actual, actual - quoted] in rows, f"{place} does not compare contract {contract.pk}"
 
 
@@ -234,7 +234,7 @@ def _totals_read(reader: Reader, invoice: Invoice, said: dict[str, Any]) -> None
     assert money(page.metrics["Total"][0]) == Decimal(said["due"])
     portal = reader.page("/portal")
     used = [amount for line in said["lines"] for amount in [Decimal(line["amount"])]]
-    assert money(portal.metrics["This month so far"][-1]) == exact_sum(used)
+    assert money(portal.metrics["Month to date"][-1]) == exact_sum(used)
     (listed,) = [row for row in portal.rows(invoice.number) if row[0] == invoice.number]
     assert amounts(listed) == [Decimal(said["due"]), invoice.open]
     api = json.loads(reader.file(f"/api/v1/invoices/{invoice.pk}"))

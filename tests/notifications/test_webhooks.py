@@ -223,7 +223,7 @@ def test_the_secret_is_shown_once_and_a_test_is_sent_from_the_page(
     client.post(address, {"action": "delete"})
     assert client.get(address).status_code == 404
     refused = client.post("/portal/webhooks", {"url": "ftp://example.com", "topics": ["usage"]}).content.decode()
-    assert "must begin with https://" in refused
+    assert "must start with https://" in refused
 
 
 @pytest.mark.django_db

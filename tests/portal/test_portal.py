@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
@@ -15,12 +16,13 @@ from django.http import QueryDict
 from django.test import Client
 from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.accounts.models import AuditEntry, User
 from apps.dispatch.models import Lease, LeaseState
 from apps.invoicing.services import grant_create, invoice_issue
 from apps.ledger.models import Cap
 from apps.ledger.services import cap_set
 from apps.notifications.budgets.services import budget_create
+from apps.notifications.models import Budget
 from apps.portal.forms import GROUPS, UsageForm
 from apps.portal.selectors import cap_rows, credit_changes, excluded
 from apps.portal.usage import OTHERS, SERIES_MAX, UsageReport, usage_report
@@ -167,18 +169,103 @@ def test_the_portal_tells_of_budgets_caps_and_how_credits_are_used_up(cast: Cast
     invoice = invoice_issue(organisation=cast.organisation, actor=cast.billing, now=timezone.now())
     changes = credit_changes(cast.organisation, currency="EUR")
     assert [change.left for change in changes] == [Decimal(10), Decimal("4.368")]
-    page = _text(client, "/portal")
-    for said in (
-        "100 % of the budget for the whole organisation is used",
-        "credits in EUR are used up",
-        f"invoice {invoice.number}",
-        "Granted: Welcome",
-        "Measured, billable, excluded",
-        "used up in full",
-        "audit log",
-        "As of",
+    for path, sentences in (
+        ("/portal", ("100 % of the budget for the whole organisation is used", "over budget", "audit log", "As of")),
+        ("/portal/budgets", ("over budget", "Threshold", "Basis", "Actual usage")),
+        ("/portal/contracts", ("fully used",)),
+        ("/portal/credits", ("Credits left in EUR", f"invoice {invoice.number}", "Granted: Welcome")),
+        ("/portal/usage", ("Measured, billable, excluded",)),
+        ("/invoices", (invoice.number,)),
     ):
-        assert said in page, said
+        page = _text(client, path)
+        for sentence in sentences:
+            assert sentence in page, (path, sentence)
+
+
+TABS = {
+    "/portal": "Overview",
+    "/portal/usage": "Usage",
+    "/portal/contracts": "Quoted vs. actual",
+    "/portal/budgets": "Budgets",
+    "/portal/caps": "Spend caps",
+    "/portal/credits": "Credits",
+    "/invoices": "Invoices",
+    "/portal/payment-methods": "Payment",
+    "/portal/settings": "Billing address",
+    "/portal/ledger": "Ledger",
+    "/portal/webhooks": "Webhooks",
+}
+FOR_BILLING = {"/portal/payment-methods", "/portal/settings", "/portal/webhooks"}
+
+
+def test_every_tab_is_a_page_of_its_own_that_names_itself(cast: Cast, market: Market, as_user: AsUser) -> None:
+    client = as_user(cast.billing)
+    for path, label in TABS.items():
+        page = client.get(path).content.decode()
+        tabs = page[page.index('aria-label="Billing"') :].partition("</nav>")[0]
+        assert re.findall(r'href="([^"]+)"', tabs) == list(TABS), path
+        assert re.findall(r'aria-current="page">([^<]+)<', tabs) == [label], path
+    page = as_user(cast.viewer).get("/portal").content.decode()
+    assert not [path for path in FOR_BILLING if f'href="{path}"' in page]
+
+
+def test_empty_parts_take_one_line_with_what_to_do(cast: Cast, market: Market, as_user: AsUser) -> None:
+    client = as_user(cast.owner)
+    for path, lines in (
+        ("/portal", ("No usage in the last 30 days. Run a job", "No budget yet. Set a budget", "No invoice yet")),
+        ("/portal/contracts", ("No contract yet.", "No commitment is in force.")),
+        ("/portal/budgets", ("No budget yet. Enter an amount",)),
+        ("/portal/credits", ("No credits.",)),
+        ("/portal/webhooks", ("No endpoint yet.",)),
+        ("/portal/payment-methods", ("Invoices are paid by bank transfer.",)),
+    ):
+        page = _text(client, path)
+        for line in lines:
+            assert line in page, (path, line)
+
+
+NONSENSE = (
+    "",
+    "-5",
+    "0",
+    "1" + "0" * 17,
+    "1" + "0" * 20,
+    "abc",
+    "1e5",
+    "NaN",
+    "💶",
+    "9" * 10_000,
+    "٣",
+    "1,50",
+    "0.001",
+    "\x00",
+)
+
+
+@pytest.mark.parametrize("path", ["/portal/budgets", "/portal/caps"])
+def test_an_amount_that_is_none_gets_a_sentence(path: str, cast: Cast, market: Market, as_user: AsUser) -> None:
+    client = as_user(cast.billing)
+    fine = {"", "0"} if path == "/portal/caps" else set()  # an empty cap is removed, and 0 blocks all spending
+    for amount in NONSENSE:
+        response = client.post(path, {"amount": amount, "scope": "organisation"})
+        if amount in fine:
+            assert response.status_code == 302, amount
+            continue
+        assert response.status_code == 422, amount
+        assert re.search(r'class="form-error".*?<span>\s*\S', response.content.decode(), re.DOTALL), amount
+    assert not Budget.objects.exists()
+
+
+def test_a_budget_is_created_once_and_deleted_once(cast: Cast, market: Market, as_user: AsUser) -> None:
+    client = as_user(cast.billing)
+    sent = {"amount": "250.00", "scope": "organisation"}
+    assert client.post("/portal/budgets", sent).status_code == 302
+    again = client.post("/portal/budgets", sent)
+    assert (again.status_code, "already a budget" in again.content.decode()) == (422, True)
+    place = f"/portal/budgets/{Budget.objects.get().pk}/delete"
+    for _ in range(2):
+        assert client.post(place).status_code == 302
+    assert AuditEntry.objects.filter(action="budget.delete").count() == 1
 
 
 def test_caps_of_every_scope_are_set_on_their_page(cast: Cast, market: Market, as_user: AsUser) -> None:

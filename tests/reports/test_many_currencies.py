@@ -96,10 +96,9 @@ def test_customers_the_portal_and_credits_have_a_row_for_every_currency(
         "JPY 282",
         "Welcome in EUR",
         "Welcome in JPY",
-        "credits in JPY are used up",
     ):
         assert said in portal, said
-    assert "In JPY alone; what is in EUR" in _text(owner, "/portal/usage?currency=JPY")
+    assert "Amounts in JPY only." in _text(owner, "/portal/usage?currency=JPY")
     rows = list(csv.DictReader(io.StringIO(b"".join(owner.get("/portal/usage?format=csv")).decode())))  # type: ignore[call-overload]
     assert sorted((row["currency"], row["amount"]) for row in rows) == [("EUR", "5.632"), ("JPY", "281.6")]
     api = as_token(both.owner, both.organisation, Scope.READ)
@@ -143,14 +142,14 @@ def test_a_credit_is_ended_on_the_customers_page_and_over_the_api(
 ) -> None:
     place, admin = f"/customers/{both.organisation.pk}", as_user(both.admin)
     grant = CreditGrant.objects.get(currency="JPY")
-    assert "JPY 100 will be withdrawn" in _text(admin, place)
+    assert "Withdraws up to JPY 100" in _text(admin, place)
     for wrong in ({"credit": str(grant.pk), "reason": " "}, {"credit": str(both.organisation.pk), "reason": "x"}):
         assert admin.post(place, {"form": "end", **wrong}).status_code == 422
     assert (
         admin.post(place, {"form": "end", "credit": str(grant.pk), "reason": "Meant for Other Works"}).status_code
         == 302
     )
-    for client, path in ((admin, place), (as_user(both.owner), "/portal")):
+    for client, path in ((admin, place), (as_user(both.owner), "/portal/credits")):
         assert "Meant for Other Works" in _text(client, path)
     api, path = as_token(both.admin, None, Scope.ADMIN), f"/api/v1/credits/{grant.pk}/end"
     refused = api.post(path, {"reason": "again"}, content_type="application/json")

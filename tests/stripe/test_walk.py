@@ -164,7 +164,7 @@ def _a_card_is_kept_and_the_invoice_charged(walk: Walk) -> Invoice:
     page.goto(walk.member.base + place)
     page.get_by_role("button", name="Add a payment method").click()
     _card(page, GOOD, "Save card")
-    expect(page.get_by_text("The card is saved.")).to_be_visible()
+    expect(page.get_by_text("Card saved.")).to_be_visible()
     expect(page.locator("main")).to_contain_text("visa ending in 4242, valid until 12/2034")
     walk.fits(walk.member, "payment-methods")
     invoice = walk.invoice()
@@ -222,7 +222,7 @@ def _both_sides_are_equal(walk: Walk) -> None:
     page = walk.admin.page
     walk.admin.open("/stripe")
     page.get_by_role("button", name="Compare now").click()
-    expect(page.get_by_text("The sums are equal.")).to_be_visible()
+    expect(page.get_by_text("No differences found.")).to_be_visible()
     expect(page.locator("tr", has_text="lost")).to_contain_text("5.63")
     walk.fits(walk.admin, "stripe")
     page.locator("a[href*='/stripe/events/']").first.click()
