@@ -177,9 +177,9 @@ def payments(request: HttpRequest) -> HttpResponse:
             invoice = _waiting(request.POST.get("invoice"))
             form = PaymentForm(request.POST, currencies=[invoice.unit])
             if not form.is_valid():
-                said = " ".join(map(str, form.errors.get("amount", [])))
+                faults = " ".join(str(error) for errors in form.errors.values() for error in errors)
                 hint = "Enter the amount that arrived and the reference from the bank statement."
-                raise Problem(422, "Not recorded", f"{said} {hint}".strip(), kind="payment-not-recorded")
+                raise Problem(422, "Not recorded", f"{faults} {hint}".strip(), kind="payment-not-recorded")
             services.invoice_mark_paid(
                 invoice_id=invoice.id,
                 actor=principal.user,

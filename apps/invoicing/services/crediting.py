@@ -98,15 +98,29 @@ def credit_lines(invoice: Invoice) -> list[CreditLine]:
 
 @transaction.atomic
 def credit_note_issue(
-    *, invoice_id: UUID, parts: Mapping[int, Decimal] | None = None, reason: str, actor: User | None, now: datetime
+    *,
+    invoice_id: UUID,
+    parts: Mapping[int, Decimal] | None = None,
+    reason: str,
+    actor: User | None,
+    now: datetime,
+    expected_left: Decimal | None = None,
 ) -> CreditNote:
     """Credit the rest of an invoice, or `parts` of it (line number -> amount before tax, at most the amount left).
 
-    A line credited in full is reversed exactly; its tax follows, so that all parts together equal the tax of the
-    invoice. The open amount is settled first, the rest is added to the balance. Raises Problem, also while it is
-    unknown whether a card was charged for the invoice.
+    A line credited in full is reversed exactly; its tax follows, so that all parts together equal the tax of the invoice.
+    The open amount is settled first, the rest is added to the balance. Raises Problem, also while it is unknown whether a
+    card was charged for the invoice, and if another amount than `expected_left` is left to credit (a form that was sent
+    twice, or is out of date).
     """
     invoice = change_lock(invoice_id)
+    if expected_left is not None and exact_sum(line.left for line in credit_lines(invoice)) != expected_left:
+        raise Problem(
+            409,
+            "Invoice changed",
+            "A credit note was issued since you opened this page. Check the amounts left, then try again.",
+            kind="credit-note",
+        )
     return credit_note_write(invoice, parts, reason, actor, now)
 
 

@@ -13,7 +13,7 @@ from apps.invoicing.forms import AmountField, MoneyForm
 from apps.invoicing.models import BillingProfile
 from apps.invoicing.models.invoices import TaxScheme
 from apps.invoicing.services.crediting import CreditLine
-from apps.pricing.rating import decimal_text
+from apps.pricing.rating import decimal_text, exact_sum
 from apps.pricing.rating.decimals import decimal_of
 
 REASON_MAX = 300  # characters, as printed on documents
@@ -70,6 +70,13 @@ class CreditEndForm(forms.Form):
     credit = forms.UUIDField(widget=forms.HiddenInput)
     reason = ReasonField(help_text="Shown to the customer.")
 
+    def clean(self) -> dict[str, Any]:
+        """Report errors of the hidden field on the whole form."""
+        values = super().clean() or {}
+        if "credit" in self.errors:
+            self.add_error(None, "Choose one of the customer's credits.")
+        return values
+
 
 class RefundForm(OnceForm):
     """Refund the balance by bank transfer."""
@@ -112,10 +119,12 @@ class CreditNoteForm(MoneyForm):
     """Credit parts of an invoice: an amount for each line. All boxes empty credits everything that is left."""
 
     reason = ReasonField(help_text="Printed on the credit note.")
+    left = forms.DecimalField(required=False, max_digits=72, decimal_places=40, widget=forms.HiddenInput)
 
     def __init__(self, *values: Any, lines: list[CreditLine], **options: Any) -> None:
         super().__init__(*values, **options)
         self.lines = lines
+        self.fields["left"].initial = decimal_text(exact_sum(line.left for line in lines))
         for line in lines:
             if line.left > 0:
                 box = AmountField(required=False, label=f"Credit for line {line.number}, {line.title}")
@@ -130,6 +139,11 @@ class CreditNoteForm(MoneyForm):
                 self.add_error(f"line_{line.number}", "Enter an amount above 0, or leave the box empty.")
         return values
 
+    def expected_left(self) -> Decimal | None:
+        """Return the amount that was left to credit when the page was made; None if the form does not state it."""
+        left: Decimal | None = self.cleaned_data.get("left")
+        return left
+
     def parts(self) -> dict[int, Decimal] | None:
         """Return the amounts by line, or None to credit everything that is left."""
         found = {line.number: self.cleaned_data.get(f"line_{line.number}") for line in self.lines}
@@ -139,5 +153,8 @@ class CreditNoteForm(MoneyForm):
 class CloseForm(forms.Form):
     """Close an invoice without payment."""
 
-    action = forms.ChoiceField(choices=[("void", "void"), ("write-off", "write off"), ("collection", "collection")])
+    action = forms.ChoiceField(
+        choices=[("void", "Void"), ("write-off", "Write off"), ("collection", "Send to collection")],
+        error_messages={"required": "Choose an action.", "invalid_choice": "Choose one of the actions."},
+    )
     reason = ReasonField(required=False)

@@ -160,6 +160,7 @@ def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
         "close_form": close_form,
         "rows": [(line, note_form[f"line_{line.number}"] if line.left > 0 else None) for line in lines],
         "is_left": any(line.left > 0 for line in lines),
+        "left": note_form.fields["left"].initial,
         "credit_notes": invoice.credit_notes.all(),
         "returned": balance_returned(invoice),
         "settlements": invoice.settlements.select_related("payment", "credit_note"),
@@ -173,7 +174,9 @@ def _invoice_action(form: CreditNoteForm | CloseForm, given: dict[str, Any]) -> 
     """Do what the form says; return the message to show."""
     reason = form.cleaned_data["reason"]
     if isinstance(form, CreditNoteForm):
-        note = services.credit_note_issue(parts=form.parts(), reason=reason, **given)
+        note = services.credit_note_issue(
+            parts=form.parts(), reason=reason, expected_left=form.expected_left(), **given
+        )
         return f"Credit note {note.number} issued."
     action = form.cleaned_data["action"]
     if action == "void":
