@@ -19,7 +19,7 @@ from django.db.models import F, Min, Q, Sum
 
 from apps.accounts.models import Organisation
 from apps.invoicing.models import CreditNote, CreditNoteLine, InvoiceState
-from apps.invoicing.services.crediting import CARRIED
+from apps.invoicing.services.credit_lines import CARRIED
 from apps.ledger.models import UsageSum
 from apps.ledger.selectors import executions_sum, month_of
 from apps.pricing.rating import exact_sum

@@ -15,7 +15,7 @@ from apps.accounts.models import User
 from apps.invoicing.models import BillingProfile, CreditGrant, CreditNote, Invoice
 from apps.invoicing.reconciliation import reconcile_all
 from apps.invoicing.services import invoice_mark_paid
-from apps.invoicing.services.crediting import credit_lines
+from apps.invoicing.services.credit_lines import credit_lines
 from apps.invoicing.services.settling import balance_of
 from tests.cast import Cast
 from tests.invoicing.tenancy import an_invoice_of

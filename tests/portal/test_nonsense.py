@@ -13,7 +13,7 @@ from django.test import Client
 
 from apps.accounts.models import Organisation, User
 from apps.invoicing.models import BillingProfile, CreditGrant, CreditNote, Payment
-from apps.invoicing.services.crediting import credit_lines
+from apps.invoicing.services.credit_lines import credit_lines
 from apps.notifications.models import WebhookEndpoint
 from tests.cast import Cast
 from tests.invoicing.tenancy import an_invoice_of

@@ -35,7 +35,7 @@ from apps.invoicing.services import (
     invoice_void,
     invoice_write_off,
 )
-from apps.invoicing.services.crediting import credit_lines
+from apps.invoicing.services.credit_lines import credit_lines
 from apps.ledger.selectors import balances
 from apps.sales.models import Contract
 from tests.cast import Cast

@@ -17,7 +17,7 @@ from apps.invoicing.reconciliation.postings import (
     figures_differ,
     moved_differences,
 )
-from apps.invoicing.services.crediting import adjustment_account
+from apps.invoicing.services.credit_lines import adjustment_account
 from apps.ledger.altered import compared
 from apps.ledger.models import AccountKind
 from apps.pricing.rating import RULES, decimal_text, exact_sum

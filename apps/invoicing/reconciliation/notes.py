@@ -17,7 +17,8 @@ from apps.invoicing.reconciliation.postings import (
     figures_differ,
     moved_differences,
 )
-from apps.invoicing.services.crediting import RETURN_ACCOUNTS, RETURN_FACTS, Part, note_amounts, part_exists
+from apps.invoicing.services.credit_lines import Part, part_exists
+from apps.invoicing.services.crediting import RETURN_ACCOUNTS, RETURN_FACTS, note_amounts
 from apps.ledger.altered import compared
 from apps.ledger.models import AccountKind
 from apps.pricing.rating import exact_sum

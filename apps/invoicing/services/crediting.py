@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -30,6 +28,15 @@ from apps.invoicing.models import (
     StripeFact,
 )
 from apps.invoicing.outbox import outbox_write
+from apps.invoicing.services.credit_lines import (
+    CARRIED,
+    Part,
+    adjustments_by_number,
+    credit_lines,
+    line_amounts,
+    part_account,
+    title_of,
+)
 from apps.invoicing.services.settling import change_lock, settle
 from apps.ledger.identity import identity
 from apps.ledger.models import AccountKind, Entry
@@ -39,61 +46,11 @@ from apps.pricing.amounts import amount_check
 from apps.pricing.rating import decimal_text, digest_of, exact_sum
 from apps.pricing.rating.decimals import subtract
 from apps.sales.documents import stamp
-from apps.sales.exports import line_title
 
 FORMAT = "takt-credit-note/1"
-ACCOUNTS = {
-    "minimum": AccountKind.BREAKAGE,
-    "shortfall": AccountKind.BREAKAGE,
-    "free-tier": AccountKind.PROMOTION,
-    "carried": AccountKind.REVENUE,
-}
 # Accounts of money that the customer has back, and the facts that moved it.
 RETURN_ACCOUNTS = (AccountKind.BAD_DEBT, AccountKind.REFUND)
 RETURN_FACTS = (FactKind.DISPUTE_LOST, FactKind.REFUNDED, FactKind.REFUND_FAILED)
-CARRIED = 0  # the line number of the remainder carried in
-
-
-@dataclass(frozen=True)
-class Part:
-    """The credited part of one line:
-
-    `share` in the smallest unit, `amount` exact (they differ for the last part only).
-    """
-
-    number: int
-    line: InvoiceLine | None
-    title: str
-    share: Decimal
-    amount: Decimal
-
-
-@dataclass(frozen=True)
-class CreditLine:
-    """A line of an invoice with its share of the rounded total and the amount left to credit."""
-
-    number: int
-    title: str
-    share: Decimal
-    left: Decimal
-
-
-def credit_lines(invoice: Invoice) -> list[CreditLine]:
-    """Return every line with the amount left to credit."""
-    lines = {line.number: line for line in invoice.lines.all()}
-    numbers = [*lines, *_adjustments(invoice), *([CARRIED] if invoice.carried_in else [])]
-    taken = dict(
-        CreditNoteLine.objects.filter(credit_note__invoice=invoice)
-        .order_by()
-        .values_list("number")
-        .annotate(share=Sum("share"))
-    )
-    found = []
-    for number in sorted(numbers):
-        share, _ = _line_amounts(invoice, number, lines.get(number))
-        left = subtract(share, taken.get(number) or Decimal(0))
-        found.append(CreditLine(number, _title(invoice, number), share, left))
-    return found
 
 
 @transaction.atomic
@@ -178,7 +135,7 @@ def _parts(invoice: Invoice, asked: Mapping[int, Decimal] | None) -> list[Part]:
         detail = f"{fault}. Enter an amount for at least one line, or name no parts to credit everything that is left."
         raise Problem(422, "Nothing to credit", detail, kind="credit-note")
     lines: dict[int, InvoiceLine | None] = {line.number: line for line in invoice.lines.all()}
-    lines |= dict.fromkeys(_adjustments(invoice))
+    lines |= dict.fromkeys(adjustments_by_number(invoice))
     if invoice.carried_in:
         lines[CARRIED] = None
     numbers: Iterable[int] = lines if asked is None else asked
@@ -211,7 +168,7 @@ def _part(invoice: Invoice, number: int, lines: Mapping[int, InvoiceLine | None]
     if number not in lines:
         raise Problem(422, "Unknown line", f"Invoice {invoice.number} has no line {number}.", kind="credit-note")
     line = lines[number]
-    share, exact = _line_amounts(invoice, number, line)
+    share, exact = line_amounts(invoice, number, line)
     earlier = CreditNoteLine.objects.filter(credit_note__invoice=invoice, number=number)
     before = earlier.aggregate(share=Sum("share"), amount=Sum("amount"))
     left = subtract(share, before["share"] or Decimal(0))
@@ -226,49 +183,9 @@ def _part(invoice: Invoice, number: int, lines: Mapping[int, InvoiceLine | None]
                 f"At most {most} is left to credit on line {number} of invoice {invoice.number}.",
                 kind="credit-note",
             )
-    title = _title(invoice, number)
+    title = title_of(invoice, number)
     whole = amount == left and not (left == 0 and earlier.exists())
     return Part(number, line, title, amount, subtract(exact, before["amount"] or Decimal(0)) if whole else amount)
-
-
-def _adjustments(invoice: Invoice) -> dict[int, dict[str, Any]]:
-    """Return the lines that are not usage, by number."""
-    return {one["number"]: one for one in invoice.document.get("adjustments", [])}
-
-
-def _line_amounts(invoice: Invoice, number: int, line: InvoiceLine | None) -> tuple[Decimal, Decimal]:
-    """Return a line's share of the rounded total, and its exact amount."""
-    if line is not None:
-        return line.share, line.amount
-    if number == CARRIED:
-        return Decimal(invoice.document["carried_in_share"]), invoice.carried_in
-    one = _adjustments(invoice)[number]
-    return Decimal(one["share"]), Decimal(one["amount"])
-
-
-def part_exists(invoice: Invoice, part: Part) -> bool:
-    """Return whether the invoice still has the line of a part."""
-    return part.line is not None or part.number == CARRIED or part.number in _adjustments(invoice)
-
-
-def _account(invoice: Invoice, part: Part) -> AccountKind:
-    """Return the account to which the line was posted."""
-    if part.line is not None:
-        return AccountKind.REVENUE if part.line.kind == "usage" else AccountKind.BREAKAGE
-    return adjustment_account(_adjustments(invoice)[part.number]["kind"] if part.number != CARRIED else "carried")
-
-
-def adjustment_account(kind: str) -> AccountKind:
-    """Return the account of a line that is not usage."""
-    return ACCOUNTS.get(kind, AccountKind.CREDIT)
-
-
-def _title(invoice: Invoice, number: int) -> str:
-    if number == CARRIED:
-        return "Carried from the previous invoice"
-    if number in _adjustments(invoice):
-        return str(_adjustments(invoice)[number]["title"])
-    return line_title(invoice.document["lines"][number - 1])
 
 
 def _tax(invoice: Invoice, net: Decimal) -> Decimal:
@@ -384,7 +301,7 @@ def note_amounts(
         AccountKind.PREPAID: subtract(exact_sum([settled, *back.values()]), note.total),
     }
     for part in parts:
-        account = _account(invoice, part)
+        account = part_account(invoice, part)
         amounts[account] = exact_sum([amounts.get(account, Decimal(0)), part.amount])
     return amounts
 
@@ -414,7 +331,7 @@ def _post(note: CreditNote, amounts: dict[AccountKind, Decimal], now: datetime) 
 def _credits_return(invoice: Invoice, parts: list[Part], now: datetime) -> None:
     """Restore the credits that the invoice used."""
     for part in parts:
-        grant = _adjustments(invoice).get(part.number, {}).get("basis", {}).get("grant")
+        grant = adjustments_by_number(invoice).get(part.number, {}).get("basis", {}).get("grant")
         if grant is not None and part.amount:
             CreditUse.objects.create(grant_id=UUID(grant), invoice=invoice, amount=part.amount, at=now)
 

@@ -12,7 +12,7 @@ from django import forms
 from apps.invoicing.forms import AmountField, MoneyForm
 from apps.invoicing.models import BillingProfile
 from apps.invoicing.models.invoices import TaxScheme
-from apps.invoicing.services.crediting import CreditLine
+from apps.invoicing.services.credit_lines import CreditLine
 from apps.pricing.rating import decimal_text, exact_sum
 from apps.pricing.rating.decimals import decimal_of
 

@@ -21,7 +21,7 @@ from apps.invoicing import services
 from apps.invoicing.adjustments import credits_left
 from apps.invoicing.models import BillingProfile, CreditGrant, Invoice
 from apps.invoicing.selectors import invoices_of, invoices_with_state_name
-from apps.invoicing.services.crediting import credit_lines
+from apps.invoicing.services.credit_lines import credit_lines
 from apps.invoicing.services.disputing import balance_returned
 from apps.portal.charts import credit_charts
 from apps.portal.customers.forms import CloseForm, CreditEndForm, CreditNoteForm, GrantForm, RefundForm, TaxForm
