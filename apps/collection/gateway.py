@@ -49,7 +49,7 @@ def call_with_retry(call: Callable[[], T], *, sleep: Callable[[float], None] = t
                 raise OutcomeUnknown("Stripe asks to slow down") from error
             sleep(pause)
         except stripe.IdempotencyError as error:
-            raise KeyBroken("the key stands for another request") from error
+            raise KeyBroken("the key belongs to another request") from error
         except stripe.APIConnectionError as error:
             raise OutcomeUnknown("Stripe did not answer") from error
         except stripe.APIError as error:

@@ -149,6 +149,6 @@ def _compare(found: StripeReconciliation, what: str, ours: Amounts, theirs: Amou
         sides = [amounts.get(name) for amounts in (ours, theirs)]
         values = [None if one is None else (one.currency, one.amount) for one in sides]
         if values[0] != values[1]:
-            said = [decimal_text(one.amount) if one is not None else "nothing" for one in sides]
+            texts = [decimal_text(one.amount) if one is not None else "nothing" for one in sides]
             about = (theirs.get(name) or ours[name]).about
-            found.differences.append(f"{what}, {name} of {about}: {said[0]} here, {said[1]} at Stripe")
+            found.differences.append(f"{what}, {name} of {about}: {texts[0]} here, {texts[1]} at Stripe")

@@ -41,35 +41,35 @@ def _move(
 ) -> bool:
     """Record and post a movement of money; return False if it is known.
 
-    The amount lost or refunded at our cost is reduced by what is taken back from the balance.
+    The amount lost or refunded at our cost is reduced by the amount withdrawn from the balance.
     """
     amount = amount_of(minor, currency=invoice.currency)
     if not fact_record(invoice, kind, reference, amount, now):
         return False
-    amounts, told = {to: amount, source: amount.copy_negate()}, {}
+    amounts, balance_facts = {to: amount, source: amount.copy_negate()}, {}
     if kind in {FactKind.DISPUTE_LOST, FactKind.REFUNDED}:
         found = balance_return(invoice_lock(invoice.id), amount)
         amounts |= {to: subtract(amount, found.taken), AccountKind.PREPAID: found.taken}
         if found.taken or found.gone:
-            told = {"balance_taken": decimal_text(found.taken), "balance_gone": decimal_text(found.gone)}
+            balance_facts = {"balance_taken": decimal_text(found.taken), "balance_gone": decimal_text(found.gone)}
     transaction_post(
         organisation_id=invoice.organisation_id,
         kind=kind.value,
         idempotency_key=StripeFact(kind=kind.value, reference=reference).posting_key,
         subject=f"invoice {invoice.number}",
         currency=invoice.currency,
-        detail={"reference": reference, **told},
+        detail={"reference": reference, **balance_facts},
         now=now,
         amounts=amounts,
     )
-    said = {
+    facts = {
         "invoice": str(invoice.id),
         "number": invoice.number,
         "amount": decimal_text(amount),
         "currency": invoice.currency,
-        **told,
+        **balance_facts,
     }
-    outbox_write(organisation_id=invoice.organisation_id, topic=TOPICS[kind], payload=said, now=now)
+    outbox_write(organisation_id=invoice.organisation_id, topic=TOPICS[kind], payload=facts, now=now)
     return True
 
 

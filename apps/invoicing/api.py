@@ -178,8 +178,8 @@ def draft(request: HttpRequest, currency: Code | None = None) -> dict[str, Any] 
     """
     organisation, now = organisation_get(request), timezone.now()
     shown = draft_status(organisation=organisation, currency=currency, now=now)
-    told = {"document": shown.document, "open": shown.open, "made_at": shown.read_at, "asked_at": shown.asked_at}
-    return _with_document(DraftOut.model_validate(told), shown.kept) if shown.kept else told
+    answer = {"document": shown.document, "open": shown.open, "made_at": shown.read_at, "asked_at": shown.asked_at}
+    return _with_document(DraftOut.model_validate(answer), shown.kept) if shown.kept else answer
 
 
 @router.post(
@@ -210,9 +210,9 @@ def invoice_get(request: HttpRequest, pk: UUID) -> HttpResponse:
     return _with_document(InvoiceRowOut.from_orm(invoice), invoice)
 
 
-def _with_document(told: Schema, stored: Stored) -> HttpResponse:
+def _with_document(answer: Schema, stored: Stored) -> HttpResponse:
     """Return the answer with the stored document, without parsing it."""
-    text = f'{told.model_dump_json(exclude={"document"})[:-1]},"document":{document_text(stored)}}}'
+    text = f'{answer.model_dump_json(exclude={"document"})[:-1]},"document":{document_text(stored)}}}'
     return HttpResponse(text, content_type="application/json; charset=utf-8")
 
 

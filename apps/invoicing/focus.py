@@ -86,8 +86,8 @@ def _invoice_rows(invoice: Invoice, names: Names) -> Iterator[Row]:
         yield _adjustment_row(frame, one, amount, names)
     rest = subtract(invoice.payable, billed)
     if rest:
-        said = "Rounding, and remainders carried from the previous and to the next invoice"
-        yield plain_row(frame, "Adjustment", rest, said)
+        description = "Rounding, and remainders carried from the previous and to the next invoice"
+        yield plain_row(frame, "Adjustment", rest, description)
     if invoice.tax:
         # ListCost of a tax includes the tax on the reductions.
         on_list = multiply(reduced, Decimal(invoice.document["tax_rate"]))
@@ -124,8 +124,10 @@ def _note_rows(note: CreditNote, names: Names) -> Iterator[Row]:
             continue
         kind = "usage" if number in lines else named.get(number, {"kind": "carried"})["kind"]
         category = "Usage" if number in lines else category_of(kind)
-        said = f"Credit note {note.number} to invoice {invoice.number}, line {number}, {part['title']}: {note.reason}"
-        row = plain_row(frame, category, share.copy_negate(), said)
+        description = (
+            f"Credit note {note.number} to invoice {invoice.number}, line {number}, {part['title']}: {note.reason}"
+        )
+        row = plain_row(frame, category, share.copy_negate(), description)
         yield row | (_line_about(lines[number], names) if number in lines else _named_about(named.get(number), names))
     if note.tax:
         yield plain_row(frame, "Tax", note.tax.copy_negate(), f"Tax, credit note {note.number}")

@@ -79,13 +79,15 @@ def usage_rows(usage: UsageRow, frame: Row, names: Names) -> Iterator[Row]:
     )
     promise = names.commitment_of(str(usage.contract_id))
     if rating.charged is not None:
-        said = f"{usage.model_name}: its lines came to {decimal_text(rating.charged)} {usage.currency}"
-        sold = _sum_of_money(usage, rating, ("contract/minimum", "Contract minimum"), said)
+        description = f"{usage.model_name}: its lines came to {decimal_text(rating.charged)} {usage.currency}"
+        sold = _sum_of_money(usage, rating, ("contract/minimum", "Contract minimum"), description)
         yield whose | about | sold | promised_row(promise, "Used") | _spent(promise, rating.amount)
         return
     if rating.late:
-        said = f"Late cancellation, class {rating.terms.klass}: {rating.executions} executions reserved and not used"
-        sold = _sum_of_money(usage, rating, (f"contract/late/{rating.terms.klass}", "Late cancellation"), said)
+        description = (
+            f"Late cancellation, class {rating.terms.klass}: {rating.executions} executions reserved and not used"
+        )
+        sold = _sum_of_money(usage, rating, (f"contract/late/{rating.terms.klass}", "Late cancellation"), description)
         yield whose | about | sold | promised_row(promise, "Used") | _spent(promise, rating.amount)
         return
     for part in _parts(rating):
@@ -100,14 +102,14 @@ def _spent(promise: Commitment | None, amount: Decimal) -> Row:
     return {"CommitmentDiscountQuantity": amount, "CommitmentDiscountUnit": promise.currency}
 
 
-def _sum_of_money(usage: UsageRow, rating: Rating, sold: tuple[str, str], said: str) -> Row:
+def _sum_of_money(usage: UsageRow, rating: Rating, sold: tuple[str, str], description: str) -> Row:
     """Return the columns of a charge without work, as (SKU, meter): units of the currency with a price of 1."""
     (sku, meter), amount = sold, rating.amount
-    told = {"x_Class": rating.terms.klass, "x_PriceBook": str(rating.book_version)}
+    details = {"x_Class": rating.terms.klass, "x_PriceBook": str(rating.book_version)}
     return {
         **dict.fromkeys(COSTS, amount),
         "ChargeCategory": "Usage",
-        "ChargeDescription": said,
+        "ChargeDescription": description,
         "ChargeFrequency": "One-Time",
         "ConsumedQuantity": amount,
         "ConsumedUnit": usage.currency,
@@ -118,7 +120,7 @@ def _sum_of_money(usage: UsageRow, rating: Rating, sold: tuple[str, str], said: 
         "PricingUnit": usage.currency,
         "SkuId": sku,
         "SkuMeter": meter,
-        "SkuPriceDetails": told,
+        "SkuPriceDetails": details,
         "SkuPriceId": f"{rating.book_digest[:16]}/{sku}",
     }
 
@@ -155,10 +157,10 @@ def promised_row(commitment: Commitment | None, status: str) -> Row:
     }
 
 
-def plain_row(frame: Row, category: str, amount: Decimal, said: str) -> Row:
+def plain_row(frame: Row, category: str, amount: Decimal, description: str) -> Row:
     """Return a charge without quantity and price."""
     costs = dict.fromkeys(COSTS, amount)
-    return frame | costs | {"ChargeCategory": category, "ChargeFrequency": "One-Time", "ChargeDescription": said}
+    return frame | costs | {"ChargeCategory": category, "ChargeFrequency": "One-Time", "ChargeDescription": description}
 
 
 def shortfall_row(frame: Row, adjustment: dict[str, Any], amount: Decimal, names: Names) -> Row:
@@ -166,9 +168,9 @@ def shortfall_row(frame: Row, adjustment: dict[str, Any], amount: Decimal, names
     basis, currency = adjustment["basis"], frame["BillingCurrency"]
     commitment = names.commitments[basis["commitment"]]
     sku = f"commitment/{commitment.kind}"
-    said = f"{adjustment['title']}: {basis['used']} of {basis['minimum']} {currency} were used"
+    description = f"{adjustment['title']}: {basis['used']} of {basis['minimum']} {currency} were used"
     return (
-        plain_row(frame, "Usage", amount, said)
+        plain_row(frame, "Usage", amount, description)
         | promised_row(commitment, "Unused")
         | {
             "ChargeFrequency": "Recurring",
@@ -234,16 +236,16 @@ def _priced(usage: UsageRow, rating: Rating, part: Part) -> Row:
     """Return usage with its price. Each step of a price is a factor, so unit prices are finite."""
     terms = rating.terms
     sku = f"{terms.processor_class}/{terms.precision}"
-    told = {"x_Class": terms.klass, "x_Commitment": terms.commitment, "x_PriceBook": str(rating.book_version)}
-    told |= {"x_Served": terms.served} if terms.served else {}
-    told |= {"x_Hours": part.name} if part.name else {}
-    told |= {"x_Reserved": "not used"} if rating.unused else {}
-    price = "/".join([rating.book_digest[:16], sku, *(value for key, value in told.items() if key != "x_PriceBook")])
-    said = ", reserved and not used" if rating.unused else f", hours {part.name}" if part.name else ""
+    details = {"x_Class": terms.klass, "x_Commitment": terms.commitment, "x_PriceBook": str(rating.book_version)}
+    details |= {"x_Served": terms.served} if terms.served else {}
+    details |= {"x_Hours": part.name} if part.name else {}
+    details |= {"x_Reserved": "not used"} if rating.unused else {}
+    price = "/".join([rating.book_digest[:16], sku, *(value for key, value in details.items() if key != "x_PriceBook")])
+    description = ", reserved and not used" if rating.unused else f", hours {part.name}" if part.name else ""
     return {
         "BilledCost": part.amount,
         "ChargeCategory": "Usage",
-        "ChargeDescription": f"{part.executions} executions of {usage.model_name} on {sku}, class {terms.klass}{said}",
+        "ChargeDescription": f"{part.executions} executions of {usage.model_name} on {sku}, class {terms.klass}{description}",
         "ChargeFrequency": "Usage-Based",
         "ConsumedQuantity": part.operations,
         "ConsumedUnit": CONSUMED_UNIT,
@@ -257,7 +259,7 @@ def _priced(usage: UsageRow, rating: Rating, part: Part) -> Row:
         "PricingUnit": PRICING_UNIT,
         "SkuId": sku,
         "SkuMeter": "Billed operations",
-        "SkuPriceDetails": told,
+        "SkuPriceDetails": details,
         "SkuPriceId": price,
         "x_Executions": Decimal(part.executions),
     }

@@ -23,10 +23,10 @@ def issued_months(organisation: Organisation, currency: str, *, since: datetime)
     A period never begins after anything that it charges for.
     """
     rows = Invoice.objects.filter(organisation=organisation, currency=currency, period_end__gt=month_start(since))
-    told = rows.exclude(state=InvoiceState.VOID).order_by("sequence")
+    valid = rows.exclude(state=InvoiceState.VOID).order_by("sequence")
     sections: defaultdict[datetime, list[Held]] = defaultdict(list)
     older: defaultdict[datetime, Older] = defaultdict(Older)
-    for rules, end, net, parts, lines in told.values_list(
+    for rules, end, net, parts, lines in valid.values_list(
         "rules", "period_end", "net", "document__sections", "document__adjustments"
     ):
         if rules >= RULES:

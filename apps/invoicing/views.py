@@ -68,9 +68,9 @@ def invoice_create(request: HttpRequest) -> HttpResponse:
     return redirect("invoicing:invoice_detail", pk=invoice.pk)
 
 
-def _currency(told: QueryDict) -> str | None:
+def _currency(data: QueryDict) -> str | None:
     """Return the currency that an address or a form names, or None."""
-    code = told.get("currency", "")
+    code = data.get("currency", "")
     return code if re.fullmatch(r"[A-Z]{3}", code) else None
 
 

@@ -1,1 +1,1 @@
-"""What customers are told: webhooks to their own servers, and budgets with their alerts."""
+"""Notifications to customers: webhooks, budgets with their alerts, and notices."""

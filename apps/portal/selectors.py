@@ -44,7 +44,7 @@ class CapRow(NamedTuple):
 
     @property
     def share(self) -> Fraction:
-        """The share of the cap that is used or set aside."""
+        """The share of the cap that is used or reserved."""
         return Fraction(self.spent.committed) / Fraction(self.cap.amount) if self.cap.amount else Fraction(1)
 
 

@@ -102,8 +102,8 @@ def _bought(name: str, contract: Contract) -> list[str]:
     kept = {line.program_digest: line.executions for line in contract.lines.all() if line.executions is not None}
     found = [] if kept == wanted else [f"{name}: the executions that may be used are not those of its terms"]
     quota = getattr(contract, "quota", None)
-    told = [(line.snapshot.precision, line.snapshot.operations) for line in request_lines if line.snapshot.is_quota]
-    if told != ([] if quota is None else [(quota.precision, quota.operations)]):
+    stated = [(line.snapshot.precision, line.snapshot.operations) for line in request_lines if line.snapshot.is_quota]
+    if stated != ([] if quota is None else [(quota.precision, quota.operations)]):
         found.append(f"{name}: the operations that may be used are not those of its terms")
     return found
 
@@ -154,10 +154,10 @@ def _promised(commitment: Commitment) -> list[str]:
     """Compare a commitment with its audit entry."""
     name = f"commitment {commitment.id}"
     entries = AuditEntry.objects.filter(action="commitment.enter", subject=name).order_by("id")
-    told = {
+    stated = {
         "kind": commitment.kind,
         "minimum": decimal_text(commitment.minimum),
         "factor": decimal_text(commitment.factor),
     }
     details = list(entries.values_list("detail", flat=True))
-    return [] if details == [told] else [f"{name}: it is not the one that was entered"]
+    return [] if details == [stated] else [f"{name}: it is not the one that was entered"]

@@ -23,7 +23,7 @@ def grant_differences(organisation_id: UUID, postings: Postings) -> list[str]:
     for use in CreditUse.objects.filter(grant__organisation_id=organisation_id).order_by("at", "id"):
         key = (str(use.grant_id), use.invoice_id)
         used[key] = exact_sum([used[key], use.amount])
-    told, numbers = _told(organisation_id)
+    documented, numbers = _documented(organisation_id)
     found = []
     for grant in CreditGrant.objects.filter(organisation_id=organisation_id).order_by("granted_at", "id"):
         name = f"credit {grant.id}"
@@ -32,21 +32,21 @@ def grant_differences(organisation_id: UUID, postings: Postings) -> list[str]:
         found += moved_differences(name, posted, expected, grant.currency, whole=True)
         ended = [one.amount(AccountKind.CREDIT, grant.currency) for one in postings.starting(f"credit:{grant.id}:")]
         # The posting of the grant is among them, so the sum is what was withdrawn.
-        told[str(grant.id), None] = exact_sum([*ended, grant.amount])
-    for grant_id, invoice in sorted(used.keys() | told.keys(), key=str):
-        taken, wanted = used.get((grant_id, invoice), NOTHING), told.get((grant_id, invoice), NOTHING)
+        documented[str(grant.id), None] = exact_sum([*ended, grant.amount])
+    for grant_id, invoice in sorted(used.keys() | documented.keys(), key=str):
+        taken, wanted = used.get((grant_id, invoice), NOTHING), documented.get((grant_id, invoice), NOTHING)
         if taken != wanted:
             place = f"by invoice {numbers.get(invoice, invoice)}" if invoice else "as expired or ended"
             found.append(
-                f"credit {grant_id}: {decimal_text(taken)} of it is used {place}, and the papers say {decimal_text(wanted)}"
+                f"credit {grant_id}: {decimal_text(taken)} of it is used {place}, and the documents say {decimal_text(wanted)}"
             )
     return found
 
 
-def _told(organisation_id: UUID) -> tuple[dict[Key, Decimal], dict[UUID | None, str]]:
+def _documented(organisation_id: UUID) -> tuple[dict[Key, Decimal], dict[UUID | None, str]]:
     """Return what invoices used of each credit by their documents, less what credit notes restored; and their
     numbers."""
-    told: dict[Key, Decimal] = {}
+    documented: dict[Key, Decimal] = {}
     numbers: dict[UUID | None, str] = {}
     rows = CreditNoteLine.objects.filter(credit_note__organisation_id=organisation_id)
     returned: defaultdict[tuple[UUID, int], Decimal] = defaultdict(Decimal)
@@ -57,8 +57,8 @@ def _told(organisation_id: UUID) -> tuple[dict[Key, Decimal], dict[UUID | None, 
         numbers[pk] = name
         for grant, number, amount in _taken(document):
             key, back = (grant, pk), returned.get((pk, number), NOTHING)
-            told[key] = exact_sum([told.get(key, NOTHING), subtract(back, amount)])
-    return told, numbers
+            documented[key] = exact_sum([documented.get(key, NOTHING), subtract(back, amount)])
+    return documented, numbers
 
 
 def _taken(document: Any) -> list[tuple[str, int, Decimal]]:

@@ -81,28 +81,28 @@ def _paper(invoice: Invoice, lines: list[InvoiceLine], postings: Postings) -> li
 
 def _rules(name: str, invoice: Invoice) -> list[str]:
     """Check the version of the rules and the carried tax."""
-    document, told = invoice.document, NOTHING
+    document, stated = invoice.document, NOTHING
     found = [] if document.get("rules", 1) == invoice.rules else [f"{name}: its document has other rules than its row"]
     if invoice.rules >= RULES:
-        told = subtract(Decimal(document["tax_carried_out"]), Decimal(document["tax_carried_in"]))
-    if told != invoice.tax_carried:
+        stated = subtract(Decimal(document["tax_carried_out"]), Decimal(document["tax_carried_in"]))
+    if stated != invoice.tax_carried:
         found.append(
-            f"{name}: {decimal_text(invoice.tax_carried)} of its tax is carried, and its document says {decimal_text(told)}"
+            f"{name}: {decimal_text(invoice.tax_carried)} of its tax is carried, and its document says {decimal_text(stated)}"
         )
     return found
 
 
-def _lines(name: str, lines: list[InvoiceLine], told: Iterable[dict[str, Any]]) -> list[str]:
+def _lines(name: str, lines: list[InvoiceLine], stated: Iterable[dict[str, Any]]) -> list[str]:
     found, rows = [], {line.number: line for line in lines}
-    for one in told:
+    for one in stated:
         line = rows.pop(one["number"], None)
-        said = f"{name}, line {one['number']}"
+        line_name = f"{name}, line {one['number']}"
         if line is None:
-            found.append(f"{said} is not there any more")
+            found.append(f"{line_name} is not there any more")
             continue
-        found += figures_differ(said, line, one, LINE_FIGURES)
+        found += figures_differ(line_name, line, one, LINE_FIGURES)
         if str(line.contract_id) != one["contract"]:
-            found.append(f"{said}: its contract is another one than its document says")
+            found.append(f"{line_name}: its contract is another one than its document says")
     return found + [f"{name}, line {number}: its document has no such line" for number in rows]
 
 

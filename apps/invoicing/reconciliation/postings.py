@@ -30,14 +30,14 @@ class Posting:
     @property
     def digest(self) -> object:
         """The digest of the posted document, or None."""
-        return self._told("digest")
+        return self._detail_value("digest")
 
     @property
     def reference(self) -> object:
         """The reference of the posted payment, or None."""
-        return self._told("reference")
+        return self._detail_value("reference")
 
-    def _told(self, name: str) -> object:
+    def _detail_value(self, name: str) -> object:
         return self.detail.get(name) if isinstance(self.detail, dict) else None
 
     def amount(self, account: AccountKind, currency: str) -> Decimal:
@@ -123,7 +123,7 @@ def figures_differ(name: str, row: object, document: Mapping[str, Any], figures:
     """Name figures of a row that differ from its document. `figures`: attribute of the row -> key of the document."""
     found = []
     for attribute, key in figures.items():
-        told, kept = str(document.get(key)), decimal_text(getattr(row, attribute))
-        if told != kept:
-            found.append(f"{name}: its {attribute.replace('_', ' ')} is {kept}, and its document says {told}")
+        stated, stored = str(document.get(key)), decimal_text(getattr(row, attribute))
+        if stated != stored:
+            found.append(f"{name}: its {attribute.replace('_', ' ')} is {stored}, and its document says {stated}")
     return found

@@ -18,31 +18,32 @@ TOPIC = "invoice.reminder"
 
 def reminder_differences(organisation_id: UUID, postings: Postings) -> list[str]:
     """Check every reminder of an organisation; normally there are no differences."""
-    told = _told(organisation_id)
+    messages = _messages(organisation_id)
     settled = _settled(organisation_id, postings)
     found = []
     steps = DunningStep.objects.filter(invoice__organisation_id=organisation_id).order_by("id")
     for step in steps.select_related("invoice"):
-        said = told.pop((str(step.invoice_id), str(step.level)), None)
-        found += _compared(step, said, settled[step.invoice_id])
+        stated = messages.pop((str(step.invoice_id), str(step.level)), None)
+        found += _compared(step, stated, settled[step.invoice_id])
     return found + [
-        f"reminder {level} of invoice {invoice} was told, and is not there any more" for invoice, level in sorted(told)
+        f"reminder {level} of invoice {invoice} was sent, and is not there any more"
+        for invoice, level in sorted(messages)
     ]
 
 
-def _compared(step: DunningStep, said: str | None, settled: list[Decimal]) -> list[str]:
-    return compared(f"invoice {step.invoice.number}, reminder {step.level}", lambda: _step(step, said, settled))
+def _compared(step: DunningStep, stated: str | None, settled: list[Decimal]) -> list[str]:
+    return compared(f"invoice {step.invoice.number}, reminder {step.level}", lambda: _step(step, stated, settled))
 
 
-def _step(step: DunningStep, said: str | None, settled: list[Decimal]) -> list[str]:
+def _step(step: DunningStep, stated: str | None, settled: list[Decimal]) -> list[str]:
     """Compare a reminder with its outbox message, and with the amounts that were open in the order of the chain.
 
     The order of the chain is used because the clocks of processes can differ.
     """
     name, kept = f"invoice {step.invoice.number}, reminder {step.level}", decimal_text(step.open)
     found = []
-    if said != kept:
-        found.append(f"{name}: {kept} was open, and {said or 'nothing'} was told")
+    if stated != kept:
+        found.append(f"{name}: {kept} was open, and {stated or 'nothing'} was sent")
     rest, possible = step.invoice.due, [step.invoice.due]
     for amount in settled:
         rest = subtract(rest, amount)
@@ -52,11 +53,11 @@ def _step(step: DunningStep, said: str | None, settled: list[Decimal]) -> list[s
     return found
 
 
-def _told(organisation_id: UUID) -> dict[tuple[str, str], str]:
+def _messages(organisation_id: UUID) -> dict[tuple[str, str], str]:
     """Return (invoice, level) -> open amount by the outbox messages of reminders."""
     rows = OutboxRow.objects.filter(organisation_id=organisation_id, topic=TOPIC).order_by("id")
-    said = [payload for payload in rows.values_list("payload", flat=True) if isinstance(payload, dict)]
-    return {(str(one.get("invoice")), str(one.get("level"))): str(one.get("open")) for one in said}
+    stated = [payload for payload in rows.values_list("payload", flat=True) if isinstance(payload, dict)]
+    return {(str(one.get("invoice")), str(one.get("level"))): str(one.get("open")) for one in stated}
 
 
 def _settled(organisation_id: UUID, postings: Postings) -> defaultdict[UUID, list[Decimal]]:

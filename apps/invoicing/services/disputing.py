@@ -91,14 +91,14 @@ def invoice_dispute(*, invoice_id: UUID, outcome: DisputeState, now: datetime) -
     invoice.dispute = outcome
     invoice.save(update_fields=["dispute"])
     found = balance_returned(invoice)
-    said = {"balance_taken": decimal_text(found.taken), "balance_gone": decimal_text(found.gone)} if found else {}
+    facts = {"balance_taken": decimal_text(found.taken), "balance_gone": decimal_text(found.gone)} if found else {}
     audit_record(
         action=f"invoice.dispute_{outcome.value}",
         subject=f"invoice {invoice.number}",
         actor=None,
         now=now,
         organisation=invoice.organisation,
-        detail=said,
+        detail=facts,
     )
     return invoice
 
@@ -137,14 +137,14 @@ def balance_refund(
         amounts={AccountKind.PREPAID: amount, AccountKind.BANK: amount.copy_negate()},
     )
     if is_new:
-        said = {"amount": decimal_text(amount), "currency": currency, "reference": reference}
-        outbox_write(organisation_id=organisation.id, topic="refund.made", payload=said, now=now)
+        facts = {"amount": decimal_text(amount), "currency": currency, "reference": reference}
+        outbox_write(organisation_id=organisation.id, topic="refund.made", payload=facts, now=now)
         audit_record(
             action="balance.refund",
             subject=f"refund {reference}",
             actor=actor,
             now=now,
             organisation=organisation,
-            detail=said,
+            detail=facts,
         )
     return posted

@@ -93,11 +93,11 @@ def _event_write(
     grant: CreditGrant, what: str, amount: Decimal, reason: str, *, action: str, actor: User | None, now: datetime
 ) -> None:
     """Write an outbox message and an audit entry about a credit."""
-    said = {"amount": decimal_text(amount), "currency": grant.currency, "reason": reason}
-    payload = {"credit": str(grant.id), **said}
+    facts = {"amount": decimal_text(amount), "currency": grant.currency, "reason": reason}
+    payload = {"credit": str(grant.id), **facts}
     outbox_write(organisation_id=grant.organisation_id, topic=f"credit.{what}", payload=payload, now=now)
     audit_record(
-        action=action, subject=f"credit {grant.id}", actor=actor, organisation=grant.organisation, now=now, detail=said
+        action=action, subject=f"credit {grant.id}", actor=actor, organisation=grant.organisation, now=now, detail=facts
     )
 
 

@@ -173,9 +173,11 @@ def payment_record(
     if invoice is not None and settles:
         settle(invoice, settles, SettlementKind.PAYMENT, now=now, payment=payment)
     failpoint("payment.recorded")
-    said = {"amount": decimal_text(amount), "currency": currency, "reference": reference}
-    outbox_write(organisation_id=organisation.id, topic="payment.received", payload=said, now=now)
-    audit_record(action="payment.record", subject=subject, actor=actor, organisation=organisation, now=now, detail=said)
+    facts = {"amount": decimal_text(amount), "currency": currency, "reference": reference}
+    outbox_write(organisation_id=organisation.id, topic="payment.received", payload=facts, now=now)
+    audit_record(
+        action="payment.record", subject=subject, actor=actor, organisation=organisation, now=now, detail=facts
+    )
     return payment
 
 
