@@ -32,15 +32,15 @@ def note_differences(organisation_id: UUID, postings: Postings) -> list[str]:
     found = []
     for note in notes.select_related("invoice").prefetch_related("lines__line"):
         found += _compared(note, settled.get(note.id, NOTHING), postings)
-    return found + compared("what credit notes take back", lambda: _given_back(organisation_id, postings))
+    return found + compared("what credit notes reverse", lambda: _reversals_check(organisation_id, postings))
 
 
 def _compared(note: CreditNote, settled: Decimal, postings: Postings) -> list[str]:
     return compared(f"credit note {note.number}", lambda: _note(note, settled, postings))
 
 
-def _given_back(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Credit notes take back no more of lost disputes and refunds of their invoice than there was."""
+def _reversals_check(organisation_id: UUID, postings: Postings) -> list[str]:
+    """Check that credit notes reverse at most what lost disputes and refunds of their invoice posted."""
     rows = StripeFact.objects.filter(invoice__organisation_id=organisation_id, kind__in=RETURN_FACTS)
     moved = [
         (fact.invoice_id, fact.invoice.currency, fact.posting_key)
