@@ -6,7 +6,7 @@ import socket
 import threading
 from collections import Counter
 from datetime import datetime, timedelta
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from pytest_django import Settings as SettingsWrapper
@@ -29,7 +29,7 @@ def endpoint(cast: Cast, organisation: Organisation | None = None, **state: obje
     """An endpoint with ten messages that are due."""
     made = services.endpoint_create(
         organisation=organisation or cast.organisation,
-        url="http://127.0.0.1:9/",
+        url=f"http://127.0.0.1:9/{uuid4().hex}",
         topics=["usage"],
         actor=cast.owner,
         now=NOW,

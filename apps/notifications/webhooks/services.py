@@ -37,7 +37,7 @@ TOPICS: dict[str, tuple[tuple[str, ...], str]] = {
 def endpoint_create(
     *, organisation: Organisation, url: str, topics: Sequence[str], actor: User, now: datetime
 ) -> WebhookEndpoint:
-    """Create an endpoint with a new secret. Raises Problem for an address that cannot be called, or one that is in use."""
+    """Create an endpoint with a new secret. Raises Problem for an address that cannot be called, or a duplicate."""
     try:
         destination_check(url)  # a DNS lookup, so outside the transaction
     except Refused as refusal:
@@ -50,6 +50,7 @@ def _endpoint_store(
     organisation: Organisation, url: str, topics: Sequence[str], actor: User, now: datetime
 ) -> WebhookEndpoint:
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
+    chosen = sorted(set(topics))
     if WebhookEndpoint.objects.filter(organisation=organisation, deleted_at=None).count() >= ENDPOINTS_MAX:
         raise Problem(
             409,
@@ -57,15 +58,15 @@ def _endpoint_store(
             f"You have {ENDPOINTS_MAX} endpoints, the maximum. Delete one first.",
             kind="too-many-webhooks",
         )
-    if WebhookEndpoint.objects.filter(organisation=organisation, deleted_at=None, url=url).exists():
+    if WebhookEndpoint.objects.filter(organisation=organisation, deleted_at=None, url=url, topics=chosen).exists():
         raise Problem(
             409,
             "Endpoint exists",
-            "There is already an endpoint with this address. To get a new secret, delete it first.",
+            "There is already an endpoint with this address and these events. To get a new secret, delete it first.",
             kind="webhook-exists",
         )
     endpoint = WebhookEndpoint.objects.create(
-        organisation=organisation, url=url, secret=secret_make(), topics=sorted(set(topics)), created_at=now
+        organisation=organisation, url=url, secret=secret_make(), topics=chosen, created_at=now
     )
     _audit("webhook.create", endpoint, actor, now)
     return endpoint
