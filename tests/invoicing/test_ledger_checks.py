@@ -16,8 +16,8 @@ from apps.accounts.models import User
 from apps.accounts.roles import Scope
 from apps.invoicing.ledger_checks import (
     LOST_AFTER,
+    PAUSE_FACTOR,
     REQUEST_RATE,
-    REST,
     last_check,
     ledger_check_request,
     ledger_check_run,
@@ -153,7 +153,7 @@ def test_a_long_history_is_checked_by_the_clock_a_hundredth_of_the_time(cast: Ca
     times = iter([NOON, NOON, NOON + timedelta(minutes=5)])  # asked, read, finished
     assert ledger_checks_make_due(now=NOON, clock=lambda: next(times)) == 1
     run(contract, 2, now=timezone.now())
-    due = NOON + REST * timedelta(minutes=5)
+    due = NOON + PAUSE_FACTOR * timedelta(minutes=5)
     assert ledger_checks_make_due(now=due - timedelta(seconds=1), clock=clock) == 0
     assert ledger_checks_make_due(now=due, clock=lambda: due) == 1
 
