@@ -59,7 +59,7 @@ def test_each_mark_of_what_is_used_is_told_once(cast: Cast) -> None:
     assert all(one["stops_jobs"] is False for one in told)
     assert len(mail.outbox) == len(told)
     assert sorted(mail.outbox[0].to) == [cast.billing.email, cast.owner.email]
-    assert all("never stops a job" in one.body for one in mail.outbox)
+    assert all("Budgets send alerts only" in one.body for one in mail.outbox)
 
 
 def test_the_forecast_warns_before_it_is_used(cast: Cast) -> None:
@@ -67,7 +67,7 @@ def test_the_forecast_warns_before_it_is_used(cast: Cast) -> None:
     use(held(cast.organisation, executions=1000, now=HALF), 45, HALF)
     assert used_and_forecast(budget, now=HALF) == (rating(45).amount, Fraction(rating(90).amount))
     assert (fired("actual"), fired("forecast")) == ([], [50, 75, 90])
-    assert "by the end of the month, at this pace" in mail.outbox[0].body
+    assert "by the end of the month at this pace" in mail.outbox[0].body
 
 
 def test_a_new_month_begins_anew(cast: Cast) -> None:

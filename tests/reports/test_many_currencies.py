@@ -95,9 +95,11 @@ def test_customers_the_portal_and_credits_have_a_row_for_every_currency(
         "€ 5.63",
         "JPY 282",
         "Welcome in EUR",
-        "Welcome in JPY",
     ):
         assert said in portal, said
+    credits = _text(owner, "/portal/credits")
+    assert "Welcome in EUR" in credits
+    assert "Welcome in JPY" in credits
     assert "Amounts in JPY only." in _text(owner, "/portal/usage?currency=JPY")
     rows = list(csv.DictReader(io.StringIO(b"".join(owner.get("/portal/usage?format=csv")).decode())))  # type: ignore[call-overload]
     assert sorted((row["currency"], row["amount"]) for row in rows) == [("EUR", "5.632"), ("JPY", "281.6")]
@@ -155,7 +157,7 @@ def test_a_credit_is_ended_on_the_customers_page_and_over_the_api(
     refused = api.post(path, {"reason": "again"}, content_type="application/json")
     assert (refused.status_code, refused.json()["detail"]) == (
         409,
-        "This credit was ended already: Meant for Other Works",
+        "This credit has ended already: Meant for Other Works",
     )
     body = {"organisation": str(both.organisation.pk), "amount": "7", "currency": "JPY", "reason": "a try"}
     granted = api.post("/api/v1/credits", body, content_type="application/json").json()
