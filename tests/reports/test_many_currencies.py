@@ -97,9 +97,9 @@ def test_customers_the_portal_and_credits_have_a_row_for_every_currency(
         "Welcome in EUR",
     ):
         assert said in portal, said
-    credits = _text(owner, "/portal/credits")
-    assert "Welcome in EUR" in credits
-    assert "Welcome in JPY" in credits
+    credits_page = _text(owner, "/portal/credits")
+    assert "Welcome in EUR" in credits_page
+    assert "Welcome in JPY" in credits_page
     assert "Amounts in JPY only." in _text(owner, "/portal/usage?currency=JPY")
     rows = list(csv.DictReader(io.StringIO(b"".join(owner.get("/portal/usage?format=csv")).decode())))  # type: ignore[call-overload]
     assert sorted((row["currency"], row["amount"]) for row in rows) == [("EUR", "5.632"), ("JPY", "281.6")]
