@@ -76,7 +76,7 @@ def test_a_draft_that_is_invoiced_while_it_is_read_is_not_found(much: Cast) -> N
     kept = made(much)
     invoice_issue(organisation=much.organisation, actor=much.billing, now=later(1))
     for read in (excerpts.document_text, partial(excerpts.stored_excerpt, first=1)):
-        with pytest.raises(Problem, match="invoiced meanwhile"):
+        with pytest.raises(Problem, match="has been invoiced"):
             read(kept)
 
 

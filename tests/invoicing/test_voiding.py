@@ -154,7 +154,7 @@ def test_the_page_says_what_becomes_of_the_usage(cast: Cast, market: Market, as_
     client = as_user(cast.admin)
     body = {"form": "end", "action": "void", "reason": "wrong address"}
     page = client.post(f"/customers/invoices/{invoice.pk}", body, follow=True).content.decode()
-    assert f"Invoice {invoice.number} is void" in page
-    assert "may be invoiced again" in page
+    assert f"Invoice {invoice.number} voided" in page
+    assert "can be invoiced again" in page
     mine = as_user(cast.billing).get(f"/invoices/{invoice.pk}").content.decode()
-    assert "Its usage is invoiced again" in mine
+    assert "Its usage moves to the next invoice" in mine
