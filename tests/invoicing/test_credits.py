@@ -281,7 +281,7 @@ def test_what_is_left_of_a_credit_ends_and_what_was_spent_stays(cast: Cast, mark
     run(sold(cast, market, executions=2 * MILLION), MILLION)
     invoice = invoice_issue(organisation=cast.organisation, actor=None, now=LATER)
     assert _left(cast) == {"by mistake": Decimal("2.368"), "meant": 1}
-    for reason, said in ((" ", "Say why"), ("Granted to the wrong customer", "")):
+    for reason, said in ((" ", "Enter a reason"), ("Granted to the wrong customer", "")):
         given: dict[str, Any] = {
             "grant_id": grant.id,
             "reason": reason,

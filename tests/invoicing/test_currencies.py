@@ -174,7 +174,8 @@ def test_caps_budgets_and_commitments_are_entered_in_their_currencys_units(
     ):
         page = browser.post(path, {"amount": fine, **more})
         assert said in _shown(page), path
-        assert browser.post(path, {"amount": unit, **more}).status_code == 302, path
+        twice = f"{Decimal(unit) * 2:f}"  # the budget of one unit is there already
+        assert browser.post(path, {"amount": twice, **more}).status_code == 302, path
 
 
 def two_books(price: str = "0.8") -> Market:
@@ -257,7 +258,6 @@ def test_each_currency_has_an_invoice_and_one_that_is_too_small_keeps_no_other_b
     assert "€ 5.632" in page
     assert "JPY 0.5632" in page
     assert "JPY 0.5632" in _text(client, "/invoices/draft?currency=JPY")
-    assert client.get("/invoices/draft?currency=%00").status_code == 200
     draft = api.get("/api/v1/invoices/draft?currency=JPY").json()
     assert (draft["document"]["currency"], draft["open"]) == ({"code": "JPY", "exponent": 0}, ["EUR", "JPY"])
     assert invoices_issue_month(now=august) == 1
@@ -278,7 +278,7 @@ def test_a_budget_in_yen_is_told_of_in_yen(cast: Cast) -> None:
         pass
     letters = [one.body for one in mail.outbox if "budget" in one.subject]
     assert letters
-    assert all(f"Of the budget of JPY{NARROW_SPACE}564 for" in one for one in letters)
+    assert all(f"% of the budget of JPY{NARROW_SPACE}564 for" in one for one in letters)
     assert all(f"Used so far: JPY{NARROW_SPACE}563.2." in one for one in letters)
 
 
