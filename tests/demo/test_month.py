@@ -23,7 +23,7 @@ from apps.dispatch.models import DeviceHour, Job, JobState, Lease
 from apps.dispatch.services import SampleOrder, leases_offer_due, sample_jobs_run
 from apps.invoicing.exports import invoice_csv, invoice_json
 from apps.invoicing.models import CreditNote, Invoice, InvoiceState
-from apps.invoicing.reconciling import reconcile_all
+from apps.invoicing.reconciliation import reconcile_all
 from apps.ledger.chain import chain_json
 from apps.ledger.models import Transaction, UsageRow
 from apps.notifications.models import Budget
