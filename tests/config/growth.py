@@ -39,6 +39,7 @@ from apps.notifications.models import BudgetAlert, WebhookDelivery, WebhookEndpo
 from apps.notifications.notices.services import notice_create
 from apps.notifications.webhooks.services import endpoint_create, test_message
 from apps.planner.models import EvaluationRun, Task
+from apps.pricing.drafts import draft_create, draft_save
 from apps.registry.models import Project
 from apps.registry.services import project_ensure, upload_open
 from apps.reports.capacity_plans.services import capacity_plan_request
@@ -237,6 +238,9 @@ class Growth:
         planned.result = {"pools": [{"pool": "lpu-a", "proposals": [facts]}, {"pool": "lpu2-b", "proposals": [facts]}]}
         proposals_keep(plan=planned, now=now)
         rerating_request(book=market.book, month=now, asked_by=cast.admin, now=now)
+        draft = draft_create(actor=cast.admin, now=now)
+        changed = {**draft.document, "quote_validity_minutes": number + 1}
+        draft_save(pk=draft.pk, document=changed, revision=draft.revision, actor=cast.admin, now=now)
         forecast = ForecastRun.objects.create(asked_by=cast.admin, asked_at=now, until=now)
         forecast_run(pk=forecast.pk, now=now)
         lines = [b"timestamp", b"2026-03-02T10:00:00Z"]
