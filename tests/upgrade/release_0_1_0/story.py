@@ -384,8 +384,8 @@ class Story:
 
     def _words(self) -> None:
         from apps.invoicing.outbox import handlers_known, outbox_deliver
-        from apps.reports.reconciling import reconciliation_ask, reconciliation_run
+        from apps.reports.reconciling import reconciliation_request, reconciliation_run
 
         outbox_deliver(now=PRESENT, handlers=[one for one in handlers_known() if not one.remote])
-        asked = reconciliation_ask(asked_by=self.cast.admin, now=PRESENT)
+        asked = reconciliation_request(asked_by=self.cast.admin, now=PRESENT)
         reconciliation_run(run_id=asked.pk, now=PRESENT)
