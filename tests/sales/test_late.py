@@ -240,7 +240,7 @@ def test_the_difference_of_an_amendment_is_the_one_that_is_charged(cast: Cast, m
     program, contract = _bought(cast, market)
     amending = _quote(cast, market, [QuoteLine(program, 400_000)], amends=contract, now=FREE - HOUR)
     assert amending.document["amends"]["charge"] == "0"
-    with pytest.raises(Problem, match="more of it is late now") as refusal:
+    with pytest.raises(Problem, match="more of its time is late now") as refusal:
         _accepted(cast, amending, FREE)
     assert refusal.value.kind == "amendment-changed"
     again = _quote(cast, market, [QuoteLine(program, 400_000)], amends=contract, now=FREE)
