@@ -89,7 +89,7 @@ def test_every_address_of_the_api_that_a_document_names_exists(document: papers.
         ("7. Run a job", "Generate test inputs", "apps/dispatch/forms.py"),
         ("7. Run a job", "Submit", "templates/dispatch/job_new.html"),
         ("8. Read the invoice", "Invoices", "apps/pages/navigation.py"),
-        ("8. Read the invoice", "Preview", "templates/invoicing/invoice_list.html"),
+        ("8. Read the invoice", "Preview draft", "templates/invoicing/invoice_list.html"),
     ],
 )
 def test_a_step_of_the_tutorial_names_what_its_page_shows(step: str, label: str, place: str) -> None:
