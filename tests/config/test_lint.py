@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from radon.complexity import cc_visit
 
 from bin import code_rules
 from bin.commands import ROOT, checks, without_servers
@@ -30,17 +29,6 @@ def test_a_function_above_the_limit_of_complexity_is_named_with_its_figure() -> 
 def test_the_formatter_is_switched_off_only_with_a_reason(reason: str, faults: int) -> None:
     source = "x = [1,2]  # fmt" + f": skip{reason}\n"
     assert len(list(code_rules.faults_of(Path("compiler/table.py"), source))) == faults
-
-
-def test_only_functions_that_are_still_above_the_limit_are_excepted() -> None:
-    found = {
-        f"{'.'.join(path.relative_to(ROOT).with_suffix('').parts)}.{block.fullname}"
-        for path in code_rules.source_files()
-        if path.relative_to(ROOT).parts[0] in code_rules.CHECKED_FOLDERS
-        for block in cc_visit(path.read_text())
-        if block.complexity > code_rules.COMPLEXITY_MAX
-    }
-    assert code_rules.STILL_ABOVE - found == set()
 
 
 def test_the_hooks_before_a_commit_call_installed_tools() -> None:
