@@ -15,7 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.access import principal_of_user
-from apps.accounts.models import User
+from apps.accounts.counters import number_next
+from apps.accounts.models import NumberKind, User
+from apps.dispatch.models import Job
 from apps.invoicing.models import Invoice
 from apps.pages.search import Group, Query, everything_search
 from apps.planner.models import Plan, Task
@@ -48,12 +50,22 @@ def things_of(cast: Cast) -> Owned:
     Quote.objects.filter(pk=contract.quote_id).update(name="Offer of spring")
     program = contract.lines.get().program
     version, quote = program.model_version, contract.quote
+    job = Job.objects.create(
+        organisation=cast.organisation,
+        contract=contract,
+        number=number_next(organisation_id=cast.organisation.pk, kind=NumberKind.JOB),
+        name="First batch",
+        items=1,
+        submitted_at=timezone.now(),
+    )
     found = [
         (f"/invoices/{invoice.pk}", invoice.number, invoice.digest),
         (f"/contracts/{contract.pk}", contract.pk, contract.terms_digest),
         (f"/contracts/{contract.pk}", contract.reference, contract.name),
         (f"/quotes/{quote.pk}", quote.pk, quote.digest),
         (f"/quotes/{quote.pk}", quote.reference, quote.name),
+        (f"/jobs/{job.pk}", job.pk),
+        (f"/jobs/{job.pk}", job.reference, job.name),
         (f"/programs/{program.pk}", program.pk, program.digest),
         (f"/versions/{version.pk}", version.pk, version.sha256),
         (f"/versions/{version.pk}", version.model.name, version.filename),

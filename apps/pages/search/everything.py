@@ -106,7 +106,8 @@ def _contracts(query: Query) -> QuerySet[Contract]:
 
 
 def _jobs(query: Query) -> QuerySet[Job]:
-    return Job.objects.filter(query.identified()).only("submitted_at", "state", "items").order_by("-submitted_at")
+    rows = Job.objects.filter(query.numbered(NumberKind.JOB) | query.named("name") | query.identified())
+    return rows.only("number", "name", "submitted_at", "state", "items").order_by("-submitted_at")
 
 
 def _invoices(query: Query) -> QuerySet[Invoice]:
@@ -156,7 +157,7 @@ def _contract_hit(row: Contract) -> Hit:
 
 def _job_hit(row: Job) -> Hit:
     note = f"{row.items:,} items, {_day(row.submitted_at)}"
-    return Hit(reverse("dispatch:job_detail", args=[row.pk]), f"Job {row.pk.hex[:8]}", note, row.state)
+    return Hit(reverse("dispatch:job_detail", args=[row.pk]), row.title, note, row.state)
 
 
 def _invoice_hit(row: Invoice) -> Hit:
