@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 from urllib.parse import parse_qs, urlencode
 from uuid import UUID
 
@@ -50,6 +51,13 @@ def filters_of(*, organisation: Organisation, user: User, page: str) -> list[Sav
     """Return the person's filters of a list in one organisation, by name."""
     rows = SavedFilter.objects.filter(organisation=organisation, user=user, page=page)
     return list(rows.order_by("name")[:PER_PAGE])
+
+
+def filters_shown(*, organisation: Organisation, user: User, page: str, data: Mapping[str, str]) -> dict[str, Any]:
+    """Return what templates/components/saved_filters.html shows: the saved filters, and the one that `data` sets."""
+    rows, query = filters_of(organisation=organisation, user=user, page=page), query_of(page, data)
+    saved = [{"pk": row.pk, "name": row.name, "query": row.query, "url": filter_url(page, row.query)} for row in rows]
+    return {"saved": saved, "query": query, "page": page, "is_saved": any(row.query == query for row in rows)}
 
 
 def filter_save(

@@ -294,16 +294,11 @@ def pagination(page: Page[Any]) -> dict[str, Any]:
 @register.inclusion_tag("components/saved_filters.html", takes_context=True)
 def saved_filters(context: template.Context, page: str) -> dict[str, Any]:
     """{% saved_filters "dispatch:job_list" %}: the person's saved filters of a list, and a form that saves the one set."""
-    request, organisation = context["request"], context.get("organisation")
+    organisation, request = context.get("organisation"), context["request"]
     if organisation is None:
         return {}
-    rows = filters.filters_of(organisation=organisation, user=request.user, page=page)
-    query = filters.query_of(page, request.GET)
-    saved = [
-        {"pk": row.pk, "name": row.name, "query": row.query, "url": filters.filter_url(page, row.query)} for row in rows
-    ]
-    is_saved = any(row.query == query for row in rows)
-    return {"saved": saved, "query": query, "page": page, "is_saved": is_saved, "csrf_token": context.get("csrf_token")}
+    shown = filters.filters_shown(organisation=organisation, user=request.user, page=page, data=request.GET)
+    return {**shown, "csrf_token": context.get("csrf_token")}
 
 
 @register.inclusion_tag("components/as_api.html", takes_context=True)
