@@ -6,6 +6,7 @@ import html
 import posixpath
 import re
 from functools import cache
+from itertools import count
 from typing import Any
 
 import markdown
@@ -68,10 +69,11 @@ def _address(name: str, target: str) -> str:
 
 def _copyable(body: str) -> str:
     """Put a copy button beside each block of code."""
+    numbers = count(1)
 
     def card(match: re.Match[str]) -> str:
         code = html.unescape(match[2]).rstrip("\n")
-        opened = '<div class="code-card"><pre tabindex="0" role="region" aria-label="Code">'
+        opened = f'<div class="code-card"><pre tabindex="0" role="region" aria-label="Code {next(numbers)}">'
         return f"{opened}<code{match[1]}>{match[2]}</code></pre>{copy(code, 'Copy the code')}</div>"
 
     return re.sub(r"<pre><code([^>]*)>(.*?)</code></pre>", card, body, flags=re.DOTALL)
@@ -83,9 +85,14 @@ def _plain_alignment(body: str) -> str:
 
 
 def _wrapped_tables(body: str) -> str:
-    """Let a wide table scroll in a box of its own."""
-    opened = '<div class="table-scroll" tabindex="0" role="region" aria-label="Table"><table class="table">'
-    return body.replace("<table>", opened).replace("</table>", "</table></div>")
+    """Let a wide table scroll in a box of its own, with a name of its own: landmarks of one name cannot be told apart."""
+    numbers = count(1)
+
+    def box(_: re.Match[str]) -> str:
+        name = f"Table {next(numbers)}"
+        return f'<div class="table-scroll" tabindex="0" role="region" aria-label="{name}"><table class="table">'
+
+    return re.sub("<table>", box, body).replace("</table>", "</table></div>")
 
 
 def _table_anchors(body: str) -> str:
