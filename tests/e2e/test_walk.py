@@ -18,7 +18,7 @@ from django.urls import URLPattern, get_resolver, resolve
 from playwright.sync_api import Browser, expect
 
 from tests.compiler.face.test_diff import network
-from tests.e2e import clicks, keys, people, programs, walk
+from tests.e2e import clicks, keys, people, programs, tabs, walk
 from tests.e2e import visit as visiting
 from tests.e2e.places import Places, make_places
 from tests.e2e.product import Product, running_product
@@ -182,6 +182,14 @@ def test_the_first_hour_takes_few_clicks(walked: Walked) -> None:
     assert clicks.to_first_result(counted) <= 12
     assert visit.noted() == []
     profile.close()
+
+
+def test_two_tabs_and_the_back_button_buy_once(walked: Walked) -> None:
+    """Nothing is bought twice, and nothing that is no longer offered."""
+    visit = walked.member()
+    program = walked.places.member["report"].rsplit("/", 1)[-1]
+    tabs.accept_in_two_tabs(visit, program)
+    tabs.accept_what_was_withdrawn(visit, program)
 
 
 def test_the_report_draws_its_charts_and_their_tables_say_the_same(walked: Walked) -> None:
