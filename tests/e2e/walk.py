@@ -308,7 +308,7 @@ def credit_customer(visit: Watched, name: str, *, amount: str) -> tuple[str, str
     page = visit.page
     visit.open("/customers")
     page.get_by_label("Name", exact=True).fill(name)
-    page.get_by_role("button", name="Search").click()
+    page.locator("main").get_by_role("button", name="Search").click()
     page.get_by_role("link", name=name).click()
     page.wait_for_url(re.compile(r"/customers/[0-9a-f-]{36}"))
     customer = path_of(page)
