@@ -38,7 +38,7 @@ def _within_calendar(value: datetime) -> datetime:
 def _day_written(value: Any) -> Any:
     """Requires a text: a bare number would be read as seconds since 1970, which nobody means."""
     if isinstance(value, (int, float)) or (isinstance(value, str) and "-" not in value[1:]):
-        raise ValueError("Write days as 2026-11-30")
+        raise ValueError("Write dates as 2026-11-30")
     return value
 
 

@@ -17,7 +17,7 @@ PROBLEM_STATUSES = {
     "404": "No such thing, or not yours to see",
     "409": "The present state does not allow this",
     "422": "The request does not fit its schema or its rules",
-    "429": "Too many requests: wait for as many seconds as the header Retry-After says",
+    "429": "Too many requests: wait for the number of seconds in the Retry-After header",
     "503": "A part of the platform does not answer: nothing was accepted, try again after Retry-After seconds",
     "default": "Any other refusal",
 }
@@ -32,11 +32,11 @@ STANDARD = {
     403: ("not-allowed", "Not allowed", "Your role, your token's scope or the request's origin does not allow this."),
     404: ("not-found", "Not found", "There is no such thing here, or it is not yours to see."),
     405: ("method-not-allowed", "Method not allowed", "This address takes other methods: the header Allow lists them."),
-    413: ("request-too-large", "The request is too large", "Send less at once; a model is uploaded in pieces."),
+    413: ("request-too-large", "The request is too large", "Send a smaller body; upload a model in pieces."),
     429: (
         "too-many-requests",
         "Too many requests",
-        "Wait for as many seconds as the header Retry-After says, then try again.",
+        "Wait for the number of seconds in the Retry-After header, then try again.",
     ),
     500: (
         "internal-error",

@@ -1,7 +1,7 @@
 """Cascades and ensembles: programs that answer together. Pure.
 
 In a cascade, a cheap program runs on every item, and each further program on the items that the one before was unsure
-about. In an ensemble, three programs run on every item; the answer that two of them give counts, else that of the first.
+about. In an ensemble, three programs run on every item; the answer on which two agree counts, else the first program's.
 """
 
 from __future__ import annotations

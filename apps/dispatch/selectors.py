@@ -98,7 +98,7 @@ def offer_of(contract: Contract, wanted: UUID | None = None) -> Offer:
 def _combined(plan: contracts.Combination) -> str:
     """Describe how a combination answers an item."""
     if plan.is_ensemble:
-        return "Every item runs on all three models. The answer that two of them give counts, else that of the first."
+        return "Every item runs on all three models. The answer on which two agree counts, else the first model's."
     return "Every item runs on the first model. Items that it is unsure about run on the next one."
 
 

@@ -49,7 +49,7 @@ KINDS: dict[str, Badge] = {
     "expired": Badge("expired", _PLAIN, "hourglass"),
     # states of devices
     "draining": Badge(
-        "draining", _WAIT, "hourglass", "Gets no new windows; keeps those that could not move until they end"
+        "draining", _WAIT, "hourglass", "Gets no new windows; windows that could not be moved stay until they end"
     ),
     "spare": Badge("spare", _PLAIN, "box", "Goes into service when another device of its pool fails"),
     # states of agreements

@@ -61,7 +61,7 @@ class PlanIn(RequestBody):
     klass: str = Field(
         default="",
         max_length=40,
-        description="A class of the price book. Empty: `standard`, or the first class it offers.",
+        description="A class of the price book. Empty means `standard`, or else the first class that the book offers.",
     )
     dims: dict[str, Whole] | None = None
 

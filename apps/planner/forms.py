@@ -129,7 +129,8 @@ class PlanForm(forms.Form):
         self.zone = zone_of(subject.organisation.time_zone)
         self.score = score_format_of(metric_title(subject) if isinstance(subject, Task) else DEFAULT)
         self.fields["accuracy"] = _accuracy_field(self.score)
-        self.fields["until"].help_text = f"Time zone {self.zone.key}. Empty: {DEFAULT_WINDOW.days} days from now."
+        default = f"Leave empty for {DEFAULT_WINDOW.days} days from now."
+        self.fields["until"].help_text = f"Time zone {self.zone.key}. {default}"
         if isinstance(subject, Task) or not subject.symbolic_dims:  # a task's data define the item size
             self.fields["dims"].widget = forms.HiddenInput()
             return
@@ -207,7 +208,10 @@ class TaskForm(forms.Form):
         help_text="For mean error and closeness in the output's units, for signal-to-noise in dB.",
     )
     output = forms.CharField(
-        max_length=200, required=False, label="Output", help_text="Empty: the output with one score per class."
+        max_length=200,
+        required=False,
+        label="Output",
+        help_text="Leave empty to use the output with one score per class.",
     )
     versions = forms.MultipleChoiceField(
         required=False,

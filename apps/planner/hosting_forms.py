@@ -48,10 +48,10 @@ class MeasurementForm(Marked):
         required=False,
         max_length=800,
         label="Machine names",
-        help_text="As in price lists and your own machines, separated by commas. Empty: the names in the file.",
+        help_text="As in price lists and your own machines, separated by commas. Leave empty to use the names in the file.",
     )
     expires = forms.DateField(
-        required=False, label="Valid until", widget=DAY, help_text="Empty: 90 days after the measurement."
+        required=False, label="Valid until", widget=DAY, help_text="Leave empty for 90 days after the measurement."
     )
 
 
@@ -77,7 +77,7 @@ class PriceListForm(Marked):
     source = forms.CharField(max_length=80, label="Source", help_text="For example the name of the cloud provider.")
     as_of = forms.DateField(label="Date", widget=DAY, help_text="The day of these prices.")
     expires = forms.DateField(
-        required=False, label="Valid until", widget=DAY, help_text="Empty: 90 days after that day."
+        required=False, label="Valid until", widget=DAY, help_text="Leave empty for 90 days after that day."
     )
 
 

@@ -296,9 +296,7 @@ def evaluations_request(*, task: Task, actor: User, now: datetime, token_id: UUI
     offer = evaluations_priced(task, rows=rows, now=now)
     if not offer.rows:
         problems = dict.fromkeys(row.problem for row in rows if row.problem)
-        detail = (
-            " ".join(problems) or "All programs that are compiled and have a price are evaluated or being evaluated."
-        )
+        detail = " ".join(problems) or "Every compiled program with a price has an evaluation, or one is in progress."
         raise Problem(409, "Nothing to evaluate", detail, kind="nothing-to-evaluate")
     batch = uuid4()
     runs = EvaluationRun.objects.bulk_create(

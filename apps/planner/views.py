@@ -43,7 +43,7 @@ def _version(request: HttpRequest) -> ModelVersion:
     """The version that the request names. Raises Problem(422) if it names none."""
     pk = request.GET.get("version") or request.POST.get("version")
     if not pk:
-        raise Problem(422, "No model", "Choose a model on the page Plans first.", kind="model-missing")
+        raise Problem(422, "No model", "Choose a model on the Plans page first.", kind="model-missing")
     return org_object_get(request, registry.versions_present(), roles=ENGINEERING, pk=pk)
 
 

@@ -132,7 +132,7 @@ class PricesForm(SectionForm):
         self._new_check(values)
         names = [*self.document["prices"], *([""] if values.get("new") else [])]
         if not self.errors and not any(any(self._prices(values, one)) for one in names):
-            self.add_error(None, "A price book has a price for at least one processor class.")
+            self.add_error(None, "Enter a price for at least one processor class.")
         return values
 
     def _new_check(self, values: dict[str, Any]) -> None:
@@ -229,15 +229,15 @@ class ClassesForm(SectionForm):
         elif new and len(new) > CLASS_NAME_MAX:
             self.add_error("new", f"Write a key of at most {CLASS_NAME_MAX} characters.")
         if not kept and not new:
-            self.add_error(None, "A price book has at least one class of service.")
+            self.add_error(None, "Keep at least one class of service.")
         return values
 
     def _late_check(self, name: str, values: dict[str, Any]) -> None:
         notice, share = values.get(f"notice_minutes-{name}"), values.get(f"share-{name}")
         if notice is not None and share == "" and f"share-{name}" not in self.errors:
-            self.add_error(f"share-{name}", "Write the share of the price, or empty the notice.")
+            self.add_error(f"share-{name}", "Enter the share of the price, or clear the notice.")
         if share and notice is None and f"notice_minutes-{name}" not in self.errors:
-            self.add_error(f"notice_minutes-{name}", "Write the notice in minutes, or empty the share.")
+            self.add_error(f"notice_minutes-{name}", "Enter the notice in minutes, or clear the share.")
 
     def written(self) -> Document:
         """The document with the classes as entered; a new one starts as a copy of the list price, not offered."""

@@ -19,7 +19,10 @@ class TermsForm(SectionForm):
     title = "Terms"
     amounts: ClassVar[dict[str, tuple[str, str]]] = {
         "minimum_charge": ("Minimum monthly charge", "For a month with usage; empty or 0 for none."),
-        "contract_minimum": ("Contract minimum", "The least that a contract costs; empty or 0 for none."),
+        "contract_minimum": (
+            "Contract minimum",
+            "The least that a contract costs. Leave empty or enter 0 for no minimum.",
+        ),
         "free_tera_operations": ("Free every month", "Tera-operations; empty or 0 for none."),
     }
 

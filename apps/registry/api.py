@@ -142,10 +142,10 @@ def _version(request: HttpRequest, pk: UUID, **access: Any) -> ModelVersion:
     return org_object_get(request, selectors.versions_present().prefetch_related("evaluations"), pk=pk, **access)
 
 
-@router.post("/uploads", auth=BUILD, response={201: UploadOut}, summary="Announce a file")
+@router.post("/uploads", auth=BUILD, response={201: UploadOut}, summary="Begin an upload")
 @idempotent
 def upload_open(request: HttpRequest, payload: UploadIn) -> tuple[int, Upload]:
-    """Announce a file. Then PUT its chunks in order and complete the upload. A digest that the organisation already
+    """Begin an upload. Then PUT its chunks in order and complete the upload. A digest that the organisation already
     has is a 409.
     """
     organisation = organisation_get(request, roles=ENGINEERING)
@@ -170,7 +170,7 @@ def upload_open(request: HttpRequest, payload: UploadIn) -> tuple[int, Upload]:
     return 201, upload
 
 
-@router.get("/uploads/{uuid:pk}", auth=BUILD, response=UploadOut, summary="How far an upload is")
+@router.get("/uploads/{uuid:pk}", auth=BUILD, response=UploadOut, summary="Progress of an upload")
 def upload_get(request: HttpRequest, pk: UUID) -> Upload:
     return _upload(request, pk)
 
@@ -202,7 +202,7 @@ def upload_chunk(request: HttpRequest, pk: UUID, offset: int) -> Upload:
     "/uploads/{uuid:pk}/complete",
     auth=BUILD,
     response={200: VersionOut, 201: VersionOut, 202: UploadOut},
-    summary="Have the file checked and kept",
+    summary="Complete an upload and check the file",
 )
 def upload_complete(
     request: HttpRequest, response: HttpResponse, pk: UUID, payload: CompleteIn | None = None
@@ -227,7 +227,7 @@ def upload_complete(
     return (201 if upload.is_new else 200), upload.version
 
 
-@router.delete("/uploads/{uuid:pk}", auth=BUILD, response={204: None}, summary="Forget an upload")
+@router.delete("/uploads/{uuid:pk}", auth=BUILD, response={204: None}, summary="Cancel an upload")
 def upload_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     upload = _upload(request, pk)
     services.upload_cancel(organisation=upload.organisation, upload_id=upload.pk, now=timezone.now())
@@ -274,7 +274,9 @@ def version_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
     return HttpResponse(status=204)
 
 
-@router.put("/versions/{uuid:pk}/evaluation", auth=BUILD, response=EvaluationOut, summary="State what a version can do")
+@router.put(
+    "/versions/{uuid:pk}/evaluation", auth=BUILD, response=EvaluationOut, summary="State a version's evaluation"
+)
 def evaluation_put(request: HttpRequest, pk: UUID, payload: Body[dict[str, Any]]) -> Evaluation:
     """Store a version's answers and confidences on held-out items, in the format of the guide "Evaluations"."""
     version = _version(request, pk, roles=ENGINEERING)
@@ -319,7 +321,7 @@ def _data_set(request: HttpRequest, pk: UUID, **access: Any) -> DataSet:
     return org_object_get(request, DataSet.objects.filter(deleted_at=None), pk=pk, **access)
 
 
-@router.post("/data-sets", auth=BUILD, response={200: DataSetOut, 201: DataSetOut}, summary="Keep a labelled data set")
+@router.post("/data-sets", auth=BUILD, response={200: DataSetOut, 201: DataSetOut}, summary="Store a labelled data set")
 @idempotent
 def data_set_add(
     request: HttpRequest,

@@ -71,7 +71,7 @@ def _recorded(request: HttpRequest, device: Device, actor: Any) -> HttpResponse:
     except Problem as refusal:
         messages.error(request, refusal.detail)
         return redirect("reports:failure", pk=device.pk)
-    messages.success(request, change.summary if change else "The failure of this device was recorded already.")
+    messages.success(request, change.summary if change else "This device's failure is already recorded.")
     return redirect("dispatch:fleet_changes")
 
 

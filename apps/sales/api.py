@@ -100,7 +100,7 @@ class QuoteIn(RequestBody):
     klass: str = Field(
         default="",
         max_length=20,
-        description="A class of the price book. Empty: `standard`, or the first class it offers.",
+        description="A class of the price book. Empty means `standard`, or else the first class that the book offers.",
     )
     pool: str = Field(default="", pattern=r"^[a-zA-Z0-9_-]{0,40}$")
     window: WindowIn = WindowIn()

@@ -67,7 +67,7 @@ def _named(
                 "program": "",
                 "executions": 0,
                 "amount": decimal_text(usage.late),
-                "sentence": "Reserved time that was not used was not released in time; a share of its price is charged.",
+                "sentence": "Some reserved time was neither used nor released in time. A share of its price is charged.",
             }
         )
     if minimum:

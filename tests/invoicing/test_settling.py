@@ -116,7 +116,7 @@ def test_a_whole_credit_note_reverses_an_invoice_to_the_last_digit(cast: Cast, m
     assert digest_of(rest.document) == rest.digest
     assert all(_kind(cast, kind) == 0 for kind in ("revenue", "tax", "receivable"))
     assert exact_sum([_kind(cast, "rounding"), _kind(cast, "accrued")]) == 0, "what rounding carried on stays carried"
-    with pytest.raises(Problem, match="Nothing of invoice"):
+    with pytest.raises(Problem, match="has nothing left to credit"):
         credit_note_issue(invoice_id=invoice.id, reason="again", actor=None, now=LATER)
     _books_agree(cast)
 

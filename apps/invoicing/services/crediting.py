@@ -159,7 +159,7 @@ def _parts_check(invoice: Invoice, parts: list[Part]) -> None:
         )
     if not parts or credited <= 0:
         raise Problem(
-            409, "Nothing is left", f"Nothing of invoice {invoice.number} is left to credit.", kind="credit-note"
+            409, "Nothing is left", f"Invoice {invoice.number} has nothing left to credit.", kind="credit-note"
         )
 
 

@@ -43,5 +43,5 @@ def memory_map(report: Mapping[str, Any]) -> dict[str, Any]:
 def storage_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the parts of the storage, which sum to its total."""
     storage, arenas = report["resources"]["storage"], report.get("arenas", 1)
-    titles = dict(TITLES) | ({"activations": f"Activations ({arenas} arenas, taken in turn)"} if arenas > 1 else {})
+    titles = dict(TITLES) | ({"activations": f"Activations ({arenas} arenas, used in turn)"} if arenas > 1 else {})
     return [{"key": key, "title": title, "bytes": storage[key]} for key, title in titles.items() if storage[key]]

@@ -168,7 +168,7 @@ def count_cascade(models: Sequence[Evaluated], thresholds: Sequence[Decimal], *,
 
 
 def count_ensemble(models: Sequence[Evaluated], *, on_tuning: bool) -> Counted:
-    """Count a vote of three models: the answer that two of them give, else that of the first."""
+    """Count a vote of three models: the answer on which two agree, else the first model's."""
     first, second, third = (model.tuning if on_tuning else model.test for model in models)
     hits = np.where(second.classes == third.classes, second.hits, first.hits)
     return Counted(int(hits.sum()), first.total)

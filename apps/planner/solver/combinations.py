@@ -1,7 +1,7 @@
 """Combinations of programs on one pool, with everything tuned that the tuning items decide.
 
 A cascade runs two or three programs one after another; an item falls back to the next program while the confidence stays below a
-threshold. An ensemble runs three programs on every item and takes the answer that two of them give, else that of the one with
+threshold. An ensemble runs three programs on every item and takes the answer on which two agree, else that of the one with
 the most right answers on the tuning items. (A vote of two would always give the answer of the better one.)
 """
 

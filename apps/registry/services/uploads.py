@@ -43,7 +43,7 @@ def upload_open(
     name: str = "",
     project_name: str = "Default",
 ) -> Upload:
-    """Announce a file of `size` bytes. `upload_chunk_put` and `upload_complete` follow.
+    """Begin the upload of a file of `size` bytes. `upload_chunk_put` and `upload_complete` follow.
 
     Raises Problem: 422 for an empty file or a malformed digest, 413 if it is too large, 429 for too many open
     uploads.

@@ -94,8 +94,7 @@ def reason_for(contract: Contract, plan: Plan, *, now: datetime) -> str:
         if done <= by < ends:
             return (
                 f"All items were promised by {instant_format(by, zone)}. The reserved windows end at "
-                f"{instant_format(ends, zone)}; a new "
-                f"plan is done by {instant_format(done, zone)}."
+                f"{instant_format(ends, zone)}; a new plan would finish by {instant_format(done, zone)}."
             )
     rest = rest_of(contract)
     cost = exact_sum((Decimal(new["price"]), rest.charge))

@@ -35,7 +35,7 @@ class RulesForm(forms.Form):
         min_value=Decimal(0),
         max_digits=20,
         required=False,
-        help_text="Applies until there is a payment method or an approval. Empty: no limit.",
+        help_text="Applies until there is a payment method or an approval. Leave empty for no limit.",
     )
     pool_share = _share(
         label="Share of a pool, in %", help_text="The most of a pool's device time that one organisation may reserve."

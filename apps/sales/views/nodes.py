@@ -40,9 +40,11 @@ class NodeForm(forms.Form):
         ApiToken.objects.none(), required=False, label="API token", empty_label="All API tokens"
     )
     nominal = _hours(label="Device time", help_text="May be reserved ahead. Empty removes this quota.")
-    lending = _hours(label="Lends at most", help_text="Unused time that others may borrow. Empty: all.")
+    lending = _hours(
+        label="Lends at most", help_text="Unused time that others may borrow. Leave empty to lend all unused time."
+    )
     borrowing = _hours(
-        label="Borrows at most", help_text="On top of its own device time. Empty: as much as others lend."
+        label="Borrows at most", help_text="On top of its own device time. Leave empty to borrow all that others lend."
     )
 
     def __init__(self, *args: Any, organisation: Organisation, **options: Any) -> None:
