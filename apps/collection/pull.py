@@ -85,7 +85,7 @@ def _push_adopt(found: stripe.Invoice, now: datetime) -> StripePush | None:
 
 
 def fact_record(invoice: Invoice, kind: FactKind, reference: str, amount: Decimal, now: datetime) -> bool:
-    """Record an event of an invoice's money; return False if it is known."""
+    """Record a payment event of an invoice; return False if it is already known."""
     _, is_new = StripeFact.objects.get_or_create(
         kind=kind, reference=reference, defaults={"invoice": invoice, "amount": amount, "at": now}
     )

@@ -99,7 +99,7 @@ def refund_sync(*, refund_id: str, client: stripe.StripeClient, now: datetime) -
 
 
 def _refunded(invoice: Invoice, refund: stripe.Refund, now: datetime) -> bool:
-    """Post a refund: from the customer's balance if its metadata say so and the balance suffices.
+    """Post a refund: from the customer's balance if the refund's metadata say so and the balance suffices.
 
     Otherwise take the share of this invoice from the balance, and post the rest at our cost.
     """

@@ -56,7 +56,7 @@ class CompileForm(forms.Form):
             )
 
     def _initial(self, version: ModelVersion, names: list[str]) -> dict[str, Any]:
-        """The last choices; for a new version one processor that is for sale, float32, and suggested sizes."""
+        """The previous choices. A new version starts with one processor that is for sale, float32 and suggested sizes."""
         last = selectors.jobs_last(version)
         sizes = {**sizes_suggested(version.inputs, self.symbols), **(last[0].dims if last else {})}
         chosen = {job.target for job in last} or set(names[:1])

@@ -41,7 +41,7 @@ def advance(bucket: dict[str, Any], marks: list[tuple[str, float]], now: float, 
 
 
 def _row(name: str, names: list[str], timed: dict[str, tuple[float, float]], last: str, state: str) -> dict[str, Any]:
-    """One stage. `timed`: (start, end) of those that have started; `last`: the latest of them, which is in `state`."""
+    """One stage. `timed`: (start, end) of each started stage; `last`: the stage that started last, now in `state`."""
     if name in timed:
         start, end = timed[name]
         return {"name": name, "state": state if name == last else "done", "seconds": f"{max(0.0, end - start):.3f}"}

@@ -1,4 +1,4 @@
-"""What every page says of a visit and of sample data."""
+"""What every page says about a visit and about sample data."""
 
 from __future__ import annotations
 

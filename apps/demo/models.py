@@ -1,4 +1,4 @@
-"""What of the sample data is there already."""
+"""Records of the sample data that was already made."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def visit_open() -> bool:
 
 
 def visitor_of(request: HttpRequest) -> Principal | None:
-    """The visitor that the request's cookie stands for, as a viewer whatever the membership says; None without a visit."""
+    """The visitor that the request's cookie identifies, always as a viewer; None without a valid visit."""
     if not settings.DEMO_VISITORS or COOKIE not in request.COOKIES:
         return None
     try:

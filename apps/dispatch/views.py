@@ -89,7 +89,7 @@ def _status(form: JobForm, refusal: Problem | None) -> int:
 
 
 def _choices(offers: Sequence[selectors.Offer], chosen: str | None) -> list[tuple[str, str]]:
-    """The contracts to choose from; without a chosen one, the first choice is none of them."""
+    """The contracts to choose from. If none is preselected, the first option is a prompt."""
     choices = [(one.key, one.choice) for one in offers]
     return choices if chosen is not None else [("", "Choose a contract"), *choices]
 

@@ -75,7 +75,7 @@ def _elsewhere(name: str) -> HttpResponseBase:
 
 @login_not_required
 def search(request: HttpRequest) -> HttpResponse:
-    """What a text finds among everything that the caller may open; strangers find documents."""
+    """Search everything that the caller may open; visitors who are not signed in find documents only."""
     query = Query.read(request.GET.get("q", ""))
     groups = everything_search(query, principal=_principal(request), limit=RESULTS)
     return render(request, "pages/search.html", {"query": query.text, "groups": groups})
@@ -83,7 +83,7 @@ def search(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def search_palette(request: HttpRequest) -> HttpResponse:
-    """The same as options of the search box, while a person types."""
+    """The same results as suggestions below the search box, while a person types."""
     query = Query.read(request.GET.get("q", ""))
     groups = everything_search(query, principal=_principal(request))
     values = {"query": query.text, "groups": groups, "count": sum(len(group.hits) for group in groups)}

@@ -67,7 +67,7 @@ def tasks_of(organisation: Organisation) -> QuerySet[Task]:
 
 
 def sizes_fitting(wanted: Values, given: Values) -> dict[str, int] | None:
-    """Return the sizes of variable dimensions with which inputs `wanted` take an item of a data set; None if they can't.
+    """Return the sizes of variable dimensions that make the inputs `wanted` fit an item of a data set; None if none do.
 
     Names must agree, unless both sides have one input. The item's shape may lack a leading 1.
     """

@@ -255,8 +255,8 @@ def _late(
 ) -> tuple[tuple[Given, ...], Computed]:
     """The notice period of each class of service, and the share that late cancellation costs.
 
-    The share is the required revenue of any hour divided by that of a sold hour, the smallest over all processor
-    classes.
+    For each processor class, divide the required revenue of any hour by that of a sold hour. The share is the smallest
+    result.
     """
     given = tuple(
         Given(base["classes"][name]["title"], Fraction(one["value"]) / 60, "hours", one["source"])

@@ -1,6 +1,7 @@
 """Labelled data sets: checked, identified by a digest, and split by a seed. Pure: NumPy and bytes.
 
-One part of the items is for choosing thresholds and models; the other is for the promise and is never used to choose.
+One part of the items serves to choose thresholds and models. The other part proves the promised accuracy and is never used
+to choose.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def digest_of(data: bytes) -> str:
 
 
 def split_digest(digest: str, seed: int, choose: int) -> str:
-    """Identifies the part for the promise: the data and its split."""
+    """The identity of the part that proves the promise: the data and its split."""
     return hashlib.sha256(f"takt-split/1 {digest} {seed} {choose}".encode()).hexdigest()
 
 
@@ -109,7 +110,7 @@ def _count_problems(arrays: Mapping[str, Array]) -> list[str]:
     items = next(iter(counts.values()))
     if items < 2:
         counted = "1 item" if items == 1 else f"{items} items"
-        return [f"The data set has {counted}; it needs at least 2, one to choose on and one to promise by."]
+        return [f"The data set has {counted}; it needs at least 2: one to choose with and one to prove the result."]
     if items > ITEMS_MAX:
         return [f"The data set has {items:,} items; at most {ITEMS_MAX:,} are accepted. Send a random sample."]
     return []

@@ -34,7 +34,7 @@ class Sample:
         return SAMPLES_FOLDER / f"{self.slug}.onnx"
 
     def evaluation(self) -> dict[str, Any]:
-        """Its answers on held-out items."""
+        """The evaluation document of the sample: its answers on held-out items."""
         document: dict[str, Any] = json.loads((SAMPLES_FOLDER / f"{self.slug}.evaluation.json").read_text())
         return document
 
@@ -95,7 +95,7 @@ def line_now() -> list[tuple[UUID, UUID]]:
 
 
 def upload_place(upload: Upload) -> int | None:
-    """Its position in the queue, from 1; None if it is not waiting."""
+    """The position of an upload in the queue, from 1; None if it is not waiting."""
     if upload.state != UploadState.QUEUED:
         return None
     return next((place for place, (pk, _) in enumerate(line_now(), start=1) if pk == upload.pk), None)

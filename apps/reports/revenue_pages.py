@@ -30,8 +30,8 @@ router = Router(tags=["capacity"])
 
 
 class PartOut(Schema):
-    """`credited` is what credit notes of the month credited, for usage of this month or earlier ones; `net` is `amount` less
-    `credited`, and the margin follows from it. Device time is in whole microseconds, used time also in exact seconds.
+    """`credited` is the total of the month's credit notes, for usage of this month or earlier ones. `net` is `amount` less
+    `credited`, and the margin is computed from `net`. Device time is in whole microseconds, used time also in exact seconds.
     `owned_us` and `cost_idle` are null for classes and customers. A cost or margin that is null is unknown, and `unknown`
     says why. Costs and seconds are rounded half-even to 12 places."""
 

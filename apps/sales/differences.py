@@ -1,4 +1,4 @@
-"""Quoted and actual amounts: every reason why a contract cost another amount than its quote, with its share."""
+"""Quoted and actual amounts: every reason why the cost of a contract differs from its quote, with the amount."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from apps.sales.selectors import ContractUsage, LineUsage
 REASONS = {
     "hours": ("cheaper hours", "{model} ran in cheaper hours than the dearest of its window, which was quoted."),
     "measured": ("measured", "{model} was measured to take less than its proven worst case, which was quoted."),
-    "served": ("class served", "{model} was served in a lower class than was bought, and is billed by that."),
+    "served": (
+        "class served",
+        "{model} was served in a lower class than was bought, and is billed at the price of that class.",
+    ),
 }
 
 

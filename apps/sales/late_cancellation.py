@@ -1,4 +1,4 @@
-"""Late cancellation in quotes: the term, its maximum cost, and until when releasing is free."""
+"""Late cancellation in quotes: the term, its maximum cost, and the deadline for a free release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work of a standing request as arguments for quoting, and whether its filer may still buy."""
+"""The work of a standing request as arguments for quoting, and whether the person who filed it may still buy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reads the timetable."""
+"""Queries for the timetable."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Alternative(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What is asked of a pool. Times in seconds; `quantum` is the piece that is never cut when windows are split."""
+    """The work requested of a pool. Times in seconds; `quantum` is the piece that is never cut when windows are split."""
 
     duration: Fraction
     not_before: datetime

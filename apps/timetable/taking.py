@@ -170,7 +170,7 @@ class _Search:
 
 
 def _search(pool: Pool, work: Work, limits: Limits, now: datetime) -> _Search | None:
-    """The search at the cheapest tariff that has room, in the earliest spans that have any."""
+    """The search at the cheapest tariff with room, in its earliest spans with room; None without room."""
     for spans in limits.spans():
         for few in _growing(spans):
             fits = reading.first_fits(pool.pk, few, work.length(work.count), now=now)
@@ -180,7 +180,7 @@ def _search(pool: Pool, work: Work, limits: Limits, now: datetime) -> _Search | 
 
 
 def _growing(spans: Sequence[Interval]) -> Iterator[Sequence[Interval]]:
-    """Growing prefixes of the spans: a few at first."""
+    """Yield batches of the spans in order, each four times as large as the one before."""
     at, many = 0, 1
     while at < len(spans):
         yield spans[at : at + many]

@@ -1,4 +1,4 @@
-"""What is known of the models' answers: evaluation documents, counts that are stated, or a data set that is run here.
+"""Evidence of the models' answers: evaluation documents, counts that are stated, or a data set that is run here.
 
 All models of a task are judged on the same items: else their bounds say nothing about each other, and no cascade can be judged.
 """
@@ -44,7 +44,7 @@ class Known:
 
     @property
     def metric(self) -> str:
-        """The metric's title; documents and counts that are stated are of accuracy."""
+        """The metric's title. Evaluation documents and stated counts always measure accuracy."""
         return "accuracy" if self.data is None else self.data.metric.title
 
 

@@ -1,4 +1,4 @@
-"""Changes of the fleet while its time is sold: nothing that was sold is lost, or nothing changes.
+"""Changes of the fleet while its time is sold. A change that would lose sold time is refused as a whole.
 
 This package is above sales and dispatch, because windows move together with the leases that are planned in them.
 """

@@ -285,7 +285,7 @@ def fleet_devices_add(request: HttpRequest, slug: str, payload: FleetDevicesIn) 
     "/fleet/pools/{slug}/devices/{name}", auth=ADMIN, response=FleetEditOut, summary="Change the state of a device"
 )
 def fleet_device_set(request: HttpRequest, slug: str, name: str, payload: FleetDeviceIn) -> Raw:
-    """Its windows move to other devices of its pool, at the same instants."""
+    """Moves the device's windows to other devices of its pool, at the same instants."""
     return _edited(request, edits.device_set(slug, name, payload.state))
 
 

@@ -1,4 +1,4 @@
-"""Events of an invoice's money at a payment provider."""
+"""Payment events of invoices at a payment provider."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apps.invoicing.models.invoices import Invoice, amount_field
 
 
 class FactKind(models.TextChoices):
-    """What happened to money at Stripe."""
+    """The kinds of payment events at Stripe."""
 
     PAID = "paid", "Paid"
     FAILED = "failed", "Payment failed"
@@ -22,7 +22,7 @@ class FactKind(models.TextChoices):
 
 
 class StripeFact(models.Model):
-    """One event of an invoice's money at Stripe, once for each object there. Never changed."""
+    """One payment event of an invoice at Stripe, one row for each object there. Never changed."""
 
     invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="stripe_facts")
     kind = models.CharField(max_length=14, choices=FactKind)

@@ -24,7 +24,7 @@ def shortlist(
 ) -> list[TunedCombination]:
     """Return the combinations to test, each on every pool where it is the same.
 
-    `estimated` makes a candidate under the assumption that the test items behave as the tuning items.
+    `estimated` makes a candidate under the assumption that the test items behave like the tuning items.
     """
     ordered = sorted(tuned, key=lambda one: order_of(one, requirements))
     best = sorted(ordered, key=lambda one: Fraction(-one.seen.correct, one.seen.total))

@@ -1,1 +1,1 @@
-"""Reports over a chosen period: each a table that page, CSV and JSON read from the same selector."""
+"""Reports over a chosen period. The page, CSV and JSON of a report read the same selector."""

@@ -1,4 +1,4 @@
-"""What changes quotes and contracts."""
+"""The services that change quotes and contracts."""
 
 from apps.sales.lines import Quota, QuoteLine
 from apps.sales.selectors import contract_allowed

@@ -219,7 +219,7 @@ def _late_charge(contract: Contract, released: Release, now: datetime) -> None:
 def _unused_charge(
     contract: Contract, program_digest: str, executions: int, now: datetime, *, late: bool = False
 ) -> None:
-    """Charge unused executions of a line (operations for a quota), or with `late` their late release.
+    """Charge unused executions of a line (operations for a quota) or, with `late`, their late release.
 
     Most classes charge nothing for unused work; then nothing is posted.
     """
