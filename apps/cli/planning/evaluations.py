@@ -273,7 +273,7 @@ def _expected(data: DataSet, model: Model, facts: Facts) -> Any:
 
 
 def _parted(data: DataSet, verdict: Verdict, name: str) -> Evaluated:
-    """Split the verdict into the choosing and the promising part, with the metric's own bound if it has one."""
+    """Split the verdict into the tuning part and the test part, with the metric's own bound if it has one."""
     parts = split(data.labelled.items, seed=data.seed, choose=data.choose)
     choose, promise = (_answers(verdict, part) for part in parts)
     columns: dict[str, list[Any]] = {
