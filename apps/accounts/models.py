@@ -54,7 +54,7 @@ class Organisation(models.Model):
     slug = models.SlugField(max_length=60, unique=True)
     time_zone = models.CharField(max_length=60, default="UTC")
     created_at = models.DateTimeField(default=timezone.now)
-    # What is dated before this instant was generated for a demonstration: no worker ran it and nobody pays for it.
+    # Everything dated before this instant was generated for a demonstration: no worker ran it and nobody pays for it.
     sample_until = models.DateTimeField(null=True, blank=True)
 
     organisation_path: ClassVar[str] = "pk"

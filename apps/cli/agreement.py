@@ -38,7 +38,9 @@ def books_given(document: dict[str, Any], books: dict[str, PriceBookDocument]) -
     if missing:
         named = " and ".join(f"price book {version}" for version in sorted(missing))
         given = " and ".join(f"price book {version}" for version in sorted(versions))
-        raise Unreadable(f"The document was priced with {named}; given was {given or 'none'}: give {named} too.")
+        raise Unreadable(
+            f"The document was priced with {named}, but you gave {given or 'no price book'}. Give {named} too."
+        )
 
 
 def rated(book: PriceBookDocument, stated: dict[str, Any]) -> Rating:

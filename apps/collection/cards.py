@@ -20,7 +20,7 @@ HOSTS = ("https://checkout.stripe.com", "https://billing.stripe.com", "https://i
 
 
 def hosts() -> tuple[str, ...]:
-    """Return the hosts of the pages of Stripe, to which our forms may redirect."""
+    """Return the hosts of Stripe's pages, to which our forms may redirect."""
     return (settings.STRIPE_API_BASE,) if settings.STRIPE_API_BASE else HOSTS
 
 

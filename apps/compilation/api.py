@@ -104,7 +104,7 @@ class ProgramOut(Schema):
         return selectors.program_resources(row)
 
 
-@router.get("/targets", response=list[TargetOut], summary="Processor versions that can be compiled for")
+@router.get("/targets", response=list[TargetOut], summary="Processor versions that models can be compiled for")
 def target_list(request: HttpRequest) -> list[dict[str, str]]:
     known = {target.name: target.digest for target in targets_known()}
     own = {row.name: row.digest for row in selectors.processors_own(organisation_get(request))}

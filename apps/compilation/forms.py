@@ -84,7 +84,7 @@ class CompileForm(forms.Form):
         return bool(self.is_bound and self.files)
 
     def clean(self) -> dict[str, Any]:
-        """Add `dims`, as the service expects them. Reports anything but sizes at its field."""
+        """Add `dims` in the form that the service expects. Report invalid sizes at their field."""
         cleaned = super().clean() or {}
         dims: dict[str, int | list[int]] = {}
         for name in self.symbols:
@@ -113,7 +113,7 @@ def _label(row: dict[str, Any], version: ModelVersion) -> str:
 
 
 def _sizes_read(text: str) -> list[int]:
-    """The sizes in a text; empty if it holds anything but sizes."""
+    """The sizes in a text; empty if any of it is not a size."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not all(word.isascii() and word.isdigit() and len(word) < 12 for word in words):
         return []

@@ -45,5 +45,5 @@ def _is_in_time(price_class: PriceClass, since: datetime, work: Fraction, end: d
 
 
 def _span(seconds: Fraction) -> timedelta:
-    """The smallest whole number of microseconds that is not shorter."""
+    """The seconds as a time span, rounded up to a whole microsecond."""
     return timedelta(microseconds=ceil(seconds * 10**6))

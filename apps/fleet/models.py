@@ -251,8 +251,8 @@ class WorkerHost(models.Model):
 
 
 class HostMeasurement(models.Model):
-    """How long one execution of a program's model took on a host pool, as measured on one day; it proves nothing for
-    another.
+    """How long one execution of a program's model took on a host pool, as measured on one day. It proves nothing about
+    other days.
 
     Times are whole nanoseconds of wall-clock time; percentiles are over `samples` executions on `hardware`.
     """

@@ -69,8 +69,8 @@ def combination_of(row: Row) -> list[str]:
 def rows_of(plan: Plan) -> CandidateRows:
     """Divide the candidates of a plan.
 
-    Shown are the chosen one, the frontier and the next best; if none is feasible, those that a change would make feasible
-    and the first few.
+    The table shows the chosen one, the frontier and the next best. If none is feasible, it shows those that a
+    change would make feasible and the first few.
     """
     rows = candidate_rows(plan)
     feasible, infeasible = _split(rows, "feasible")

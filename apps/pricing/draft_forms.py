@@ -323,7 +323,7 @@ def _promise_fields(item: dict[str, Any]) -> _Fields:
                 least=0,
                 most=NOTICE_MINUTES_MOST,
                 required=False,
-                help_text="Minutes before the reserved time. Empty for no late price.",
+                help_text="Minutes before the reserved time. Leave empty for no late price.",
             ),
             late.get("notice_minutes"),
         ),

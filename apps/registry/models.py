@@ -211,7 +211,7 @@ class DataSet(models.Model):
 
     @property
     def promise(self) -> int:
-        """The number of items for the promise."""
+        """The number of items that prove the promised accuracy."""
         return self.items - self.choose
 
 

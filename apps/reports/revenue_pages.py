@@ -61,7 +61,7 @@ class RevenueOut(Schema):
     month: date
     until: datetime
     currency: str
-    sample: str = Field(description="Of the whole's amount: sample data of a demo, which nobody pays.")
+    sample: str = Field(description="The part of the amount of `whole` that is sample data of a demo. Nobody pays it.")
     whole: PartOut
     by_pool: list[PartOut]
     by_class: list[PartOut]

@@ -103,7 +103,7 @@ def _share(purchase: Purchase, allowed: Fraction) -> Problem:
         409,
         "Share of the pool reached",
         f"Your organisation may reserve {figures.duration_format(allowed)} of device time ahead on {purchase.pool}. "
-        f"{figures.duration_format(free)} of that is left and this quote needs {figures.duration_format(purchase.seconds)}. "
+        f"{figures.duration_format(free)} is left, and this quote needs {figures.duration_format(purchase.seconds)}. "
         "Choose another pool or a smaller volume, wait until reserved time has passed, or ask the administrator.",
         kind="pool-share",
     )

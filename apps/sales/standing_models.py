@@ -101,8 +101,8 @@ class StandingRequest(models.Model):
 class QuotaNode(models.Model):
     """How much device time an organisation, one of its projects or one API token within a project may have reserved ahead.
 
-    Times in microseconds of reserved windows that have not passed. `lending`: how much of what it does not use its siblings
-    may borrow (null: all); `borrowing`: how much it may borrow (null: whatever is lent). A node without project and token is
+    Times in microseconds of reserved windows that have not passed. `lending`: how much of its unused time its siblings may
+    borrow (null: all). `borrowing`: how much it may borrow (null: all that is lent). A node without project and token is
     the organisation's.
     """
 

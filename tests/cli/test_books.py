@@ -75,7 +75,7 @@ def test_a_book_that_is_missing_is_asked_for_and_is_no_difference(
         capsys.readouterr()
         assert papers.run(book) == UNUSABLE
         said = capsys.readouterr()
-        assert f"given was price book {given}: give price book {missing} too" in said.err
+        assert f"but you gave price book {given}. Give price book {missing} too" in said.err
         assert "DIFFERENT" not in said.out
 
 

@@ -80,10 +80,11 @@ def choose_thresholds(
     wanted: Fraction | None,
     error: Fraction,
 ) -> tuple[Decimal, Decimal] | None:
-    """Return the cheapest pair of levels that should reach `wanted` (see `choose_threshold`), among equals the lowest.
+    """Return the cheapest pair of levels that should reach `wanted` (see `choose_threshold`); of equals, the lowest.
 
     `costs` are those of one execution of the second and third model, in one unit. If no pair reaches it, or nothing is
-    wanted, return the pair with the most right answers, among equals the cheapest. None if no pair sends items to both.
+    wanted, return the pair with the most right answers, of equals the
+    cheapest. None if no pair sends items to both.
     """
     first, second, _ = models
     sends = grid.third > 0

@@ -95,7 +95,9 @@ def facts_at(*, now: datetime, currency: str) -> Facts:
     for pool in pools:
         processor = pool.processor
         if processor is None:
-            left_out.append(f"{pool.slug} is a host. Its work is measured, so it is not planned.")
+            left_out.append(
+                f"{pool.slug} is a host pool. Its work is measured, not known in advance, so the plan leaves it out."
+            )
             continue
         target = target_of(processor.name, processor.digest)
         if target is None:

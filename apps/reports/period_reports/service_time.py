@@ -1,4 +1,4 @@
-"""When devices were in service, from the changes of the fleet, and which of that time no window holds."""
+"""When devices were in service, from the changes of the fleet, and which parts of that time no window uses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Service:
 
 
 class Gap(NamedTuple):
-    """A gap: device time in service that no window holds."""
+    """A gap: device time in service that no window uses."""
 
     device: UUID
     pool: UUID

@@ -39,7 +39,7 @@ class NodeForm(forms.Form):
     token = forms.ModelChoiceField(
         ApiToken.objects.none(), required=False, label="API token", empty_label="All API tokens"
     )
-    nominal = _hours(label="Device time", help_text="May be reserved ahead. Empty removes this quota.")
+    nominal = _hours(label="Device time", help_text="May be reserved ahead. Leave empty to remove this quota.")
     lending = _hours(
         label="Lends at most", help_text="Unused time that others may borrow. Leave empty to lend all unused time."
     )
