@@ -89,7 +89,7 @@ def _runner_up(other: dict[str, Any], best: dict[str, Any], objective: str) -> s
         return f"Next is {name}."
     more = theirs / ours - 1
     if more <= 0:
-        return f"Next is {name}, which is equal in this."
+        return f"Next is {name}, which is equally good by this measure."
     return f"Next is {name}, which {NEXT[objective].format(more=figures.percent_format(more, 0 if more >= 1 else 1))}."
 
 

@@ -149,7 +149,7 @@ class PricesForm(SectionForm):
         if price in self.errors or minimum in self.errors:
             return
         if values.get(price) and values.get(minimum) is None:
-            self.add_error(minimum, "Write the fewest operations billed per cycle; 0 if its cycles are not proven.")
+            self.add_error(minimum, "Enter the fewest operations billed per cycle, or 0 if the cycles are not proven.")
         elif values.get(minimum) is not None and not values.get(price):
             self.add_error(price, "Write a price above 0, or empty the operations too.")
 

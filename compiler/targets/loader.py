@@ -175,7 +175,7 @@ class _Reader:
                     raise self.error(f"there is no setting '{path}'; remove it")
                 if "value" in value:
                     if path not in self.figures:
-                        raise self.error(f"there is no figure '{path}'; remove it or mend its name")
+                        raise self.error(f"there is no figure '{path}'; remove it or correct its name")
                 else:
                     walk(f"{path}.", value)
 
