@@ -80,9 +80,9 @@ def test_no_file_ends_in_anything_but_a_document_or_its_faults(data: bytes) -> N
     [
         ("", "format", "write that line"),
         ('format = "takt-fleet/1"\nformat = "x"', "", "Cannot overwrite a value"),
-        (HEAD + "[sites.home]", "", "Mend it there"),
+        (HEAD + "[sites.home]", "", "Correct it there"),
         ("x = " + "[" * 5000, "", "nested too deeply"),
-        ("x = " + "9" * 5000, "", "Mend it there"),
+        ("x = " + "9" * 5000, "", "Correct it there"),
         ("#" * (1 << 20) + "#", "", "at most 1,048,576"),
         (HEAD + '[sites.moon]\nname = "M"\ntime_zone = "Moon/Base"', "sites.moon.time_zone", "IANA"),
         (HEAD + "[sites.moon]", "sites.moon.name", "it is missing"),
