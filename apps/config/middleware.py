@@ -62,11 +62,12 @@ def api_rates(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[
 def nul_refused(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
     """Refuse an address with a NUL character (400): PostgreSQL stores none, so it names nothing, and a query fails on it.
 
-    The fields of forms refuse it themselves, with a sentence beside the field.
+    The fields of forms and the API's parser refuse it themselves, with a sentence that names the field.
     """
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        if "\0" in request.path or "%00" in request.META.get("QUERY_STRING", ""):
+        is_page = not request.path.startswith(API_PREFIX)
+        if "\0" in request.path or (is_page and "%00" in request.META.get("QUERY_STRING", "")):
             raise BadRequest("The address contains a NUL character.")
         return get_response(request)
 

@@ -122,10 +122,3 @@ def test_an_address_with_a_nul_is_refused_by_a_page(path: str) -> None:
     answer = Client().get(path)
     assert answer.status_code == 400
     assert "read this request" in answer.content.decode()
-
-
-@pytest.mark.django_db
-def test_an_address_with_a_nul_is_refused_by_a_problem_of_the_api() -> None:
-    answer = Client().get("/api/v1/models?cursor=%00")
-    assert answer.status_code == 400
-    assert answer["Content-Type"].startswith("application/problem+json")
