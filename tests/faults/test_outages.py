@@ -273,7 +273,7 @@ def test_a_job_whose_inputs_are_gone_for_good_says_so(present: Scene) -> None:
     job.refresh_from_db()
     assert (job.state, job.problem) == (
         JobState.FAILED,
-        "A file of this job is no longer in the storage, so that it cannot run.",
+        "A file of this job is no longer in our storage, so the job cannot run. This is our fault, not yours.",
     )
 
 

@@ -68,7 +68,7 @@ def test_every_contract_that_lost_time_is_credited_once_and_money_sums_to_zero(s
     assert guarantees_credit_due(now=scene.now) == 0  # nothing is credited again
     run = reconciliation_run(run_id=reconciliation_request(asked_by=scene.cast.admin, now=scene.now).pk, now=scene.now)
     assert run.differences == 0, [row.differences for row in run.rows.all()]
-    with pytest.raises(Problem, match="credited, so it stays"):
+    with pytest.raises(Problem, match="credited, so it cannot be undone"):
         fleet_undo(actor=scene.cast.admin, now=scene.now)
 
 
@@ -85,7 +85,7 @@ def test_what_another_device_absorbs_is_neither_lost_nor_credited(scene: Scene) 
 def test_a_refused_record_changes_nothing(scene: Scene) -> None:
     contract = scene.contract((scene.program(interval=SECOND, latency=SECOND), 100))
     device = Device.objects.get(name="lpu-a-0")
-    with pytest.raises(Problem, match="not the one that you saw"):
+    with pytest.raises(Problem, match="Somebody changed the fleet"):
         failure_record(device=device, expected="0" * 64, actor=scene.cast.admin, now=scene.now)
     assert Window.objects.get(reservation__contract_id=contract.pk).state == WindowState.ACTIVE
 
