@@ -40,6 +40,7 @@ FIXED = {
     "billing.KeptDraft",
     "billing.Payment",
     "billing.ReleasedUsage",
+    "demo.SampleStep",
     "collection.StripeCall",
     "collection.StripeCustomer",
     "billing.StripeFact",
