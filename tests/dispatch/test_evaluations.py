@@ -270,14 +270,14 @@ def test_a_job_that_is_cancelled_or_answers_nonsense_ends_its_evaluation(present
     assert Job.objects.get(pk=job.pk).state == JobState.DONE
     assert evaluations.evaluations_judge(now=present.now) == 1
     again.refresh_from_db()
-    assert (again.state, "one score for each class" in again.problem) == ("failed", True)
+    assert (again.state, "one score per class" in again.problem) == ("failed", True)
 
 
 def test_without_its_data_an_evaluation_fails_and_takes_nothing(present: Scene, waiting: Task) -> None:
     dataset_delete(data_set=waiting.data_set, actor=present.cast.engineer, now=present.now)
     assert evaluations.evaluations_start(now=present.now) == 0
     run = waiting.runs.get()
-    said = "The file of digits was deleted; upload it again and make a new task."
+    said = "The file of digits was deleted. Upload it again and create a new task."
     assert (run.state, run.problem) == ("failed", said)
     assert not Contract.objects.exists()
 

@@ -185,7 +185,7 @@ def test_items_that_never_came_were_not_promised(scene: Scene) -> None:
         (b"\xff\xfe\x00", "neither a .npz file nor a text"),
         (b"", "needs one line for each item"),
         (b"1,2\n1\n", "equally many labels"),
-        (b"9\n" * 8, "The labels go up to 9, and output 'y' has 2 classes"),
+        (b"9\n" * 8, "The labels go up to 9, but output 'y' has 2 classes"),
         (b"PK\x03\x04damaged", "damaged"),
     ],
 )
