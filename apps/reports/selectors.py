@@ -76,8 +76,8 @@ class Cell(NamedTuple):
 
     @property
     def share_idle(self) -> Fraction:
-        """The share of the sold device time in which nothing ran."""
-        return Fraction(self.sold - self.executed, self.sold) if self.sold else Fraction(0)
+        """The share of the sold device time in which nothing ran; 0 where a host took longer than what was reserved."""
+        return Fraction(max(0, self.sold - self.executed), self.sold) if self.sold else Fraction(0)
 
     @property
     def heat(self) -> int:

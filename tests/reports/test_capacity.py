@@ -14,7 +14,7 @@ from apps.accounts.models import User
 from apps.accounts.problems import Problem
 from apps.dispatch.models import Lease
 from apps.reports import selectors
-from apps.reports.selectors import HOUR_MICROS, Capacity, PoolLoad
+from apps.reports.selectors import HOUR_MICROS, Capacity, Cell, PoolLoad
 from tests.cast import Cast
 from tests.dispatch.scene import Scene
 from tests.sales.market import NOW, open_market
@@ -119,3 +119,10 @@ def test_the_page_has_the_day_in_plain_labels_and_figures_that_add_up(scene: Sce
     text = as_user(scene.cast.admin).get(f"/capacity?day={NOW:%Y-%m-%d}").content.decode()
     for label in ("Reserved but unused", "Unallocated", "Idle cost", "Free, next 24 hours"):
         assert label in text
+
+
+def test_time_beyond_what_was_sold_leaves_nothing_unused() -> None:
+    """A host is measured by the wall clock and may take longer than its windows."""
+    cell = Cell(NOW, available=1000, sold=100, executed=400)
+    assert cell.share_idle == 0
+    assert cell.unused == timedelta(0)
