@@ -236,6 +236,7 @@ def _accepted(base: Base, one: Row, *, is_chosen: bool, until: datetime | None =
     there until the fleet is rolled back for the comparison, and their time is free again."""
     from django.db import transaction
 
+    from apps.accounts.problems import Problem
     from apps.fleet.models import Pool
     from apps.sales.plans import plan_lines_get
     from apps.sales.services import QuoteLine, quote_accept, quote_create
@@ -268,7 +269,9 @@ def _accepted(base: Base, one: Row, *, is_chosen: bool, until: datetime | None =
                 now=market.now,
             )
             contract = quote_accept(quote_id=quote.pk, organisation=base.organisation, actor=base.owner, now=market.now)
-    except CapacityTaken:
+    except Problem as refused:
+        if not isinstance(refused, CapacityTaken) and refused.kind != "window":
+            raise
         return None
     Window.objects.filter(reservation=contract.reservation_id).update(state="released")
     return contract
@@ -279,14 +282,14 @@ def short_quotes(*, is_short: bool) -> Iterator[None]:
     """Quotes without the tables of other classes and hours, which no acceptance reads."""
     from apps.sales.services import quoting
 
-    kept = quoting.alternatives_of, quoting.starts_of
+    kept = quoting.alternatives_of, quoting.start_times_of
     if is_short:
         nothing: Callable[..., Any] = lambda *_given, **_named: []  # noqa: E731 - one line
-        quoting.alternatives_of, quoting.starts_of = nothing, nothing
+        quoting.alternatives_of, quoting.start_times_of = nothing, nothing
     try:
         yield
     finally:
-        quoting.alternatives_of, quoting.starts_of = kept
+        quoting.alternatives_of, quoting.start_times_of = kept
 
 
 def _true(one: Row, reason: str, contract: Contract | None) -> tuple[str, bool]:

@@ -26,7 +26,7 @@ def test_a_contract_of_an_invoice_is_called_by_what_it_runs() -> None:
         {"contract": "one", "program": {"model": "small"}},
     ]
     assert sales.contract_title(lines, "one") == "small + large"
-    assert sales.contract_title(lines, "02ac83c8-da7e") == "contract 02ac83c8"
+    assert sales.contract_title(lines, "02ac83c8-da7e") == "Contract", "its number stands beside it"
 
 
 def test_a_copy_button_carries_the_whole_value_and_has_a_name() -> None:

@@ -18,7 +18,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 currencies = st.sampled_from(CURRENCIES)
 
 
-@given(currencies, st.integers(0, 10**20 - 1), st.integers(0, 12))
+@given(currencies, st.integers(0, 10**15), st.integers(0, 12))
 def test_an_amount_has_at_most_the_places_of_its_currency(currency: Currency, digits: int, places: int) -> None:
     amount = Decimal(digits).scaleb(-places)
     text = f"{amount:f}"
