@@ -126,7 +126,7 @@ def test_a_credit_note_on_a_paid_invoice_is_the_customers_balance(cast: Cast, ma
     _pay(cast, invoice, "5.63", "a")
     credit_note_issue(invoice_id=invoice.id, parts={1: Decimal("2.00")}, reason="late", actor=None, now=LATER)
     assert _kind(cast, "prepaid") == Decimal("-2")
-    for amount, said in (("3.64", r"at most €\u202f3\.63"), ("-1", r"at most €\u202f3\.63"), ("0.001", r"write 0\.01")):
+    for amount, said in (("3.64", r"At most €\u202f3\.63"), ("-1", r"At most €\u202f3\.63"), ("0.001", r"write 0\.01")):
         with pytest.raises(Problem, match=said):
             credit_note_issue(invoice_id=invoice.id, parts={1: Decimal(amount)}, reason="x", actor=None, now=LATER)
     _books_agree(cast)

@@ -32,6 +32,12 @@ def test_an_amount_has_at_most_the_places_of_its_currency(currency: Currency, di
     assert 0 < amount_entered(advice, currency=currency) <= max(amount, Decimal(1).scaleb(-currency.exponent))
 
 
+@given(currencies, st.integers(10**15 + 1, 10**20 - 1))
+def test_an_amount_above_the_limit_is_refused_with_the_limit(currency: Currency, amount: int) -> None:
+    with pytest.raises(Problem, match=rf"^Enter at most 1,000,000,000,000,000 {currency.code}\.$"):
+        amount_entered(str(amount), currency=currency)
+
+
 @given(currencies, st.decimals(0, 10**12, places=6))
 def test_a_computed_amount_is_checked_by_its_value(currency: Currency, amount: Decimal) -> None:
     if amount == round(amount, currency.exponent):

@@ -94,7 +94,6 @@ def test_customers_the_portal_and_credits_have_a_row_for_every_currency(
         "In JPY",
         "€ 5.63",
         "JPY 282",
-        "Welcome in EUR",
     ):
         assert said in portal, said
     credits_page = _text(owner, "/portal/credits")

@@ -120,7 +120,7 @@ def test_a_balance_is_given_back_once_and_never_more_than_it_is(
     for _ in range(2):
         balance_refund(**shared, amount=Decimal("0.40"), idempotency_key="a")
     assert books(cast, "prepaid") == [0]
-    with pytest.raises(Problem, match=r"The balance is €\u202f0.00;"):
+    with pytest.raises(Problem, match=r"The balance is €\u202f0\.00\."):
         balance_refund(**shared, amount=Decimal("0.01"), idempotency_key="b")
 
 
