@@ -32,7 +32,7 @@ def test_signing_up_makes_a_person_an_organisation_and_its_owner(db: None) -> No
 
 
 def test_an_address_signs_up_once_whatever_its_case(cast: Cast) -> None:
-    with pytest.raises(Problem, match="sign in instead"):
+    with pytest.raises(Problem, match="Sign in instead"):
         services.user_create(email=cast.owner.email.upper(), name="Copy", password="long enough", now=NOW)
 
 

@@ -53,7 +53,7 @@ def test_a_file_is_submitted_and_its_job_watched_to_its_end(present: Scene, brow
     assert "<html" not in part
     present.run(job)
     done = browser.get(f"/jobs/{job.pk}").content.decode()
-    assert "hx-trigger" not in done
+    assert 'hx-trigger="every' not in done
     assert "Download outputs" in done
     assert browser.get(f"/jobs/{job.pk}/outputs")["Content-Type"] == "application/zip"
 
