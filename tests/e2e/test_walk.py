@@ -50,6 +50,8 @@ NO_PAGES = {
     "compilation:job_retry",
     "compilation:processor_remove",
     "compilation:request_cancel",
+    "demo:leave",
+    "demo:visit",
     "dispatch:job_cancel",
     "dispatch:job_labels",
     "dispatch:job_rename",
@@ -96,6 +98,8 @@ NO_PAGES = {
     "registry:sample_add",
     "reports:capacity_plan_cancel",
     "reports:controller_dismiss",
+    "reports:draft_discard",
+    "reports:draft_json",
     "reports:forecast_csv",
     "reports:rerating_new",
     "reports:trace",
@@ -103,8 +107,10 @@ NO_PAGES = {
     "registry:version_delete",
     "registry:version_file",
     "sales:contract_end",
+    "sales:contract_rename",
     "sales:quote_file",
     "sales:quote_preview",
+    "sales:quote_rename",
     "sales:standing",
     "sales:quote_share",
     "sales:quote_unshare",
@@ -282,7 +288,7 @@ def test_search_is_opened_chosen_from_and_closed_by_the_keyboard(walked: Walked)
     box = page.get_by_role("combobox", name="Search")
     expect(box).to_be_focused()
     page.keyboard.type("digits")
-    options = page.get_by_role("option")
+    options = page.get_by_role("listbox", name="Results").get_by_role("option")
     expect(options.first).to_have_attribute("aria-selected", "true")
     page.keyboard.press("ArrowDown")
     expect(options.nth(1)).to_have_attribute("aria-selected", "true")
