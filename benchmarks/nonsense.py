@@ -178,11 +178,16 @@ def _judged(attempt: Attempt, answer: Any, blank: Any, value: str) -> Outcome:
     if attempt.went_on and not seen["refused"]:
         fits = attempt.kind not in NUMERIC or attempt.label not in NO_NUMBERS
         return Outcome(attempt, "accepted", "" if fits else "accepted", words)
-    is_said = bool(words) or status >= 400 or attempt.kind == "hidden"  # nobody types into a hidden field
-    is_typed = attempt.kind in TYPED and value.strip() and "\0" not in value and not attempt.went_on
-    is_lost = status < 400 and is_typed and value not in seen["values"]
-    fault = "no sentence" if not is_said else "what was typed is gone" if is_lost else ""
-    return Outcome(attempt, "refused", fault, words or seen["title"])
+    return Outcome(attempt, "refused", _refusal_fault(attempt, status, seen, value), words or seen["title"])
+
+
+def _refusal_fault(attempt: Attempt, status: int, seen: dict[str, Any], value: str) -> str:
+    """Return what a refusal lacks: a sentence, or the text that was typed. Empty if it lacks nothing."""
+    if not seen["words"] and status < 400 and attempt.kind != "hidden":  # nobody types into a hidden field
+        return "no sentence"
+    is_shown_again = status < 400 and attempt.kind in TYPED and not attempt.went_on
+    is_lost = is_shown_again and bool(value.strip()) and "\0" not in value and value not in seen["values"]
+    return "what was typed is gone" if is_lost else ""
 
 
 if __name__ == "__main__":
