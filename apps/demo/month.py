@@ -277,7 +277,7 @@ class Month:
 
 
 def month_due(organisation: Organisation) -> bool:
-    """Whether sample data are wanted here and not all there. What has a history of its own gets none."""
+    """Whether sample data is switched on and incomplete. An organisation with its own history gets none."""
     if not settings.DEMO_MONTH:
         return False
     if organisation.sample_until is None:

@@ -258,7 +258,7 @@ class Lease(models.Model):
         return f"{self.from_item}+{self.count} {self.state}"
 
     def is_silent(self, *, now: datetime, after_seconds: float) -> bool:
-        """Whether the lease runs and its worker has sent no sign of life for so many seconds."""
+        """Whether the lease runs and its worker has sent no heartbeat for that many seconds."""
         heard = self.heartbeat_at or self.taken_at
         return self.state == LeaseState.RUNNING and heard is not None and (now - heard).total_seconds() > after_seconds
 
