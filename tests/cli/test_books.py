@@ -99,7 +99,7 @@ def test_every_missing_book_is_named_at_once(papers: Papers, capsys: pytest.Capt
         line["rating"] |= {"book_version": version, "book_digest": f"{version}" * 64}
     papers.document["digest"] = digest_of({key: value for key, value in papers.document.items() if key != "digest"})
     assert papers.run(papers.first) == UNUSABLE
-    assert "give price book 5 and price book 7 too" in capsys.readouterr().err
+    assert "Give price book 5 and price book 7 too" in capsys.readouterr().err
 
 
 def test_the_help_says_what_a_missing_book_gives(capsys: pytest.CaptureFixture[str]) -> None:
