@@ -49,19 +49,17 @@ def rate(
     steps = _contracted_steps(terms)
     steps += _operation_steps(book, counts, executions, terms, by_lease)
     listed = _list_step(book, steps[-1].result, terms)
-    steps.append(listed)
     if listed.result == 0:
         raise NotPriced("the program counts no operation and the book asks for no minimum, so there is nothing to bill")
+    steps.append(listed)
     if late:
         steps += _late_steps(book, price_class, listed, terms)
     elif unused:
         steps += _unused_steps(book, price_class, listed, terms)
     elif missed:
         steps += _missed_steps(book, listed, terms)
-    elif periods is not None:
-        steps += _period_steps(book, listed, executions, terms, periods)
     else:
-        steps += _use_steps(book, listed, terms, bound_period(book, terms), "")
+        steps += _run_steps(book, listed, executions, terms, periods)
     amount = steps[-1].result
     check_amount(amount, may_be_nothing=unused or missed)
     return Rating(
@@ -79,6 +77,15 @@ def rate(
         periods=None if periods is None else dict(sorted(periods.items())),
         late=late,
     )
+
+
+def _run_steps(
+    book: PriceBookDocument, listed: Step, executions: int, terms: Terms, periods: Mapping[str, int] | None
+) -> list[Step]:
+    """The steps of executions that ran: by the periods in which they did, or by the agreed one."""
+    if periods is None:
+        return _use_steps(book, listed, terms, bound_period(book, terms), "")
+    return _period_steps(book, listed, executions, terms, periods)
 
 
 def bound_period(book: PriceBookDocument, terms: Terms) -> Period | None:
@@ -187,67 +194,39 @@ def _class_steps(
     last: str,
 ) -> list[Step]:
     unit = book.currency.code
-    steps = [
-        step_of(
-            f"surcharge{mark}",
-            "Surcharge",
-            TIMES,
-            listed.result,
-            price_class.surcharge,
-            unit,
-            f"Class {price_class.name} costs {price_class.surcharge} of the list price."
-            if price_class.surcharge != 1
-            else f"Class {price_class.name} has no surcharge.",
-        )
-    ]
+    steps = [_surcharge_step(price_class, listed, mark, unit)]
     hours = period if price_class.time_of_use else None
     if hours is not None and hours.factor > 1:
-        steps.append(
-            step_of(
-                f"hours{mark}",
-                "Hours",
-                TIMES,
-                steps[-1].result,
-                hours.factor,
-                unit,
-                f"Hours of the period {hours.name!r} in {book.tariff.zone} cost {decimal_text(hours.factor)} of the price.",
-            )
+        rule = (
+            f"Hours of the period {hours.name!r} in {book.tariff.zone} cost {decimal_text(hours.factor)} of the price."
         )
+        steps.append(step_of(f"hours{mark}", "Hours", TIMES, steps[-1].result, hours.factor, unit, rule))
     name, factor, rule = _largest_discount(book, price_class, terms, hours)
     steps.append(step_of(f"discount{mark}", f"Discount: {name}", TIMES, steps[-1].result, factor, unit, rule))
-    agreed = book.commitment(terms.commitment) if terms.commitment_factor is None else terms.commitment_factor
-    steps.append(
-        step_of(
-            f"commitment{mark}",
-            "Commitment",
-            TIMES,
-            steps[-1].result,
-            agreed,
-            unit,
-            f"Commitment {terms.commitment}: factor {decimal_text(agreed)}."
-            if terms.commitment != NO_COMMITMENT
-            else "No commitment.",
-        )
+    steps.append(_commitment_step(book, terms, steps[-1].result, mark))
+    rule = f"Nothing is sold below {decimal_text(book.floor)} of the list price."
+    least = step_of(f"least{mark}", "Floor", TIMES, listed.result, book.floor, unit, rule)
+    rule = "The larger of the price after discounts and the floor. Exact; rounded once, on the invoice's total."
+    return [*steps, least, step_of(f"{last}{mark}", "Amount", LARGER, steps[-1].result, least.result, unit, rule)]
+
+
+def _surcharge_step(price_class: PriceClass, listed: Step, mark: str, unit: str) -> Step:
+    rule = (
+        f"Class {price_class.name} costs {price_class.surcharge} of the list price."
+        if price_class.surcharge != 1
+        else f"Class {price_class.name} has no surcharge."
     )
-    least = step_of(
-        f"least{mark}",
-        "Floor",
-        TIMES,
-        listed.result,
-        book.floor,
-        unit,
-        f"Nothing is sold below {decimal_text(book.floor)} of the list price.",
+    return step_of(f"surcharge{mark}", "Surcharge", TIMES, listed.result, price_class.surcharge, unit, rule)
+
+
+def _commitment_step(book: PriceBookDocument, terms: Terms, discounted: Decimal, mark: str) -> Step:
+    factor = book.commitment(terms.commitment) if terms.commitment_factor is None else terms.commitment_factor
+    rule = (
+        f"Commitment {terms.commitment}: factor {decimal_text(factor)}."
+        if terms.commitment != NO_COMMITMENT
+        else "No commitment."
     )
-    amount = step_of(
-        f"{last}{mark}",
-        "Amount",
-        LARGER,
-        steps[-1].result,
-        least.result,
-        unit,
-        "The larger of the price after discounts and the floor. Exact; rounded once, on the invoice's total.",
-    )
-    return [*steps, least, amount]
+    return step_of(f"commitment{mark}", "Commitment", TIMES, discounted, factor, book.currency.code, rule)
 
 
 def _largest_discount(
