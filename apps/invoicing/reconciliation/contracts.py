@@ -19,7 +19,7 @@ from apps.sales.models import Commitment, Contract, ContractState, Quote, Standi
 from apps.sales.releasing import late_due
 from apps.sales.request_lines import request_lines_of
 from apps.sales.selectors import contract_usage
-from apps.sales.services.accepting import terms_of
+from apps.sales.services.contract_terms import terms_of
 
 AT_ONCE = 100  # documents
 NAMED: tuple[tuple[type[Quote | Contract], str], ...] = (

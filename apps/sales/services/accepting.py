@@ -9,7 +9,6 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import transaction
@@ -29,12 +28,13 @@ from apps.pricing.selectors import book_of_digest
 from apps.sales.commitments import commitment_left
 from apps.sales.contract_minimum import minimum_quoted
 from apps.sales.hold_models import HoldState
-from apps.sales.models import Commitment, Contract, ContractLine, ContractQuota, PlanHold, Quote, QuoteState
+from apps.sales.models import Commitment, Contract, PlanHold, Quote, QuoteState
 from apps.sales.plan_changes import changes_of, with_changes
 from apps.sales.priced import Priced, request_lines_price
 from apps.sales.quota_caps import project_cap_check
 from apps.sales.request_lines import QuoteRequestLine, request_lines_of, window_of_document
 from apps.sales.services.amending import contract_replace
+from apps.sales.services.contract_terms import terms_of, volumes_store
 from apps.sales.services.hold_ending import hold_end, open_hold
 from apps.sales.services.nodes import quota_check
 from apps.sales.services.standing import acceptance_check
@@ -51,26 +51,6 @@ from apps.timetable.services import (
     reservation_take_each,
 )
 
-# The parts of a quote's document that become the terms of its contract.
-TERMS = (
-    "amends",
-    "book",
-    "commitment",
-    "currency",
-    "class",
-    "form",
-    "pool",
-    "window",
-    "tariff",
-    "lines",
-    "loading",
-    "minimum",
-    "late",
-    "net",
-    "expected",
-    "plan",
-    "promises",
-)
 log = logging.getLogger(__name__)
 
 
@@ -375,38 +355,7 @@ def _contract_store(given: Acceptance, contract_id: UUID, reservation_id: UUID) 
         accepted_at=given.now,
         accepted_by=given.actor,
     )
-    _volumes_store(contract, given.request_lines)
+    volumes_store(contract, given.request_lines)
     quote.state = QuoteState.ACCEPTED
     quote.save(update_fields=["state"])
     return contract
-
-
-def terms_of(quote: Quote) -> dict[str, Any]:
-    """Return the parts of a quote that are frozen in its contract."""
-    return {
-        "format": "takt-terms/1",
-        "quote": {"id": str(quote.id), "digest": quote.digest},
-        **{key: quote.document[key] for key in TERMS if key in quote.document},
-    }
-
-
-def _volumes_store(contract: Contract, request_lines: Sequence[QuoteRequestLine]) -> None:
-    """Store the bought executions of each program, or the operations of a quota."""
-    ContractLine.objects.bulk_create(
-        ContractLine(
-            contract=contract,
-            number=number,
-            program_id=UUID(request_line.snapshot.program_id),
-            program_digest=request_line.snapshot.digest,
-            executions=request_line.executions,
-        )
-        for number, request_line in enumerate(request_lines, 1)
-        if not request_line.snapshot.is_quota
-    )
-    for request_line in request_lines:
-        if request_line.snapshot.is_quota:
-            ContractQuota.objects.create(
-                contract=contract,
-                precision=request_line.snapshot.precision,
-                operations=request_line.snapshot.operations,
-            )
