@@ -135,11 +135,8 @@ def payment_record(
     The same key with the same amount returns the existing payment; with another amount it is a conflict (409).
     """
     chain_lock(organisation.id)
-    known = Payment.objects.filter(organisation=organisation, idempotency_key=idempotency_key).first()
+    known = _recorded_before(organisation, idempotency_key, amount, currency)
     if known is not None:
-        if (known.amount, known.currency) != (amount, currency):
-            detail = f"The reference {reference!r} is already recorded for {money_exact_format(known.amount, known.currency)}."
-            raise Problem(409, "Already recorded", detail, kind="payment-conflict")
         return known
     is_written_off = invoice is not None and invoice.state == InvoiceState.WRITTEN_OFF
     recovers = min(amount, _bad_debt(invoice)) if invoice is not None and is_written_off else Decimal(0)
@@ -155,21 +152,7 @@ def payment_record(
     )
     settles = min(amount, invoice.open) if invoice else Decimal(0)
     subject = f"invoice {invoice.number}" if invoice else f"payment {reference}"
-    transaction_post(
-        organisation_id=organisation.id,
-        kind="payment",
-        idempotency_key=f"payment:{payment.id}",
-        subject=subject,
-        currency=currency,
-        detail={"reference": reference, "provider": provider},
-        now=now,
-        amounts={
-            AccountKind.BANK: amount,
-            AccountKind.RECEIVABLE: settles.copy_negate(),
-            AccountKind.BAD_DEBT: recovers.copy_negate(),
-            AccountKind.PREPAID: subtract(exact_sum([settles, recovers]), amount),
-        },
-    )
+    _payment_post(payment, subject, settles=settles, recovers=recovers)
     if invoice is not None and settles:
         settle(invoice, settles, SettlementKind.PAYMENT, now=now, payment=payment)
     failpoint("payment.recorded")
@@ -179,6 +162,34 @@ def payment_record(
         action="payment.record", subject=subject, actor=actor, organisation=organisation, now=now, detail=facts
     )
     return payment
+
+
+def _recorded_before(organisation: Organisation, key: str, amount: Decimal, currency: str) -> Payment | None:
+    """The payment that was recorded with this key. Raises Problem(409) if its amount is another one."""
+    known = Payment.objects.filter(organisation=organisation, idempotency_key=key).first()
+    if known is not None and (known.amount, known.currency) != (amount, currency):
+        detail = f"The reference {known.reference!r} is already recorded for {money_exact_format(known.amount, known.currency)}."
+        raise Problem(409, "Already recorded", detail, kind="payment-conflict")
+    return known
+
+
+def _payment_post(payment: Payment, subject: str, *, settles: Decimal, recovers: Decimal) -> None:
+    """Post the payment to the ledger: `settles` of it to receivables, `recovers` to bad debt, the rest to the balance."""
+    transaction_post(
+        organisation_id=payment.organisation_id,
+        kind="payment",
+        idempotency_key=f"payment:{payment.id}",
+        subject=subject,
+        currency=payment.currency,
+        detail={"reference": payment.reference, "provider": payment.provider},
+        now=payment.at,
+        amounts={
+            AccountKind.BANK: payment.amount,
+            AccountKind.RECEIVABLE: settles.copy_negate(),
+            AccountKind.BAD_DEBT: recovers.copy_negate(),
+            AccountKind.PREPAID: subtract(exact_sum([settles, recovers]), payment.amount),
+        },
+    )
 
 
 @transaction.atomic

@@ -253,14 +253,9 @@ def quote_create(
         created_by=actor,
         valid_until=datetime.fromisoformat(document["valid_until"]),
     )
-    audit_record(
-        action="quote.create",
-        subject=f"quote {quote.id}",
-        actor=actor,
-        organisation=organisation,
-        now=now,
-        detail={"digest": quote.digest, "net": decimal_text(quote.worst), "class": klass, "pool": pool.slug},
-    )
+    detail = {"digest": quote.digest, "net": decimal_text(quote.worst), "class": klass, "pool": pool.slug}
+    subject = f"quote {quote.id}"
+    audit_record(action="quote.create", subject=subject, actor=actor, organisation=organisation, now=now, detail=detail)
     return quote
 
 

@@ -90,21 +90,26 @@ def standing_file(
         filed_by=actor,
         token_id=token_id,
     )
-    hold_place(
-        organisation_id=organisation.pk,
-        contract_id=request.pk,
-        amount=most,
-        currency=currency.code,
-        idempotency_key=f"standing:{request.pk}",
-        now=now,
-        shares=_shares(priced[0], most),
-        token_id=token_id,
-        expires_at=last + HOLD_GRACE,
-    )
+    _set_aside(request, priced[0], now)
     _announce("filed", request, now, actor=actor)
     for pool in known:
         task_send_on_commit(SERVE, queue="default", pool=pool.slug)
     return request
+
+
+def _set_aside(request: StandingRequest, priced: Priced, now: datetime) -> None:
+    """Place a hold for the most that the request may cost."""
+    hold_place(
+        organisation_id=request.organisation_id,
+        contract_id=request.pk,
+        amount=request.most,
+        currency=request.currency,
+        idempotency_key=f"standing:{request.pk}",
+        now=now,
+        shares=_shares(priced, request.most),
+        token_id=request.token_id,
+        expires_at=request.waits_until + HOLD_GRACE,
+    )
 
 
 def _check_quote(quote: Quote) -> None:
