@@ -72,7 +72,9 @@ def role_check(principal: Principal, organisation_id: UUID, roles: frozenset[Rol
         raise Http404
     if role not in roles:
         wanted = ", ".join(sorted(known.label.lower() for known in roles))
-        raise PermissionDenied(f"Your role here is {role.label.lower()}; this needs: {wanted}.")
+        raise PermissionDenied(
+            f"Your role is {role.label.lower()}, but this action requires one of these roles: {wanted}."
+        )
 
 
 def organisation_get(request: HttpRequest, *, roles: frozenset[Role] = ANY_ROLE) -> Organisation:

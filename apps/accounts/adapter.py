@@ -41,7 +41,7 @@ class Adapter(DefaultAccountAdapter):
         "email_password_mismatch": "Wrong e-mail or password.",
         "enter_current_password": "This is not your current password.",
         "incorrect_password": "Wrong password.",
-        "duplicate_email": "This is your address already.",
+        "duplicate_email": "This is already your address.",
         "incorrect_code": "Wrong code.",
     }
 

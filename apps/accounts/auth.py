@@ -54,10 +54,12 @@ def _permit(principal: Principal, scope: Scope | None, roles: frozenset[Role]) -
         raise PermissionDenied(f"This token lacks the scope '{scope.value}'.")
     role = principal.memberships.get(principal.current) if principal.current else None
     if role is None:
-        raise PermissionDenied("This needs a member of an organisation.")
+        raise PermissionDenied("Only members of an organisation can do this.")
     if role not in roles:
         wanted = ", ".join(sorted(known.label.lower() for known in roles))
-        raise PermissionDenied(f"Your role here is {role.label.lower()}; this needs: {wanted}.")
+        raise PermissionDenied(
+            f"Your role is {role.label.lower()}, but this action requires one of these roles: {wanted}."
+        )
     return principal
 
 

@@ -74,7 +74,7 @@ def name_clean(text: str) -> str:
         raise Problem(
             422,
             "Name too long",
-            f"A name has at most {NAME_LENGTH} characters; this one has {len(name):,}.",
+            f"A name can have at most {NAME_LENGTH} characters; this one has {len(name):,}.",
             kind="name",
         )
     if any(
@@ -84,7 +84,7 @@ def name_clean(text: str) -> str:
         raise Problem(
             422,
             "Name not usable",
-            "A name is one line of text without control characters. Remove line breaks, tabs and similar characters.",
+            "A name must be one line of text without control characters. Remove line breaks, tabs and similar characters.",
             kind="name",
         )
     return name

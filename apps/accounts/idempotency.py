@@ -75,7 +75,7 @@ def _claim(request: HttpRequest, key: str) -> HttpResponse | None:
     except IntegrityError:
         record = IdempotencyRecord.objects.get(owner=owner, key=key)
         if record.request_digest != digest or record.status is None:
-            detail = f"This {HEADER} came before with another request: use a new key for a new request."
+            detail = f"This {HEADER} was already used for a different request. Use a new key for each new request."
             raise Problem(409, "Key used before", detail, kind="idempotency-key-reused") from None
         response = HttpResponse(bytes(record.body), status=record.status, content_type=record.content_type)
         response[REPLAYED] = "true"

@@ -38,14 +38,16 @@ def _within_calendar(value: datetime) -> datetime:
 def _day_written(value: Any) -> Any:
     """Requires a text: a bare number would be read as seconds since 1970, which nobody means."""
     if isinstance(value, (int, float)) or (isinstance(value, str) and "-" not in value[1:]):
-        raise ValueError("Write dates as 2026-11-30")
+        raise ValueError("Write dates like 2026-11-30")
     return value
 
 
 def _instant_written(value: Any) -> Any:
     """Requires a text with time and zone: a date alone is a different instant in each zone."""
     if isinstance(value, (int, float)) or (isinstance(value, str) and not _INSTANT.match(value)):
-        raise ValueError("Write instants with time and zone, as 2026-11-30T22:00:00Z or 2026-11-30T23:00:00+01:00")
+        raise ValueError(
+            "Write a date and time with its time zone, for example 2026-11-30T22:00:00Z or 2026-11-30T23:00:00+01:00"
+        )
     return value
 
 

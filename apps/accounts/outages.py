@@ -36,7 +36,7 @@ def storage_unavailable(error: BaseException | None = None) -> Unavailable:
     """The refusal if the storage can't read or write files; says so if it is full."""
     if isinstance(error, OSError) and error.errno in FULL:
         return Unavailable("The disk of the file storage is full, so nothing was accepted.")
-    return Unavailable("The file storage does not answer, so nothing was accepted.")
+    return Unavailable("The file storage does not respond, so nothing was accepted.")
 
 
 def unavailable_of(error: BaseException | None) -> Unavailable | None:
@@ -44,11 +44,13 @@ def unavailable_of(error: BaseException | None) -> Unavailable | None:
     if isinstance(error, Unavailable):
         return error
     if is_database_away(error):
-        return Unavailable("The database does not answer. Look whether your last change is there before you repeat it.")
+        return Unavailable(
+            "The database does not respond. Check whether your last change was saved before you repeat it."
+        )
     if isinstance(error, OSError) and error.errno in FULL | BROKEN:
         return storage_unavailable(error)
     if isinstance(error, RedisError):
-        return Unavailable("The queue does not answer, so nothing was accepted.")
+        return Unavailable("The queue does not respond, so nothing was accepted.")
     return None
 
 

@@ -132,7 +132,10 @@ class Cursor(CursorPagination):
                 answer = self._answer(queryset, pagination, request, **params)
         except _UNKNOWN:
             raise Problem(
-                422, "Unknown cursor", "Use the cursor of an earlier answer, unchanged, or none.", kind="cursor-unknown"
+                422,
+                "Unknown cursor",
+                "Use a cursor from an earlier response, unchanged, or leave it out.",
+                kind="cursor-unknown",
             ) from None
         if self.attach is not None:
             self.attach(answer[self.items_attribute])

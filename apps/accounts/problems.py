@@ -14,11 +14,11 @@ PROBLEM_STATUSES = {
     "400": "The request cannot be read",
     "401": "Not signed in",
     "403": "The role or the token's scope does not allow this",
-    "404": "No such thing, or not yours to see",
-    "409": "The present state does not allow this",
-    "422": "The request does not fit its schema or its rules",
+    "404": "Not found, or you may not see it",
+    "409": "The current state does not allow this",
+    "422": "The request does not match its schema or breaks a rule",
     "429": "Too many requests: wait for the number of seconds in the Retry-After header",
-    "503": "A part of the platform does not answer: nothing was accepted, try again after Retry-After seconds",
+    "503": "Part of the platform does not respond. Nothing was accepted; try again after Retry-After seconds",
     "default": "Any other refusal",
 }
 
@@ -27,11 +27,15 @@ STANDARD = {
     400: (
         "request-unreadable",
         "The request cannot be read",
-        "Check its headers and its body; the guide to the API shows one.",
+        "Check its headers and body. The API guide shows an example.",
     ),
     403: ("not-allowed", "Not allowed", "Your role, your token's scope or the request's origin does not allow this."),
-    404: ("not-found", "Not found", "There is no such thing here, or it is not yours to see."),
-    405: ("method-not-allowed", "Method not allowed", "This address takes other methods: the header Allow lists them."),
+    404: ("not-found", "Not found", "This does not exist, or you may not see it."),
+    405: (
+        "method-not-allowed",
+        "Method not allowed",
+        "This address does not allow this method. The Allow header lists the methods that it allows.",
+    ),
     413: ("request-too-large", "The request is too large", "Send a smaller body; upload a model in pieces."),
     429: (
         "too-many-requests",
@@ -43,7 +47,11 @@ STANDARD = {
         "Something went wrong on our side",
         "This is a fault in Takt, not in your request. Report the request ID in the header X-Request-ID.",
     ),
-    503: ("unavailable", "Not available now", "A part of Takt is away. Nothing was changed: try again in a minute."),
+    503: (
+        "unavailable",
+        "Not available now",
+        "Part of Takt is unavailable. Nothing was changed. Try again in a minute.",
+    ),
 }
 
 

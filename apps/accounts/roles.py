@@ -17,8 +17,8 @@ class Role(models.TextChoices):
 class Scope(models.TextChoices):
     """What an API token may do; never more than its creator may."""
 
-    READ = "read", "Read everything of the organisation"
-    BUILD = "build", "Upload models, compile, plan, quote"
+    READ = "read", "Read everything in the organisation"
+    BUILD = "build", "Upload models, compile, plan and request quotes"
     RUN = "run", "Submit jobs"
     BUY = "buy", "Accept quotes"
     BILLING = "billing", "Invoices, budgets, payments"

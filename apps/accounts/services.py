@@ -213,7 +213,7 @@ def _last_owner_check(membership: Membership) -> None:
     owners = Membership.objects.filter(organisation=membership.organisation, role=Role.OWNER)
     if not owners.exclude(pk=membership.pk).exists():
         raise Problem(
-            409, "Last owner", "An organisation needs an owner: make somebody else owner first.", kind="last-owner"
+            409, "Last owner", "An organisation needs an owner. Make somebody else an owner first.", kind="last-owner"
         )
 
 
@@ -286,7 +286,7 @@ def invitation_accept(*, invitation: Invitation, user: User, now: datetime) -> M
         raise Problem(
             409,
             "No longer valid",
-            "This invitation was used, withdrawn or has expired: ask for a new one.",
+            "This invitation was used or withdrawn, or it has expired. Ask for a new one.",
             kind="invitation-invalid",
         )
     membership, _ = Membership.objects.get_or_create(
@@ -335,7 +335,7 @@ def token_create(
         names = ", ".join(sorted(scope.value for scope in refused)) or "none chosen"
         raise Problem(
             403,
-            "Scopes not yours to give",
+            "Scopes that you cannot grant",
             f"Choose scopes that your own role has; refused: {names}.",
             kind="scope-not-yours",
         )

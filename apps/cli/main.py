@@ -55,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
-    whole = Parser(prog="takt", description="What was compiled is what runs is what is billed.")
+    whole = Parser(prog="takt", description="Verify invoices, price models and plan from local files.")
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
     _add_verify(commands)
     _add_report(commands)
@@ -131,7 +131,7 @@ def _add_prices(command: argparse.ArgumentParser) -> None:
 
 def _verify(options: argparse.Namespace) -> int:
     if options.document is None and options.chain is None:
-        raise Refused("Name the invoice or quote, or a chain with --chain.")
+        raise Refused("Give an invoice or a quote, or a chain with --chain.")
     checked: list[str] = []
     partial: list[str] = []
     names: list[str] = []

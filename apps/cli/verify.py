@@ -71,7 +71,7 @@ def _digest_checked(document: dict[str, Any]) -> list[str] | Difference:
     try:
         computed = digest_of({key: value for key, value in document.items() if key != "digest"})
     except UnicodeError as error:
-        raise Unreadable("The document cannot be read: it contains half a character.") from error
+        raise Unreadable("The document cannot be read: it contains an unpaired surrogate.") from error
     except TypeError as error:
         raise Unreadable(f"The document cannot be read: {error}.") from error
     if stated is None:
@@ -110,7 +110,9 @@ def _months(document: dict[str, Any], books: dict[str, PriceBookDocument], done:
     """Check every named line by the invoice's own version of the rules; return the check if its totals follow from it."""
     rules = document.get("rules", 1)
     if rules not in (1, RULES):
-        raise Unreadable(f"The invoice was issued by version {rules} of the rules; this command knows 1 and {RULES}.")
+        raise Unreadable(
+            f"The invoice was issued by version {rules} of the rules; this command supports 1 and {RULES}."
+        )
     if rules == 1:
         for adjustment in document.get("adjustments", []):
             done.checked.append(adjustment_verify(document, adjustment, books))
@@ -184,8 +186,8 @@ def _line_program(
     again = compiled[program["digest"]]
     if again.digest != program["digest"] and again.compiler_version != program["compiler_version"]:
         raise Unreadable(
-            f"The program of {place} was made by compiler {program['compiler_version']}; this is {again.compiler_version}, which "
-            "makes a different program. Use the version that the document names."
+            f"The program of {place} was compiled by compiler {program['compiler_version']}; this is compiler "
+            f"{again.compiler_version}, which produces a different program. Use the version that the document names."
         )
     if program.get("calibration") and again.digest != program["digest"]:
         done.partial.append(

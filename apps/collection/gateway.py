@@ -46,7 +46,7 @@ def call_with_retry(call: Callable[[], T], *, sleep: Callable[[float], None] = t
             return call()
         except stripe.RateLimitError as error:
             if pause is None:
-                raise OutcomeUnknown("Stripe asks to slow down") from error
+                raise OutcomeUnknown("Stripe's rate limit was reached") from error
             sleep(pause)
         except stripe.IdempotencyError as error:
             raise KeyBroken("the key belongs to another request") from error

@@ -32,7 +32,7 @@ from apps.pricing.selectors import book_in_force
 
 PER_PAGE = 25
 STATES = {
-    "added": ("success", "Card saved. It is charged automatically for new invoices."),
+    "added": ("success", "Card saved. New invoices are charged to it automatically."),
     "cancelled": ("info", "No card was added; nothing has changed."),
     "back": ("success", "Changes made at Stripe are saved."),
     "later": ("info", "Stripe does not respond. Changes made there appear here in a minute."),
@@ -177,7 +177,7 @@ def event_detail(request: HttpRequest, pk: str) -> HttpResponse:
         if not settings.STRIPE_API_KEY:
             messages.error(request, "No API key is set.")
         elif event_handle(event_id=pk, client=client_of_settings(), now=timezone.now(), again=True):
-            messages.success(request, "Event handled. Its object was fetched again.")
+            messages.success(request, "Event handled. Its object was fetched from Stripe again.")
         else:
             messages.error(request, "The event could not be handled. See the reason below.")
         return redirect("collection:stripe_event", pk=pk)

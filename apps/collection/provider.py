@@ -64,7 +64,7 @@ class Stripe:
         if StripeCall.objects.filter(invoice=invoice, settled_at=None).exists():
             raise Problem(
                 409,
-                "Stripe has not answered yet",
+                "Stripe has not responded yet",
                 f"The outcome of a call to Stripe for invoice {invoice.number} is unknown, so its "
                 "card may have been charged. The call is checked every minute; try again then.",
                 kind="collection-unsettled",

@@ -152,6 +152,6 @@ def metadata_value(thing: Any, name: str) -> str | None:
 def _compare(invoice: stripe.Invoice, order: Order) -> None:
     if (invoice.total, invoice.currency) != (order.total, order.currency.lower()):
         raise TotalDiffers(
-            f"invoice {order.number} is {order.total} {order.currency} in smallest units, Stripe's {invoice.id} is "
+            f"invoice {order.number} is {order.total} {order.currency} in smallest units, but Stripe's {invoice.id} is "
             f"{invoice.total} {invoice.currency.upper()}"
         )

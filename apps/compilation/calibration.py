@@ -64,7 +64,7 @@ def feeds_read(data: bytes, wanted: Mapping[str, Wanted]) -> list[dict[str, Arra
     if len(counts) > 1:
         raise CalibrationError(f"Every array needs the same number of items; yours have {counts[0]} to {counts[-1]}.")
     if not counts or not 1 <= counts[0] <= ITEMS_MAX:
-        raise CalibrationError(f"A calibration file holds 1 to {ITEMS_MAX} items along the leading axis.")
+        raise CalibrationError(f"A calibration file must hold 1 to {ITEMS_MAX} items along the leading axis.")
     return [{name: array[item] for name, array in shaped.items()} for item in range(counts[0])]
 
 
@@ -78,7 +78,7 @@ def _arrays(data: bytes) -> dict[str, Array]:
         with np.load(io.BytesIO(data), allow_pickle=False) as found:
             return {name: found[name] for name in found.files}
     except UNREADABLE:
-        text = "The calibration file is no .npz of plain arrays; write it with numpy.savez(path, name=array)."
+        text = "The calibration file is not a .npz file of plain arrays; write it with numpy.savez(path, name=array)."
         raise CalibrationError(text) from None
 
 

@@ -127,8 +127,8 @@ def verify(graph: Any, program: Any, binary: bytes) -> dict[str, Any]:
         different = sorted(name for name in stated if counted.get(name) != stated[name] and name != "reason")
         name = different[0] if different else "reason"
         raise Mismatch(
-            f"The execution of the binary counts {name} = {counted.get(name)}, the compiler {stated[name]}. "
-            "This is a defect of ours. The program was not stored."
+            f"Executing the binary gave {name} = {counted.get(name)}, but the compiler stated {stated[name]}. "
+            "This is a defect in Takt. The program was not stored."
         )
     executed = {} if program.resources.exact else counted
     return {"inputs": _described(feeds), "outputs": _described(outputs), "executed": executed}

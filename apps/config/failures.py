@@ -20,7 +20,7 @@ API_PREFIX = "/api/"
 _TITLE = "Something went wrong on our side"
 _DETAIL = (
     "This is a fault in Takt, not in what you entered. Try again in a minute. Before you repeat a purchase or a job, "
-    "check whether it is in your list. If the fault stays, report the request ID: it finds the fault in our log."
+    "check whether it is in your list. If the fault remains, report the request ID, so that we can find the fault in our log."
 )
 
 log = structlog.get_logger("request")
@@ -83,7 +83,7 @@ def long_address_page() -> str:
         {
             "status": 414,
             "title": "This address is too long",
-            "detail": "A form or a link put more text into the address than we read. Go back and shorten what you entered.",
+            "detail": "A form or a link put more text into the address than we accept. Go back and shorten what you entered.",
         }
     )
 

@@ -46,7 +46,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
     Everyone else gets 401: counts of requests and sign-ins are internal.
     """
     if not _may_read(request):
-        said = "Send METRICS_TOKEN as a bearer token; without that setting the metrics are closed.\n"
+        said = "Send METRICS_TOKEN as a bearer token. Without that setting, metrics are not available.\n"
         return HttpResponse(said, status=401, content_type="text/plain")
     response: HttpResponse = ExportToDjangoView(request)
     return response

@@ -32,7 +32,7 @@ class WithoutNul(Parser):
             raise Problem(
                 413,
                 "Too many lists",
-                f"A JSON body holds at most {CONTAINERS_MAX:,} lists and objects; send inputs as a .npz "
+                f"A JSON body can contain at most {CONTAINERS_MAX:,} lists and objects; send inputs as a .npz "
                 "file, or several requests.",
                 kind="body-too-large",
             )
@@ -106,5 +106,5 @@ def _has_nul(value: Any) -> bool:
 
 def _refusal() -> Problem:
     return Problem(
-        422, "Unusable character", "A text holds the character NUL (U+0000): leave it out.", kind="nul-character"
+        422, "Unusable character", "A text contains the character NUL (U+0000). Remove it.", kind="nul-character"
     )

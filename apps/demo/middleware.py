@@ -15,8 +15,8 @@ from apps.accounts.rates import client_key, rate_take
 from apps.demo.visitors import COOKIE, PAGES, READABLE, READABLE_ROOMS, READING, NoSession, visitor_of
 
 REFUSED = (
-    "You are looking around in a demo, where nothing can be changed. Create an account to do this with models of your own: "
-    "it takes a minute and costs nothing."
+    "Nothing can be changed in this demo. Create an account to do this with your own models. It takes a minute and costs "
+    "nothing."
 )
 
 

@@ -314,7 +314,7 @@ def outputs_response(job: Job) -> FileResponse:
         detail = (
             "This job has no outputs."
             if job.is_final
-            else "This job is not finished. Ask again when its state is 'done'."
+            else "This job is not finished. Request it again when its state is 'done'."
         )
         raise Problem(409, "No outputs", detail, kind="no-outputs")
     return FileResponse(
@@ -343,7 +343,7 @@ def job_labels(request: HttpRequest, pk: UUID, labels: File[UploadedFile | None]
     auth=requires(Scope.READ),
     response=list[PromiseOut],
     operation_id="contract_promises",
-    summary="The promises of a contract, and whether they were kept",
+    summary="The promises of a contract and whether they were met",
 )
 def contract_promises(request: HttpRequest, pk: UUID) -> list[PromiseOut]:
     """Over all jobs of the contract. Empty for a contract without a plan."""

@@ -184,7 +184,7 @@ def _judge(pk: UUID, *, now: datetime) -> bool:
         _unfinished(run, job, now=now)
         return True
     if run.task.data_set.deleted_at is not None:
-        _finish(run, EvaluationState.FAILED, "The data set was deleted before the answers were judged.", now=now)
+        _finish(run, EvaluationState.FAILED, "The data set was deleted before the outputs were scored.", now=now)
         return True
     try:
         verdict = _verdict(run, job)
@@ -300,7 +300,7 @@ def _requested_check(run: EvaluationRun) -> None:
     )
     if not asked.exists():
         raise MetricError(
-            "This metric needs the answers of the float32 program. Compile it in float32 and evaluate it again."
+            "This metric needs the outputs of the float32 program. Compile it in float32 and evaluate it again."
         )
 
 

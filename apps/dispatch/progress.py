@@ -284,9 +284,9 @@ def _waiting_reason(job: Job, placed: list[Lease], ahead: Ahead, now: datetime) 
                 "1 block of your other jobs runs" if ahead.own == 1 else f"{ahead.own:,} blocks of your other jobs run"
             )
             return f"{blocks} on {pool.slug} before this job."
-        return "The device time that is reserved for this job has not begun."
+        return "The device time reserved for this job has not started."
     if not WorkerHost.objects.filter(pool=pool, last_seen__gt=now - HOST_SILENT_AFTER).exists():
-        return f"No worker of pool {pool.slug} is connected. The job starts as soon as one is."
+        return f"No worker of pool {pool.slug} is connected. The job starts as soon as one connects."
     return ""
 
 

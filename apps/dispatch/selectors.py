@@ -98,8 +98,8 @@ def offer_of(contract: Contract, wanted: UUID | None = None) -> Offer:
 def _combined(plan: contracts.Combination) -> str:
     """Describe how a combination answers an item."""
     if plan.is_ensemble:
-        return "Every item runs on all three models. The answer on which two agree counts, else the first model's."
-    return "Every item runs on the first model. Items that it is unsure about run on the next one."
+        return "Every item runs on all three models. If two agree, their answer is used; otherwise the first model's."
+    return "Every item runs on the first model. Items for which its confidence is too low run on the next one."
 
 
 def contracts_left(organisation: Organisation, *, now: datetime) -> QuerySet[Contract]:

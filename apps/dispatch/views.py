@@ -205,7 +205,7 @@ def job_labels(request: HttpRequest, pk: UUID) -> HttpResponse:
     except Problem as refusal:
         messages.error(request, refusal.detail)
     else:
-        messages.success(request, "The answers were judged by these labels.")
+        messages.success(request, "The outputs were scored against these labels.")
     return redirect("dispatch:job_detail", pk=pk)
 
 
@@ -219,7 +219,8 @@ def job_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
         messages.info(request, refusal.detail)
     else:
         messages.success(
-            request, "The job is cancelled. Finished blocks stay and are billed; the rest is back in the contract."
+            request,
+            "The job is cancelled. Finished blocks are stored and billed. The rest is available in the contract again.",
         )
     return redirect("dispatch:job_detail", pk=pk)
 

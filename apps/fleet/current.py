@@ -57,7 +57,7 @@ def document_stored(raw: object) -> Document:
 def document_problem(error: DocumentError) -> Problem:
     """The faults of a document as a Problem."""
     errors = [{"place": fault.place, "message": fault.said} for fault in error.faults]
-    return Problem(422, "The fleet file has faults", str(error), kind="fleet-file", errors=errors)
+    return Problem(422, "The fleet file has errors", str(error), kind="fleet-file", errors=errors)
 
 
 def _pool(pool: Pool) -> PoolFacts:

@@ -15,14 +15,14 @@ from compiler.targets import Target
 
 PRECISIONS = (("int8", "i8"), ("float16", "f16"), ("float32", "f32"))
 UNITS: dict[str, tuple[str, str]] = {
-    "link_in": ("Link in", "Brings the inputs from the host."),
-    "external": ("External memory", "Fetches weights from memory beside the chip, ahead of their use."),
+    "link_in": ("Link in", "Receives the inputs from the host."),
+    "external": ("External memory", "Fetches weights from off-chip memory before they are used."),
     "weights": ("Weight loading", "Fills one slot of a plane while another one computes."),
-    "matrix": ("Matrix planes", "Multiply rows by the weights of a slot and sum them up."),
-    "vector": ("Vector unit", "Works element by element: activations, sums, reductions."),
+    "matrix": ("Matrix planes", "Multiply rows by the weights of a slot and sum the products."),
+    "vector": ("Vector unit", "Computes element by element: activations, sums, reductions."),
     "move": ("Data movement", "Copies, transposes, gathers and scatters."),
-    "control": ("Control", "Decides branches on a value."),
-    "link_out": ("Link out", "Takes the outputs to the host."),
+    "control": ("Control", "Chooses branches by a value."),
+    "link_out": ("Link out", "Sends the outputs to the host."),
 }
 OTHERS = {"clock": "Clock", "memory": "On-chip memory", "passes": "Scalar operators", "energy": "Energy"}
 WORDS = {

@@ -16,7 +16,7 @@ class PoolKind(models.TextChoices):
     """Whether execution times on a pool are proven or measured."""
 
     SIMULATED = "simulated", "Deterministic processor, executed by the simulator"
-    HOST = "host", "This machine's own CPU: measured, not proven"
+    HOST = "host", "This machine's own CPU; times are measured, not proven"
 
 
 class DeviceState(models.TextChoices):

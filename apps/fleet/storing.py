@@ -184,7 +184,7 @@ def pools_check(document: Document) -> None:
                 f"pools.{row.slug}: this is a {what} pool of class {row.processor_class} and stays one, because its past is "
                 "costed by that. Give the new pool another name."
             )
-            raise Problem(409, "A pool keeps its kind and class", detail, kind="fleet-pool-fixed")
+            raise Problem(409, "A pool's kind and class cannot change", detail, kind="fleet-pool-fixed")
 
 
 def _power_check(slug: str, pool: PoolFacts, document: Document) -> None:

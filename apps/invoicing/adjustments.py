@@ -180,7 +180,8 @@ def _free(line: FreeLine) -> Adjustment:
 def _minimum(month: datetime, book: PriceBookDocument, line: MinimumLine) -> Adjustment:
     least = amount_text(book.minimum_charge, exponent=book.currency.exponent)
     sentence = (
-        f"Price book {book.version} asks for at least {least} {book.currency.code} a month with usage: {month:%B %Y}."
+        f"Price book {book.version} has a minimum charge of {least} {book.currency.code} for a month with usage "
+        f"({month:%B %Y})."
     )
     basis = {"book_digest": book.digest, **line.basis}
     return Adjustment("minimum", "Minimum charge", sentence, line.amount, AccountKind.BREAKAGE, basis)

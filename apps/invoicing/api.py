@@ -183,7 +183,7 @@ def draft(request: HttpRequest, currency: Code | None = None) -> dict[str, Any] 
 
 
 @router.post(
-    "/invoices/draft", response={202: DraftAskedOut}, operation_id="invoice_draft_make", summary="Make a new draft"
+    "/invoices/draft", response={202: DraftAskedOut}, operation_id="invoice_draft_make", summary="Create a new draft"
 )
 @idempotent
 def draft_create(request: HttpRequest, payload: DraftIn) -> tuple[int, KeptDraft]:
@@ -198,7 +198,7 @@ def draft_start(request: HttpRequest, currency: str | None) -> KeptDraft:
     waiting = currencies_waiting(organisation, until=now, long=long)
     code = currency or next(iter(waiting), "")
     if code not in waiting:
-        raise Problem(409, "Nothing to invoice", "All usage is invoiced already.", kind="nothing-to-invoice")
+        raise Problem(409, "Nothing to invoice", "All usage has already been invoiced.", kind="nothing-to-invoice")
     rate_take(REQUEST_RATE, str(organisation.pk))
     return draft_request(organisation=organisation, currency=code, now=now)
 

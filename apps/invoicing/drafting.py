@@ -357,7 +357,7 @@ def _downgrade_json(line: DraftLine) -> dict[str, Any]:
         return {}
     bought = rate_bought(book_of_digest(line.rating.book_digest), line.rating).amount
     saved = subtract(bought, line.rating.amount)
-    sentence = f"Bought as {line.rating.terms.klass}, served as {served}: billed as {served}."
+    sentence = f"Bought as {line.rating.terms.klass} but served as {served}, so billed as {served}."
     return {"downgrade": {"bought": decimal_text(bought), "saved": decimal_text(saved), "sentence": sentence}}
 
 

@@ -119,7 +119,7 @@ def _print_check(pdf: PdfDocument, invoice: Invoice) -> None:
     """Print how to recompute the invoice offline."""
     pdf.heading("Check it yourself")
     pdf.text(
-        "Download the invoice and the price book as JSON. Then run these commands offline, with the file of the model. ./takt is "
+        "Download the invoice and the price book as JSON. Then run these commands offline with the model file. ./takt is "
         "a checkout of Takt or a wheel built from one:"
     )
     pdf.code("pip install ./takt")
@@ -209,7 +209,8 @@ def credit_note_pdf(note: CreditNote) -> bytes:
         ]
     )
     pdf.text(
-        "This credit note settles the open amount of the invoice. The rest is added to your balance and used by the next invoice."
+        "This credit note is first used for the open amount of the invoice. The rest is added to your balance and used "
+        "by the next invoice."
     )
     pdf.code(f"credit note {note.digest}")
     pdf.code(f"invoice {document['invoice']['digest']}")

@@ -110,7 +110,7 @@ def ledger_check_create(request: HttpRequest) -> tuple[int, dict[str, Any]]:
     "/ledger/checks/{uuid:pk}",
     response=LedgerCheckOut,
     operation_id="ledger_check_get",
-    summary="One check of the ledger",
+    summary="Get one check of the ledger",
 )
 def ledger_check_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     """The check with its result, once finished."""

@@ -48,7 +48,7 @@ def mail_text(row: OutboxRow, invoice: Invoice) -> tuple[str, str]:
 
 
 REQUEST_ENDED = {
-    "standing.expired": "No capacity was available at your price in time. The reserved amount is released.",
+    "standing.expired": "No capacity became available in time at your price. The reserved amount is released.",
     "standing.refused": "The request could not be fulfilled. The reserved amount is released.",
 }
 

@@ -86,7 +86,7 @@ def invoice_draft_page(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"shown": shown, "now": now, "code": code}
     excerpt = _excerpt(shown, first=first_line(request.GET.get("line")))
     if excerpt is None and shown.read_at:
-        messages.info(request, "All usage is invoiced already.")
+        messages.info(request, "All usage has already been invoiced.")
         return redirect("invoicing:invoice_list")
     if excerpt is not None:
         context |= _document_context(excerpt) | {"code": excerpt.document["currency"]["code"]}

@@ -23,21 +23,21 @@ def _amount(**options: Any) -> models.DecimalField[Any, Any]:
 class AccountKind(models.TextChoices):
     """What an organisation's account stands for."""
 
-    WALLET = "wallet", "Wallet: what may still be spent, less what is set aside"
-    HELD = "held", "Held: set aside for accepted contracts"
+    WALLET = "wallet", "Wallet: counterpart of the reserved amounts"
+    HELD = "held", "Held: reserved for accepted contracts"
     ACCRUED = "accrued", "Accrued: used and not yet invoiced"
     REVENUE = "revenue", "Revenue"
     RECEIVABLE = "receivable", "Receivable: invoiced and not yet paid"
     TAX = "tax", "Tax"
-    ROUNDING = "rounding", "Rounding: what the one rounding of an invoice moved"
-    BREAKAGE = "breakage", "Breakage: charged for what was reserved and not used"
+    ROUNDING = "rounding", "Rounding: the differences from rounding each invoice once"
+    BREAKAGE = "breakage", "Breakage: charged for reserved but unused capacity"
     BANK = "bank", "Bank: paid"
-    PREPAID = "prepaid", "Prepaid: paid or credited beyond what was due"
+    PREPAID = "prepaid", "Prepaid: paid or credited in excess of the amount due"
     CREDIT = "credit", "Credit: granted and not yet used"
-    PROMOTION = "promotion", "Promotion: what credits and free tiers cost us"
-    REFUND = "refund", "Refund: given back to the customer"
+    PROMOTION = "promotion", "Promotion: the cost of credits and free tiers"
+    REFUND = "refund", "Refund: paid back to the customer"
     DISPUTED = "disputed", "Disputed: withdrawn while a dispute is open"
-    BAD_DEBT = "bad_debt", "Bad debt: invoiced and given up"
+    BAD_DEBT = "bad_debt", "Bad debt: invoiced and written off"
 
 
 class Account(models.Model):

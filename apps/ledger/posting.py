@@ -141,7 +141,7 @@ def _known(organisation_id: UUID, idempotency_key: str, content: dict[str, Any])
     """The transaction that already has this key, if any. Raises Problem(409) if its content differs."""
     known = Transaction.objects.filter(organisation_id=organisation_id, idempotency_key=idempotency_key).first()
     if known is not None and _content_of(known) != content:
-        detail = f"The key {idempotency_key!r} already stands for another posting."
+        detail = f"The key {idempotency_key!r} was already used for another posting."
         raise Problem(409, "Key used twice", detail, kind="idempotency-conflict")
     return known
 

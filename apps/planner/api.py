@@ -41,14 +41,14 @@ class PlanIn(RequestBody):
     deadline for all items, including the wait for free devices; by default the end of a quote's default window."""
 
     version_id: UUID | None = Field(default=None, description="A model version; its alternatives are candidates too.")
-    task_id: UUID | None = Field(default=None, description="Or a task with its evaluated models.")
+    task_id: UUID | None = Field(default=None, description="A task with its evaluated models, instead of `version_id`.")
     items: Whole = Field(ge=1, le=services.ITEMS_MAX)
     accuracy: Decimal | None = Field(
         default=None,
         gt=0,
         lt=1,
         max_digits=20,
-        description="The minimum by the task's metric, as a share; for the mean error 1 - error / limit.",
+        description="The minimum value of the task's metric, as a share; for the mean error, 1 - error / limit.",
     )
     latency_seconds: Decimal | None = Field(default=None, gt=0, max_digits=30)
     duration_seconds: Decimal | None = Field(default=None, gt=0, max_digits=30)
@@ -61,7 +61,10 @@ class PlanIn(RequestBody):
     klass: str = Field(
         default="",
         max_length=40,
-        description="A class of the price book. Empty means `standard`, or else the first class that the book offers.",
+        description=(
+            "A class of the price book. Empty means `standard`, or the first class of the price book if it has no "
+            "`standard`."
+        ),
     )
     dims: dict[str, Whole] | None = None
 

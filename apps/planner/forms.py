@@ -185,7 +185,7 @@ class TaskForm(forms.Form):
         max_value=99,
         initial=33,
         label="Tuning items (%)",
-        help_text="Thresholds are chosen on these; the others are test items, which prove the accuracy.",
+        help_text="Thresholds are chosen on these items. The others are test items, which prove the accuracy.",
     )
     seed = forms.IntegerField(
         min_value=0,
@@ -205,7 +205,7 @@ class TaskForm(forms.Form):
         max_digits=18,
         decimal_places=9,
         label="Limit",
-        help_text="For mean error and closeness in the output's units, for signal-to-noise in dB.",
+        help_text="For mean error and closeness, in the output's units; for signal-to-noise, in dB.",
     )
     output = forms.CharField(
         max_length=200,
@@ -216,7 +216,7 @@ class TaskForm(forms.Form):
     versions = forms.MultipleChoiceField(
         required=False,
         label="Models",
-        help_text="None selected: every model that takes these items.",
+        help_text="If none is selected, every model that accepts these items is used.",
     )
 
     def __init__(

@@ -187,7 +187,7 @@ def _measurements(plan: Plan, task: TaskFacts, *, now: datetime) -> tuple[list[M
         else:
             found = _judged(row, task, now=now)
             if found is None:
-                unused.append(Unused(str(row), "It was measured with other item sizes than this plan's."))
+                unused.append(Unused(str(row), "It was measured with item sizes that differ from this plan's."))
                 continue
             seen.add(key)
             used.append(found)

@@ -48,7 +48,10 @@ class MeasurementForm(Marked):
         required=False,
         max_length=800,
         label="Machine names",
-        help_text="As in price lists and your own machines, separated by commas. Leave empty to use the names in the file.",
+        help_text=(
+            "The names used in price lists and for your own machines, separated by commas. Leave empty to use the names "
+            "in the file."
+        ),
     )
     expires = forms.DateField(
         required=False, label="Valid until", widget=DAY, help_text="Leave empty for 90 days after the measurement."
@@ -63,9 +66,11 @@ class ChangeForm(Marked):
         required=False,
         max_length=800,
         label="Machine names",
-        help_text="As in price lists and your own machines, separated by commas.",
+        help_text="The names used in price lists and for your own machines, separated by commas.",
     )
-    expires = forms.DateField(required=False, label="Valid until", widget=DAY, help_text="Can only be shortened.")
+    expires = forms.DateField(
+        required=False, label="Valid until", widget=DAY, help_text="You can only choose an earlier date."
+    )
 
 
 class PriceListForm(Marked):
@@ -107,7 +112,7 @@ class MachineForm(Marked):
         max_value=100,
         initial=40,
         label="Utilisation (%)",
-        help_text="The share of hours in which it can work.",
+        help_text="The share of hours in which the machine can work.",
         error_messages={"min_value": "State more than 0 and at most 100 per cent."},
     )
 

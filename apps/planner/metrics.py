@@ -76,7 +76,7 @@ METRICS = {
     "exact": "Exact match: every position is right",
     "agreement": "Agreement with the float32 model",
     "f1": "Macro F1: the mean over the labels' classes",
-    "mean_error": "Mean error: numbers against labels, each error cut at the limit",
+    "mean_error": "Mean error: mean distance from the labels, each error capped at the limit",
     "close": "Close to float32: no value differs by more than the limit",
     "snr": "Signal-to-noise against float32: at least the limit, in dB",
 }
@@ -173,8 +173,8 @@ def classes_check(labels: int, classes: int, name: str) -> None:
     """Raise MetricError if labels from 0 to `labels` - 1 exceed the classes of the output."""
     if labels > classes:
         raise MetricError(
-            f"The labels go up to {labels - 1:,}, but output '{name}' has {classes:,} classes: 0 to {classes - 1:,}. Number the "
-            "labels as the model does."
+            f"The labels go up to {labels - 1:,}, but output '{name}' has {classes:,} classes: 0 to {classes - 1:,}. Use "
+            "the model's class numbers as labels."
         )
 
 

@@ -99,7 +99,7 @@ def _cheaper(plan: Plan, chosen: dict[str, Any]) -> list[str]:
     usage = Fraction(chosen["price_per_thousand"]) * plan.requirements["items"] / 1000
     if usage < Fraction(chosen["price"]):
         price = figures.price_format(chosen["price"], currency)
-        return [f"Nothing: {price} is the minimum price of a contract. More items may cost the same."]
+        return [f"Nothing: {price} is the minimum price of a contract. More items may cost no more."]
     found = _cheapest(plan, Decimal(chosen["price"]))
     said = []
     if found is not None:
@@ -113,7 +113,7 @@ def _cheaper(plan: Plan, chosen: dict[str, Any]) -> list[str]:
     classes = plan.basis.get("cheaper_classes") or []
     if classes:
         said.append(f"Cheaper classes of service: {', '.join(classes)}.")
-    return said or ["No candidate is cheaper, whatever requirement is relaxed."]
+    return said or ["No candidate is cheaper, even if a requirement is relaxed."]
 
 
 def _cheapest(plan: Plan, limit: Decimal) -> dict[str, Any] | None:

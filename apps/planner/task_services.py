@@ -107,7 +107,7 @@ def _labels_check(metric: Metric, data_set: DataSet) -> None:
 def _versions_check(known: Sequence[ModelVersion], wanted: set[UUID], data_set: DataSet) -> None:
     """Raise Problem unless every named version exists and takes the data set's items."""
     if {one.pk for one in known} != wanted:
-        raise Problem(404, "Not found", "There is no such model here, or it is not yours to see.", kind="not-found")
+        raise Problem(404, "Not found", "This model does not exist, or you may not see it.", kind="not-found")
     for version in known:
         if candidates.sizes_fitting(version.inputs, data_set.inputs) is None:
             takes = ", ".join(f"'{one['name']}' {one['shape']}" for one in version.inputs)
@@ -124,7 +124,10 @@ def _candidates_check(task: Task, metric: Metric) -> None:
         raise Problem(422, "Several models", detail, kind="metric-unknown")
     if not found:
         wanted = ", ".join(f"'{one['name']}' {one['shape']}" for one in task.data_set.inputs)
-        detail = f"No model takes the items of {task.data_set.name} ({wanted}). Upload a model with these inputs, or other data."
+        detail = (
+            f"No model accepts the items of {task.data_set.name} ({wanted}). Upload a model with these inputs, or other "
+            "data."
+        )
         raise Problem(422, "No model fits the data", detail, kind="data-set-unfitting")
 
 

@@ -114,7 +114,7 @@ def alternatives_compile(request: HttpRequest) -> HttpResponse:
     version = _version(request)
     now = timezone.now()
     jobs = services.alternatives_compile(version=version, dims=None, actor=principal_get(request).user, now=now)
-    messages.success(request, f"Compiles started: {len(jobs)}." if jobs else "These compiles are under way already.")
+    messages.success(request, f"Compiles started: {len(jobs)}." if jobs else "These compiles are already in progress.")
     return redirect("compilation:job_list")
 
 

@@ -18,7 +18,7 @@ from apps.pricing.selectors import book_in_force
 
 AMOUNT = r"^[0-9]{1,20}(\.[0-9]{1,12})?$"
 MOST = Decimal(10**15)  # far above any budget, cap or invoice
-AMOUNT_SENTENCE = 'Write an amount as text, a plain number such as "250.00"'
+AMOUNT_SENTENCE = 'Write an amount as a string that contains a plain number, such as "250.00"'
 Entered = Annotated[str, Field(pattern=AMOUNT, examples=["250"])]
 """An amount in a request: a plain decimal as text. How many places it may have is its currency's to say."""
 Code = Annotated[str, Field(pattern=r"^[A-Z]{3}$", examples=["EUR"])]
@@ -88,7 +88,7 @@ def _ungrouped(text: str, example: str) -> str:
     if "," not in text:
         return text
     if not _GROUPED.fullmatch(text):
-        raise _refusal(f"A comma parts thousands and a point the decimals; write an amount such as {example}.")
+        raise _refusal(f"Use a comma between thousands and a point before the decimals, for example {example}.")
     return text.replace(",", "")
 
 

@@ -104,7 +104,8 @@ class Derivation:
     def rented_said(self) -> str:
         """The comparison with rented machines in words, with its sources."""
         return (
-            "For comparison only: the price of an hour elsewhere, used or not, on other hardware and in another currency. "
+            "For comparison only: the price of an hour elsewhere, whether it is used or not, on other hardware and in "
+            "another currency. "
             f"Source: {self.rented['source']}."
         )
 
@@ -181,9 +182,11 @@ def _class(name: str, targets: dict[str, Any]) -> ClassDerivation:
             cost,
             "an hour",
         ),
-        Computed("Target of a device-hour", f"{shown(cost)} x (1 + {shown(value['Margin'])})", target, "an hour"),
         Computed(
-            "Required revenue of a used hour", f"{shown(target)} / {shown(value['Expected use'])}", used, "a used hour"
+            "Target revenue per device-hour", f"{shown(cost)} x (1 + {shown(value['Margin'])})", target, "an hour"
+        ),
+        Computed(
+            "Required revenue per used hour", f"{shown(target)} / {shown(value['Expected use'])}", used, "a used hour"
         ),
     )
     prices = tuple(_prices(row, used))

@@ -43,8 +43,8 @@ _CLASS_PARTS = {
 }
 _PATTERNS = (
     (re.compile(r"prices\.([^.]+)\.(.+)"), "Price of a tera-operation, {0}, {1}"),
-    (re.compile(r"minimum_operations_per_cycle\.([^.]+)\.(.+)"), "Fewest operations per cycle, {0}, {1}"),
-    (re.compile(r"minimum_operations_per_cycle\.([^.]+)"), "Fewest operations per cycle, {0}"),
+    (re.compile(r"minimum_operations_per_cycle\.([^.]+)\.(.+)"), "Minimum operations per cycle, {0}, {1}"),
+    (re.compile(r"minimum_operations_per_cycle\.([^.]+)"), "Minimum operations per cycle, {0}"),
     (re.compile(r"commitments\.(.+)"), "Commitment {0}: factor"),
     (re.compile(r"commitment_days\.(.+)"), "Commitment {0}: term, days"),
 )

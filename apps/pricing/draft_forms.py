@@ -102,7 +102,7 @@ class PricesForm(SectionForm):
                 price = price_field(f"Price, {name or 'new class'}, {precision}")
                 self.add(f"price-{name}-{precision}", price, f"prices.{name}.{precision}", prices.get(precision))
                 fewest = WholeNumber(
-                    label=f"Fewest operations per cycle, {name or 'new class'}, {precision}",
+                    label=f"Minimum operations per cycle, {name or 'new class'}, {precision}",
                     least=0,
                     most=OPERATIONS_MOST,
                     required=False,
@@ -140,18 +140,20 @@ class PricesForm(SectionForm):
         if new and new in self.document["prices"]:
             self.add_error("new", f"There is a class {new} already; write another name.")
         elif new and not has_prices:
-            self.add_error("new", "Enter a price of the new class, or leave its name empty.")
+            self.add_error("new", "Enter a price for the new class, or leave its name empty.")
         elif has_prices and not new and "new" not in self.errors:
-            self.add_error("new", "Name the new processor class, or empty its prices.")
+            self.add_error("new", "Name the new processor class, or clear its prices.")
 
     def _pair_check(self, name: str, precision: str, values: dict[str, Any]) -> None:
         price, minimum = f"price-{name}-{precision}", f"minimum-{name}-{precision}"
         if price in self.errors or minimum in self.errors:
             return
         if values.get(price) and values.get(minimum) is None:
-            self.add_error(minimum, "Enter the fewest operations billed per cycle, or 0 if the cycles are not proven.")
+            self.add_error(
+                minimum, "Enter the minimum number of operations billed per cycle, or 0 if the cycles are not proven."
+            )
         elif values.get(minimum) is not None and not values.get(price):
-            self.add_error(price, "Write a price above 0, or empty the operations too.")
+            self.add_error(price, "Write a price above 0, or clear the operations too.")
 
     def _prices(self, values: dict[str, Any], name: str) -> list[str]:
         return [values.get(f"price-{name}-{precision}") or "" for precision in self.precisions]
@@ -250,7 +252,7 @@ class ClassesForm(SectionForm):
         if new:
             classes[new] = {
                 "title": new.replace("_", " ").replace("-", " ").capitalize(),
-                "promise": "Runs in the first free windows of the period you name.",
+                "promise": "Runs in the first free windows of the period that you choose.",
                 "surcharge": "1",
                 "discount": "1",
                 "unused": "0",

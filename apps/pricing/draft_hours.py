@@ -42,7 +42,7 @@ class HoursForm(SectionForm):
         """The zone, a row for each period and an empty one, holidays, and the range that fills many hours at once."""
         tariff = self.document["tariff"]
         self.count = len(tariff["periods"])
-        zone = PlainText(label="Time zone", longest=60, help_text="Such as Europe/Berlin.")
+        zone = PlainText(label="Time zone", longest=60, help_text="For example Europe/Berlin.")
         self.add("zone", zone, "tariff.zone", tariff["zone"])
         for index in range(self.count + (self.count < PERIODS_MOST)):
             self._period(index, tariff["periods"][index] if index < self.count else {})
@@ -187,7 +187,10 @@ class HoursForm(SectionForm):
         for index in sorted(used - set(kept)):
             name = f"period-{index}"
             if name in self.fields and name not in self.errors:
-                sentence = f"Hours still have period {LETTERS[index]}; give them another one first, or name the period."
+                sentence = (
+                    f"Some hours still use period {LETTERS[index]}. Give them another period first, or enter a name for "
+                    "this one."
+                )
                 self.add_error(name, sentence)
             elif name not in self.fields:
                 self.add_error(None, "An hour has a period that does not exist; load the page again.")

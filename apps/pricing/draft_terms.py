@@ -21,7 +21,7 @@ class TermsForm(SectionForm):
         "minimum_charge": ("Minimum monthly charge", "For a month with usage; empty or 0 for none."),
         "contract_minimum": (
             "Contract minimum",
-            "The least that a contract costs. Leave empty or enter 0 for no minimum.",
+            "The minimum price of a contract. Leave empty or enter 0 for no minimum.",
         ),
         "free_tera_operations": ("Free every month", "Tera-operations; empty or 0 for none."),
     }
@@ -89,14 +89,14 @@ class TermsForm(SectionForm):
         elif new and not factor and "factor-" not in self.errors:
             self.add_error("factor-", "Write the factor of the new commitment; 0.9 takes 10 % off.")
         elif factor and not new and "new" not in self.errors:
-            self.add_error("new", "Name the new commitment, or empty its factor.")
+            self.add_error("new", "Name the new commitment, or clear its factor.")
         for name in self.names:
             self._days_check(name, values)
         return values
 
     def _days_check(self, name: str, values: dict[str, Any]) -> None:
         if values.get(f"days-{name}") and not values.get(f"factor-{name}") and f"factor-{name}" not in self.errors:
-            self.add_error(f"factor-{name}", "Write a factor, or empty the days too to remove the commitment.")
+            self.add_error(f"factor-{name}", "Write a factor. To remove the commitment, clear the days too.")
 
     def written(self) -> Document:
         """The document with these terms; a commitment without a factor is removed."""

@@ -16,7 +16,7 @@ def window_of(start: datetime | None, end: datetime | None, *, now: datetime) ->
     begin = max(start or now, now)
     finish = end or begin + DEFAULT_WINDOW
     if finish <= begin:
-        raise Problem(422, "Window is over", "The window must end in the future, after it has begun.", kind="window")
+        raise Problem(422, "Window is over", "The window must end in the future and after its start.", kind="window")
     if finish - now > LONGEST_WINDOW:
         raise Problem(
             422,
@@ -36,7 +36,7 @@ def tariff_instant(*, book: PriceBookDocument, price_class: PriceClass, window: 
         raise Problem(
             422,
             "No off-peak hour",
-            f"The window has no off-peak hour in {book.tariff.zone}; make it longer, move it, or take another class.",
+            f"The window has no off-peak hour in {book.tariff.zone}; make it longer, move it, or choose another class.",
             kind="no-off-peak",
         )
     return bound

@@ -84,6 +84,7 @@ def _said(price: Price, stated: Price, found: Derivation) -> str:
         return "The price book has this price."
     share = percent_format(price.price / stated.price)
     return (
-        f"Price book {found.document['version']} was derived before this was measured, from chosen operations a second, and a "
-        f"published book never changes. The measured price is {share} of the book's; the next book may use it."
+        f"Price book {found.document['version']} was derived before this measurement, from an assumed number of "
+        f"operations per second. A published book never changes. The measured price is {share} of the book's; the next "
+        "book may use it."
     )

@@ -40,7 +40,7 @@ def document_of_what_if(what_if: WhatIf, *, now: datetime) -> Document:
     """Return the present fleet with the change of a what-if. Raises Problem(422) if that is impossible."""
     change = Change(**what_if.change)
     if not is_of_the_fleet(change):
-        detail = "This what-if changes only demand or prices, so there is no change of the fleet to apply."
+        detail = "This what-if changes only demand or prices, so there is no change to the fleet to apply."
         raise Problem(422, "Nothing to apply", detail, kind="proposal-empty")
     held = windows_held(now=now)
 

@@ -100,7 +100,10 @@ class QuoteIn(RequestBody):
     klass: str = Field(
         default="",
         max_length=20,
-        description="A class of the price book. Empty means `standard`, or else the first class that the book offers.",
+        description=(
+            "A class of the price book. Empty means `standard`, or the first class of the price book if it has no "
+            "`standard`."
+        ),
     )
     pool: str = Field(default="", pattern=r"^[a-zA-Z0-9_-]{0,40}$")
     window: WindowIn = WindowIn()
@@ -235,9 +238,7 @@ def _work(organisation: Organisation, payload: QuoteIn) -> _Work:
     programs = Program.objects.filter(organisation=organisation).in_bulk([line.program for line in payload.lines])
     missing = [str(line.program) for line in payload.lines if line.program not in programs]
     if missing:
-        raise Problem(
-            404, "Not found", f"There is no program {missing[0]} here, or it is not yours to see.", kind="not-found"
-        )
+        raise Problem(404, "Not found", f"There is no program {missing[0]}, or you may not see it.", kind="not-found")
     lines = [QuoteLine(programs[line.program], line.executions, line.expected) for line in payload.lines]
     return _Work(lines, pool_get(payload.pool))
 

@@ -50,7 +50,7 @@ def _refusal_sentence(pool: Pool, refusal: admission.Refusal, alternatives: Sequ
     needed, largest = _seconds(refusal.needed), _seconds(refusal.largest)
     said = f"Pool {pool.slug} has no free window of {needed} left in the time asked for; the longest is {largest}."
     if not alternatives:
-        return f"{said} Ask for less, or for a later time."
+        return f"{said} Request less, or a later time."
     one = min(alternatives, key=lambda each: each.start)
     return f"{said} The same work fits on {one.pool} from {one.start:%Y-%m-%d %H:%M:%S} UTC."
 

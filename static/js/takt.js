@@ -217,7 +217,7 @@
       note.setAttribute("role", "alert");
       document.getElementById("main").prepend(note);
     }
-    note.textContent = "This page could not be updated. Load it again; if the fault stays, report the request ID " +
+    note.textContent = "This page could not be updated. Load it again. If the fault remains, report the request ID " +
       (answer.getResponseHeader("X-Request-ID") || "of your next try") + ".";
   });
   document.addEventListener("htmx:sendError", function () { say("The server cannot be reached; trying again."); });

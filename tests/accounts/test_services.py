@@ -49,7 +49,7 @@ def test_the_last_owner_stays(cast: Cast, leave: str) -> None:
     by = principal(cast.owner)
     demote = partial(services.membership_role_set, membership=membership, role=Role.VIEWER, principal=by, now=NOW)
     remove = partial(services.membership_remove, membership=membership, principal=by, now=NOW)
-    with pytest.raises(Problem, match="make somebody else owner first"):
+    with pytest.raises(Problem, match="make somebody else an owner first"):
         {"demote": demote, "remove": remove}[leave]()
     assert Membership.objects.get(user=cast.owner).role == Role.OWNER
 

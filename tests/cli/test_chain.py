@@ -174,4 +174,4 @@ def test_what_is_no_chain_is_refused_in_a_sentence(tmp_path: Path, capsys: pytes
     for document in ({}, {"format": "takt-chain/1"}, {"format": "takt-chain/1", "transactions": [{}], "roots": []}):
         assert _run(tmp_path, document) == UNUSABLE
     assert main(["verify"]) == UNUSABLE
-    assert "Name the invoice or quote" in capsys.readouterr().err
+    assert "Give an invoice or a quote" in capsys.readouterr().err

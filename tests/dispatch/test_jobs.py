@@ -133,7 +133,9 @@ def test_a_processor_that_is_described_anew_takes_no_jobs_of_earlier_contracts(s
         name=old.name, digest="d" * 64, clock_hz=old.clock_hz, memory_bytes=old.memory_bytes, created_at=scene.now
     )
     contract.pool.save()
-    with pytest.raises(Problem, match=r"now has another one \(dddddddddddd\).*again and accept a new quote") as refusal:
+    with pytest.raises(
+        Problem, match=r"now uses a newer one \(dddddddddddd\).*again and accept a new quote"
+    ) as refusal:
         scene.job(contract, 5)
     assert (refusal.value.status, refusal.value.kind) == (409, "processor-described-anew")
     assert ContractLine.objects.get().taken == 5

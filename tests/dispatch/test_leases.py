@@ -100,7 +100,7 @@ def test_a_lease_that_kills_every_worker_fails_its_job(scene: Scene, lease: Leas
         services.leases_reoffer_silent(now=scene.now)
     job = Job.objects.get()
     assert job.state == JobState.FAILED
-    assert "stopped answering" in job.problem
+    assert "stopped responding" in job.problem
     assert ContractLine.objects.get().taken == 0
     assert UsageRow.objects.count() == 0
 

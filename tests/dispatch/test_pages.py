@@ -172,7 +172,7 @@ def test_the_page_says_when_a_job_starts_and_what_it_waits_for(present: Scene, b
     Lease.objects.filter(stage__job=job).update(state="planned", device_from=later, device_to=later)
     page = browser.get(f"/jobs/{job.pk}").content.decode()
     assert "Starts at" in page
-    assert "The device time that is reserved for this job has not begun." in page
+    assert "The device time reserved for this job has not started." in page
     before = present.job(present.contract((present.program(), 50)), 5)
     page = browser.get(f"/jobs/{job.pk}").content.decode()
     assert "of your other jobs run" in page

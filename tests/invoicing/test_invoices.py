@@ -52,7 +52,7 @@ def test_usage_is_invoiced_once(cast: Cast, market: Market) -> None:
     contract = sold(cast, market, executions=MILLION)
     run(contract, 400_000)
     first = _issue(cast)
-    with pytest.raises(Problem, match="is invoiced already"):
+    with pytest.raises(Problem, match="has already been invoiced"):
         _issue(cast, after=timedelta(minutes=6))
     run(contract, 600_000, now=NOW + timedelta(minutes=7))
     second = _issue(cast, after=timedelta(minutes=8))

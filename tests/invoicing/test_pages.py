@@ -68,7 +68,7 @@ def test_a_draft_becomes_an_invoice_that_opens_every_number(cast: Cast, as_user:
     page = _text(client, response["Location"])
     for said in ("Why this number?", "Which leases?", "carried to the next invoice", "fully used", "takt verify"):
         assert said in page
-    assert "is invoiced already" in client.post("/invoices/issue", follow=True).content.decode()
+    assert "has already been invoiced" in client.post("/invoices/issue", follow=True).content.decode()
 
 
 def test_the_files_of_an_invoice_say_what_its_document_says(cast: Cast, as_user: AsUser) -> None:
@@ -107,7 +107,11 @@ def test_a_cap_and_an_addressee_are_set_in_the_portal(cast: Cast, market: Market
     client.post("/portal/caps", {**cap, "amount": "1,250.50"})
     assert Cap.objects.get().amount == Decimal("1250.5")
     assert "1,250.50" in _text(client, "/portal/caps")
-    for wrong, said in (("12.345", "write 12.34"), ("-1", "Enter an amount"), ("1,50", "A comma parts thousands")):
+    for wrong, said in (
+        ("12.345", "write 12.34"),
+        ("-1", "Enter an amount"),
+        ("1,50", "Use a comma between thousands"),
+    ):
         assert said in client.post("/portal/caps", {**cap, "amount": wrong}).content.decode()
     client.post("/portal/settings", {"legal_name": "Acme GmbH", "address": "Weg 1", "tax_id": "DE1"})
     assert BillingProfile.objects.get().legal_name == "Acme GmbH"

@@ -217,7 +217,7 @@ def test_a_posting_is_reversed_once_and_usage_never(cast: Cast) -> None:
     for kind in ("usage", "hold.place", "payment.reverse"):
         other = Transaction.objects.filter(kind=kind).first()
         assert other is not None
-        with pytest.raises(Problem, match="not reversed"):
+        with pytest.raises(Problem, match="cannot be reversed"):
             transaction_reverse(**{**given_back, "transaction_id": other.id})
 
 

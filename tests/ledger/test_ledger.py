@@ -158,7 +158,7 @@ def test_a_clock_that_jumps_takes_nothing_out_of_a_caps_sight(cast: Cast, jump: 
 def test_a_hold_asked_for_twice_is_placed_once(cast: Cast) -> None:
     contract = uuid4()
     assert held(cast.organisation, contract_id=contract) == held(cast.organisation, contract_id=contract)
-    with pytest.raises(Problem, match="already stands for another hold"):
+    with pytest.raises(Problem, match="was already used for another hold"):
         held(cast.organisation, contract_id=contract, executions=11)
 
 

@@ -231,4 +231,6 @@ def test_an_instant_is_written_with_its_time_and_zone(
         "/api/v1/plans", body, content_type="application/json"
     )
     assert answer.status_code == 422
-    assert answer.json()["detail"].startswith("until: Write instants with time and zone, as 2026-11-30T22:00:00Z")
+    assert answer.json()["detail"].startswith(
+        "until: Write a date and time with its time zone, for example 2026-11-30T22:00:00Z"
+    )

@@ -128,7 +128,7 @@ def test_a_change_of_the_demand_is_held_against_the_plan(folder: Path, capsys: p
     change(folder, ("devices = 2", "devices = [{ name = 'a', state = 'failed' }]"), name="fleet.toml")
     assert main(["plan", "--check", str(plan)]) == 0
     said = capsys.readouterr().out
-    assert "**It fits, in another way than planned: digits-small on lpu2-b" in said
+    assert "**It fits, but not as planned: digits-small on lpu2-b" in said
     assert "- lpu-a has no active device." in said
 
 
@@ -175,7 +175,7 @@ def test_a_peak_that_the_devices_cannot_keep_up_with_does_not_fit(
     found = json.loads(capsys.readouterr().out)
     assert found["volume"]["peak_per_second"] == "400000000"
     (small,) = [row for row in found["candidates"] if (row["title"], row["pool"]) == ("digits-small", "lpu2-b")]
-    assert small["reasons"][0].startswith("At its peak it keeps ")
+    assert small["reasons"][0].startswith("At peak load it needs ")
     assert Fraction(small["headroom"]) < 0 < small["devices"] - small["devices_active"]
 
 

@@ -77,7 +77,7 @@ def test_commas_part_thousands(text: str, amount: str) -> None:
 @pytest.mark.parametrize("text", ["1,50", "1,2345", "12,34.5", ",500", "1,,500", "1.234,50"])
 def test_a_comma_for_the_decimals_is_refused_rather_than_dropped(text: str) -> None:
     """Without it "1,50" would be 150."""
-    with pytest.raises(Problem, match=r"A comma parts thousands .* such as 1\.50\.$"):
+    with pytest.raises(Problem, match=r"Use a comma between thousands .* for example 1\.50\.$"):
         amount_typed(text, currency=CURRENCIES[1])
 
 

@@ -165,7 +165,7 @@ def test_a_range_that_ends_before_it_starts_is_refused() -> None:
 
 def test_a_period_in_use_cannot_be_removed() -> None:
     form = answered(HoursForm, document(), **{"remove-1": "on"})
-    assert "Hours still have period B" in form.errors["period-1"][0]
+    assert "Some hours still use period B" in form.errors["period-1"][0]
 
 
 def test_a_period_is_added_and_another_removed_without_a_gap() -> None:

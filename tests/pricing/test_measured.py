@@ -45,7 +45,7 @@ def test_a_measurement_changes_no_book_and_is_told_beside_it() -> None:
     book = Fraction(shipped(SHIPPED[-1])["prices"]["host"]["float32"])
     assert slow.stated.price == fast.stated.price == book
     assert slow.price.price > book > fast.price.price
-    assert "a published book never changes" in fast.said
+    assert "A published book never changes" in fast.said
     with pytest.raises(ValueError, match="not 'takt-host-measurement/1'"):
         measured_price(found, _record(format="another"))
 

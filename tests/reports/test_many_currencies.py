@@ -156,7 +156,7 @@ def test_a_credit_is_ended_on_the_customers_page_and_over_the_api(
     refused = api.post(path, {"reason": "again"}, content_type="application/json")
     assert (refused.status_code, refused.json()["detail"]) == (
         409,
-        "This credit has ended already: Meant for Other Works",
+        "This credit has already ended: Meant for Other Works",
     )
     body = {"organisation": str(both.organisation.pk), "amount": "7", "currency": "JPY", "reason": "a try"}
     granted = api.post("/api/v1/credits", body, content_type="application/json").json()

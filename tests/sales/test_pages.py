@@ -144,7 +144,7 @@ def test_a_contract_can_be_ended_on_its_page(cast: Cast, as_user: AsUser) -> Non
     assert (
         "Ended. The rest of the capacity" in client.post(f"/contracts/{contract.pk}/end", follow=True).content.decode()
     )
-    assert "ended already" in client.post(f"/contracts/{contract.pk}/end", follow=True).content.decode()
+    assert "already ended" in client.post(f"/contracts/{contract.pk}/end", follow=True).content.decode()
 
 
 def test_empty_lists_say_what_to_do(cast: Cast, as_user: AsUser) -> None:

@@ -50,7 +50,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=80)),
                 ('prefix', models.CharField(max_length=16, unique=True)),
                 ('digest', models.CharField(max_length=64, unique=True)),
-                ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(choices=[('read', 'Read everything of the organisation'), ('build', 'Upload models, compile, plan, quote'), ('run', 'Submit jobs'), ('buy', 'Accept quotes'), ('billing', 'Invoices, budgets, payments'), ('admin', 'Administer the platform')], max_length=10), size=None)),
+                ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(choices=[('read', 'Read everything in the organisation'), ('build', 'Upload models, compile, plan and request quotes'), ('run', 'Submit jobs'), ('buy', 'Accept quotes'), ('billing', 'Invoices, budgets, payments'), ('admin', 'Administer the platform')], max_length=10), size=None)),
                 ('created_at', models.DateTimeField()),
                 ('expires_at', models.DateTimeField(blank=True, null=True)),
                 ('last_used_at', models.DateTimeField(blank=True, null=True)),

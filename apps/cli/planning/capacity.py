@@ -60,7 +60,7 @@ class Fleet:
             return Placed(None, f"{demand.pool} has no active device.")
         busy = self.busy(demand.duration)
         if self.task.volume.peak is not None and busy > len(names):
-            said = f"At its peak it keeps {figures.fixed(busy, 2)} devices of {demand.pool} busy, and {len(names):,}"
+            said = f"At peak load it needs {figures.fixed(busy, 2)} devices of {demand.pool}, but {len(names):,}"
             return Placed(None, f"{said} {'is' if len(names) == 1 else 'are'} active.")
         found: Placement | Refusal | None = None
         for window in self.windows:
@@ -70,9 +70,7 @@ class Fleet:
         assert isinstance(found, Refusal)
         takes = figures.duration_format(demand.duration)
         longest = figures.duration_format(Fraction(found.largest, 10**6))
-        return Placed(
-            None, f"It takes {takes} of {demand.pool}; the longest that one of its devices is free is {longest}."
-        )
+        return Placed(None, f"It needs {takes} of {demand.pool}; the longest free time on any one device is {longest}.")
 
     def _tried(self, demand: Demand, window: Window, names: list[str]) -> Placement | Refusal:
         limits = limits_of(

@@ -21,7 +21,7 @@ _CONTEXT = Context(prec=60, rounding=ROUND_HALF_EVEN)
 def text(answer: Answer) -> str:
     """Return the answer as text for a terminal."""
     lines = [_title(answer), *_stated(answer), "", *_choice(answer), ""]
-    lines += [*_table(f"On the frontier (price, latency, {answer.measure.name}):", answer, _frontier(answer))]
+    lines += [*_table(f"On the Pareto frontier (price, latency, {answer.measure.name}):", answer, _frontier(answer))]
     others = [one for one in answer.solution.candidates if one.feasible and not one.on_frontier]
     worse = f"Feasible, but more expensive, slower or with a worse {answer.measure.name} than one above:"
     lines += [*_table(worse, answer, others[:SHOWN])]
@@ -73,11 +73,11 @@ def check_markdown(check: Check) -> str:
     lines += [f"- {one}" for one in changed] or ["- nothing changed since the plan was made"]
     lines += _planned_and_now(check) if check.way is not None else []
     if check.planned is not None and check.planned.reasons:
-        lines += ["", f"The planned way, {check.planned.title} on {check.planned.pool}:", ""]
+        lines += ["", f"The planned candidate, {check.planned.title} on {check.planned.pool}:", ""]
         lines += [f"- {one}" for one in check.planned.reasons]
     best = check.answer.chosen
     if best is not None and check.keeps and best is not check.planned:
-        lines += ["", f"Cheaper by now: {best.title} on {best.pool} for {_price(check.answer, best)}."]
+        lines += ["", f"Now cheaper: {best.title} on {best.pool} for {_price(check.answer, best)}."]
     lines += ["", *(f"- {one}" for one in _changes(check.answer))] if not check.fits else []
     return figures.plain("\n".join(lines).rstrip() + "\n")
 
@@ -94,7 +94,7 @@ def _verdict(check: Check) -> str:
     if check.keeps:
         return f"It fits: {saved.title} on {saved.pool}, as planned."
     if best is not None:
-        return f"It fits, in another way than planned: {best.title} on {best.pool} for {_price(check.answer, best)}."
+        return f"It fits, but not as planned: {best.title} on {best.pool} for {_price(check.answer, best)}."
     return "It does not fit: no model of the task meets the requirements on this fleet within the budget."
 
 

@@ -176,7 +176,10 @@ def _constants_check(version: ModelVersion, constants: dict[str, Any]) -> None:
     unknown = sorted(set(constants) - {value["name"] for value in version.inputs})
     if unknown:
         raise Problem(
-            422, "No such input", f"The model has no input {unknown[0]!r}; constants name inputs.", kind="input-unknown"
+            422,
+            "No such input",
+            f"The model has no input {unknown[0]!r}. Every constant must be an input.",
+            kind="input-unknown",
         )
 
 

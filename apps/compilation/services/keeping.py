@@ -23,8 +23,8 @@ class NotDeterministic(Exception):
 
     def __init__(self, program: Program, digest: str) -> None:
         text = (
-            f"This compile gave the digest {digest[:16]}, an earlier one of the same model {program.digest[:16]}. "
-            "Equal inputs must give equal bytes; this is a defect of ours. The new program was not stored."
+            f"This compile gave the digest {digest[:16]}, but an earlier one of the same model gave {program.digest[:16]}. "
+            "Equal inputs must give equal bytes, so this is a defect in Takt. The new program was not stored."
         )
         super().__init__(text)
         self.error = {"kind": "not-deterministic", "message": text, "expected": program.digest, "digest": digest}
@@ -48,7 +48,7 @@ def program_keep(
     """
     binary = (folder / selectors.BINARY).read_bytes()
     if hashlib.sha256(binary).hexdigest() != facts["digest"]:
-        raise ValueError("The binary's bytes are not those of the digest that the compiler stated.")
+        raise ValueError("The binary does not match the digest that the compiler stated.")
     for earlier in range(1, epoch):
         _orphans_delete(_place(job, earlier, dims))
     place = _place(job, epoch, dims)

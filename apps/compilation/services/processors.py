@@ -26,17 +26,17 @@ def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: 
     """
     if len(data) > LARGEST:
         raise Problem(
-            413, "File too large", f"A processor's file has at most {LARGEST:,} bytes.", kind="file-too-large"
+            413, "File too large", f"A processor file can have at most {LARGEST:,} bytes.", kind="file-too-large"
         )
     try:
         text = data.decode("utf-8")
         target = targets.parse(text)
     except UnicodeDecodeError:
         raise Problem(
-            422, "Not a processor's file", "The file is not UTF-8 text; write it as TOML.", kind="processor-file"
+            422, "Not a processor file", "The file is not UTF-8 text; write it as TOML.", kind="processor-file"
         ) from None
     except ModelError as error:
-        raise Problem(422, "Not a processor's file", f"{str(error).rstrip('.')}.", kind="processor-file") from error
+        raise Problem(422, "Not a processor file", f"{str(error).rstrip('.')}.", kind="processor-file") from error
     ships = target.name in targets.names()
     if ships or target.name in processors_offered():
         where = "ships with the compiler" if ships else "is offered to everybody"
@@ -51,7 +51,7 @@ def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: 
         raise Problem(
             422,
             "Too many processors",
-            f"An organisation keeps at most {PROCESSORS_MAX}; remove one first.",
+            f"An organisation can have at most {PROCESSORS_MAX}; remove one first.",
             kind="too-many-processors",
         )
     row, _ = OwnProcessor.objects.update_or_create(

@@ -38,7 +38,7 @@ _ENDINGS = {
     "memory": f"Compiling took more than {LIMITS.memory // 2**30} GiB of memory. Choose smaller sizes or a smaller model.",
     "time": f"Compiling took longer than {LIMITS.wall} seconds. Choose smaller sizes or a smaller model.",
     "killed": "The compile was ended by the system. Start it again; nothing was lost.",
-    "defect": "The compiler failed in a way that we did not expect; it is in our log. Nothing was lost.",
+    "defect": "The compiler failed unexpectedly. The error is in our log. Nothing was lost.",
 }
 
 
@@ -113,7 +113,7 @@ def _claim(job_id: UUID, now: datetime) -> int | None:
     job.attempts += 1
     if job.attempts > ATTEMPTS_MAX:
         job.state, job.finished_at = CompileJob.State.FAILED, now
-        text = f"The compile was interrupted {ATTEMPTS_MAX} times. Start it again; if it ends the same way, choose smaller sizes."
+        text = f"The compile was interrupted {ATTEMPTS_MAX} times. Start it again. If it is ended again, choose smaller sizes."
         job.error = {"kind": "interrupted", "message": text}
         job.save(update_fields=["epoch", "attempts", "state", "finished_at", "error"])
         return None

@@ -9,7 +9,7 @@ from apps.config.settings.core import IS_PUBLIC
 DEMO_MONTH = env.flag("DEMO_MONTH", default=not IS_PUBLIC)
 if DEMO_MONTH and IS_PUBLIC:
     raise ImproperlyConfigured(
-        "DEMO_MONTH=1 makes sample data, which belong on no site that others reach; leave it out."
+        "DEMO_MONTH=1 creates sample data, which must not be on a site that others can reach. Remove it."
     )
 # The landing page then opens the organisation with the sample data to everybody, to read.
 DEMO_VISITORS = env.flag("DEMO_VISITORS", default=not IS_PUBLIC)

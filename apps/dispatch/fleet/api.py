@@ -208,7 +208,7 @@ def fleet_apply_file(request: HttpRequest, payload: FleetApplyIn) -> Raw:
     return _outcome(change)
 
 
-@router.post("/fleet/undo", auth=ADMIN, response=FleetEditOut, summary="Undo the last change of the fleet")
+@router.post("/fleet/undo", auth=ADMIN, response=FleetEditOut, summary="Undo the last change to the fleet")
 @idempotent
 def fleet_undo_last(request: HttpRequest, payload: FleetUndoIn) -> Raw:
     """Refused if contracts that were sold since have no place in the earlier fleet; the refusal names them."""
@@ -221,7 +221,7 @@ def fleet_undo_last(request: HttpRequest, payload: FleetUndoIn) -> Raw:
     auth=ADMIN,
     response=list[FleetChangeOut],
     operation_id="fleet_change_list",
-    summary="Changes of the fleet, newest first",
+    summary="Changes to the fleet, newest first",
 )
 @paginate(Cursor, ordering=("-id",))
 def fleet_change_list(request: HttpRequest) -> QuerySet[FleetChange]:

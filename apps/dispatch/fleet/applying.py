@@ -126,7 +126,7 @@ def _undo(*, expected: str, actor: User | None, now: datetime) -> FleetChange:
     fleet_lock()
     change = change_last()
     if change is None:
-        raise Problem(409, "Nothing to undo", "No change of the fleet is left to undo.", kind="fleet-nothing-to-undo")
+        raise Problem(409, "Nothing to undo", "There is no change to the fleet to undo.", kind="fleet-nothing-to-undo")
     if change.lost:
         stays = (
             "The last change recorded a failure. Its lost windows were credited, so it cannot be undone. Set the device to "
@@ -155,7 +155,7 @@ def _expected_check(before: Document, expected: str) -> None:
         raise Problem(
             409,
             "The fleet has changed",
-            "Somebody changed the fleet after you opened this page. Look at the difference again, then apply.",
+            "Somebody changed the fleet after you opened this page. Check the difference again, then apply it.",
             kind="fleet-changed",
         )
 

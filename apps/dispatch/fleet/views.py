@@ -83,7 +83,7 @@ def _processor_read(data: bytes) -> Edit:
         text = data.decode("utf-8")
         return edits.processor_set(targets.parse(text).name, text)
     except (UnicodeDecodeError, ModelError) as error:
-        raise Problem(422, "Not a processor's file", f"{str(error).rstrip('.')}.", kind="processor-file") from error
+        raise Problem(422, "Not a processor file", f"{str(error).rstrip('.')}.", kind="processor-file") from error
 
 
 @require_http_methods(["GET", "POST"])
@@ -222,7 +222,7 @@ def _apply(request: HttpRequest) -> str:
         now=timezone.now(),
         note=request.POST.get("note", "file").replace("\x00", ""),
     )
-    return change.summary if change else "The fleet is like this file already. Nothing changed."
+    return change.summary if change else "The fleet already matches this file. Nothing changed."
 
 
 def _undo(request: HttpRequest) -> str:

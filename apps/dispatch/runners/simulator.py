@@ -44,5 +44,5 @@ def _bytes_of(digest: str, program_hex: str) -> bytes:
     data = program_bytes(Program.objects.get(pk=UUID(program_hex)))
     found = sha256(data).hexdigest()
     if found != digest:
-        raise WrongBinary(f"The stored binary has the digest {found[:12]}, but {digest[:12]} was sold.")
+        raise WrongBinary(f"The stored binary has the digest {found[:12]}, but the contract is for {digest[:12]}.")
     return data

@@ -49,7 +49,7 @@ def job_labels_add(*, job: Job, file: BinaryIO, size: int, actor: User | None, n
             422, "The labels do not fit", " ".join(error.problems), kind="labels-invalid", errors=errors
         ) from error
     except MetricError as error:
-        raise Problem(422, "These answers cannot be judged", str(error), kind="labels-invalid") from error
+        raise Problem(422, "These outputs cannot be scored", str(error), kind="labels-invalid") from error
     return _store(job, judged, hashlib.sha256(data).hexdigest(), actor, now)
 
 

@@ -165,7 +165,7 @@ def counters_check(*, expected: dict[str, Any], counted: dict[str, Any]) -> None
         if (got != want if is_exact else got > want)
     ]
     if differences:
-        raise CountersDiffer("The processor did not do what the program says. " + "; ".join(differences) + ".")
+        raise CountersDiffer("The processor's counters differ from the program's. " + "; ".join(differences) + ".")
 
 
 def _leaves(proven: dict[str, Any], seen: dict[str, Any], path: str = "") -> list[tuple[str, int, int]]:
@@ -237,7 +237,7 @@ def _reoffer(lease_id: UUID, job_id: UUID, *, now: datetime) -> bool:
         return False
     log.warning("lease expired", lease=str(lease_id), epoch=lease.epoch, host=lease.host)
     if lease.epoch >= EPOCHS_MAX:
-        reason = f"A block of this job failed {EPOCHS_MAX} times: every worker that took it stopped answering."
+        reason = f"A block of this job failed {EPOCHS_MAX} times: every worker that ran it stopped responding."
         lease_fail(lease_id=lease_id, epoch=lease.epoch, reason=reason, now=now)
         return True
     lease.epoch += 1
@@ -250,7 +250,7 @@ def _usage_post(*, lease: Lease, job: Job, counters: dict[str, Any], now: dateti
     """Rate the lease and post its usage. Raises Problem(409) if that was done before."""
     _, is_new = usage_post(usage_of(lease=lease, job=job, counters=counters, now=now), now=now)
     if not is_new:
-        raise Problem(409, "Already billed", f"Lease {lease.pk} is billed already.", kind="already-billed")
+        raise Problem(409, "Already billed", f"Lease {lease.pk} has already been billed.", kind="already-billed")
 
 
 def _job_lock(lease_id: UUID, *related: str) -> Job:

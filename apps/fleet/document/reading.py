@@ -53,7 +53,7 @@ def parse(data: bytes | str, *, known: Mapping[str, str]) -> Document:
     """Parse a TOML file. `known` maps the processors that ship to their price classes. Raises DocumentError."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(raw) > LARGEST:
-        raise DocumentError([Fault("", f"The file has {len(raw):,} bytes; a fleet file has at most {LARGEST:,}.")])
+        raise DocumentError([Fault("", f"The file has {len(raw):,} bytes; a fleet file can have at most {LARGEST:,}.")])
     try:
         text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

@@ -42,7 +42,7 @@ class Migration(migrations.Migration):
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ('slug', models.SlugField(max_length=40, unique=True)),
                 ('name', models.CharField(max_length=80)),
-                ('kind', models.CharField(choices=[('simulated', 'Deterministic processor, executed by the simulator'), ('host', "This machine's own CPU: measured, not proven")], max_length=10)),
+                ('kind', models.CharField(choices=[('simulated', 'Deterministic processor, executed by the simulator'), ('host', "This machine's own CPU; times are measured, not proven")], max_length=10)),
                 ('processor_class', models.CharField(max_length=20)),
                 ('is_active', models.BooleanField(default=True)),
                 ('created_at', models.DateTimeField()),

@@ -131,8 +131,10 @@ def credit_note_write(
 def _parts(invoice: Invoice, asked: Mapping[int, Decimal] | None) -> list[Part]:
     """Return the parts to credit: those asked for, or the rest of every line. Raises Problem."""
     if asked is not None and not any(asked.values()):
-        fault = "Every amount is 0" if asked else "There are no parts"
-        detail = f"{fault}. Enter an amount for at least one line, or name no parts to credit everything that is left."
+        fault = "Every amount is 0" if asked else "No part is given"
+        detail = (
+            f"{fault}. Enter an amount for at least one line, or leave all lines out to credit everything that is left."
+        )
         raise Problem(422, "Nothing to credit", detail, kind="credit-note")
     lines: dict[int, InvoiceLine | None] = {line.number: line for line in invoice.lines.all()}
     lines |= dict.fromkeys(adjustments_by_number(invoice))
@@ -263,7 +265,7 @@ def _returned_already(invoice: Invoice, beyond: Decimal) -> dict[AccountKind, De
         raise Problem(
             409,
             "Disputed",
-            f"The payment of invoice {invoice.number} is disputed. Issue the credit note after the decision.",
+            f"The payment of invoice {invoice.number} is disputed. Issue the credit note after the dispute is decided.",
             kind="invoice-disputed",
         )
     keys, found = [*keys_of_notes(invoice), *keys_of_facts(invoice)], {}

@@ -123,7 +123,7 @@ def balance_refund(
         raise Problem(
             409,
             "Not refunded",
-            f"The balance is {money_exact_format(left, currency)}. Enter an amount above 0 and at most that.",
+            f"The balance is {money_exact_format(left, currency)}. Enter an amount above 0 that does not exceed the balance.",
             kind="balance",
         )
     posted, is_new = transaction_post(

@@ -62,7 +62,9 @@ def grant_create(
     most = Decimal(settings.CREDIT_LIMIT).scaleb(-places_of(currency))
     if kind == GrantKind.CREDIT and amount > most:
         limit = money_format(most, currency)
-        detail = f"A single credit is at most {limit} (the setting CREDIT_LIMIT). Grant less, or several credits."
+        detail = (
+            f"A single credit can be at most {limit} (the setting CREDIT_LIMIT). Grant a smaller credit, or several."
+        )
         raise Problem(422, "Credit too large", detail, kind="credit")
     chain_lock(organisation.id)
     known = CreditGrant.objects.filter(organisation=organisation, idempotency_key=idempotency_key).first()
@@ -124,9 +126,9 @@ def grant_end(*, grant_id: UUID, reason: str, actor: User | None, now: datetime)
     chain_lock(CreditGrant.objects.values_list("organisation_id", flat=True).get(pk=grant_id))
     grant = CreditGrant.objects.select_related("organisation", "end").get(pk=grant_id)
     if grant.ended is not None:
-        raise Problem(409, "Ended already", f"This credit has ended already: {grant.ended.reason}", kind="credit")
+        raise Problem(409, "Ended already", f"This credit has already ended: {grant.ended.reason}", kind="credit")
     if grant.expires_at is not None and grant.expires_at <= now:
-        raise Problem(409, "Expired", "This credit has expired already.", kind="credit")
+        raise Problem(409, "Expired", "This credit has already expired.", kind="credit")
     end = CreditEnd(grant=grant, reason=reason.strip()[:300], ended_at=now, ended_by=actor)
     end.save(force_insert=True)
     over = _unused_rest(grant, now=now)

@@ -63,7 +63,7 @@ def invoice_issue(
         raise Problem(
             409,
             "Nothing to invoice",
-            f"All {of} before {until:%Y-%m-%d %H:%M} UTC is invoiced already.",
+            f"All {of} before {until:%Y-%m-%d %H:%M} UTC has already been invoiced.",
             kind="nothing-to-invoice",
         )
     if carry and not draft.adjustments and draft.rounded.exact < Decimal(1).scaleb(-draft.exponent):

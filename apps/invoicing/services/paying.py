@@ -97,7 +97,7 @@ def _overpayment_check(invoice: Invoice, amount: Decimal) -> None:
         currency = invoice.document["currency"]
         raise Problem(
             409,
-            "More than is open",
+            "More than the open amount",
             f"{money_format(owed, currency)} of invoice {invoice.number} is open, but you entered "
             f"{money_format(amount, currency)}. Correct the amount, or confirm that it arrived: the excess is then added to "
             "the customer's balance.",

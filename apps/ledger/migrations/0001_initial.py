@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
             name='Account',
             fields=[
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('kind', models.CharField(choices=[('wallet', 'Wallet: what may still be spent, less what is set aside'), ('held', 'Held: set aside for accepted contracts'), ('accrued', 'Accrued: used and not yet invoiced'), ('revenue', 'Revenue'), ('receivable', 'Receivable: invoiced and not yet paid'), ('tax', 'Tax'), ('rounding', 'Rounding: what the one rounding of an invoice moved'), ('breakage', 'Breakage: charged for what was reserved and not used'), ('bank', 'Bank: paid')], max_length=12)),
+                ('kind', models.CharField(choices=[('wallet', 'Wallet: counterpart of the reserved amounts'), ('held', 'Held: reserved for accepted contracts'), ('accrued', 'Accrued: used and not yet invoiced'), ('revenue', 'Revenue'), ('receivable', 'Receivable: invoiced and not yet paid'), ('tax', 'Tax'), ('rounding', 'Rounding: the differences from rounding each invoice once'), ('breakage', 'Breakage: charged for reserved but unused capacity'), ('bank', 'Bank: paid')], max_length=12)),
                 ('currency', models.CharField(max_length=3)),
                 ('organisation', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='accounts', to='accounts.organisation')),
             ],

@@ -7,21 +7,21 @@ from django.db import migrations, models
 
 AMOUNT = {"decimal_places": 40, "max_digits": 72}
 KINDS = {
-    "wallet": "Wallet: what may still be spent, less what is set aside",
-    "held": "Held: set aside for accepted contracts",
+    "wallet": "Wallet: counterpart of the reserved amounts",
+    "held": "Held: reserved for accepted contracts",
     "accrued": "Accrued: used and not yet invoiced",
     "revenue": "Revenue",
     "receivable": "Receivable: invoiced and not yet paid",
     "tax": "Tax",
-    "rounding": "Rounding: what the one rounding of an invoice moved",
-    "breakage": "Breakage: charged for what was reserved and not used",
+    "rounding": "Rounding: the differences from rounding each invoice once",
+    "breakage": "Breakage: charged for reserved but unused capacity",
     "bank": "Bank: paid",
-    "prepaid": "Prepaid: paid or credited beyond what was due",
+    "prepaid": "Prepaid: paid or credited in excess of the amount due",
     "credit": "Credit: granted and not yet used",
-    "promotion": "Promotion: what credits and free tiers cost us",
-    "refund": "Refund: given back to the customer",
+    "promotion": "Promotion: the cost of credits and free tiers",
+    "refund": "Refund: paid back to the customer",
     "disputed": "Disputed: withdrawn while a dispute is open",
-    "bad_debt": "Bad debt: invoiced and given up",
+    "bad_debt": "Bad debt: invoiced and written off",
 }
 STATES = [("pending", "Pending"), ("posted", "Posted"), ("released", "Released"), ("expired", "Expired")]
 PROTECT = django.db.models.deletion.PROTECT

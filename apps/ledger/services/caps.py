@@ -31,8 +31,8 @@ class CapReached(Problem):
         super().__init__(
             409,
             "Spend cap reached",
-            f"This would set aside {asked}, but of this month's cap of {most} {_whose(cap)}only {left} is left. "
-            f"Ask for less, or let an owner or a billing person raise the cap under Portal, Caps ({CAPS_PAGE}).",
+            f"This would reserve {asked}, but of this month's cap of {most} {_whose(cap)}only {left} is left. "
+            f"Request less, or ask an owner or a billing person to raise the cap under Portal, Caps ({CAPS_PAGE}).",
             kind="spend-cap",
             errors=[
                 {
@@ -53,8 +53,9 @@ class CapMissing(Problem):
         super().__init__(
             409,
             f"No spend cap in {currency}",
-            f"The spend cap {_whose(one)}is in {has}, and this is priced in {currency}. Let an owner or a billing person set "
-            f"a cap in {currency} at {CAPS_PAGE}, or remove the one in {has}; until then nothing in {currency} can be "
+            f"The spend cap {_whose(one)}is in {has}, and this is priced in {currency}. Ask an owner or a billing person "
+            f"to set a cap in {currency} at {CAPS_PAGE}, or remove the one in {has}; until then nothing in {currency} can "
+            "be "
             "accepted.",
             kind="spend-cap-currency",
             errors=[

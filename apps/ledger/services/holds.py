@@ -83,7 +83,7 @@ def hold_place_locked(
             raise Problem(
                 409,
                 "Key used twice",
-                f"The key {idempotency_key!r} already stands for another hold.",
+                f"The key {idempotency_key!r} was already used for another hold.",
                 kind="idempotency-conflict",
             )
         return known

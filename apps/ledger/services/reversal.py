@@ -31,7 +31,7 @@ def transaction_reverse(
     """
     posted = Transaction.objects.get(organisation_id=organisation_id, pk=transaction_id)
     if posted.kind.startswith(BOUND) or posted.kind.endswith(".reverse"):
-        detail = f"A posting of kind {posted.kind} is not reversed; correct it with a credit."
+        detail = f"A posting of kind {posted.kind} cannot be reversed; correct it with a credit."
         raise Problem(409, "Not reversible", detail, kind="not-reversible")
     entries = entries_of(posted)
     currency = next(iter(entries))[1]

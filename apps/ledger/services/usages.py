@@ -133,7 +133,7 @@ def _fresh(organisation_id: UUID, asked: Mapping[str, Usage]) -> list[Usage]:
 
 
 def _conflict(usage: Usage) -> Problem:
-    detail = f"The usage {usage.idempotency_key!r} was already recorded with another content."
+    detail = f"The usage {usage.idempotency_key!r} was already recorded with different content."
     return Problem(
         409, "Usage conflict", detail, kind="usage-conflict", errors=[{"idempotency_key": usage.idempotency_key}]
     )
@@ -222,7 +222,7 @@ def _shares_consume(holds: Mapping[UUID, _Held], fresh: Sequence[Usage]) -> None
 def _too_much(hold: _Held, left: Decimal, amount: Decimal, currency: str, whose: str = "") -> Problem:
     return Problem(
         409,
-        "More than is held",
+        "More than the held amount",
         f"Contract {hold.contract_id} has {decimal_text(left)} {hold.currency} left on hold{whose}; "
         f"{decimal_text(amount)} {currency} cannot be charged to it.",
         kind="hold-exceeded",

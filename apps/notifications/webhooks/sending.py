@@ -57,7 +57,7 @@ def url_check(url: str) -> SplitResult:
     has_user = bool(parts.username or parts.password)
     faults = (
         (parts.scheme not in schemes, "The address must start with https://."),
-        (not parts.hostname or has_user, "The address must name a host, and no user."),
+        (not parts.hostname or has_user, "The address must contain a host and no user name."),
         (not url.isascii() or any(sign <= " " for sign in url), "The address must be ASCII without spaces."),
         (port not in {None, 443} and not private, "The address must use port 443."),
     )

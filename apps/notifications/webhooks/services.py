@@ -62,7 +62,7 @@ def _endpoint_store(
         raise Problem(
             409,
             "Endpoint exists",
-            "There is already an endpoint with this address and these events. To get a new secret, delete it first.",
+            "There is already an endpoint with this address and these events. To get a new secret, delete that endpoint first.",
             kind="webhook-exists",
         )
     endpoint = WebhookEndpoint.objects.create(
@@ -144,7 +144,7 @@ def disabled_mail(row: OutboxRow, *, now: datetime) -> None:
     send_mail(
         "A webhook was switched off",
         f"No message to {endpoint.url} was delivered for three days, so we switched the webhook off.\nWhen the receiver "
-        "works again, switch the webhook on under Billing portal, Webhooks. Waiting messages are then sent.\n",
+        "works again, switch the webhook on under Billing portal, Webhooks. The waiting messages will then be sent.\n",
         None,
         sorted(members.values_list("user__email", flat=True)),
     )

@@ -63,7 +63,7 @@ class _Rooms:
         if not options:
             done = sum(len(programs) for _, programs in self.placed)
             raise NoRoom(
-                f"The devices have room for {done:,} copies of programs only. Add devices, or reduce the demand."
+                f"The devices have room for only {done:,} copies of programs. Add devices, or reduce the demand."
             )
         kind = min(options)[1]
         self.left[kind] -= 1

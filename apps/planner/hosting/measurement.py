@@ -111,7 +111,7 @@ class _Reader:
 def measurement_read(data: bytes, *, now: datetime) -> Measurement:
     """Read a file. Raises Unreadable with every fault."""
     if len(data) > BYTES_MAX:
-        raise Unreadable([Fault(f"The file has {len(data):,} bytes; a measurement has at most {BYTES_MAX:,}.")])
+        raise Unreadable([Fault(f"The file has {len(data):,} bytes; a measurement can have at most {BYTES_MAX:,}.")])
     try:
         document = json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:

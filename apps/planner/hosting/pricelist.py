@@ -62,7 +62,7 @@ def pricelist_read(data: bytes, kind: Format) -> PriceList:
     if faults:
         raise Unreadable(faults)
     if not found:
-        raise Unreadable([Fault(f"The file has no machine prices ({left_out:,} rows are about other things).")])
+        raise Unreadable([Fault(f"The file has no machine prices ({left_out:,} rows are for other products).")])
     return PriceList(kind, currency, tuple(price for _, price in found.values()), left_out)
 
 

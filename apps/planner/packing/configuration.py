@@ -85,7 +85,7 @@ class Master:
         cost, matrix, right = self.rows()
         solved = linprog(cost, A_ub=matrix, b_ub=right, method="highs-ds")
         if solved.status != 0:
-            raise ArithmeticError(f"HiGHS did not solve the master: {solved.message}")
+            raise ArithmeticError(f"HiGHS did not solve the master problem: {solved.message}")
         marginals = -np.asarray(solved.ineqlin.marginals) * self.scale
         types = len(self.instance.programs)
         watts = (

@@ -23,7 +23,7 @@ _UNKNOWN = {
 _UNMET = {
     "latency": "One item takes {found}; at most {wanted} are allowed.",
     "duration": "All items take {found} of device time; at most {wanted} are allowed.",
-    "completion": "Its pool has other work: all items would be done in {found}, and {wanted} are left.",
+    "completion": "Its pool has other work: all items would be done in {found}, but the deadline is in {wanted}.",
     "budget": "It costs more than the budget.",
 }
 

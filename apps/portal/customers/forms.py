@@ -82,7 +82,7 @@ class RefundForm(OnceForm):
     """Refund the balance by bank transfer."""
 
     amount = AmountField(label="Amount")
-    reference = forms.CharField(max_length=120, label="Transfer reference", help_text="Kept in the ledger.")
+    reference = forms.CharField(max_length=120, label="Transfer reference", help_text="Stored in the ledger.")
 
 
 class TaxForm(forms.Form):

@@ -106,7 +106,7 @@ def _credit_end(form: CreditEndForm, given: dict[str, Any]) -> str:
     if grant is None:
         raise Problem(422, "Unknown credit", "This customer has no such credit.", kind="credit")
     services.grant_end(grant_id=grant.pk, reason=form.cleaned_data["reason"], actor=given["actor"], now=given["now"])
-    return "Credit ended. It still pays for usage until now."
+    return "Credit ended. It still pays for usage up to now."
 
 
 def _tax(form: TaxForm, given: dict[str, Any]) -> str:

@@ -102,7 +102,7 @@ def _check_form(book: PriceBookDocument, executions: int, terms: Terms) -> None:
     if terms.form not in FORMS:
         raise NotPriced(f"there is no form of contract {terms.form!r} (there are {', '.join(FORMS)})")
     if (terms.schedule is not None) != (terms.form in (SPREAD, INTERVAL)):
-        raise RatingError(f"A contract of the form {terms.form} is given {'no ' if terms.schedule else 'a '}schedule.")
+        raise RatingError(f"A contract of the form {terms.form} must have {'no ' if terms.schedule else 'a '}schedule.")
     if terms.schedule is not None:
         _check_schedule(terms.schedule, executions)
     if terms.form == INTERVAL and not book.price_class(terms.klass).unused:
@@ -116,7 +116,9 @@ def _check_form(book: PriceBookDocument, executions: int, terms: Terms) -> None:
 
 def _check_schedule(schedule: Schedule, executions: int) -> None:
     if schedule.each < 1 or schedule.every <= 0 or schedule.intervals < 1:
-        raise RatingError("A schedule has at least one execution in at least one interval of more than 0 seconds.")
+        raise RatingError(
+            "A schedule must have at least one execution in at least one interval of more than 0 seconds."
+        )
     if executions > schedule.executions:
         raise RatingError(f"{executions:,} executions are more than the {schedule.executions:,} contracted.")
 
@@ -148,17 +150,17 @@ def _check_measured(
     periods: Mapping[str, int] | None,
 ) -> None:
     if not terms.measured:
-        raise RatingError("The terms charge the worst case; measured counts have no place in the price.")
+        raise RatingError("The terms charge the worst case; give no measured counts.")
     if periods is not None:
-        raise RatingError("What was measured is charged by the bound hours; give no parts by period.")
+        raise RatingError(
+            "Measured counts are charged by the hour in which the window starts; give no parts by period."
+        )
     if not book.minimum(terms.processor_class, terms.precision):
         raise NotPriced(
             f"the cycles of {terms.processor_class!r} are not proven, so measured counts have no price there"
         )
     if not 1 <= len(measured) <= executions or any(item.cycles < 1 or item.operations < 0 for item in measured):
-        raise RatingError(
-            "Each lease has measured counts of at least one cycle, and there is no lease without executions."
-        )
+        raise RatingError("Each lease must have executions, and measured counts of at least one cycle.")
     operations, cycles = sum(item.operations for item in measured), sum(item.cycles for item in measured)
     if operations > counts.operations * executions or cycles > counts.cycles * executions:
         raise RatingError(

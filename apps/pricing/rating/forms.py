@@ -115,7 +115,7 @@ def tariff_parts(
     is never split.
     """
     if executions < 1 or seconds < 0:
-        raise RatingError("A lease has at least one execution, and none takes less than 0 seconds.")
+        raise RatingError("A lease must have at least one execution, and a duration cannot be negative.")
     start = start.astimezone(UTC)
     last = start + timedelta(microseconds=int((executions - 1) * seconds * 10**6) + 1)
     found: list[TariffPart] = []
@@ -189,14 +189,16 @@ def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
     )
     apart = exact_sum(item.amount for item in ratings)
     if whole.amount != apart:
-        raise RatingError(f"Rated together {whole.amount}, rated apart {apart}; nothing can be invoiced by this.")
+        raise RatingError(
+            f"The ratings sum to {apart}, but rated together they come to {whole.amount}; they cannot be invoiced."
+        )
     return whole
 
 
 def _check_mergeable(ratings: Sequence[Rating]) -> None:
     distinct = {id(item): item for item in ratings}.values()  # many leases have one rating, and a key is a digest
     if not ratings or len({group_key(item) for item in distinct}) != 1:
-        raise RatingError("Only ratings of one program under the same terms make one line.")
+        raise RatingError("Only ratings of one program under the same terms can form one line.")
 
 
 def _periods_sum(ratings: Sequence[Rating]) -> dict[str, int]:
@@ -213,7 +215,9 @@ def _minimum_alone(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating
     first = ratings[0]
     again = rate_contract_minimum(book=book, charged=first.charged or Decimal(0), terms=first.terms)
     if len(ratings) > 1 or again.amount != first.amount:
-        raise RatingError("The minimum of a contract is charged once, by its book; nothing can be invoiced by this.")
+        raise RatingError(
+            "The minimum of a contract is charged once and by its own price book; these ratings cannot be invoiced."
+        )
     return again
 
 

@@ -67,7 +67,7 @@ def _keep(
         if known is not None:
             return known, False
         if present.count() >= MOST:
-            detail = f"An organisation keeps at most {MOST} data sets; delete one first."
+            detail = f"An organisation can have at most {MOST} data sets; delete one first."
             raise Problem(422, "Too many data sets", detail, kind="too-many-data-sets")
         row = DataSet.objects.create(
             id=pk,

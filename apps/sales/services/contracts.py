@@ -134,7 +134,7 @@ def contract_end(
     """
     contract = Contract.objects.select_for_update(no_key=True).filter(organisation=organisation).get(pk=contract_id)
     if contract.state != ContractState.ACTIVE:
-        raise Problem(409, "Contract is over", "This contract has ended already.", kind="contract-over")
+        raise Problem(409, "Contract is over", "This contract has already ended.", kind="contract-over")
     if in_flight(contract):
         raise Problem(
             409, "Jobs are running", "Jobs of this contract are not finished. Cancel them or wait.", kind="jobs-open"

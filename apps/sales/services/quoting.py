@@ -324,7 +324,7 @@ def _quota_request_line(quota: Quota, pool: Pool) -> QuoteRequestLine:
 
 def _request_line(organisation: Organisation, line: QuoteLine) -> QuoteRequestLine:
     if line.program.organisation_id != organisation.id:
-        raise Problem(404, "Not found", "There is no such program here, or it is not yours to see.", kind="not-found")
+        raise Problem(404, "Not found", "This program does not exist, or you may not see it.", kind="not-found")
     if line.executions < 1:
         raise Problem(422, "Impossible volume", "Enter at least one execution.", kind="volume")
     if line.executions > MOST_EXECUTIONS:

@@ -22,9 +22,7 @@ from apps.reports.reconciling import organisation_compare
 
 
 class Command(BaseCommand):
-    help = (
-        "Verify every organisation's chain, reconcile its accounts, and look for every file; for use after a restore."
-    )
+    help = "Verify every organisation's chain, reconcile its accounts, and check that every file exists. Run it after a restore."
 
     def handle(self, *args: Any, **options: Any) -> None:
         faults: list[str] = []
@@ -45,7 +43,7 @@ class Command(BaseCommand):
             f"{files:,} files, {len(missing)} missing or altered"
         )
         if faults or missing:
-            raise CommandError("What was kept is not whole.")
+            raise CommandError("The stored data failed the check.")
 
 
 def _files() -> tuple[int, list[str]]:

@@ -17,7 +17,7 @@ LOCK = 7_236_150  # of the database: two runs at once would do the same steps
 
 class Command(BaseCommand):
     requires_system_checks = []  # as in apps/config/celery.py
-    help = "Make a month of sample data behind the demo organisation (DEMO_MONTH); does nothing once it is there."
+    help = "Create a month of sample data for the demo organisation (DEMO_MONTH). Does nothing if the data exist."
 
     def handle(self, *args: Any, **options: Any) -> None:
         organisation = Organisation.objects.filter(name=ORGANISATION).order_by("created_at").first()

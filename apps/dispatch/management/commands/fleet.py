@@ -50,7 +50,7 @@ class Command(BaseCommand):
     def _check(self, document: Document) -> None:
         devices = sum(len(pool.devices) for pool in document.pools.values())
         said = f"{len(document.sites):,} sites, {len(document.pools):,} pools, {devices:,} devices"
-        self.stdout.write(f"The file is sound: {said}; digest {document.digest}.")
+        self.stdout.write(f"The file is valid: {said}; digest {document.digest}.")
 
     def _diff(self, document: Document) -> None:
         plan = fleet_preview(document=document, now=timezone.now())
@@ -61,7 +61,7 @@ class Command(BaseCommand):
 
     def _apply(self, document: Document) -> None:
         change = fleet_apply(document=document, actor=None, now=timezone.now(), note="manage.py fleet apply")
-        self.stdout.write(f"Change {change.pk}: {change.summary}" if change else "No difference: nothing changed.")
+        self.stdout.write(f"Change {change.pk}: {change.summary}" if change else "No difference. Nothing changed.")
 
     def _undo(self) -> None:
         change = fleet_undo(actor=None, now=timezone.now())
