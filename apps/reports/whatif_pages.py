@@ -288,5 +288,5 @@ def change_sentences(what_if: WhatIf) -> list[str]:
             f"{change.trace_pool} serves the trace {what_if.trace.name}, {change.request_seconds:g} s per request."
         )
     if change.book is not None:
-        found.append(f"Usage of last month rated by price book {change.book}.")
+        found.append(f"Usage of last month, rated with price book {change.book}.")
     return found or ["No change."]

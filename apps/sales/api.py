@@ -73,7 +73,7 @@ class LineIn(RequestBody):
 
 
 class WindowIn(RequestBody):
-    start: Instant | None = Field(default=None, description="Now by default. An instant that has passed counts as now.")
+    start: Instant | None = Field(default=None, description="Now by default. A time in the past is treated as now.")
     end: Instant | None = Field(default=None, description="Seven days after the start by default.")
 
 
@@ -234,7 +234,7 @@ def _work(organisation: Organisation, payload: QuoteIn) -> _Work:
         plan_until_check(planned.until, end=payload.window.end, now=timezone.now())
         return _Work(planned.lines, pool_get(payload.pool) if payload.pool else planned.pool, planned.until)
     if not payload.lines:
-        raise Problem(422, "Nothing to price", "State `lines`, a `plan` or a `quota`.", kind="nothing-to-price")
+        raise Problem(422, "Nothing to price", "Give `lines`, a `plan` or a `quota`.", kind="nothing-to-price")
     programs = Program.objects.filter(organisation=organisation).in_bulk([line.program for line in payload.lines])
     missing = [str(line.program) for line in payload.lines if line.program not in programs]
     if missing:
@@ -358,7 +358,7 @@ def quote_withdraw(request: HttpRequest, pk: UUID) -> Quote:
 
 
 @router.post(
-    "/quotes/{uuid:pk}/share", auth=BUILD, response=QuoteOut, operation_id="quote_share", summary="Make a share link"
+    "/quotes/{uuid:pk}/share", auth=BUILD, response=QuoteOut, operation_id="quote_share", summary="Create a share link"
 )
 def quote_share(request: HttpRequest, pk: UUID, payload: ShareIn | None = None) -> Quote:
     """Makes a link that works for `days`, 30 by default. An existing link keeps its address. Safe to repeat."""

@@ -66,7 +66,7 @@ def _contract_assumptions(priced: Priced) -> list[str]:
 def _unused_sentence(priced: Priced, request_line: QuoteRequestLine) -> str:
     if priced.price_class.late is None or request_line.planned:
         return "are not charged"
-    return "cost what late cancellation says"
+    return "are charged only as late cancellation"
 
 
 def _form_sentence(priced: Priced, request_line: QuoteRequestLine) -> str:
@@ -76,7 +76,7 @@ def _form_sentence(priced: Priced, request_line: QuoteRequestLine) -> str:
     if snapshot.is_quota:
         return (
             f"Any program of the organisation in {snapshot.precision} on {priced.pool.processor_class} can use the "
-            f"{snapshot.operations:,} operations of this quota. The longest time that they can take is reserved."
+            f"{snapshot.operations:,} operations of this quota. The longest time that these operations can take is reserved."
         )
     if schedule is None:
         return ""

@@ -212,7 +212,7 @@ def box_check(data: Mapping[str, Any], controls: Controls) -> None:
     if not same:
         raise Problem(
             409,
-            "The price is for another volume",
+            "The price is for a different volume",
             f"The field said {str(data['box'])[:40]!r}, but the price was for {controls.sold}. No quote was made: "
             "check the price below and make the quote if you accept it.",
             kind=CHANGED,
@@ -320,7 +320,7 @@ def _unfit(subject: Subject, pool: Pool) -> str:
         return "This pool runs models in float32 only. Compile the model in float32 to use it."
     target = pool.processor.name if pool.processor else pool.target
     if any(program.target == target for program in subject.programs):
-        return f"This pool has another version of the processor {target}. Compile the model again to use it."
+        return f"This pool has a different version of the processor {target}. Compile the model again to use it."
     return f"This pool has the processor {target}. Compile the model for it to use the pool."
 
 

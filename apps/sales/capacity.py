@@ -67,8 +67,8 @@ def _duration_of_quota(snapshot: ProgramSnapshot, pool: Pool, book: PriceBookDoc
         raise Problem(
             422,
             "No quota here",
-            f"What a quota takes of {pool.name} is not known before its programs are; take a quota on a pool whose price has "
-            "a fewest number of operations per cycle, or a contract per execution.",
+            f"The device time of a quota on {pool.name} is not known until its programs are known. Choose a pool whose "
+            "price has a minimum number of operations per cycle, or choose a contract per execution.",
             kind="form",
         )
     return Fraction(snapshot.operations, minimum * snapshot.clock_hz) * pool.slowdown
@@ -102,8 +102,8 @@ def _check_runs_on_host(snapshot: ProgramSnapshot, pool: Pool) -> None:
         raise Problem(
             422,
             "Another precision",
-            f"Pool {pool.slug} runs models in {HOST_PRECISION} only, and {snapshot.model} is compiled in {snapshot.precision}. "
-            f"Choose a pool of {snapshot.target}, or the program in {HOST_PRECISION}.",
+            f"Pool {pool.slug} runs models in {HOST_PRECISION} only, but {snapshot.model} is compiled in {snapshot.precision}. "
+            f"Choose a pool of {snapshot.target}, or use the program in {HOST_PRECISION}.",
             kind="precision-not-on-host",
         )
 

@@ -168,7 +168,7 @@ class EndingOut(Schema):
     late_charge: str
     currency: str
     free_until: datetime | None = Field(
-        description="Before this instant there is no late charge, if nothing more is used."
+        description="There is no late charge before this instant if nothing more is used."
     )
     rises_at: datetime | None = Field(description="The next instant at which the charge may rise.")
     lines: list[EndingLineOut]

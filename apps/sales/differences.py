@@ -60,7 +60,7 @@ def _named(
                 "program": "",
                 "executions": sum(line.unused for line in usage.lines),
                 "amount": decimal_text(usage.breakage),
-                "sentence": "The contract's class charges a share of what was reserved and not used.",
+                "sentence": "The contract's class charges a share of the price of reserved but unused executions.",
             }
         )
     if usage.late:

@@ -19,7 +19,7 @@ from apps.sales.models import Quote
 from apps.sales.pdf import PdfDocument
 from apps.sales.snapshots import ProgramSnapshot, snapshot_of_line
 
-UNIT_PRICES = "A unit price is shown with four significant digits and computed with every digit, which the JSON has."
+UNIT_PRICES = "Unit prices are shown with four significant digits but computed with all digits, which are in the JSON."
 CSV_HEAD = (
     "line",
     "model",
@@ -149,7 +149,7 @@ def quote_pdf(quote: Quote) -> bytes:
     totals = [("Net, worst case (held)", money_exact_format(document["net"], currency))]
     if document["expected"] != document["net"]:
         totals.append(("Expected", money_exact_format(document["expected"], currency)))
-    totals.append(("Payable when all is used", money_format(document["payable"], currency)))
+    totals.append(("Payable if everything is used", money_format(document["payable"], currency)))
     pdf.definitions(totals)
     _amendment(pdf, document, currency)
     _steps(pdf, priced_lines(document), currency)

@@ -33,7 +33,7 @@ class HoldIn(RequestBody):
         default=None,
         ge=0,
         le=10**6,
-        description="A feasible candidate by its place in `candidates`; without it the chosen one.",
+        description="The index of a feasible candidate in `candidates`; the chosen candidate if it is left out.",
     )
 
 
@@ -132,5 +132,5 @@ def plan_refusals(request: HttpRequest, pk: UUID) -> list[Problem]:
 def _newest(plan: Plan) -> PlanHold:
     hold = hold_of(plan)
     if hold is None:
-        raise Problem(404, "Not found", "Nothing was ever held for this plan.", kind="not-found")
+        raise Problem(404, "Not found", "No capacity was ever held for this plan.", kind="not-found")
     return hold

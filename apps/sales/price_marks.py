@@ -36,7 +36,8 @@ def price_check(mark: str, quote: Quote) -> None:
         raise Problem(
             409,
             "No price was shown",
-            f"The form did not name the price of its page. The price is {price}. No quote was made: check the price below "
+            f"The form did not contain the price that its page showed. The price is {price}. No quote was made: check the "
+            "price below "
             "and make the quote if you accept it.",
             kind=CHANGED,
         )

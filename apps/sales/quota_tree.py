@@ -128,5 +128,5 @@ def set_fault(nodes: Sequence[Node]) -> str:
                 return "Set the quota of the organisation, then of the project, then of the API token."
             given[node.parent] += node.nominal
     if any(total > known[key].nominal for key, total in given.items()):
-        return "The parts add up to more than the quota above them. Lower another part, or raise the quota above."
+        return "The parts add up to more than the quota above them. Lower another part, or raise the quota above them."
     return ""

@@ -59,7 +59,7 @@ def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Pl
     plan = _plan_of(contract)
     subject = None if plan is None else plan.task or plan.model_version
     if plan is None or subject is None:
-        detail = "This contract has no plan, or the model of its plan is gone. Amend it by hand."
+        detail = "This contract has no plan, or the model of its plan was deleted. Amend it by hand."
         raise Problem(409, "No plan to revise", detail, kind="no-plan")
     items = items_left(contract, plan)
     if items < 1:
@@ -116,7 +116,7 @@ def _changes(contract: Contract, old: dict[str, Any], plan: Plan) -> Iterator[Ch
     def instant(text: str) -> str:
         return instant_format(datetime.fromisoformat(text), zone) if text else NONE
 
-    yield _change("price", "Price of the rest", decimal_text(rest.worth), new["price"], money)
+    yield _change("price", "Price of the unused part", decimal_text(rest.worth), new["price"], money)
     if rest.charge:
         yield _change("charge", "Charge for ending the contract", "0", decimal_text(rest.charge), money)
     yield _change("choice", "Programs", str(old.get("title", "")), str(new["title"]), str)

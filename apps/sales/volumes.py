@@ -64,7 +64,7 @@ def forms_offered(book: PriceBookDocument) -> list[dict[str, Any]]:
             "name": FormName.EXECUTION,
             "title": "Per execution",
             "offered": True,
-            "means": "The executions run at any time of the period.",
+            "means": "The executions run at any time in the period.",
             "costs": used,
         },
         {
@@ -92,7 +92,7 @@ def form_check(form: Form, request_lines: Sequence[QuoteRequestLine]) -> None:
     if needs_length != (form.every is not None) or (form.every is not None and form.every <= 0):
         raise _refusal("Enter the length of a part, above 0 seconds, for spread and interval contracts only.")
     if needs_length and len(request_lines) != 1:
-        raise _refusal(f"A contract of the form {form.name} has one program. Make a quote for each program.")
+        raise _refusal(f"A contract of the form {form.name} can have only one program. Make a quote for each program.")
     if any(request_line.snapshot.is_quota != (form.name == FormName.QUOTA) for request_line in request_lines):
         raise _refusal("Enter tera-operations for a quota, and executions of a program for every other form.")
     if form.name == FormName.SPREAD and form.every is not None and form.every < Fraction(SHORTEST_PART.seconds):

@@ -31,9 +31,7 @@ class PoolChanged(Problem):
     """The pool runs at another pace, or another processor, than the demand was made for."""
 
     def __init__(self, pool: Pool) -> None:
-        detail = (
-            f"Pool {pool.slug} has another processor or power setting by now; ask for a new quote. Nothing was taken."
-        )
+        detail = f"Pool {pool.slug} now has a different processor or power setting. Request a new quote. Nothing was reserved."
         super().__init__(409, "The pool has changed", detail, kind="pool-changed")
 
 
@@ -48,7 +46,7 @@ class CapacityBusy(Problem):
 def _refusal_sentence(pool: Pool, refusal: admission.Refusal, alternatives: Sequence[Alternative]) -> str:
     """What is missing, in seconds, and where it would fit."""
     needed, largest = _seconds(refusal.needed), _seconds(refusal.largest)
-    said = f"Pool {pool.slug} has no free window of {needed} left in the time asked for; the longest is {largest}."
+    said = f"Pool {pool.slug} has no free window of {needed} left in the requested time; the longest is {largest}."
     if not alternatives:
         return f"{said} Request less, or a later time."
     one = min(alternatives, key=lambda each: each.start)

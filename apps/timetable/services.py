@@ -135,7 +135,7 @@ def reservation_replace(
             raise Problem(
                 409,
                 "Reservation given back",
-                "This contract's capacity was given back; ask for a new quote.",
+                "This contract's capacity was released. Request a new quote.",
                 kind="reservation-released",
             )
         return _windows_add(reservation, pieces)

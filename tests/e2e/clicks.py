@@ -38,7 +38,7 @@ def to_first_report(clicks: Clicks, *, email: str, model: Path) -> int:
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_label("Organisation").fill("Nora's workshop")
     clicks.on(page.locator("main form button").first)
-    clicks.link("Open the mail of this installation")
+    clicks.link("Open this installation's mailbox")
     message = page.get_by_role("article", name="Confirm your e-mail address").filter(has_text=f"To {email}")
     clicks.on(message.first.get_by_role("link").first)
     clicks.link("Upload a model")

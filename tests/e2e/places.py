@@ -263,7 +263,7 @@ def _buy_and_run(visit: visiting.Watched, found: Places) -> None:
 
 def _share_link(visit: visiting.Watched) -> str:
     """The link by which anybody may read the quote on the page."""
-    visit.page.get_by_role("button", name="Make a share link").click()
+    visit.page.get_by_role("button", name="Create a share link").click()
     link = visit.page.locator("code", has_text="/shared/quotes/")
     expect(link).to_be_visible()
     text = link.inner_text()

@@ -76,7 +76,7 @@ def test_every_address_of_the_api_that_a_document_names_exists(document: papers.
     ("step", "label", "place"),
     [
         ("1. Create an account", "Create an account", "templates/pages/landing.html"),
-        ("1. Create an account", "Open the mail of this installation", "templates/accounts/email_sent.html"),
+        ("1. Create an account", "Open this installation's mailbox", "templates/accounts/email_sent.html"),
         ("2. Upload a model", "Upload a model", "apps/pages/dashboard.py"),
         ("2. Upload a model", "Use this sample", "templates/registry/upload.html"),
         ("3. Compile it", "Compile", "templates/compilation/version_detail.html"),

@@ -54,7 +54,7 @@ def test_a_book_is_looked_at_and_then_published(
     assert PriceBook.objects.count() == 1
 
     assert len(later) == 2  # the last month and this one, for a worker
-    assert "0 of 1 rows are rated by price book 2" in page
+    assert "0 of 1 rows are rated with price book 2" in page
     for asked in Rerating.objects.all():
         assert f'hx-get="/revenue/ratings/{asked.pk}"' in page
         rerating_run(pk=asked.pk, now=timezone.now())

@@ -239,7 +239,7 @@ def test_a_quota_has_bounds(cast: Cast, market: Market, quota: Quota, said: str)
 
 
 def test_a_host_whose_pace_is_not_proven_sells_no_quota(cast: Cast, market: Market) -> None:
-    with pytest.raises(Problem, match="is not known before its programs are"):
+    with pytest.raises(Problem, match="is not known until its programs are known"):
         quote_create(
             organisation=cast.organisation,
             lines=Quota("float32", 1),

@@ -140,7 +140,7 @@ def test_what_the_page_said_is_what_is_charged(cast: Cast, market: Market) -> No
     _, contract = _bought(cast, market)
     told = ending_of(contract, now=FREE - HOUR)
     assert (told.charge, told.free_until, told.rises_at) == (Decimal(0), FREE, FREE)
-    with pytest.raises(Problem, match="It was not ended") as refusal:
+    with pytest.raises(Problem, match="The contract was not ended") as refusal:
         _end(cast, contract, FREE, told.charge)
     assert (refusal.value.status, refusal.value.kind) == (409, "ending-costs-more")
     assert Hold.objects.get(contract_id=contract.id).state == HoldState.PENDING
@@ -240,7 +240,7 @@ def test_the_difference_of_an_amendment_is_the_one_that_is_charged(cast: Cast, m
     program, contract = _bought(cast, market)
     amending = _quote(cast, market, [QuoteLine(program, 400_000)], amends=contract, now=FREE - HOUR)
     assert amending.document["amends"]["charge"] == "0"
-    with pytest.raises(Problem, match="more of its time is late now") as refusal:
+    with pytest.raises(Problem, match="more of its unused time is now subject to late cancellation") as refusal:
         _accepted(cast, amending, FREE)
     assert refusal.value.kind == "amendment-changed"
     again = _quote(cast, market, [QuoteLine(program, 400_000)], amends=contract, now=FREE)

@@ -110,7 +110,7 @@ def test_the_contract_says_what_ending_costs_and_the_form_carries_it(cast: Cast,
     assert "Ending now costs nothing." in early
     assert "there is no late charge." in early
     refused = client.post(f"/contracts/{at_once.pk}/end", {"at_most": "2.25"}, follow=True).content.decode()
-    assert "It was not ended" in refused
+    assert "The contract was not ended" in refused
     for text in ("", "nan", "-5", "x" * 100):
         client.post(f"/contracts/{at_once.pk}/end", {"at_most": text})
     at_once.refresh_from_db()

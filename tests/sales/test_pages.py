@@ -93,7 +93,7 @@ def test_the_quote_that_is_made_is_the_one_that_was_shown(cast: Cast, market: Ma
     page = _text(client, response["Location"])
     assert "0.704" in page
     assert "Of the discounts (batch 0.5) only the largest applies." in page
-    assert "Make a share link" in page
+    assert "Create a share link" in page
 
 
 def test_accepting_says_what_it_takes_and_then_takes_it(cast: Cast, market: Market, as_user: AsUser) -> None:
@@ -141,9 +141,7 @@ def test_the_files_say_what_the_document_says(cast: Cast, market: Market, as_use
 
 def test_a_contract_can_be_ended_on_its_page(cast: Cast, as_user: AsUser) -> None:
     contract, client = a_contract_of(cast), as_user(cast.owner)
-    assert (
-        "Ended. The rest of the capacity" in client.post(f"/contracts/{contract.pk}/end", follow=True).content.decode()
-    )
+    assert "Ended. The remaining capacity" in client.post(f"/contracts/{contract.pk}/end", follow=True).content.decode()
     assert "already ended" in client.post(f"/contracts/{contract.pk}/end", follow=True).content.decode()
 
 

@@ -69,7 +69,7 @@ def test_a_price_that_changed_while_the_page_was_open_is_said_and_nothing_is_mad
     assert {**fresh, "shown": ""} == {**stale, "shown": ""}  # nothing of what was entered is lost
     by_hand = client.post("/quotes/new", {name: value for name, value in stale.items() if name != "shown"})
     assert by_hand.status_code == 409
-    assert "The form did not name the price of its page" in _text(by_hand)
+    assert "The form did not contain the price that its page showed" in _text(by_hand)
     assert _forms(by_hand.content.decode())[0] == fresh
     assert not Quote.objects.exists()
     made = client.post("/quotes/new", fresh)
@@ -99,7 +99,7 @@ def test_any_other_mark_is_a_refusal_with_a_sentence(mark: str) -> None:
     if mark == "5.632 EUR":
         price_check(mark, quote)
         return
-    with pytest.raises(Problem, match=r"page showed|did not name the price") as refusal:
+    with pytest.raises(Problem, match=r"page showed|did not contain the price") as refusal:
         price_check(mark, quote)
     assert refusal.value.status == 409
     assert len(refusal.value.detail) < 400

@@ -154,7 +154,7 @@ def _loads(lines: Iterable[ContractLine], target: Any, left_out: list[str], now:
         name = program.model_version.model.name
         resources = program.resources
         if program.target_digest != target.digest or "io" not in resources:
-            left_out.append(f"{name} ({digest[:12]}) was compiled for another version of the processor.")
+            left_out.append(f"{name} ({digest[:12]}) was compiled for a different version of the processor.")
             continue
         rate = sum(
             (

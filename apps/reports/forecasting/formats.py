@@ -77,7 +77,9 @@ class CsvReader:
         cells = _cells(number, line)
         if len(cells) != len(self.names):
             wanted = len(self.names)
-            raise TraceError(f"Line {number} has {len(cells)} columns and the first line {wanted}. Make them equal.")
+            raise TraceError(
+                f"Line {number} has {len(cells)} columns, but the first line has {wanted}. Make them equal."
+            )
         assert self.time is not None
         micros, has_zone = iso_instant(number, cells[self.time])
         count = 1.0 if self.count is None else _count(number, cells[self.count])
@@ -89,7 +91,9 @@ def _cells(number: int, line: str) -> list[str]:
     try:
         return next(csv.reader([line], strict=True))
     except csv.Error:
-        raise TraceError(f"Line {number} is not CSV: its quotes do not match. Close or double them.") from None
+        raise TraceError(
+            f"Line {number} is not CSV: its quotes do not match. Close them, or double a quote inside a cell."
+        ) from None
 
 
 def iso_instant(number: int, text: str) -> tuple[int, bool]:

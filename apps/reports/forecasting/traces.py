@@ -113,16 +113,14 @@ def _collected(chosen: str, reader: formats.Reader, rows: Iterator[tuple[int, Ev
         counts.append(event.amount)
         programs.append(_place(number, places, event.program))
     if not micros:
-        raise TraceError("The trace has no requests. Upload a file with at least one.")
+        raise TraceError("The trace has no requests. Upload a file with at least one request.")
     return _trace(chosen, reader, micros, counts, programs, tuple(places))
 
 
 def _place(number: int, places: dict[str, int], name: str) -> int:
     place = places.setdefault(name, len(places))
     if len(places) > PROGRAMS_MAX:
-        raise TraceError(
-            f"Line {number} names program {PROGRAMS_MAX + 1:,}; the maximum is {PROGRAMS_MAX:,}. Use fewer programs."
-        )
+        raise TraceError(f"The trace has more than {PROGRAMS_MAX:,} programs at line {number}. Use fewer programs.")
     return place
 
 
@@ -132,7 +130,7 @@ def _within(number: int, first: int, latest: int, known: int) -> None:
     if latest - first > SPAN_MAX // timedelta(microseconds=1):
         years = SPAN_MAX.days // 365
         raise TraceError(
-            f"Line {number} is more than {years} years from another line. Check its year, or cut the file."
+            f"Line {number} is more than {years} years from another line. Check its year, or split the file."
         )
 
 

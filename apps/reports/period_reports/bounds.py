@@ -50,7 +50,7 @@ def bounds(request: ReportRequest) -> ReportData:
         ],
         notes=[
             "Today a device runs one program at a time. The plan and its bound assume that programs share devices.",
-            "Devices with windows are those that sold work uses within a day of the plan.",
+            "Devices with windows are those that are reserved for sold work within a day of the plan.",
         ],
         chart={
             "unit": "",

@@ -25,7 +25,7 @@ COLUMNS = (
     Column("delay", "Result delay, p95", "seconds"),
     Column("repeated", "Repeated", "count"),
     Column("repeated_seconds", "Repeated and lost time", "seconds"),
-    Column("repeated_cost", "Cost of that time", "money"),
+    Column("repeated_cost", "Cost of repeated and lost time", "money"),
 )
 
 # A block counts where its device time started. It kept its promise if it was served in the class that was sold. Nobody paid for
@@ -88,7 +88,10 @@ def promises(request: ReportRequest) -> ReportData:
             Metric("Missed", missed, "count", "failed on our side; credited automatically"),
         ],
         notes=[
-            "A block is a run of executions on one device. It kept its promise if it ended in the time of the class sold.",
+            (
+                "A block is a run of executions on one device. It kept its promise if it ended within the time of the class "
+                "that was sold."
+            ),
             "Work that was served in a lower class is charged the price of that class.",
             "A block is repeated if its worker stopped responding and another took over. Earlier attempts are not charged.",
         ],

@@ -74,8 +74,11 @@ def calendar(request: ReportRequest) -> ReportData:
             Metric("Possible revenue", sum(worth, Fraction(0)), "money", "where it is known"),
         ],
         notes=[
-            "Possible revenue is the least price of a used device-hour, in the cheapest class that may run at that hour.",
-            "It assumes the fewest operations billed per cycle in the cheapest precision. Denser work pays more.",
+            "Possible revenue is the minimum price of a used device-hour in the cheapest class that may run at that hour.",
+            (
+                "It assumes the minimum number of operations billed per cycle, in the cheapest precision. Work with more "
+                "operations per cycle earns more."
+            ),
             "Classes that charge for unused time are left out.",
             "Hosts are priced by operations, not by hours, so their possible revenue is unknown.",
         ],

@@ -118,7 +118,7 @@ def load(request: ReportRequest) -> ReportData:
         ],
         notes=[
             "Each hour of the day is the mean over all days. A block counts in the hour in which it started.",
-            "Memory is the mean share of all devices' memory that running programs filled. Hosts state no link or memory.",
+            "Memory is the mean share of all devices' memory that running programs filled. Hosts report no link or memory use.",
         ],
         chart=_chart(by_pool),
         heat=_heat(dict(VIEWS)[view], by_pool),

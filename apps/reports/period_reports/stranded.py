@@ -146,6 +146,9 @@ def _notes(owned: list[tuple[Pool, dict[str, Fraction]]], usual: dict[UUID, int]
     ]
     return [
         *sentences,
-        "Out of service counts draining, failed and spare devices.",
-        "Reduced power is what a power setting below 100 % switches off. Other causes are counted at that setting.",
+        "Out of service includes draining, failed and spare devices.",
+        (
+            "Reduced power is the device time that a power setting below 100 % removes. The other causes are counted at that "
+            "setting."
+        ),
     ]

@@ -50,8 +50,9 @@ def _figures_check(quote: Quote, contract: Contract, takeover: Takeover, now: da
     raise Problem(
         409,
         "The difference changed",
-        f"The contract was used after this quote was made, or more of its time is late now. The quote states a "
-        f"difference of {said}, and it is now {now_is}. Nothing was bought. Make a new quote.",
+        "The contract was used after this quote was made, or more of its unused time is now subject to late "
+        f"cancellation. The quote states a difference of {said}, but it is now {now_is}. Nothing was bought. Make a new "
+        "quote.",
         kind="amendment-changed",
         errors=[{"stated": stated["difference"], "now": today["difference"]}],
     )

@@ -93,7 +93,7 @@ def contract_executions_take(
     if contract.state != ContractState.ACTIVE or now >= contract.ends_at:
         raise Problem(409, "Contract is over", "This contract has ended. Make a new quote.", kind="contract-over")
     if count < 1:
-        raise Problem(422, "Impossible volume", "A job has at least one item.", kind="volume")
+        raise Problem(422, "Impossible volume", "A job needs at least one item.", kind="volume")
     if contract.form == FormName.QUOTA:
         return quota_draw(contract=contract, program_digest=program_digest, count=count, program=program, now=now)
     line = _line_lock(contract, program_digest)
@@ -101,7 +101,7 @@ def contract_executions_take(
         raise Problem(
             409,
             "Volume used up",
-            f"The contract has {line.left:,} of {line.executions:,} executions left, and this job needs {count:,}. Submit fewer "
+            f"The contract has {line.left:,} of {line.executions:,} executions left, but this job needs {count:,}. Submit fewer "
             "items, or accept another quote.",
             kind="volume-used-up",
         )
@@ -146,7 +146,7 @@ def contract_end(
             409,
             "Ending costs more now",
             f"The page showed a cost of {money_exact_format(at_most, unit)}, but ending this contract now costs "
-            f"{money_exact_format(charge, unit)}. It was not ended. Check the cost and end it again if you accept it.",
+            f"{money_exact_format(charge, unit)}. The contract was not ended. Check the cost and end it again if you accept it.",
             kind="ending-costs-more",
             errors=[{"at_most": decimal_text(at_most), "now": decimal_text(charge)}],
         )

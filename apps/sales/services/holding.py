@@ -61,7 +61,7 @@ def plan_hold(
         raise Problem(
             409,
             "Too late to hold",
-            f"The plan's items must be done by {end:%Y-%m-%d %H:%M} UTC, before a hold would end. "
+            f"The plan's items must be done by {end:%Y-%m-%d %H:%M} UTC, which is before a hold would end. "
             "Make a quote and accept it now, or plan again.",
             kind="hold-too-late",
         )
@@ -167,8 +167,8 @@ def _price_check(plan: Plan, quote: Quote, candidate: int | None, now: datetime)
     refusal = Problem(
         409,
         "The price changed",
-        f"The plan says {money_exact_format(stated, unit)}; from {quote.document['window']['start']} on it costs "
-        f"{money_exact_format(quote.worst, unit)}. Nothing is held; plan again.",
+        f"The plan states a price of {money_exact_format(stated, unit)}, but from {quote.document['window']['start']} on "
+        f"the price is {money_exact_format(quote.worst, unit)}. Nothing is held; plan again.",
         kind="plan-changed",
         errors=[{"plan": stated, "now": decimal_text(quote.worst)}],
     )

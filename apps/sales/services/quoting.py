@@ -146,7 +146,7 @@ def _check_ahead(form: Form, asked: Window, now: datetime) -> None:
         raise Problem(
             422,
             "Too early",
-            "A granular interval must start in the future. Choose a start that leaves time to accept the quote.",
+            "The first interval must start in the future. Choose a start that leaves time to accept the quote.",
             kind="form",
         )
 
@@ -306,7 +306,7 @@ def _amendable(organisation: Organisation, contract: Contract, priced: Priced, n
 def _quota_request_line(quota: Quota, pool: Pool) -> QuoteRequestLine:
     if not 1 <= quota.tera_operations <= MOST_TERA_OPERATIONS:
         raise Problem(
-            422, "Impossible volume", f"A quota has 1 to {MOST_TERA_OPERATIONS:,} tera-operations.", kind="volume"
+            422, "Impossible volume", f"A quota must have 1 to {MOST_TERA_OPERATIONS:,} tera-operations.", kind="volume"
         )
     if quota.precision not in Precision.values:
         raise Problem(422, "No such precision", f"Choose one of {', '.join(Precision.values)}.", kind="precision")
@@ -331,7 +331,7 @@ def _request_line(organisation: Organisation, line: QuoteLine) -> QuoteRequestLi
         raise Problem(
             422,
             "Impossible volume",
-            f"A quote has at most {MOST_EXECUTIONS:,} executions. Split the work.",
+            f"A quote can have at most {MOST_EXECUTIONS:,} executions. Split the work.",
             kind="volume",
         )
     expected = line.executions if line.expected is None else line.expected

@@ -52,7 +52,7 @@ def quote_unshare(*, quote_id: UUID, organisation: Organisation, actor: User | N
 def quote_share(
     *, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime, days: int | None = None
 ) -> Quote:
-    """Make a share link for `days`, 30 by default. A working link keeps its address and gets a new end.
+    """Create a share link for `days`, 30 by default. A working link keeps its address and gets a new end.
 
     An expired link gets a new address. Raises Problem(422) unless `days` is from 1 to 365.
     """

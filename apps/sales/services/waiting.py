@@ -136,7 +136,7 @@ def _check_money(organisation: Organisation, most: Decimal, currency: str, actor
     if waiting >= WAITING_MOST:
         raise Problem(
             409,
-            "Too many requests wait",
+            "Too many waiting requests",
             f"At most {WAITING_MOST} requests can wait at once. Withdraw one first.",
             kind="standing-many",
         )

@@ -38,9 +38,10 @@ class RulesForm(forms.Form):
         help_text="Applies until there is a payment method or an approval. Leave empty for no limit.",
     )
     pool_share = _share(
-        label="Share of a pool, in %", help_text="The most of a pool's device time that one organisation may reserve."
+        label="Share of a pool, in %",
+        help_text="The maximum share of a pool's device time that one organisation may reserve.",
     )
-    horizon_days = forms.IntegerField(label="Reserved within, in days", min_value=1, max_value=3660)
+    horizon_days = forms.IntegerField(label="Period for this share, in days", min_value=1, max_value=3660)
 
 
 class StandingForm(forms.Form):

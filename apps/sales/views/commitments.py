@@ -75,8 +75,8 @@ def _check_book(digest: str, now: datetime) -> None:
         raise Problem(
             409,
             "The prices have changed",
-            "A new price book came into force while this page was open. Nothing was entered: look at the factors below, and "
-            "enter the commitment again if you want it.",
+            "A new price book came into force while this page was open. Nothing was entered. Check the factors below, "
+            "and enter the commitment again if you want it.",
             kind="price-changed",
         )
 

@@ -39,12 +39,16 @@ class NodeForm(forms.Form):
     token = forms.ModelChoiceField(
         ApiToken.objects.none(), required=False, label="API token", empty_label="All API tokens"
     )
-    nominal = _hours(label="Device time", help_text="May be reserved ahead. Leave empty to remove this quota.")
+    nominal = _hours(
+        label="Device time",
+        help_text="The time that may be reserved in advance. Leave empty to remove this quota.",
+    )
     lending = _hours(
         label="Lends at most", help_text="Unused time that others may borrow. Leave empty to lend all unused time."
     )
     borrowing = _hours(
-        label="Borrows at most", help_text="On top of its own device time. Leave empty to borrow all that others lend."
+        label="Borrows at most",
+        help_text="Device time beyond its own quota. Leave empty to borrow all that others lend.",
     )
 
     def __init__(self, *args: Any, organisation: Organisation, **options: Any) -> None:

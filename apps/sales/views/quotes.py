@@ -170,7 +170,7 @@ def quote_unshare(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def quote_share(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Make a share link for a number of days."""
+    """Create a share link for a number of days."""
     days = request.POST.get("days", "")
     count = int(days) if days.isascii() and days.isdigit() and len(days) < 6 else 0  # 0 is refused with a sentence
     service = partial(services.quote_share, days=count if days else None)
