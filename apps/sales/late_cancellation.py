@@ -113,5 +113,5 @@ def late_sentence(term: LateCancellation, *, unused: Decimal) -> str:
     share, rest = share_format(term.share), f"{share_format(unused)} of the list price" if unused else "nothing"
     return (
         f"{TITLE}: reserved time that is not used costs {share} of its price, unless the contract is ended "
-        f"{notice_format(term.notice_minutes)} before that time or earlier; then it costs {rest}."
+        f"{notice_format(term.notice_minutes)} or more before that time; then it costs {rest}."
     )

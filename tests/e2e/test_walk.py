@@ -247,7 +247,7 @@ def test_the_page_says_the_same_without_a_script(walked: Walked) -> None:
     page = profile.new_page()
     page.goto(walked.product.url + walked.places.member["report"])
     expect(page.locator("#operation-table tbody tr").first).to_be_visible()
-    expect(page.get_by_role("region", name="How busy each unit is")).to_be_visible()
+    expect(page.get_by_role("region", name="Utilisation of each unit")).to_be_visible()
     expect(page.get_by_role("region", name="Buffers")).to_be_visible()
     profile.close()
 
@@ -314,12 +314,12 @@ def test_keyboard_shortcuts_are_listed_and_can_be_turned_off(walked: Walked) -> 
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     assert visit.barriers() == []
-    page.get_by_label("Use shortcuts of single keys").uncheck()
+    page.get_by_label("Use single-key shortcuts").uncheck()
     page.keyboard.press("Escape")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_hidden()
     page.get_by_role("button", name="Keyboard shortcuts").click()
-    page.get_by_label("Use shortcuts of single keys").check()
+    page.get_by_label("Use single-key shortcuts").check()
     page.keyboard.press("Escape")
 
 

@@ -41,7 +41,7 @@ def test_members_do_not_find_it(cast: Cast, as_user: SignIn) -> None:
 
 def test_an_empty_platform_says_what_is_missing(cast: Cast, as_user: SignIn) -> None:
     text = text_of(as_user(cast.admin))
-    assert "There is no pool yet." in text
+    assert "No pools yet." in text
     assert "No reconciliation has finished yet." in text
     assert "no price book is in force" in text
     assert "No job or compile failed in the last 24 hours." in text

@@ -145,7 +145,7 @@ def test_the_administrator_asks_reads_and_drills(
     assert "Running since" in browser.get(answer["Location"]).content.decode()
     Lease.objects.update(state="revoked")
     run = reconciliation_run(run_id=run.id, now=worked.now + timedelta(seconds=2))
-    assert "Clarify every difference" in browser.get(answer["Location"]).content.decode()
+    assert "Resolve every difference" in browser.get(answer["Location"]).content.decode()
     rows = browser.get(f"/reconciliations/{run.id}/{worked.cast.organisation.id}").content.decode()
     for usage in UsageRow.objects.all():
         assert f"<code>{usage.idempotency_key}</code>" in rows
