@@ -1,6 +1,6 @@
 """The single access check for every object: fetch and authorise in one call.
 
-Another organisation's object is 404, exactly like one that does not exist; a missing role is 403.
+An object of another organisation gives a 404, exactly like one that does not exist. A missing role gives a 403.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class Principal:
 
 
 def principal_of_user(user: User, wanted: str | None) -> Principal:
-    """A person with all memberships; `wanted` is the organisation stored in the session."""
+    """The principal for a signed-in person, with all their memberships; `wanted` is the organisation stored in the
+    session.
+    """
     rows = Membership.objects.filter(user=user).order_by("created_at", "id").values_list("organisation_id", "role")
     memberships = {organisation: Role(role) for organisation, role in rows}
     current = next((key for key in memberships if str(key) == wanted), next(iter(memberships), None))
@@ -91,8 +93,8 @@ def org_object_get(
 ) -> M:
     """One object of an organisation that the caller belongs to; requires one of `roles`.
 
-    The model names the lookup path to its organisation as `organisation_path` (default "organisation"), for example
-    "version__model__organisation". Raises Http404 if the object is missing or another organisation's,
+    The model's `organisation_path` is the lookup path to its organisation (default "organisation"), for example
+    "version__model__organisation". Raises Http404 if the object is missing or belongs to another organisation,
     PermissionDenied if the role is missing.
     """
     queryset: QuerySet[M] = source if isinstance(source, QuerySet) else source._default_manager.all()

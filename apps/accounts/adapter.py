@@ -60,7 +60,7 @@ class Adapter(DefaultAccountAdapter):
         return NOWHERE if found == "unknown" else found
 
     def get_reset_password_from_key_url(self, key: str) -> str:
-        """The reset link. `key` is the person's number and the secret, joined by the first hyphen."""
+        """The reset link. `key` is the person's number and the secret, separated by the first hyphen."""
         person, _, secret = key.partition("-")
         path = reverse("account_reset_password_from_key", kwargs={"uidb36": person, "key": secret})
         return str(build_absolute_uri(self.request, path))
@@ -106,7 +106,7 @@ class FactorAdapter(DefaultMFAAdapter):
 
 
 def _cipher() -> MultiFernet:
-    """The cipher of the installation's key; former keys (SECRET_KEY_FALLBACKS) can still decrypt."""
+    """The cipher that uses the installation's key; former keys (SECRET_KEY_FALLBACKS) can still decrypt."""
     keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     made = [HKDF(SHA256(), 32, b"takt", b"second factors").derive(str(key).encode()) for key in keys]
     return MultiFernet([Fernet(urlsafe_b64encode(one)) for one in made])

@@ -1,4 +1,4 @@
-"""The caller's identity, the members of the organisation, and the audit log over JSON."""
+"""JSON API: the caller's identity, the members of the organisation, and the audit log."""
 
 from __future__ import annotations
 

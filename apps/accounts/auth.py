@@ -102,7 +102,8 @@ def _counted(principal: Principal) -> Principal:
 
 
 def requires(scope: Scope | None, *, roles: frozenset[Role] = ANY_ROLE) -> list[Any]:
-    """The `auth=` of an operation: a token with `scope`, or a session; in both cases of a member with one of `roles`.
+    """The `auth=` of an operation: accepts a token with `scope`, or a session. The person behind either needs one of
+    `roles`.
 
     `Scope.ADMIN` requires a platform administrator; None allows anyone who has signed in.
     """

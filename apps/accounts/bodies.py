@@ -1,7 +1,7 @@
 """Request bodies that reject unknown field names instead of ignoring them.
 
-Ignoring a misspelled name would make a request do something other than intended, such as everything instead of a
-part.
+If a misspelled name were ignored, the request would do something other than intended, for example delete everything
+instead of a part.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SHOWN = 60  # characters of a name that a refusal repeats
 
 
 class RequestBody(Schema):
-    """The base class of request bodies and their parts. An unknown name is a 422 that suggests the nearest known name."""
+    """The base class of request bodies and their parts. An unknown name gives a 422 that suggests the nearest known name."""
 
     model_config = ConfigDict(extra="forbid")
 

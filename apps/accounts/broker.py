@@ -1,7 +1,7 @@
-"""Sends tasks to the broker: after the commit, within a bounded time, and never with an error for the caller.
+"""Sends tasks to the broker: after the commit, within a bounded time, and without ever raising an error in the caller.
 
-What a caller committed holds whether or not the broker answers. A message that can't be sent is dropped on purpose: a
-periodic sweep of the room that wrote the row sends it again (docs/adr/0040).
+The caller's commit holds whether or not the broker responds. A message that can't be sent is dropped on purpose: a
+periodic sweep in the app that wrote the row sends it again (docs/adr/0040).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Numbers that people can read aloud: quote Q-0007, contract C-0003, job J-0012.
 
-Every organisation counts each kind of object from 1. A number that was drawn in a transaction that failed is drawn again.
+Every organisation counts each kind of object from 1. If a transaction fails, the number that it drew is used again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RETURNING last
 
 
 class Reference(NamedTuple):
-    """A written number, taken apart."""
+    """A parsed number: the kind of object and the integer."""
 
     kind: NumberKind
     number: int
@@ -40,8 +40,8 @@ class Reference(NamedTuple):
 def number_next(*, organisation_id: UUID, kind: NumberKind) -> int:
     """Draw the organisation's next number of this kind: 1, 2, 3 and so on.
 
-    Call it inside the transaction that stores the object, as late as possible: other objects of this kind wait for the end
-    of that transaction. A transaction that also locks the organisation's row must lock that row first.
+    Call it inside the transaction that stores the object, as late as possible: until that transaction ends, no other
+    object of this kind can get a number. A transaction that also locks the organisation's row must lock that row first.
     """
     with connection.cursor() as cursor:
         cursor.execute(_NEXT, [organisation_id, kind.value])
@@ -50,12 +50,12 @@ def number_next(*, organisation_id: UUID, kind: NumberKind) -> int:
 
 
 def number_text(kind: NumberKind, number: int) -> str:
-    """Write a number, for example `Q-0007`."""
+    """Format a number, for example `Q-0007`."""
     return f"{PREFIXES[kind]}-{number:0{DIGITS}d}"
 
 
 def number_parse(text: str) -> Reference | None:
-    """Read a number as people write it (`Q-0007`, `q-7`, `q7`). None if the text is not such a number."""
+    """Parse a number as people write it (`Q-0007`, `q-7`, `q7`). None if the text is not such a number."""
     found = _WRITTEN.fullmatch(text.strip())
     if found is None:
         return None
@@ -67,7 +67,7 @@ def number_parse(text: str) -> Reference | None:
 def name_clean(text: str) -> str:
     """Return a name without the spaces around it; an empty name is allowed.
 
-    Raises Problem(422) if the name has more than 80 characters, or characters that cannot be seen.
+    Raises Problem(422) if the name has more than 80 characters, or contains invisible characters.
     """
     name = text.strip()
     if len(name) > NAME_LENGTH:
@@ -106,10 +106,10 @@ class Numbered(models.Model):
 
     @property
     def reference(self) -> str:
-        """The number in writing, for example `Q-0007`."""
+        """The formatted number, for example `Q-0007`."""
         return number_text(self.number_kind, self.number)
 
     @property
     def title(self) -> str:
-        """The number, with the name where the object has one: `Q-0007 Nightly batch`."""
+        """The formatted number, followed by the object's name if it has one: `Q-0007 Nightly batch`."""
         return f"{self.reference} {self.name}".strip()

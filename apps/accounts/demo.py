@@ -31,7 +31,9 @@ class People:
 
 
 def demo_people(*, known: dict[str, str], now: datetime) -> People:
-    """Create the missing people. `known` is the previous var/demo.json: its passwords and tokens are kept while they work."""
+    """Create the missing people. `known` is the previous var/demo.json: its passwords and tokens are reused while they
+    are valid.
+    """
     password = known.get("password") or secrets.token_urlsafe(12)
     admin_password = known.get("admin_password") or secrets.token_urlsafe(12)
     team = {role: _person(name, password, now) for role, name in TEAM.items()}

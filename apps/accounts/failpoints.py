@@ -1,8 +1,8 @@
-"""Named points at which a process can be killed as by `kill -9`, to test recovery.
+"""Named points in the code at which a process can be killed, as with `kill -9`, to test recovery.
 
 They are inert unless the environment names one: `TAKT_FAILPOINT=lease.executed=/path/of/a/marker` kills the first
-process that reaches that point. It creates the marker file just before, which lets every later process pass. (The
-idea is FreeBSD's fail(9).)
+process that reaches that point. The process creates the marker file just before it dies; later processes find the file
+and continue. (The idea comes from FreeBSD's fail(9).)
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def arm(point: str, marker: Path) -> None:
 
 
 def failpoint(point: str) -> None:
-    """Kill the process if it is armed for this point; otherwise costs one comparison."""
+    """Kill the process if it is armed for this point; otherwise the call costs one comparison."""
     if _armed is None or _armed[0] != point:
         return
     try:

@@ -1,4 +1,4 @@
-"""Files that belong to rows: kept if the transaction that names them commits, deleted otherwise."""
+"""Stored files that database rows refer to: kept if the transaction that adds the reference commits, deleted otherwise."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def file_save(name: str, data: bytes | File[bytes]) -> str:
 
 
 def file_drop(key: str) -> None:
-    """Delete a file that no row names any more. An outage is logged, not raised: a sweep deletes leftovers."""
+    """Delete a file that no row refers to any more. An outage is logged, not raised: a sweep deletes leftovers."""
     try:
         default_storage.delete(key)
     except Exception as error:  # noqa: BLE001 - whatever the storage answers, what was committed stays true
@@ -51,10 +51,11 @@ def file_drop_on_commit(key: str) -> None:
 
 @contextmanager
 def file_transaction() -> Iterator[None]:
-    """`transaction.atomic` for rows and for the files that `file_save` stores meanwhile. Can be nested.
+    """Like `transaction.atomic`, but also deletes the files that `file_save` stored inside it if the transaction fails.
+    Can be nested.
 
-    If the connection is lost during the commit, it is unknown whether the rows exist. The files are kept then, and a
-    sweep deletes those that no row names (`docs/operators/operating.md`).
+    If the connection is lost during the commit, it is unknown whether the rows exist. The files are then kept, and a
+    sweep deletes those that no row refers to (`docs/operators/operating.md`).
     """
     outer = _pending.get()
     files: list[str] = []
@@ -83,8 +84,8 @@ def _drop(files: list[str]) -> None:
 
 
 def files_sweep(prefix: str, named: Callable[[list[str]], Iterable[str]], *, now: datetime) -> int:
-    """Delete the files under `prefix` that no row names, left by processes that died before the commit. Returns how
-    many.
+    """Delete the files under `prefix` that no row refers to. Processes that died before the commit left them behind.
+    Returns the number of deleted files.
 
     `named` returns which of the given keys belong to rows. Files from the last day are kept.
     """

@@ -26,7 +26,7 @@ from apps.accounts.roles import Role, Scope
 
 
 def _plain(form: forms.Form, labels: dict[str, str]) -> None:
-    """Set our labels, and remove placeholders that repeat them."""
+    """Set our labels on the library's form, and remove placeholders that repeat them."""
     for name, field in form.fields.items():
         field.label = labels.get(name, field.label)
         field.widget.attrs.pop("placeholder", None)
@@ -37,7 +37,7 @@ def _new_password(field: forms.Field, label: str) -> None:
 
 
 class SignInForm(LoginForm):
-    """E-mail address and password."""
+    """The sign-in form: e-mail address and password."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -46,7 +46,7 @@ class SignInForm(LoginForm):
 
 
 class SignUpForm(SignupForm):
-    """A new person with a new organisation."""
+    """The sign-up form: a new person with a new organisation."""
 
     name = forms.CharField(max_length=120, label="Your name", widget=forms.TextInput(attrs={"autocomplete": "name"}))
     organisation_name = forms.CharField(
@@ -61,7 +61,9 @@ class SignUpForm(SignupForm):
         _new_password(self.fields["password1"], "Password")
 
     def try_save(self, request: HttpRequest) -> tuple[User | None, HttpResponse | None]:
-        """A known address gets the same answer as a new one, after the same time: the password is hashed in both cases."""
+        """Return the same response for a known address as for a new one, after the same time: both cases hash the
+        password.
+        """
         if self.account_already_exists:
             make_password(self.cleaned_data["password1"])
         try:
@@ -81,7 +83,7 @@ class SignUpForm(SignupForm):
 
 
 class PasswordChangeForm(ChangePasswordForm):
-    """The current password and a new one."""
+    """The form to change a password: the current password and a new one."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -91,7 +93,7 @@ class PasswordChangeForm(ChangePasswordForm):
 
 
 class PasswordSetForm(SetPasswordForm):
-    """A first password for a person who signs in through an identity provider."""
+    """The form to set a first password, for a person who signs in through an identity provider."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -100,7 +102,7 @@ class PasswordSetForm(SetPasswordForm):
 
 
 class PasswordResetForm(ResetPasswordKeyForm):
-    """A new password, set through the link in a mail."""
+    """The form to reset a password, opened through the link in a mail."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -109,7 +111,7 @@ class PasswordResetForm(ResetPasswordKeyForm):
 
 
 class EmailChangeForm(AddEmailForm):
-    """A new address; it takes effect when the link mailed to it is opened."""
+    """The form to change the e-mail address; the new one takes effect when the link mailed to it is opened."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -117,7 +119,7 @@ class EmailChangeForm(AddEmailForm):
 
 
 class InvitedForm(forms.Form):
-    """A new person who follows an invitation; the address is that of the invitation."""
+    """The sign-up form for a person who follows an invitation; the e-mail address comes from the invitation."""
 
     name = forms.CharField(max_length=120, label="Your name", widget=forms.TextInput(attrs={"autocomplete": "name"}))
     password = forms.CharField(
@@ -137,13 +139,13 @@ class InvitedForm(forms.Form):
 
 
 class NameForm(forms.Form):
-    """A person's name."""
+    """The form to change one's name."""
 
     name = forms.CharField(max_length=120, label="Your name", widget=forms.TextInput(attrs={"autocomplete": "name"}))
 
 
 class AccountDeleteForm(forms.Form):
-    """The e-mail address again, so that one click can't delete an account."""
+    """The form to delete an account: asks for the e-mail address again, so that one click can't delete it."""
 
     email = forms.EmailField(label="Your e-mail address", help_text="Type it to confirm.")
 
@@ -158,33 +160,33 @@ class AccountDeleteForm(forms.Form):
 
 
 class OrganisationForm(forms.Form):
-    """The organisation's name and time zone."""
+    """The form for an organisation's name and time zone."""
 
     name = forms.CharField(max_length=120)
     time_zone = forms.ChoiceField(choices=[(zone, zone) for zone in sorted(available_timezones())])
 
 
 class OrganisationNewForm(forms.Form):
-    """An additional organisation for a signed-in person."""
+    """The form for an additional organisation of a signed-in person."""
 
     name = forms.CharField(max_length=120, label="Name of the organisation")
 
 
 class InvitationForm(forms.Form):
-    """The address to invite, and its role."""
+    """The form to invite a person: the e-mail address and the role."""
 
     email = forms.EmailField(max_length=254, label="E-mail address")
     role = forms.ChoiceField(choices=Role.choices, initial=Role.ENGINEER)
 
 
 class RoleForm(forms.Form):
-    """A member's new role."""
+    """The form to change a member's role."""
 
     role = forms.ChoiceField(choices=Role.choices)
 
 
 class TokenForm(forms.Form):
-    """A new token: its name, scopes and lifetime."""
+    """The form for a new API token: its name, scopes and lifetime."""
 
     name = forms.CharField(max_length=80, help_text="Where it will be used, for example: build server.")
     scopes = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}))

@@ -1,8 +1,8 @@
 """Limits on password guessing and on sign-ups, without lockouts that strangers could use against an account.
 
-Wrong passwords count by account and client address, by client address, and by account. A browser in which a person
-has signed in before carries a signed cookie and counts separately, so attempts from elsewhere can't lock the owner
-out (a "device cookie", OWASP Authentication Cheat Sheet).
+Wrong passwords are counted by account and client address, by client address, and by account. A browser in which a
+person has signed in before carries a signed cookie and is counted separately, so attempts from elsewhere can't lock the
+owner out (a "device cookie", OWASP Authentication Cheat Sheet).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def password_wrong(request: HttpRequest, email: str) -> None:
 
 
 def password_renewed(email: str) -> None:
-    """Reset all counters of a person who set a new password through their mailbox."""
+    """Reset all counters of a person who set a new password through a mailed link."""
     rate_forget(WRONG_ACCOUNT, _account(email))
 
 

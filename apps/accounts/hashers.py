@@ -8,8 +8,8 @@ from django.contrib.auth import hashers
 class Argon2id(hashers.Argon2PasswordHasher):
     """Argon2id with 19 MiB and two passes, the first choice of the OWASP Password Storage Cheat Sheet.
 
-    One attempt takes about 30 ms of processor time, where PBKDF2 took 300: guessing slows no page down, and an attack
-    on stolen hashes pays in memory for each guess.
+    One attempt takes about 30 ms of processor time, compared with 300 ms for PBKDF2, so password guessing does not slow
+    the pages down. For an attacker with stolen hashes, every guess costs memory.
     """
 
     time_cost = 2

@@ -1,11 +1,12 @@
-"""`Idempotency-Key` for operations that create: a repeated request gets the answer of the first one.
+"""`Idempotency-Key` for operations that create objects: a repeated request gets the response to the first one.
 
     @router.post("/quotes", auth=requires(Scope.BUILD), response={201: QuoteOut})
     @idempotent
     def quote_create(request: HttpRequest, payload: QuoteIn) -> ...
 
-The key's row, everything that the operation writes, and the stored answer share one transaction, so a refusal keeps
-none of them. If two requests with one key run at the same time, the second waits and gets the answer of the first.
+The key's row, everything that the operation writes, and the stored response share one transaction, so a refusal stores
+none of them. If two requests with the same key run at the same time, the second waits and gets the response to the
+first.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ def idempotent(operation: F) -> F:
 
 
 def _claim(request: HttpRequest, key: str) -> HttpResponse | None:
-    """The stored answer to an earlier request with this key; None if this request is the first and now owns the key's row."""
+    """The stored response to an earlier request with this key; None if this request is the first and now owns the key's
+    row.
+    """
     principal = principal_get(request)
     owner = f"{principal.current or principal.user.pk}"
     digest = request_digest(request)
@@ -85,11 +88,11 @@ def _claim(request: HttpRequest, key: str) -> HttpResponse | None:
 
 
 def form_once(request: HttpRequest, mark: str, make: Callable[[], str]) -> tuple[str, bool]:
-    """The URL to which a page's form leads, and whether this submission created it, by `make()`, or an earlier one
-    did.
+    """Submit a page's form at most once. Returns the URL to redirect to, and whether this submission called `make()` to
+    create it (False if an earlier one did).
 
-    `mark` is a token rendered with the form; the same token with other content counts as another form. Of two
-    simultaneous submissions, the second waits for the first. A refusal that `make` raises stores nothing, so the form
+    `mark` is a token rendered with the form; the same token with different content counts as a different form. Of two
+    simultaneous submissions, the second waits for the first. If `make` raises a refusal, nothing is stored, so the form
     can be sent again.
     """
     with _one_transaction():
@@ -97,7 +100,9 @@ def form_once(request: HttpRequest, mark: str, make: Callable[[], str]) -> tuple
 
 
 def keep(record: Callable[[], object]) -> None:
-    """Call `record`, which stores a refusal: at once, or after the rollback if inside an idempotent operation."""
+    """Call `record`, which stores a refusal: immediately, or inside an idempotent operation once its transaction has
+    ended.
+    """
     later = _LATER.get()
     if later is None:
         record()
@@ -152,7 +157,7 @@ def request_digest(request: HttpRequest) -> str:
 
 
 def _in_one_transaction(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Run the operation in one transaction: store the answer with the key's row, or roll back if it is a refusal."""
+    """Run the operation in one transaction: store the response with the key's row, or roll back if it is a refusal."""
 
     @wraps(run)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -1,6 +1,6 @@
-"""The library's pages that this product uses, at our URLs and with our templates; no others are mounted.
+"""The pages of django-allauth that this product uses, at our URLs and with our templates; no others are mounted.
 
-The URL names are the library's, because it looks its pages up by them.
+The URL names are those of django-allauth, because it looks its pages up by name.
 """
 
 from __future__ import annotations

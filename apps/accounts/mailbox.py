@@ -1,7 +1,7 @@
 """The mailbox of a local installation: `make run` has no mail server, so it writes messages to files, and a page
 shows them.
 
-The page exists only if MAIL_FOLDER is set, which `make run` does for a site that listens on this machine only.
+The page exists only if MAIL_FOLDER is set; `make run` sets it for a site that listens on this machine only.
 """
 
 from __future__ import annotations

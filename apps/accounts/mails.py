@@ -1,6 +1,7 @@
 """Account mail: stored in the same transaction as its cause, sent by a worker, retried while the mail server is away.
 
-The duration of a request does not reveal whether a mail was written, and an outage of the mail server loses none.
+The duration of a request does not reveal whether a mail was written, and no mail is lost in an outage of the mail
+server.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def mails_send_due(*, now: datetime) -> int:
 
 @transaction.atomic
 def _one_send(*, now: datetime) -> int | None:
-    """1 if a message was sent, 0 if sending failed, None if none is due."""
+    """Send one message: returns 1 if it was sent, 0 if sending failed, None if none is due."""
     mail = Mail.objects.select_for_update(skip_locked=True).filter(due_at__lte=now).order_by("due_at", "id").first()
     if mail is None:
         return None

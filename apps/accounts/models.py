@@ -17,7 +17,7 @@ from apps.accounts.roles import Role, Scope
 
 class UserManager(BaseUserManager["User"]):
     def get_by_natural_key(self, username: str | None) -> User:
-        """The user with that address, ignoring case."""
+        """The user with this e-mail address, ignoring case."""
         return self.get(email__iexact=username or "")
 
 
@@ -63,11 +63,13 @@ class Organisation(models.Model):
         return self.name
 
     def is_sample_at(self, instant: datetime) -> bool:
-        """Whether what is dated so is sample data."""
+        """Whether an object dated at this instant is sample data."""
         return self.sample_until is not None and instant < self.sample_until
 
     def file_mark(self, start: datetime) -> str:
-        """A part for the name of a file whose period begins at `start`: it says where the file has sample data."""
+        """The suffix "-sample-data" for the name of a file whose period begins at `start`, if that instant is sample
+        data; otherwise empty.
+        """
         return "-sample-data" if self.is_sample_at(start) else ""
 
 
@@ -115,7 +117,7 @@ class Invitation(models.Model):
         return f"{self.email} {self.role}"
 
     def is_open(self, *, now: datetime) -> bool:
-        """Whether it is unused, not revoked and not expired: valid in [created_at, expires_at)."""
+        """Whether the invitation is unused, not revoked and not expired: valid in [created_at, expires_at)."""
         return self.accepted_at is None and self.revoked_at is None and now < self.expires_at
 
 
@@ -141,7 +143,7 @@ class ApiToken(models.Model):
         return f"{self.name} ({self.prefix}...)"
 
     def is_valid(self, *, now: datetime) -> bool:
-        """Whether it is neither revoked nor expired."""
+        """Whether the token is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
@@ -174,7 +176,7 @@ class AuditEntry(models.Model):
 
 
 class IdempotencyRecord(models.Model):
-    """The answer to a request with an Idempotency-Key, so that a repeated request gets the same answer."""
+    """The response to a request with an Idempotency-Key, so that a repeated request gets the same response."""
 
     id = models.BigAutoField(primary_key=True)
     owner = models.CharField(max_length=80)
@@ -193,7 +195,7 @@ class IdempotencyRecord(models.Model):
 
 
 class Mail(models.Model):
-    """A message that waits to be sent. It is deleted after sending, because its contents are secret."""
+    """A mail that is waiting to be sent. It is deleted after sending, because its contents are secret."""
 
     id = models.BigAutoField(primary_key=True)
     to = models.EmailField(max_length=254)
@@ -208,7 +210,7 @@ class Mail(models.Model):
 
 
 class NumberKind(models.TextChoices):
-    """The objects that an organisation counts, each kind from 1."""
+    """The kinds of objects that are numbered in each organisation, each kind from 1."""
 
     QUOTE = "quote", "Quote"
     CONTRACT = "contract", "Contract"

@@ -1,4 +1,4 @@
-"""Reports an outage of database, storage or broker as 503 with Retry-After; nothing of the request was accepted."""
+"""Reports an outage of the database, storage or broker as a 503 with Retry-After."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DATABASE_AWAY = ("08", "53", "58", "57P")
 
 
 class Unavailable(Problem):
-    """A required service is unavailable. Nothing was accepted, and the same request will work later."""
+    """A 503 error: a required service is unavailable. The same request may succeed later."""
 
     def __init__(self, detail: str) -> None:
         again = f"Try again in {RETRY_AFTER_SECONDS} seconds."
@@ -33,14 +33,14 @@ class Unavailable(Problem):
 
 
 def storage_unavailable(error: BaseException | None = None) -> Unavailable:
-    """The refusal if the storage can't read or write files; says so if it is full."""
+    """The error for a storage that can't read or write files; its message says if the disk is full."""
     if isinstance(error, OSError) and error.errno in FULL:
         return Unavailable("The disk of the file storage is full, so nothing was accepted.")
     return Unavailable("The file storage does not respond, so nothing was accepted.")
 
 
 def unavailable_of(error: BaseException | None) -> Unavailable | None:
-    """The outage behind an exception; None for anything else, such as a bug."""
+    """The outage that caused an exception; None if the cause is something else, such as a bug."""
     if isinstance(error, Unavailable):
         return error
     if is_database_away(error):
@@ -63,8 +63,8 @@ def is_database_away(error: BaseException | None) -> bool:
 
 
 def told_when_back(tell: Callable[[], object]) -> None:
-    """Call `tell`, which returns work to the queue, after a pause, until the database answers. Raises DatabaseError
-    if it stays away.
+    """Call `tell`, which returns work to the queue, again and again until the database responds, with a pause before
+    each call. Raises DatabaseError if the last call fails too.
     """
     for left in reversed(range(TRIES)):
         time.sleep(PAUSE_SECONDS)

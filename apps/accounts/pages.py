@@ -1,4 +1,6 @@
-"""A person's account pages: confirm an address, sessions, account, leaving. Each view makes one service call."""
+"""A person's account pages: confirming an address, sessions, the account itself, and leaving. Each view makes one
+service call.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ from apps.accounts.rates import View
 
 
 def shown(view: type[TemplateResponseMixin], template: str) -> View:
-    """A page of the library with our template."""
+    """A page of django-allauth with our template."""
     made: View = view.as_view(template_name=f"accounts/{template}.html")  # type: ignore[attr-defined]
     return made
 
@@ -44,7 +46,7 @@ def person_signing_in(request: HttpRequest) -> User | None:
 
 class ConfirmEmail(ConfirmEmailView):
     """The page behind a confirmation link. The browser that requested the link confirms at once; any other shows a
-    button, so that a mail scanner that opens links confirms nothing.
+    button, so that a mail scanner that opens links does not confirm the address.
     """
 
     template_name = "accounts/email_confirm.html"
@@ -68,13 +70,13 @@ class ConfirmEmail(ConfirmEmailView):
             ) from None
 
     def _asked(self) -> UUID | None:
-        """The person who signed in, or is signing in, with this browser."""
+        """The person who has signed in, or is signing in, with this browser."""
         person = self.request.user if isinstance(self.request.user, User) else person_signing_in(self.request)
         return person.pk if person else None
 
 
 class EmailSent(EmailVerificationSentView):
-    """Shown after every sign-up, also for a known address: a link was mailed. The button sends it again."""
+    """The page after every sign-up, even with a known address: it says that a link was mailed. The button sends it again."""
 
     template_name = "accounts/email_sent.html"
 

@@ -1,9 +1,9 @@
 """Cursor pagination of long lists: for the API, `@paginate(Cursor, ordering=("-id",))` below the router's decorator;
 for pages, `page_of`.
 
-A cursor holds the ordering values of the row that a page starts or ends with, so the database seeks there directly,
-and rows added meanwhile shift nothing. Import `paginate` from here and not from ninja: ours knows the types of the
-operation's own parameters.
+A cursor holds the ordering values of the row that a page starts or ends with, so the database seeks there directly, and
+rows added in the meantime do not shift the pages. Import `paginate` from here and not from ninja: ours resolves the
+types of the operation's own parameters.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Place:
     back: bool = False
 
     def text(self) -> str:
-        """The cursor text for URLs."""
+        """The cursor as text for URLs."""
         return urlsafe_b64encode(json.dumps([int(self.back), *self.values]).encode()).decode()
 
     @classmethod
@@ -63,7 +63,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Part(Generic[M]):
-    """The rows from one position on, and the positions of the previous and next part (None if there is none)."""
+    """One part of a list: its rows, and the positions of the previous and next part (None if there is none)."""
 
     rows: list[M]
     before: Place | None
@@ -101,10 +101,10 @@ def _turned(name: str) -> str:
 
 
 def _beyond(ordering: Sequence[str], place: Place) -> Q:
-    """A filter for rows after the position: greater in the first value, or equal in it and greater in the following
-    ones.
+    """A filter for the rows after a position, in lexicographic order: a greater first value, or an equal one and
+    greater following values.
 
-    The first comparison also stands alone, so that an index on it can seek to the position.
+    The comparison of the first value is also a separate condition, so that the database can seek with an index on it.
     """
     (name, *others), (value, *rest) = ordering, place.values
     column, falls = name.lstrip("-"), name.startswith("-") != place.back
@@ -116,8 +116,8 @@ def _beyond(ordering: Sequence[str], place: Place) -> Q:
 
 
 class Cursor(CursorPagination):
-    """Ninja's pagination with our own cursors. An altered cursor is a 422; ninja's cursors could not pass a hundred
-    rows with one instant. Cursors issued earlier are still accepted.
+    """Ninja's pagination with our own cursors. An altered cursor gives a 422. (Ninja's cursors could not get past a
+    hundred rows with the same instant.) Cursors in ninja's format are still accepted.
 
     `attach` receives the rows of a page before they are serialised, to load related data for all of them at once.
     """

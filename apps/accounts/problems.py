@@ -56,7 +56,9 @@ STANDARD = {
 
 
 class ProblemBody(BaseModel):
-    """The body of an error response. `type` is the URL of a page about it, `code` its last part: test `code` in programs."""
+    """The body of an error response. `type` is the URL of a page about the error. `code` is the last part of that URL;
+    programs should test `code`.
+    """
 
     model_config = ConfigDict(title="Problem")
 
@@ -96,7 +98,7 @@ class Problem(Exception):
 
 
 def problem_standard(status: int) -> Problem:
-    """The generic problem of a status."""
+    """The generic problem for an HTTP status."""
     unknown = ("request-refused", "Refused", "The request was refused; the status says why.")
     code, title, detail = STANDARD.get(status, STANDARD[500] if status >= 500 else unknown)
     return Problem(status, title, detail, kind=code)

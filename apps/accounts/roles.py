@@ -6,7 +6,7 @@ from django.db import models
 
 
 class Role(models.TextChoices):
-    """What a person may do in an organisation."""
+    """A person's role, which decides what they may do in an organisation."""
 
     OWNER = "owner", "Owner"
     ENGINEER = "engineer", "Engineer"
@@ -15,7 +15,7 @@ class Role(models.TextChoices):
 
 
 class Scope(models.TextChoices):
-    """What an API token may do; never more than its creator may."""
+    """A scope, which decides what an API token may do; never more than its creator may."""
 
     READ = "read", "Read everything in the organisation"
     BUILD = "build", "Upload models, compile, plan and request quotes"

@@ -1,4 +1,4 @@
-"""The accounts room's periodic work."""
+"""The periodic tasks of the accounts app."""
 
 SCHEDULE = {
     "mails-send": {

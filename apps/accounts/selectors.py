@@ -15,13 +15,15 @@ def members_list(organisation: Organisation) -> QuerySet[Membership]:
 
 
 def invitations_open(organisation: Organisation) -> QuerySet[Invitation]:
-    """Invitations that are neither used nor withdrawn, newest first; expired ones stay visible until they are withdrawn."""
+    """Invitations that are neither used nor withdrawn, newest first; expired ones stay in the list until they are
+    withdrawn.
+    """
     rows = Invitation.objects.filter(organisation=organisation, accepted_at__isnull=True, revoked_at__isnull=True)
     return rows.order_by("-created_at")
 
 
 def invitation_by_secret(secret: str) -> Invitation | None:
-    """The invitation with that secret."""
+    """The invitation with this secret."""
     return Invitation.objects.select_related("organisation").filter(digest=token_digest(secret)).first()
 
 

@@ -42,8 +42,8 @@ def audit_record(
 ) -> AuditEntry:
     """Add an entry to the audit log. `action` is "noun.verb"; `subject` names the object ("quote 1f0c...").
 
-    The organisation is the given one, or the one that the principal works in. Call it in the transaction that it
-    records.
+    Without `organisation`, the entry belongs to the principal's current organisation. Call it in the same transaction
+    as the change that it records.
     """
     organisation_id = organisation.pk if organisation else (principal.current if principal else None)
     return AuditEntry.objects.create(
@@ -63,8 +63,8 @@ def user_create(
 ) -> User:
     """Create a person. Raises Problem(409) if the address is in use. The form has already checked the password.
 
-    `is_confirmed`: the address is known to be the person's, because a secret was mailed there or an operator confirms
-    it. Otherwise the person must open a link before the first sign-in.
+    `is_confirmed`: the address is known to be the person's, because they received a secret mailed there or an operator
+    vouches for it. Otherwise the person must open a link before the first sign-in.
     """
     user = User(email=email.strip().lower(), name=name.strip(), is_platform_admin=is_platform_admin, created_at=now)
     user.set_password(password)
@@ -93,9 +93,9 @@ def organisation_create(*, name: str, owner: User, now: datetime) -> Organisatio
 
 @transaction.atomic
 def organisation_sample_mark(*, organisation: Organisation, until: datetime) -> datetime:
-    """Mark what the organisation has before an instant as sample data; returns the instant that is stored.
+    """Mark everything in the organisation that is dated before `until` as sample data; returns the instant that is stored.
 
-    The first mark stays: what happened since is real.
+    A later call does not move the first mark, because everything after it is real data.
     """
     locked = Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     if locked.sample_until is None:
@@ -117,7 +117,7 @@ def person_sign_up(*, email: str, name: str, password: str, organisation_name: s
 def organisation_update(
     *, organisation: Organisation, name: str, time_zone: str, principal: Principal, now: datetime
 ) -> None:
-    """Change the name or the time zone of the organisation. Nothing that was sold depends on either."""
+    """Change the name or the time zone of the organisation. Neither affects anything that was already sold."""
     before = {"name": organisation.name, "time_zone": organisation.time_zone}
     organisation.name, organisation.time_zone = name.strip(), time_zone
     organisation.save(update_fields=["name", "time_zone"])
@@ -157,7 +157,7 @@ def membership_leave(*, organisation: Organisation, user: User, now: datetime) -
 
 @transaction.atomic
 def person_delete(*, user: User, now: datetime) -> None:
-    """Delete an account: personal data are removed, and what an organisation must keep stays without the name.
+    """Delete an account: personal data are removed, and records that an organisation must keep no longer show the name.
 
     Raises Problem(409) while the person is the last owner of an organisation.
     """
@@ -229,8 +229,8 @@ def invitation_create(
 ) -> tuple[Invitation, str]:
     """Create an invitation, mail it to the address, and return it with its secret. It is valid for a week.
 
-    Only the mailbox receives the secret: opening the link proves the address, and the inviter does not learn whether
-    it has an account.
+    Only the mailbox receives the secret, so opening the link proves that the address is the person's. The inviter does
+    not learn whether it has an account.
     """
     email = email.strip().lower()
     if Membership.objects.filter(organisation=organisation, user__email=email).exists():
@@ -302,7 +302,7 @@ def invitation_accept(*, invitation: Invitation, user: User, now: datetime) -> M
 
 @transaction.atomic
 def invitation_revoke(*, invitation: Invitation, principal: Principal, now: datetime) -> None:
-    """Withdraw an unused invitation; a closed one stays unchanged."""
+    """Withdraw an unused invitation; one that was already used or withdrawn stays unchanged."""
     changed = Invitation.objects.filter(pk=invitation.pk, accepted_at__isnull=True, revoked_at__isnull=True)
     if changed.update(revoked_at=now):
         audit_record(

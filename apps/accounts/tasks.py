@@ -1,4 +1,4 @@
-"""Periodic work of the accounts room."""
+"""The periodic Celery tasks of the accounts app."""
 
 from celery import shared_task
 from django.utils import timezone

@@ -1,4 +1,4 @@
-"""Mutual exclusion without a row to lock: PostgreSQL's advisory locks, which end with their session."""
+"""Mutual exclusion without a row to lock: PostgreSQL's advisory locks, which are released when their session ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from django.db import DatabaseError, connection
 
 @contextmanager
 def turn(name: str) -> Iterator[bool]:
-    """Whether this process holds the lock; False if another does. A process that dies releases it with its connection."""
+    """Try to take the lock, and yield whether this process holds it. If the process dies, the lock is released with its
+    connection.
+    """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [name])
         is_ours: bool = cursor.fetchone()[0]

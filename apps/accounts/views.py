@@ -1,4 +1,4 @@
-"""The people pages. Each view authorises, makes one service call, and answers."""
+"""The pages about people and tokens. Each view authorises, makes one service call, and returns the response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recomputes the named lines of an invoice of version 1 of the rules, from the price book and the invoice's own lines."""
+"""Recomputes the adjustments of an invoice under version 1 of the rules, from the price book and the invoice's own lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.pricing.rating.decimals import subtract
 
 
 def adjustment_verify(document: dict[str, Any], one: dict[str, Any], books: dict[str, PriceBookDocument]) -> str:
-    """Check one named line and return a sentence about it. Raises Difference and Unreadable."""
+    """Check one adjustment and return a sentence about it. Raises Difference and Unreadable."""
     place = f"adjustment {one['number']}"
     if one["kind"] == "minimum":
         return _minimum(place, document, one, books)
@@ -70,7 +70,7 @@ def _shortfall(place: str, one: dict[str, Any]) -> str:
 
 
 def _credit(place: str, document: dict[str, Any], one: dict[str, Any], books: dict[str, PriceBookDocument]) -> str:
-    """Check a credit: it pays what is left of it, at most what the invoice asks for."""
+    """Check a credit: the amount used is the rest of the credit, but at most the sum that the invoice still asks for."""
     basis = one["basis"]
     if "granted" not in basis:
         raise Unreadable(f"{place} does not state what was granted and what of it was left.")

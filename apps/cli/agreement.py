@@ -1,4 +1,4 @@
-"""Compares stated with computed values, and rates again what a document states."""
+"""Compares the values that a document states with computed ones, and repeats the document's ratings."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def same(place: str, stated: object, computed: object) -> None:
 
 
 def books_given(document: dict[str, Any], books: dict[str, PriceBookDocument]) -> None:
-    """Raise Unreadable with every price book that the document needs and that was not given.
+    """Raise Unreadable if the document needs price books that were not given; the message names all of them.
 
-    A book with the right version but other content is not missing: its line reports that as a difference.
+    A book with the right version but different content is not missing: the line that uses it reports a difference.
     """
     parts = [*document["lines"], *(one["basis"] for one in document.get("adjustments", []))]
     ratings = [part["rating"] for part in parts if "rating" in part]
@@ -44,7 +44,7 @@ def books_given(document: dict[str, Any], books: dict[str, PriceBookDocument]) -
 
 
 def rated(book: PriceBookDocument, stated: dict[str, Any]) -> Rating:
-    """Rate again what a document states. Raises Unreadable for what has no price."""
+    """Repeat a rating from its stated inputs. Raises Unreadable if something has no price."""
     charged = charged_of(stated)
     try:
         if charged is not None:

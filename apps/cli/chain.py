@@ -1,7 +1,7 @@
 """Checks the ledger's chain of hashes offline: every transaction follows from the one before it (T1).
 
-The file comes from the portal. It has the chain's head, the transactions in order, each with the hash of the one before,
-digests of the usage rows computed from their columns when the file was written, and the roots of days.
+The file comes from the portal. It contains the chain's head, the transactions in order, each with the hash of the one
+before, the daily roots, and digests of the usage rows, computed from their columns when the file was written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HASHED = ("previous", "sequence", "at", "kind", "key", "subject", "detail", "en
 
 
 class Altered(Difference):
-    """A fault that the site found in its own rows while it wrote the file."""
+    """A changed row that the site found in its own database while it wrote the file."""
 
     def __init__(self, place: str, found: dict[str, str]) -> None:
         place = f"{place}, {found['row']}"
@@ -36,7 +36,7 @@ class Altered(Difference):
 def chain_verify(document: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Return what was checked, and what could not be checked, as sentences.
 
-    Raises Difference with the first row that was changed, and Unreadable.
+    Raises Difference for the first row that was changed, and Unreadable if the file can't be read.
     """
     if document.get("format") not in (CHAIN, OLD):
         raise Unreadable(f"The document's format is {document.get('format')!r}; this command reads {CHAIN} and {OLD}.")
@@ -80,7 +80,9 @@ def _unaltered(place: str, part: dict[str, Any]) -> None:
 
 
 def _named(document: dict[str, Any], hashes: dict[int, str]) -> None:
-    """Check that the head is the last transaction and that roots name existing ones: nothing was cut off at the end."""
+    """Check that the head is the last transaction and that every root names an existing one, so nothing was cut off at
+    the end.
+    """
     if document["format"] == CHAIN:
         head = document["head"]
         named = head["sequence"], head["hash"]
@@ -108,7 +110,7 @@ def _entries(place: str, entries: dict[str, str]) -> None:
 
 
 def _usages(place: str, item: dict[str, Any]) -> int:
-    """Check the digest over a transaction's usage rows (one row: its digest); return the number of rows."""
+    """Check the digest over a transaction's usage rows (or the digest of its only row); return the number of rows."""
     rows = [(str(key), str(digest)) for key, digest in item.get("usages") or []]
     if not rows and item["kind"] != "usage":
         return 0
@@ -123,12 +125,12 @@ def _usages(place: str, item: dict[str, Any]) -> int:
 
 
 def _over(rows: list[tuple[str, str]]) -> str:
-    """Return SHA-256 over the lines "<key> <digest>" in the order of keys."""
+    """Return the SHA-256 over the lines "<key> <digest>", sorted by key."""
     return hashlib.sha256("".join(f"{key} {digest}\n" for key, digest in sorted(rows)).encode()).hexdigest()
 
 
 def _culprit(place: str, detail: dict[str, Any], rows: list[tuple[str, str]]) -> Difference:
-    """Return the first changed row. A batch keeps a digest for each row, which tells a changed one from the others."""
+    """Return the difference at the first changed row. A batch stores a digest per row, which identifies the changed one."""
     if "leaves" not in detail:
         named = f" {rows[0][0]}" if len(rows) == 1 else "s"
         return Difference(f"{place}, digest of usage row{named}", detail["rows"], _over(rows))
