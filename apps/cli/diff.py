@@ -1,4 +1,4 @@
-"""`takt diff`: shows what a change of a model does to its cost and, with a price book, to its price."""
+"""`takt diff`: shows how a change to a model affects its cost and, with a price book, its price."""
 
 from __future__ import annotations
 

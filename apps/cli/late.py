@@ -1,4 +1,4 @@
-"""Recomputes the late cancellation term of a quote: the term, its maximum cost, and until when a release is free."""
+"""Recomputes the late-cancellation terms of a quote: the terms, their maximum cost, and the deadline for a free release."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def late_verify(document: dict[str, Any], books: dict[str, PriceBookDocument]) -
 
 
 def _counted(document: dict[str, Any]) -> list[tuple[dict[str, Any], int]]:
-    """Return each line with its executions (of a quota: operations); of a plan the expected ones."""
+    """Return each line with its number of executions (for a quota, of operations; for a plan, of expected executions)."""
     key = "expected_executions" if document.get("plan") is not None else "executions"
     return [(line, _volume(line) if line["program"] is None else line[key]) for line in document["lines"]]
 
@@ -58,7 +58,9 @@ def _amount(book: PriceBookDocument, line: dict[str, Any], counted: int) -> Deci
 
 
 def _free_until(document: dict[str, Any], notice_minutes: int) -> datetime | None:
-    """Compute it from the windows of the quote and the device time of one execution."""
+    """Compute the deadline for a free release from the windows of the quote and its device time; None without a
+    reservation.
+    """
     if document["reservation"] is None:
         return None
     is_host = document["pool"]["kind"] == "host"

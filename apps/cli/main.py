@@ -36,14 +36,14 @@ PRICES = "download the price book under Prices, or from /api/v1/price-books/curr
 
 
 class Refused(Exception):
-    """The command cannot run; the message says what to do."""
+    """Raised if the command cannot run; the message says what to do."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status.
 
-    0: right. 1: the first difference was printed. 2: cannot be checked. 3: right as far as it could be checked, because a
-    model was not given or the chain's file is an old one.
+    0: no difference. 1: a difference was found; the first one was printed. 2: the input cannot be checked. 3: no
+    difference, but only a part could be checked, because a model was not given or the chain's file has an old format.
     """
     expected = (Refused, Unreadable, RatingError, FileFault)
     return guarded(lambda: parser().parse_args(arguments), _run, prefix="takt", failed=UNUSABLE, expected=expected)

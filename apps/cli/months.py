@@ -1,7 +1,7 @@
-"""Recomputes the named lines and totals of an invoice issued by version 2 of the rules.
+"""Recomputes the adjustments and totals of an invoice issued under version 2 of the rules.
 
-What other invoices hold of a month is taken from the basis of each line; everything else follows from the invoice's own
-lines and the price books. The rules: docs/reference/invoice-amounts.md.
+Amounts of the same month on other invoices are taken from the basis of each adjustment. Everything else follows from
+the invoice's own lines and the price books. The rules are in docs/reference/invoice-amounts.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NOTHING = Decimal(0)
 
 
 class MonthsCheck:
-    """Checks one document and returns a sentence for each thing checked. Raises Difference and Unreadable."""
+    """Checks one invoice under version 2 of the rules. Raises Difference and Unreadable."""
 
     def __init__(self, document: dict[str, Any], books: dict[str, PriceBookDocument]) -> None:
         self.document, self.books = document, books
@@ -51,7 +51,7 @@ class MonthsCheck:
             section.use(Decimal(line["amount"]), eligible_of(books[rating.book_digest], rating))
 
     def run(self) -> Iterator[str]:
-        """Check every named line, then the sections that the document states."""
+        """Check every adjustment, then the sections that the document states. Yields one sentence for each thing checked."""
         kinds = {"free-tier": self._free, "shortfall": self._shortfall, "minimum": self._minimum}
         rows = self.document.get("adjustments", [])
         for one in rows:
@@ -99,7 +99,7 @@ class MonthsCheck:
         return self.own[_instant(start)]
 
     def _last(self, place: str, instant: datetime) -> Held:
-        """Return the section of an instant: the last of its month that does not begin after it."""
+        """Return the section of an instant: the last one of the same month that begins at or before the instant."""
         fitting = [start for start in self.own if month_start(instant) <= start <= instant]
         if not fitting:
             raise Difference(place, str(instant), "in none of the document's sections")
@@ -147,7 +147,7 @@ class MonthsCheck:
         return said + (f" and {basis['shortfall']} of commitments" if short else "")
 
     def _uses(self) -> Uses:
-        """Return what credits pay for each section, by the rules."""
+        """Return how much each credit pays for each section under the rules."""
         stated = self.document.get("credits")
         if not stated:
             return {}

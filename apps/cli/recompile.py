@@ -14,7 +14,7 @@ from compiler.sources import version_name
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A model file and its content."""
+    """The name, content and SHA-256 digest of a model file."""
 
     name: str
     data: bytes
@@ -36,15 +36,15 @@ class Recompiled:
 
 
 def model_of(path: Path, data: bytes) -> ModelFile:
-    """A file with its digest."""
+    """Return the file with its digest."""
     return ModelFile(path.name, data, hashlib.sha256(data).hexdigest())
 
 
 def recompile(model: ModelFile, program: dict[str, Any], ranges: Sequence[compiler.Calibration] = ()) -> Recompiled:
     """Compile for the target, precision and dimensions of `program` (of an invoice line).
 
-    `ranges`: calibrations to try; without one that gives the named program, generated inputs are used.
-    Raises compiler.ModelError.
+    `ranges` holds calibrations to try. If none of them gives the program with the stated digest, generated inputs are
+    used. Raises compiler.ModelError.
     """
     graph = compiler.load(model.data, dims=program["dims"], constants=constants_of(model.data, program["constants"]))
     if program.get("calibration"):
@@ -86,7 +86,7 @@ def facts_of(program: compiler.Program) -> Recompiled:
 
 
 def constants_of(data: bytes, stated: dict[str, Any]) -> dict[str, Any]:
-    """Return stated constants as arrays of the inputs' element types."""
+    """Return the stated constants as arrays with the element types of the inputs."""
     if not stated:
         return {}
     import numpy as np

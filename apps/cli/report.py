@@ -21,8 +21,8 @@ from compiler.commands.options import compiled
 def reports(path: Path, options: argparse.Namespace, book: PriceBookDocument | None) -> list[dict[str, Any]]:
     """Return one report for each size of the variable dimensions.
 
-    A report has the counts of one execution, and the price of `options.executions` executions in every class of the book.
-    `options`: those of `compiler.commands.options`. Raises compiler.ModelError.
+    A report has the counts of one execution, and the price of `options.executions` executions in every class of the
+    book. `options` come from `compiler.commands.options`. Raises compiler.ModelError.
     """
     file = model_of(path, files.read(path, "", "a model"))
     made = compiled(path, options)
@@ -53,7 +53,7 @@ def _report(made: compiler.Program, options: argparse.Namespace, book: PriceBook
 def prices(
     facts: Recompiled, processor_class: str, precision: str, executions: int, book: PriceBookDocument
 ) -> list[dict[str, Any]]:
-    """Return the price in each class on offer; a class that is only off-peak is priced at the next off-peak instant."""
+    """Return the price in each class on offer; a class that is sold only off-peak is priced at the next off-peak instant."""
     found: list[dict[str, Any]] = []
     for name, price_class in book.classes.items():
         if not price_class.offered:
@@ -90,7 +90,7 @@ def _off_peak_instant(book: PriceBookDocument) -> Any:
 
 
 def text(document: dict[str, Any], *, steps: bool = False) -> str:
-    """The report for people."""
+    """Return the report as text for people."""
     resources = document["resources"]
     kind = "exact" if resources["exact"] else f"bound: {resources['reason']}"
     sizes = "".join(f", {name} {size}" for name, size in document["dims"].items())
@@ -129,7 +129,7 @@ def of_one(amount: str | Decimal | None, executions: int) -> Decimal | None:
 
 
 def unit_prices(each: Sequence[Decimal | None], currency: Currency) -> tuple[str, list[str]]:
-    """Return comparable unit prices in words: for how many executions ("per million executions"), and the amounts."""
+    """Return comparable unit prices as text: the unit ("per million executions"), and the amounts."""
     scale = unit_price_scale(each)
     _, per = unit_price_format(0, currency, scale=scale)
     return per, [plain(unit_price_format(one, currency, scale=scale)[0]) for one in each]

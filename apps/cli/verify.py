@@ -44,10 +44,10 @@ def verify(
     books: Sequence[PriceBookDocument],
     ranges: Sequence[Calibration] = (),
 ) -> Verification:
-    """Recompute a document. Raises Difference at the first deviation, Unreadable for what cannot be checked.
+    """Recompute a document. Raises Difference at the first deviation, Unreadable if something cannot be checked.
 
-    A changed document no longer has its digest, which does not say where it was changed. So everything else is computed
-    first, and the digest is reported only if nothing else differs or the rest cannot be read.
+    A wrong digest shows that the document was changed, but not where. So everything else is computed first, and the
+    digest is reported only if nothing else differs or the rest cannot be read.
     """
     if document.get("format") not in (INVOICE, QUOTE):
         raise Unreadable(
@@ -66,7 +66,9 @@ def verify(
 
 
 def _digest_checked(document: dict[str, Any]) -> list[str] | Difference:
-    """Return what was checked of the document's own digest, if it has one, or a Difference if it does not match."""
+    """Check the document's own digest, if it has one. Return what was checked, or a Difference if the digest does not
+    match.
+    """
     stated = document.get("digest")
     try:
         computed = digest_of({key: value for key, value in document.items() if key != "digest"})
@@ -107,7 +109,7 @@ def _computed(
 
 
 def _months(document: dict[str, Any], books: dict[str, PriceBookDocument], done: Verification) -> MonthsCheck | None:
-    """Check every named line by the invoice's own version of the rules; return the check if its totals follow from it."""
+    """Check every adjustment under the invoice's own version of the rules; return the check if the totals follow from it."""
     rules = document.get("rules", 1)
     if rules not in (1, RULES):
         raise Unreadable(
@@ -145,7 +147,7 @@ def _lines(
 
 
 def _minimum(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the contract minimum of a quote as a line; on an invoice it is among the lines already."""
+    """Return the contract minimum of a quote as a line; an invoice already has it among its lines."""
     if document["format"] != QUOTE or "minimum" not in document:
         return []
     return [{**document["minimum"], "number": len(document["lines"]) + 1, "executions": 1}]
@@ -283,7 +285,9 @@ def _totals(document: dict[str, Any], months: MonthsCheck | None, done: Verifica
 
 
 def _comparisons(document: dict[str, Any], done: Verification) -> None:
-    """Check "quoted against actual": each difference is that of its two amounts, and its named parts sum to it."""
+    """Check "quoted against actual": each difference is the actual amount less the quoted one, and its named parts sum
+    to it.
+    """
     rows = document.get("quoted_against_actual", [])
     for line in document["lines"]:
         if "charged" in line["rating"]:
@@ -299,7 +303,9 @@ def _comparisons(document: dict[str, Any], done: Verification) -> None:
 
 
 def _whole_contract(line: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
-    """Check a contract minimum: the whole charge of the contract less the amount of its use."""
+    """Check the line of a contract minimum: the total charge of the contract less this line must equal the charge for
+    usage.
+    """
     whole = next(row["actual"] for row in rows if row["contract"] == line["contract"])
     all_else = decimal_text(subtract(Decimal(whole), Decimal(line["amount"])))
     same(f"line {line['number']}, amount of the contract's use", line["rating"]["charged"], all_else)

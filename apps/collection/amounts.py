@@ -1,6 +1,6 @@
-"""Amounts as the API of Stripe writes them: integers in the smallest unit.
+"""Amounts as Stripe's API represents them: integers in the currency's smallest unit.
 
-The unit is that of the currency by ISO 4217, whatever the price book of an invoice says.
+The smallest unit is the one that ISO 4217 defines for the currency, even if an invoice's price book defines another.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ THREE_PLACES_STEP = 10
 
 
 def minor_of(amount: Decimal, *, currency: str) -> int:
-    """Convert an amount to the smallest unit of its currency: 5.63 euros are 563.
+    """Convert an amount to the smallest unit of its currency: 5.63 euros become 563.
 
     Raises ValueError if the amount is not a whole number of units, or if Stripe cannot represent it exactly.
     """

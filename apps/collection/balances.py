@@ -1,7 +1,7 @@
-"""The two sides of the Stripe check: the amounts of each object by our ledger, and by the lists of Stripe.
+"""The two sides of the Stripe check: the amounts of each object according to our ledger, and according to Stripe's lists.
 
-Neither side uses our records of events: a payment that we never heard of is missing in the ledger, and an invented one
-is missing at Stripe.
+Neither side uses our records of events. So a payment without an event shows up as missing in the ledger, and a made-up
+payment as missing at Stripe.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ Amounts = dict[str, Amount]  # by the id of the object at Stripe
 
 
 def amount_add(found: Amounts, name: str, one: Amount) -> None:
-    """Add an amount to the sum of an object."""
+    """Add an amount to the sum for an object."""
     known = found.get(name)
     found[name] = one if known is None else one._replace(amount=exact_sum([known.amount, one.amount]))
 
 
 class LedgerAmounts:
-    """Amounts by the ledger: postings by the id of the object at Stripe, which is their reference."""
+    """Amounts according to the ledger: postings grouped by their reference, which is the id of an object at Stripe."""
 
     def paid(self) -> Amounts:
         """Payments, by payment intent."""
@@ -59,7 +59,7 @@ class LedgerAmounts:
         return {name: one for name, one in out.items() if one.amount}
 
     def disputed(self) -> Amounts:
-        """Amounts withdrawn by disputes, whatever their outcome."""
+        """Amounts withdrawn because of disputes, whatever the outcome."""
         return self._moved(AccountKind.BANK, (), FactKind.DISPUTED, sign=-1)
 
     def lost(self) -> Amounts:
@@ -91,7 +91,7 @@ class LedgerAmounts:
 
 @dataclass
 class StripeAmounts:
-    """Amounts by Stripe, for our customers and invoices only: the account may hold others."""
+    """Amounts according to Stripe, for our customers and invoices only, because the account may contain others."""
 
     client: stripe.StripeClient
     pushes: dict[str, StripePush] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class StripeAmounts:
 
     @cached_property
     def customers(self) -> dict[str, str]:
-        """Every customer of ours that Stripe lists: its id and the organisation in its metadata."""
+        """Every customer of ours that Stripe lists: its id, and the organisation from its metadata."""
         ours = set(StripeCustomer.objects.values_list("customer_id", flat=True))
         there = {one.id: metadata_value(one, ORGANISATION) or "" for one in list_all(self.client.v1.customers, {})}
         known = {str(name) for name in Organisation.objects.values_list("pk", flat=True)}
@@ -138,13 +138,13 @@ class StripeAmounts:
         return found
 
     def about(self, stripe_id: str) -> str:
-        """Return the name of an invoice here by its id at Stripe."""
+        """Return our name for an invoice with this id at Stripe."""
         push = self.pushes.get(stripe_id)
         return f"invoice {push.invoice.number}" if push is not None else f"invoice {stripe_id}, which is unknown here"
 
     @staticmethod
     def amount(minor: int, currency: str) -> tuple[str, Decimal]:
-        """Return the currency and the amount in the form of the ledger."""
+        """Return the currency and the amount as the ledger writes them."""
         return currency.upper(), amount_of(minor, currency=currency.upper())
 
     def final(self) -> Amounts:
@@ -161,11 +161,11 @@ class StripeAmounts:
         }
 
     def paid(self) -> Amounts:
-        """Payments of invoices."""
+        """Payments for invoices."""
         return dict(self._intents)
 
     def charged(self) -> Amounts:
-        """Charges of customers, for an invoice or not."""
+        """Charges of customers, whether or not they are for an invoice."""
         found: Amounts = {}
         for one in self.charges.values():
             name = str(one.payment_intent or one.id)
@@ -204,7 +204,7 @@ class StripeAmounts:
         return [one for one in there if str(one.invoice) in self.invoices and one.status != "void"]
 
     def balance(self) -> tuple[Amounts, set[str]]:
-        """Return the net amount of each object in the balance at Stripe, before fees, and the converted objects.
+        """Return the net amount of each object in the balance at Stripe, before fees, and the ids of converted objects.
 
         Objects that Stripe converted to another currency cannot be compared.
         """
@@ -252,7 +252,7 @@ def ledger_open() -> Amounts:
 
 
 def without(one: Amounts, other: set[str]) -> Amounts:
-    """Return the amounts without the named objects."""
+    """Return the amounts without those of the given objects."""
     return {name: amount for name, amount in one.items() if name not in other}
 
 

@@ -1,8 +1,9 @@
-"""Record every call that changes something before it is made, and settle it, so that no effect stays unknown.
+"""Records every call that changes something at Stripe before the call is made, and settles it afterwards, so that no
+effect stays unknown.
 
-While a call is open, no service changes the amount of its invoice (`services.settling.change_lock`). A call is settled
-by its answer; without one, by the same key again, which Stripe answers as before; and if the key is bound to a failure,
-or was forgotten after a day, by looking up the effect.
+While a call is open, no service changes the amount of its invoice (`services.settling.change_lock`). The response
+settles a call. If there was no response, the call is repeated with the same key, to which Stripe gives the same
+response. If the key is bound to a failure, or Stripe has forgotten it after a day, the effect is looked up.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ NOT_REPEATED = frozenset({"invoice.delete"})  # keys exist for POST only, and a 
 
 
 class InvoiceChanged(Exception):
-    """The invoice changed here meanwhile, so the operation is not due any more."""
+    """Raised if the invoice has changed in our database in the meantime, so that the operation is no longer due."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,9 @@ class Recorder:
     is_due: Callable[[Invoice], bool] = lambda _: True
 
     def __call__(self, act: Operation) -> Any:
-        """Record and run an operation. Raises InvoiceChanged, gateway.OutcomeUnknown, or the refusal of Stripe."""
+        """Record and run an operation. Raises InvoiceChanged, gateway.OutcomeUnknown, or Stripe's own error if it
+        refuses the call.
+        """
         with transaction.atomic(durable=True):
             invoice = invoice_lock(self.invoice_id)  # the lock that services use, so they see this call
             if not self.is_due(invoice):
@@ -53,12 +56,12 @@ class Recorder:
         return _call_run(call, client=self.client, now=self.now)
 
     def key(self, step: str) -> str:
-        """Return a new key for a step, numbered by its attempts."""
+        """Return a new key for a step, numbered by the attempts so far."""
         return key_of(step)
 
 
 def key_of(step: str) -> str:
-    """Return the next key of a step that can be repeated."""
+    """Return the next idempotency key of a step that can be repeated."""
     return f"{step}:{StripeCall.objects.filter(key__startswith=f'{step}:').count() + 1}"
 
 
@@ -109,7 +112,7 @@ def call_end(
     object_id: str = "",
     error: str = "",
 ) -> None:
-    """Store the outcome of a call with its consequences.
+    """Store the outcome of a call and its consequences.
 
     A charge is settled together with its payment in the ledger. Raises gateway.OutcomeUnknown if the payment could not
     be fetched.
@@ -155,9 +158,8 @@ def calls_settle(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime
 
 @transaction.atomic
 def customer_call_open(*, organisation: Organisation, given: dict[str, Any], now: datetime) -> StripeCall | None:
-    """Return the call that creates the organisation's customer: the open one or a new one;
-
-    None if there is a customer.
+    """Return the call that creates the organisation's customer at Stripe: the open one or a new one. None if the
+    customer already exists.
     """
     locked = Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     if StripeCustomer.objects.filter(organisation=locked).exists():

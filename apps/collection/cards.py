@@ -1,4 +1,4 @@
-"""Cards of customers: the pages of Stripe where they are entered, and their result."""
+"""Customers' cards: the pages of Stripe on which cards are entered, and the results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def checkout_open(
     client: stripe.StripeClient,
     now: datetime,
 ) -> str:
-    """Return the address of a page where a card is saved for later charges. Raises gateway.OutcomeUnknown.
+    """Return the address of a Stripe page on which the customer saves a card for later charges. Raises
+    gateway.OutcomeUnknown.
 
     `success_url` can contain {CHECKOUT_SESSION_ID}, which Stripe fills in.
     """
@@ -55,16 +56,16 @@ def checkout_open(
 
 
 def portal_open(*, organisation: Organisation, return_url: str, client: stripe.StripeClient, now: datetime) -> str:
-    """Return the address of the page for cards and tax ids at Stripe. Raises gateway.OutcomeUnknown."""
+    """Return the address of the Stripe page for managing cards and tax ids. Raises gateway.OutcomeUnknown."""
     customer = customer_ensure(client=client, organisation=organisation, now=now)
     given: Any = {"customer": customer.customer_id, "return_url": return_url}
     return call_with_retry(lambda: client.v1.billing_portal.sessions.create(given)).url
 
 
 def session_sync(*, session_id: str, client: stripe.StripeClient, now: datetime) -> StripeCustomer | None:
-    """Make the card of a completed Checkout the default; None without a card or if the session is not ours.
+    """Make the card of a completed Checkout the default; None if it has no card or the session is not ours.
 
-    A session is used once, so that a late event never undoes a later choice of the customer. Raises
+    A session is used once, so that a delayed event never undoes a later choice of the customer. Raises
     gateway.OutcomeUnknown.
     """
     session = call_with_retry(lambda: client.v1.checkout.sessions.retrieve(session_id))
@@ -79,7 +80,9 @@ def session_sync(*, session_id: str, client: stripe.StripeClient, now: datetime)
 
 
 def _default_set(customer: str, method: str, session: Session, client: stripe.StripeClient) -> None:
-    """Set the default once for each session, and never for an older one; the customer's metadata holds the newest."""
+    """Set the default card once for each session, and never for a session older than the newest, which the customer's
+    metadata stores.
+    """
     found = call_with_retry(lambda: client.v1.customers.retrieve(customer))
     mark, held = f"{session.created:012d} {session.id}", found.metadata
     if held and "takt_session" in held and str(held["takt_session"]) >= mark:
@@ -106,7 +109,7 @@ def customer_sync(*, customer_id: str, client: stripe.StripeClient) -> StripeCus
 
 
 def _label(method: stripe.PaymentMethod) -> str:
-    """Return the name of a card for people."""
+    """Return a readable name of a card."""
     card = getattr(method, "card", None)
     if card is None:
         return str(method.type).replace("_", " ")[:60]

@@ -1,4 +1,4 @@
-"""Every known type of event and the object that it makes us fetch. Other types are only recorded."""
+"""Every event type that we handle, and the object to fetch for it. Other types are only recorded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Fetch = Callable[[str, stripe.StripeClient, datetime], object]
 
 
 class EventHandler(NamedTuple):
-    """`fetch` the object whose id is in `field` of the event's object."""
+    """How to handle an event type: call `fetch` with the id that is in `field` of the event's object."""
 
     field: str
     fetch: Fetch

@@ -1,4 +1,4 @@
-"""Parse a delivered event: check its form, and make it storable."""
+"""Parses a delivered event: checks its structure, and makes it storable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ID_MAX = 80  # characters of an id or a type, as in the table
 
 
 def event_read(body: bytes) -> dict[str, Any]:
-    """Return the event in a body with a valid signature.
+    """Return the event from the body of a delivery whose signature is valid.
 
     Raises Problem (400) for anything else: invalid JSON, a list, a field of the wrong type, a known type without its
     object.

@@ -1,5 +1,4 @@
-"""Events of Stripe: verified, stored before they are handled, and used only as a hint that an object may have
-changed."""
+"""Events from Stripe: verified, stored before they are handled, and used only as a hint that an object may have changed."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ def event_receive(*, body: bytes, signature: str, now: datetime) -> str:
 
 
 def event_keep(event: dict[str, Any], *, now: datetime, listed: bool = False) -> None:
-    """Store an event once. A repetition changes only `listed_at`."""
+    """Store an event once. If it is already stored, only `listed_at` can change."""
     row = StripeEvent(
         id=event["id"],
         type=event["type"],
@@ -66,7 +65,7 @@ def event_keep(event: dict[str, Any], *, now: datetime, listed: bool = False) ->
 def event_handle(*, event_id: str, client: stripe.StripeClient, now: datetime, again: bool = False) -> bool:
     """Fetch the object that an event names and update our records; return whether it was handled. Safe to repeat.
 
-    `again` handles an event a second time, which changes nothing that is correct.
+    With `again`, an event is handled a second time, which leaves correct records unchanged.
     """
     event = StripeEvent.objects.select_for_update().get(pk=event_id)
     if event.handled_at is not None and not again:
@@ -106,16 +105,17 @@ def _apply(event: StripeEvent, *, client: stripe.StripeClient, now: datetime) ->
 
 
 def _listed_until() -> datetime | None:
-    """Return the time of the newest event seen in a list: a delivery after a gap says nothing about the gap.
+    """Return the time of the newest event that came from a list. Delivered events don't count, because one that follows
+    a gap does not prove that earlier ones arrived.
 
-    Before the first list, the creation of our first customer; None without customers.
+    Before the first list, this is the time at which our first customer was created; None without customers.
     """
     listed = StripeEvent.objects.exclude(listed_at=None).order_by("-created").values_list("created", flat=True).first()
     return listed or StripeCustomer.objects.order_by("created_at").values_list("created_at", flat=True).first()
 
 
 def events_catch_up(*, client: stripe.StripeClient, now: datetime) -> int:
-    """List events that may have been missed, then handle everything due; return how many were handled."""
+    """List the events that may have been missed, then handle all that are due; return the number handled."""
     since = _listed_until()
     if since is not None:
         given: Any = {"limit": 100, "created": {"gte": int((since - OVERLAP).timestamp())}}
@@ -127,7 +127,7 @@ def events_catch_up(*, client: stripe.StripeClient, now: datetime) -> int:
 def events_due(*, now: datetime) -> list[str]:
     """Return the ids of events to handle: new ones first, oldest first, then those that failed before.
 
-    A pause beyond the maximum comes from a clock that was set back, so it counts as past.
+    A pause longer than the maximum means that the clock was set back, so the event counts as due.
     """
     is_due = Q(next_at=None) | Q(next_at__lte=now) | Q(next_at__gt=now + LONGEST_PAUSE)
     waiting = StripeEvent.objects.filter(is_due, handled_at=None)

@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 
 class OutcomeUnknown(Exception):
-    """It is unknown whether the call took effect. Repeating it with the same key gives the answer."""
+    """Raised if it is unknown whether the call took effect. Repeating the call with the same key tells."""
 
 
 class KeyBroken(OutcomeUnknown):
-    """The idempotency key is bound to a failure: look up the effect, then use a key of the next version."""
+    """Raised if the idempotency key is bound to a failure: look up the effect, then use a key of the next version."""
 
 
 def client_make(*, api_key: str, base: str = "", timeout: float = TIMEOUT_SECONDS) -> stripe.StripeClient:
@@ -36,10 +36,10 @@ def client_make(*, api_key: str, base: str = "", timeout: float = TIMEOUT_SECOND
 
 
 def call_with_retry(call: Callable[[], T], *, sleep: Callable[[float], None] = time.sleep) -> T:
-    """Run a call and return its answer, waiting after each 429.
+    """Run a call and return its response; after a 429, wait and try again.
 
     Raises OutcomeUnknown or KeyBroken if the outcome is unknown. Refusals (stripe.CardError, stripe.InvalidRequestError
-    and others) are answers and are passed on.
+    and others) are known outcomes and are passed on.
     """
     for pause in (*PAUSES, None):
         try:

@@ -1,4 +1,4 @@
-"""Outbox handlers of Stripe."""
+"""Outbox handlers that send changes to Stripe."""
 
 from django.conf import settings
 

@@ -1,4 +1,4 @@
-"""Run work against Stripe: one worker at a time for an invoice; a failure does not stop the work behind it."""
+"""Runs work at Stripe: one worker at a time for each invoice; a failure does not stop the remaining work."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def run_each(ids: Iterable[T], work: Callable[[T], object]) -> int:
 def invoice_lock_try(invoice_id: UUID) -> Iterator[bool]:
     """Try to lock an invoice for work at Stripe; yield False if another process has the lock.
 
-    The lock belongs to the database session, not to a transaction, because calls are made between transactions. It ends
-    with the process.
+    The lock belongs to the database session, not to a transaction, because calls are made between transactions. If the
+    process dies, the lock is released.
     """
     name = int.from_bytes(invoice_id.bytes[:8], "big", signed=True)
     with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Look up whether a call without an answer took effect. Lists of Stripe are never stale."""
+"""Looks up whether a call without a response took effect. Stripe's lists are never stale."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ EARLIER = timedelta(hours=1)  # tolerance between Stripe's clock and ours
 
 
 def effect_find(call: StripeCall, client: stripe.StripeClient) -> str | None:
-    """Return the id of the object that a call created or changed;
-
-    None if it had no effect. Raises gateway.OutcomeUnknown.
+    """Return the id of the object that a call created or changed; None if it had no effect. Raises
+    gateway.OutcomeUnknown.
     """
     return _LOOKUPS[call.operation](call, client)
 
 
 def list_all(service: Any, given: dict[str, Any]) -> list[Any]:
-    """Return every object of a list of Stripe. Raises gateway.OutcomeUnknown."""
+    """Return every object of one of Stripe's lists. Raises gateway.OutcomeUnknown."""
     return call_with_retry(lambda: list(service.list({"limit": 100, **given}).auto_paging_iter()))
 
 
 def invoice_retrieve(client: stripe.StripeClient, stripe_id: str) -> stripe.Invoice | None:
-    """Return the invoice with that id; None if it does not exist any more."""
+    """Return the invoice with this id; None if it no longer exists."""
     try:
         return call_with_retry(lambda: client.v1.invoices.retrieve(stripe_id))
     except stripe.InvalidRequestError as refusal:
@@ -65,7 +64,7 @@ def _item(call: StripeCall, client: stripe.StripeClient) -> str | None:
 
 
 def _note(call: StripeCall, client: stripe.StripeClient) -> str | None:
-    """Find the credit note of this call; notes of earlier calls do not count."""
+    """Find the credit note that this call created; notes of earlier calls are ignored."""
     known = set(
         StripeCall.objects.filter(invoice=call.invoice_id).exclude(object_id="").values_list("object_id", flat=True)
     )

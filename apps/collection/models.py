@@ -30,7 +30,7 @@ class StripeCustomer(models.Model):
 
 
 class PushState(models.TextChoices):
-    """How far an invoice has come at Stripe. A mismatch waits for a person."""
+    """The state of an invoice at Stripe. A mismatch has to be resolved by a person."""
 
     WAITING = "waiting", "Waiting to sync"
     OPEN = "open", "Open"
@@ -42,10 +42,10 @@ class PushState(models.TextChoices):
 
 
 class StripePush(models.Model):
-    """One invoice on its way to Stripe; `version` is part of every key.
+    """The synchronisation of one invoice with Stripe; `version` is part of every idempotency key.
 
     `ordered` is the amount that Stripe was asked to collect, in the smallest unit, after the credit notes in
-    `included`. `tell_at`: the invoice changed here afterwards, and the change has to be pushed.
+    `included`. `tell_at` is set if the invoice has changed in our database since then and the change must be pushed.
     """
 
     invoice = models.OneToOneField(Invoice, on_delete=models.PROTECT, primary_key=True, related_name="stripe_push")
@@ -86,8 +86,8 @@ class CallOutcome(models.TextChoices):
 class StripeCall(models.Model):
     """A call that changes something at Stripe, committed before it is made.
 
-    It is open until its outcome is known: by its answer, by the same key again, or by looking up the effect if the key
-    is bound to a failure (`broken_at`) or forgotten.
+    The call is open until its outcome is known: from its response, from a repetition with the same key, or from looking
+    up the effect if the key is bound to a failure (`broken_at`) or forgotten.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -144,7 +144,7 @@ class StripeEvent(models.Model):
 
 
 class StripeCheck(models.Model):
-    """A comparison of the ledger with Stripe, as found at `at`. Never changed."""
+    """The result of comparing the ledger with Stripe at the instant `at`. Never changed."""
 
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField()

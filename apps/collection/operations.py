@@ -39,7 +39,7 @@ OPERATIONS: dict[str, tuple[str, str, bool]] = {
 
 
 def operation_run(client: stripe.StripeClient, act: Operation) -> Any:
-    """Run an operation and return the answer of Stripe.
+    """Run an operation and return Stripe's response.
 
     Parameters are sent sorted by name, because a key is bound to one exact request. Raises gateway.OutcomeUnknown or
     KeyBroken if the outcome is unknown.

@@ -1,4 +1,4 @@
-"""The pages of Stripe: the payment methods of a customer, and for administrators syncing, checks and events."""
+"""Our pages about Stripe: a customer's payment methods and, for administrators, syncing, checks and events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LATER = "Stripe does not respond. Nothing was changed. Try again in a minute."
 
 @require_http_methods(["GET", "POST"])
 def payment_methods(request: HttpRequest) -> HttpResponse:
-    """The card on file. A POST redirects to a page of Stripe, to add a card or manage cards and tax ids."""
+    """The page of the card on file. A POST redirects to a page of Stripe, to add a card or manage cards and tax ids."""
     organisation = organisation_get(request, roles=MONEY)
     if not settings.STRIPE_API_KEY:
         return render(request, "collection/payment_methods.html", {"is_on": False})
@@ -87,7 +87,7 @@ def _stripe_redirect(request: HttpRequest, organisation: Organisation) -> HttpRe
 
 
 def _state(request: HttpRequest, organisation: Organisation) -> str:
-    """Return the result of a visit to a page of Stripe, as Stripe reports it now; empty without a visit."""
+    """Return the result of the person's visit to a Stripe page, as Stripe reports it now; empty if there was no visit."""
     session, state = request.GET.get("session", ""), request.GET.get("state", "")
     known = StripeCustomer.objects.filter(organisation=organisation).first()
     if known is None or not (session or state):
@@ -108,7 +108,7 @@ def _state(request: HttpRequest, organisation: Organisation) -> str:
 
 @require_http_methods(["GET", "POST"])
 def overview(request: HttpRequest) -> HttpResponse:
-    """For administrators: sums of both sides, invoices that wait, and every event."""
+    """For administrators: the sums of both sides, the waiting invoices, and every event."""
     platform_admin_check(request)
     if request.method == "POST":
         _action_run(request)
@@ -137,7 +137,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 
 def _action_run(request: HttpRequest) -> None:
-    """Compare, catch up, or sync an invoice again, and show the result on the page."""
+    """Run the requested action (compare, catch up, or sync an invoice again), and show the result on the page."""
     client, now, action = client_of_settings(), timezone.now(), request.POST.get("action")
     if not settings.STRIPE_API_KEY:
         messages.error(request, "No API key is set.")
@@ -168,7 +168,7 @@ def _push(value: str) -> StripePush:
 
 @require_http_methods(["GET", "POST"])
 def event_detail(request: HttpRequest, pk: str) -> HttpResponse:
-    """For administrators: one event as delivered. A POST handles it again, which changes nothing that is correct."""
+    """For administrators: one event as delivered. A POST handles it again, which leaves correct records unchanged."""
     platform_admin_check(request)
     event = StripeEvent.objects.filter(pk=pk).first()
     if event is None:

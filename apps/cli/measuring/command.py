@@ -76,7 +76,7 @@ def measure(options: argparse.Namespace, *, now: Callable[[], datetime] = lambda
 
 
 def measurement(options: argparse.Namespace, file: ModelFile, now: datetime) -> dict[str, Any]:
-    """Return the document; it has no floating-point number (docs/how-to/compare-places.md)."""
+    """Measure, and return the document, which contains no floating-point numbers (docs/how-to/compare-places.md)."""
     concurrencies = _numbers(options.concurrency, "--concurrency")
     names = [_name(name) for name in options.machine][:NAMES_MOST]
     data, load = file.data, _load()
@@ -118,7 +118,7 @@ def measurement(options: argparse.Namespace, file: ModelFile, now: datetime) -> 
 
 
 def leading_dimension(data: bytes) -> str | None:
-    """Return the variable dimension with which every input begins; None if there is none or they differ."""
+    """Return the variable dimension that is the first one of every input; None if there is no such dimension."""
     found = compiler.inspect(data)
     first = {f"{one['name']}[0]" for one in found["inputs"] if one["shape"]}
     return next((name for name, places in found["open_dims"].items() if first and first <= set(places)), None)
@@ -131,7 +131,7 @@ def made_up(model: Path, dims: dict[str, int], trips: dict[str, int]) -> Feed:
 
 
 def _load() -> str | None:
-    """Return the number of processes that wanted a processor in the last minute, before the measurement."""
+    """Return the load average of the minute before the measurement; None if the system does not report it."""
     try:
         return f"{os.getloadavg()[0]:.2f}"
     except (AttributeError, OSError):
@@ -149,7 +149,7 @@ def _batches(text: str | None, stated: dict[str, int], leading: str | None) -> l
 
 
 def _numbers(text: str, option: str) -> list[int]:
-    """Return distinct whole numbers of at least one, in their order."""
+    """Parse comma-separated whole numbers, which must be at least 1; returns them without duplicates, in the given order."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) <= 6 and int(part) > 0 for part in parts):
         raise WrongOption(
@@ -188,7 +188,7 @@ def text(document: dict[str, Any], output: str | None) -> str:
 
 
 def _line(row: dict[str, Any]) -> str:
-    """Return one row of the table, in ASCII."""
+    """Return one row of the table as ASCII text."""
     times = [plain(duration_format(Fraction(row[name], NANOSECONDS))) for name in ("p50_ns", "p95_ns", "p99_ns")]
     columns = " ".join(f"{one.replace('µ', 'u'):>10}" for one in times)
     rate = fixed(Fraction(row["items_per_second"]), 1)

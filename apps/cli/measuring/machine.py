@@ -1,4 +1,4 @@
-"""Describes this machine and measures its power, as far as it can be read."""
+"""Describes this machine and measures its power draw, as far as the system reports them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def hardware() -> dict[str, Any]:
 
 
 def system() -> str:
-    """Return operating system, release and architecture."""
+    """Return the operating system, its release and the architecture."""
     return f"{platform.system()} {platform.release()} {platform.machine()}"
 
 
@@ -65,7 +65,8 @@ def _smi(*options: str) -> str | None:
 class Meter:
     """Measures power between `begin` and `end`.
 
-    It is the GPU's own power if a GPU computes, else that of the processor packages by RAPL; neither is that of the wall socket.
+    The power is the GPU's own if the model runs on a GPU, otherwise that of the CPU packages as read from RAPL. Neither
+    is the power drawn from the wall socket.
     """
 
     provider: str
@@ -75,7 +76,7 @@ class Meter:
     _reason: str = ""
 
     def begin(self) -> None:
-        """Start reading."""
+        """Start measuring."""
         self._before, self._watching, self._reason = {}, None, ""
         if self.provider in GPU_PROVIDERS:
             command = [
@@ -109,13 +110,13 @@ class Meter:
         return {"source": "rapl", "milliwatts": used * 10**6 // wall_ns}, ""  # uJ / ns = kW
 
     def _packages(self) -> list[Path]:
-        """Return whole packages only: their parts are zones of their own and included in them."""
+        """Return the RAPL zones of whole packages only, because these already include the zones of their parts."""
         zones = sorted(self.folder.glob("intel-rapl:*"))
         return [zone for zone in zones if zone.name.count(":") == 1]
 
     @staticmethod
     def _used(zone: Path, before: int) -> int:
-        """Return microjoules since `begin`; the counter wraps at its largest value."""
+        """Return the microjoules used in a zone since `begin`, allowing for a counter that wrapped around once."""
         now = _number(zone / "energy_uj")
         return now - before if now >= before else now + _number(zone / "max_energy_range_uj") - before
 

@@ -27,7 +27,7 @@ TYPES: Final = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor
 
 
 class Unmeasurable(ModelError):
-    """This machine cannot measure what was asked; the message says why."""
+    """Raised if this machine cannot make the requested measurement; the message says why."""
 
 
 def runtime() -> Any:
@@ -53,7 +53,7 @@ def provider_check(provider: str) -> None:
 
 
 def session_open(data: bytes, *, provider: str, threads: int, profile: Path | None = None) -> InferenceSession:
-    """Load the model on that provider. Raises Unmeasurable if ONNX Runtime falls back to another one."""
+    """Load the model on this provider. Raises Unmeasurable if ONNX Runtime falls back to another one."""
     library = runtime()
     options = library.SessionOptions()
     options.log_severity_level = QUIET
@@ -110,9 +110,11 @@ def measured(
     meter: Any,
     clock: Callable[[], int] = time.perf_counter_ns,
 ) -> dict[str, Any]:
-    """Measure one row: percentiles of single executions in nanoseconds, items and time, power.
+    """Measure one row of the document: the percentiles of single executions in nanoseconds, the items, the time and the
+    power.
 
-    `concurrency` threads call one session, each again as soon as it is answered. `items`: of one execution.
+    `concurrency` threads share one session; each starts its next execution as soon as the previous one ends. `items` is
+    the number of items in one execution.
     """
     for _ in range(WARM_UP):
         _run(session, feed)

@@ -1,4 +1,6 @@
-"""The answer of `takt plan` as data: every candidate, the choice and its reason, reasons of the others, cheapest change."""
+"""The result of `takt plan` as data: every candidate, the choice and its reason, why the others were not chosen, and
+the cheapest change.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ RESULT = "takt-plan-result/1"
 
 @dataclass(frozen=True)
 class Answer:
-    """A task, the solution, and the facts that it rests on."""
+    """The result of `takt plan`: a task, its solution, and the facts that the solution rests on."""
 
     task: Stated
     solution: Solution
@@ -40,7 +42,7 @@ class Answer:
 
     @property
     def measure(self) -> ScoreFormat:
-        """Return how the accuracies are written."""
+        """Return the format in which the metric's scores are written."""
         return score_format_of(self.metric)
 
     @property
@@ -49,7 +51,7 @@ class Answer:
         return None if self.solution.chosen is None else self.solution.candidates[self.solution.chosen]
 
     def found(self, title: str, pool: str) -> Candidate | None:
-        """Return the candidate of that title on that pool."""
+        """Return the candidate with this title on this pool; None if there is none."""
         return next((one for one in self.solution.candidates if (one.title, one.pool) == (title, pool)), None)
 
 
@@ -94,7 +96,7 @@ def _below(one: Candidate, best: Candidate) -> bool:
 
 
 def answer_json(answer: Answer) -> dict[str, Any]:
-    """Return exact numbers as texts: fractions as "3/4", amounts in full."""
+    """Return the result as JSON with exact numbers as strings: fractions as "3/4", amounts with all their digits."""
     task, solution, best = answer.task, answer.solution, answer.chosen
     return {
         "format": RESULT,
@@ -122,7 +124,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
 
 
 def candidate_json(answer: Answer, one: Candidate) -> dict[str, Any]:
-    """Return one candidate as JSON; `price` is that of a quote, with the contract minimum."""
+    """Return one candidate as JSON; `price` is what a quote would state, including the contract minimum."""
     done = None if one.completion is None else instant_after(answer.task.at, one.completion).isoformat()
     programs = [answer.made[use.key].program for use in one.uses]
     return {
@@ -175,7 +177,7 @@ _RELAXED = {
 
 
 def change_said(answer: Answer, change: Change) -> str:
-    """As one sentence."""
+    """Return the change as one sentence."""
     candidate = answer.solution.candidates[change.candidate]
     words = {**_RELAXED, "accuracy": f"{answer.measure.named} of {answer.measure.side}"}
     parts = [f"{words[name]} {_value(answer, name, value)}" for name, value in change.values]

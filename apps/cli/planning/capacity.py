@@ -1,4 +1,4 @@
-"""The devices of a fleet file as an empty timetable, and how busy a volume keeps them."""
+"""The devices of a fleet file as an empty timetable, and the number of devices that a volume keeps busy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PIECES = 64  # maximum number of windows for one demand, as in the timetable
 
 
 class Fleet:
-    """Says when a pool with nothing sold would finish a demand, as a plan of the platform does.
+    """Computes when a pool without any reservations would finish a demand, as a plan on the platform does.
 
     If the volume has a peak, a pool whose devices cannot keep up with it does not fit.
     """
@@ -33,7 +33,9 @@ class Fleet:
         return [name for name, state in self.task.fleet.pools[pool].devices.items() if state == ACTIVE]
 
     def busy(self, duration: Fraction) -> Fraction:
-        """Return how many devices this work keeps busy: at the peak of the volume, else over the whole window."""
+        """Return the number of devices that this work keeps busy: at the peak if the volume has one, otherwise on
+        average over the window.
+        """
         if self.task.volume.peak is not None:
             return duration / self.task.volume.items * self.task.volume.peak
         return duration / seconds_between(self.task.window.start, self.task.window.end)
@@ -46,7 +48,7 @@ class Fleet:
         return 1 - self.busy(candidate.duration) / count
 
     def needed(self, candidate: Candidate) -> int | None:
-        """Return the number of devices that it needs; None if the time is unknown."""
+        """Return the number of devices that the candidate needs; None if the time is unknown."""
         return None if candidate.duration is None else max(1, ceil(self.busy(candidate.duration)))
 
     def __call__(self, demand: Demand) -> Placed:

@@ -1,6 +1,7 @@
-"""Evidence of the models' answers: evaluation documents, counts that are stated, or a data set that is run here.
+"""Evidence for the accuracy of the models: evaluation documents, stated counts, or a data set that is run here.
 
-All models of a task are judged on the same items: else their bounds say nothing about each other, and no cascade can be judged.
+All models of a task are evaluated on the same items. Otherwise their bounds could not be compared, and no cascade could
+be evaluated.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass
 class Known:
-    """What is known of each model's answers. `data`: the data set that the programs are run on, where one is named."""
+    """The evidence for each model. `data` is the data set on which the programs are run, if the task names one."""
 
     documents: dict[str, Evaluated] = field(default_factory=dict)
     data: DataSet | None = None
@@ -50,7 +51,9 @@ class Known:
 
 @dataclass
 class DataSet:
-    """A labelled data set, how it is split, and the metric. `answers`: what a program answered, by its digest."""
+    """A labelled data set, how it is split, and the metric. `answers` holds the evaluated outputs of each program by
+    its digest.
+    """
 
     path: Path
     table: Table
@@ -64,7 +67,7 @@ class DataSet:
 
 
 def known_read(task: Table, models: list[Model]) -> Known:
-    """What the task names. Raises FileFault."""
+    """Read the evidence that the task names. Raises FileFault."""
     known = _known(task, models)
     known.is_signed = all(model.graph is not None for model in models)
     return known
@@ -84,7 +87,9 @@ def _known(task: Table, models: list[Model]) -> Known:
 
 
 def _stated(models: list[Model]) -> Known:
-    """Read evaluation documents, or stated counts. Raises FileFault if models have both, or documents of different items."""
+    """Read evaluation documents, or stated counts. Raises FileFault if the task has both, or if the documents are about
+    different items.
+    """
     with_document, with_counts = ([one for one in models if key in one.table] for key in ("evaluation", "stated"))
     if with_document and with_counts:
         said = "other models of the task have evaluation documents; counts of other items cannot be compared with them."
@@ -107,7 +112,7 @@ def _same_items_check(models: list[Model], splits: dict[str, str]) -> None:
 
 
 def _document(model: Model) -> tuple[Evaluated, str]:
-    """Return the answers of a document, and a text that identifies its items."""
+    """Read a model's evaluation document; return its answers, and a text that identifies its items."""
     place = model.table.at("evaluation")
     path = model.table.path_of("evaluation")
     document = json_read(path, DOCUMENT, named_by=place)
@@ -149,7 +154,9 @@ def _part(path: Path, name: str, part: Mapping[str, Any]) -> Answers:
 
 
 def _counts(model: Model) -> Evaluated:
-    """Counts that the owner states. They choose nothing and send nothing on: whose items they are is not known."""
+    """Read counts that the owner states. They can't be used to choose thresholds or to build cascades, because the
+    items behind them are unknown.
+    """
     table = model.table.table("stated") or model.table
     table.only(("correct", "total"))
     total = table.whole("total", most=10**6)
@@ -193,8 +200,10 @@ def _data_set(table: Table, models: list[Model]) -> DataSet:
 
 
 def together(known: Known, model: Model, answers: Evaluated) -> dict[str, Any]:
-    """The facts that decide whether a variant can be combined with others, as in a plan of the platform: its inputs, and for a
-    vote the number of classes of its output. Of a program that is given without its model nothing is known."""
+    """The facts that decide whether a variant can be combined with others, as in a plan on the platform: its inputs,
+    and for a vote the number of classes of its output. Nothing is known about a program that is given without its
+    model.
+    """
     if model.graph is None:
         return {"classes": None}
     graph = model.graph
@@ -227,14 +236,14 @@ def feeds_of(data: DataSet, model: Model, items: Array) -> list[dict[str, Array]
 
 
 def calibrate(data: DataSet, model: Model) -> None:
-    """Calibrate float16 and int8 on items of the choosing part, as the platform does."""
+    """Calibrate float16 and int8 on items of the tuning part, as the platform does."""
     if model.ranges is None and any(one != "float32" for one in model.precisions):
         chosen = split(data.labelled.items, seed=data.seed, choose=data.choose).choose[:CALIBRATION_ITEMS]
         model.ranges = compiler.calibrate(model.graph, feeds_of(data, model, chosen))
 
 
 def evaluated(data: DataSet, model: Model, facts: Facts) -> Evaluated:
-    """Simulate the program from its bytes on every item, and judge its answers. Raises FileFault."""
+    """Run the program's binary in the simulator on every item, and evaluate its outputs. Raises FileFault."""
     if facts.digest in data.answers:
         return data.answers[facts.digest]
     assert facts.binary is not None, "programs of a data set are compiled here"
@@ -260,7 +269,9 @@ def evaluated(data: DataSet, model: Model, facts: Facts) -> Evaluated:
 
 
 def _expected(data: DataSet, model: Model, facts: Facts) -> Any:
-    """Return what the answers are compared with: labels, the float32 program's answers, or None. Raises FileFault."""
+    """Return the reference that outputs are compared with: the labels, the float32 program's outputs, or None. Raises
+    FileFault.
+    """
     if not data.metric.compares_with_float32:
         return data.labelled.labels
     if facts.precision == "float32":
@@ -273,7 +284,7 @@ def _expected(data: DataSet, model: Model, facts: Facts) -> Any:
 
 
 def _parted(data: DataSet, verdict: Verdict, name: str) -> Evaluated:
-    """Split the verdict into the tuning part and the test part, with the metric's own bound if it has one."""
+    """Split the verdict into the tuning part and the test part, and add the metric's own bound if it has one."""
     parts = split(data.labelled.items, seed=data.seed, choose=data.choose)
     choose, promise = (_answers(verdict, part) for part in parts)
     columns: dict[str, list[Any]] = {
@@ -295,11 +306,11 @@ def _answers(verdict: Verdict, items: Array) -> Answers:
 
 
 def _output(result: Mapping[str, Array]) -> str:
-    """Return the first output with one score for each class, else the first output."""
+    """Return the name of the first output with one score for each class, or of the first output if there is none."""
     scored = [name for name, array in result.items() if sum(size != 1 for size in array.shape) == 1]
     return [*scored, *result][0]
 
 
 def file_digest(data: DataSet | None) -> str:
-    """Return the data set's digest, as a saved plan keeps it; empty if there is none."""
+    """Return the data set's digest as a saved plan stores it; empty if there is no data set."""
     return "" if data is None else digest_of(data.labelled.to_bytes())

@@ -1,7 +1,7 @@
-"""Machines elsewhere, from files: measurements of `takt measure`, price lists, and your own machines.
+"""Machines outside the platform, read from files: measurements of `takt measure`, price lists, and your own machines.
 
-The rules are those of the page that compares places: a file is used for 90 days, a price belongs to a measurement if its
-machine has one of the measurement's names, and nothing is converted between currencies.
+The rules are the same as on the page that compares places: a file is used for 90 days, a price belongs to a measurement
+if its machine has one of the names in the measurement, and amounts are not converted between currencies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OWN_KEYS = ("name", "currency", "capital", "months", "watts", "energy_price", "p
 
 @dataclass(frozen=True)
 class Measured:
-    """A measurement, the names of its machine, and its pool of the fleet, if any."""
+    """A measurement, the names of its machine, and the fleet's pool that it describes, if any."""
 
     file: str
     of: Measurement
@@ -51,13 +51,13 @@ class Listed:
 
     @property
     def expires_at(self) -> datetime:
-        """Return the instant from which its prices are no longer used."""
+        """Return the instant from which the list's prices are no longer used."""
         return datetime.combine(self.as_of, time(), UTC) + USED_FOR
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine of one's own."""
+    """A machine that the user owns."""
 
     name: str
     currency: str
@@ -66,7 +66,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """The other places that a task names."""
+    """The places outside the platform that a task names."""
 
     measured: list[Measured] = field(default_factory=list)
     listed: list[Listed] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Elsewhere:
         return any(not one.pool for one in self.measured)
 
     def seconds_of(self, pool: str, sha256: str) -> Fraction | None:
-        """Return how long one item takes on a pool: p95 of single items, by the newest measurement."""
+        """Return the seconds for one item on a pool: the p95 of single items in the newest measurement."""
         fitting = [one.of for one in self.measured if one.pool == pool and one.of.model_sha256 == sha256]
         for one in sorted(fitting, key=lambda read: read.measured_at, reverse=True):
             for row in one.rows:
@@ -143,7 +143,7 @@ def _machine(table: Table) -> Machine:
 def compared(
     elsewhere: Elsewhere, task: Stated, solution: Solution, models: Sequence[Model]
 ) -> tuple[list[Group], list[str]]:
-    """Return pools and other places by currency, and what was named but not compared, with the reason."""
+    """Return pools and other places grouped by currency, and the files that were not used, each with the reason."""
     places, unused = [*_pools(task, solution)], []
     used: list[tuple[Measured, HostingOption]] = []
     for one in sorted((m for m in elsewhere.measured if not m.pool), key=lambda m: m.of.measured_at, reverse=True):
@@ -168,7 +168,7 @@ def compared(
 
 
 def _pools(task: Stated, solution: Solution) -> Iterator[HostingOption]:
-    """Return the cheapest feasible candidates; the price of an item includes the contract minimum."""
+    """Return the cheapest feasible candidates as places; the price of an item includes the contract minimum."""
     for one in [c for c in solution.candidates if c.feasible and c.price is not None][:POOLS_SHOWN]:
         each = Fraction(one.price or 0) / task.volume.items
         yield HostingOption(
@@ -186,7 +186,7 @@ def _pools(task: Stated, solution: Solution) -> Iterator[HostingOption]:
 
 
 def _place(one: Measured, task: Stated, solution: Solution, models: Sequence[Model]) -> HostingOption | str:
-    """Return the measured machine, or the reason why it is not used."""
+    """Return the measured machine as a place, or the reason why it is not used."""
     model = next((m for m in models if m.sha256 == one.of.model_sha256), None)
     if model is None:
         return "it is not of a model of this task; measure one of them with takt measure."
@@ -271,7 +271,9 @@ def _owned(one: Measured, place: HostingOption, own: Sequence[Machine]) -> Itera
 
 
 def group_json(group: Group, items: int) -> dict[str, Any]:
-    """Return places of one currency with their monthly costs, and the volume from which each is cheaper."""
+    """Return the places of one currency as JSON: their monthly costs, and the volume from which each is cheaper than
+    the reference.
+    """
     return {
         "currency": group.currency,
         "reference": None if group.reference is None else group.reference.key,

@@ -1,4 +1,4 @@
-"""Programs of a task's models: compiled here from model files, or read from reports and binaries."""
+"""The programs of a task's models: compiled here from model files, or read from reports and binaries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ REPORT = "a program, or its report: takt report --json writes it"
 class Facts:
     """Counts of one execution of a program.
 
-    `binary` is the program itself, if it is at hand. `load`: cycles to put it on a device, 0 if a report does not count them.
+    `binary` is the program itself, if it is available. `load` is the number of cycles to load it on a device, 0 if a
+    report does not state it.
     """
 
     target: str
@@ -43,8 +44,8 @@ class Facts:
 class Model:
     """A model of the task.
 
-    `sha256`: digest of its file, empty if only programs were given. `made`: by target and precision, the program or the
-    reason why there is none.
+    `sha256` is the digest of its file, empty if only programs were given. `made` maps target and precision to the
+    program, or to the reason why there is none.
     """
 
     name: str
@@ -104,7 +105,7 @@ def _ranges(table: Table) -> compiler.Calibration | None:
 
 
 def _programs(model: Model) -> None:
-    """Read reports and binaries; the precisions are theirs."""
+    """Read a model's reports and binaries; its precisions are those of these programs."""
     folder = model.table.path.parent
     for name in model.table.texts("programs"):
         path = folder / name
@@ -164,7 +165,7 @@ def facts_of(program: compiler.Program, data: bytes | None = None) -> Facts:
 
 
 def processors_of(fleet: Document) -> dict[str, Target]:
-    """Return the processors of the fleet's pools by name: those of the file and the shipped ones."""
+    """Return the processors of the fleet's pools by name: processors defined in the fleet's file, and built-in ones."""
     names = {pool.processor for pool in fleet.pools.values() if not pool.is_host}
     own = {name: targets.register(targets.parse(text)) for name, text in fleet.processors.items()}
     return {name: own[name] if name in own else targets.load(name) for name in sorted(names)}
@@ -191,7 +192,9 @@ def _compiled(model: Model, machine: Target, precision: str) -> Facts | str:
 
 
 def digests_of(models: list[Model]) -> Mapping[str, str]:
-    """Return by name what identifies each model in a saved plan: its file's digest, else those of its programs."""
+    """Map each model's name to its identity in a saved plan: the digest of its file or, without a file, the digests of
+    its programs.
+    """
     return {one.name: one.sha256 or ",".join(sorted(_digests(one))) for one in models}
 
 

@@ -18,14 +18,16 @@ FINITE = Decimal(10) ** 15
 
 
 class FileFault(Exception):
-    """A file that cannot be used; the message names it, the place and the remedy."""
+    """Raised for a file that cannot be used; the message states the file, the place and the remedy."""
 
     def __init__(self, path: Path, place: str, said: str) -> None:
         super().__init__(f"{path}{f', {place}' if place else ''}: {said}")
 
 
 def file_read(path: Path, what: str, *, named_by: str = "") -> bytes:
-    """Return the bytes of a file. `what` it should be and what it is `named_by` go into the message. Raises FileFault."""
+    """Return the bytes of a file. Raises FileFault; its message says what kind of file is expected (`what`) and which
+    key names it (`named_by`).
+    """
     tail = f" ({named_by} names it)" if named_by else ""
     try:
         size = path.stat().st_size
@@ -56,12 +58,12 @@ def toml_read(path: Path, what: str, form: str) -> Table:
 
 
 def digest_of(data: bytes) -> str:
-    """SHA-256, hexadecimal."""
+    """The SHA-256 digest in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 class Table:
-    """A table of a TOML file. Each method reads one key and raises FileFault if its value is of another kind."""
+    """A table of a TOML file. Each method reads one key and raises FileFault if its value has the wrong type."""
 
     def __init__(self, path: Path, place: str, values: object) -> None:
         self.path, self.place = path, place
@@ -77,11 +79,11 @@ class Table:
         return f"{self.place}.{key}" if self.place else key
 
     def wrong(self, key: str, said: str) -> FileFault:
-        """The error for a key."""
+        """Return the error about a key's value."""
         return FileFault(self.path, self.at(key), said)
 
     def only(self, known: Collection[str]) -> Table:
-        """Return itself if every key is known."""
+        """Return this table if every key is known; raises FileFault otherwise."""
         for key in self.values:
             if key not in known:
                 close = get_close_matches(key, known, 1)
@@ -90,20 +92,22 @@ class Table:
         return self
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return a text; without a default it is required."""
+        """Return a string. The key is required if there is no default."""
         value = self.values.get(key, default)
         if not isinstance(value, str) or (not value and default is None) or not value.isprintable():
             raise self.wrong(key, f"write a text in quotes, not {_shown(value)}.")
         return value
 
     def path_of(self, key: str) -> Path:
-        """Return a file's path, relative to the file that names it."""
+        """Return a file's path, resolved relative to the file that names it."""
         return self.path.parent / self.text(key)
 
     def number(
         self, key: str, *, least: Decimal = Decimal(0), most: Decimal = FINITE, above: bool = False
     ) -> Decimal | None:
-        """Return an exact decimal between both limits, or None if the key is missing. `above`: larger than `least`."""
+        """Return an exact decimal between both limits, or None if the key is missing. With `above`, it must be larger
+        than `least`.
+        """
         value = self.values.get(key)
         if value is None:
             return None
@@ -132,14 +136,14 @@ class Table:
         return value.astimezone(UTC)
 
     def day(self, key: str) -> date:
-        """A date."""
+        """Return a date."""
         value = self.values.get(key)
         if isinstance(value, datetime) or not isinstance(value, date):
             raise self.wrong(key, f"write a date such as 2026-11-30, not {_shown(value)}.")
         return value
 
     def texts(self, key: str, default: Collection[str] = ()) -> list[str]:
-        """A list of texts."""
+        """Return a list of strings."""
         value = self.values.get(key, list(default))
         if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
             raise self.wrong(key, f'write a list of texts, such as ["float32", "int8"], not {_shown(value)}.')
@@ -155,7 +159,7 @@ class Table:
         return Table(self.path, self.at(key), self.values[key]) if key in self.values else None
 
     def tables(self, key: str) -> Iterator[tuple[str, Table]]:
-        """Return the named tables of a section."""
+        """Return the named tables of a section, such as [models.NAME]."""
         section = self.table(key)
         for name in section.values if section else ():
             yield name, Table(self.path, f"{self.at(key)}.{name}", section.values[name])  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""A plan as a file, and what has changed since."""
+"""A plan saved as a file, and what has changed since it was saved."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAY = {"fleet": "fleet", "book": "price book", "volume": "volume", "requirements
 
 @dataclass(frozen=True)
 class Saved:
-    """A saved plan. `figures`: the planned values by name, None if they were unknown."""
+    """A saved plan. `figures` maps names to planned values, None for a value that was unknown."""
 
     path: Path
     task: Path
@@ -39,7 +39,7 @@ class Saved:
 
 
 def plan_write(answer: Answer, chosen: Candidate, to: Path) -> str:
-    """Return the text of the plan's file; it names the task relative to its own path `to`."""
+    """Return the text of the plan's file, which refers to the task by a path relative to `to`, the file's own path."""
     row = candidate_json(answer, chosen)
     values = {key: row[key] for key in SINGLE if key != "programs"}
     if len(chosen.uses) > 1:
@@ -101,7 +101,7 @@ def _number(table: Table, key: str) -> Fraction | None:
 
 
 def _levels(chosen: Table) -> list[str]:
-    """Return the thresholds of a cascade: decimals as texts, two of which may be equal."""
+    """Return the thresholds of a cascade: decimals as strings; equal ones are allowed."""
     found = chosen.values.get("thresholds", [])
     try:
         if all(isinstance(one, str) and 0 <= Decimal(one) <= 1 for one in found):
@@ -113,7 +113,7 @@ def _levels(chosen: Table) -> list[str]:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of the plan and of now; `text` of each for people."""
+    """One figure, as planned and as it is now, both formatted for people."""
 
     name: str
     before: str
@@ -123,10 +123,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Check:
-    """Whether the request still fits.
+    """The result of checking a saved plan against the present state.
 
-    `planned`: the planned way as it is now. `way`: the one to compare, which is the planned one if it still fits, else the
-    cheapest that does, else the planned one.
+    `planned` is the planned candidate as it is now. `way` is the candidate to compare with the plan: the planned one if
+    it is still feasible, otherwise the cheapest feasible one, otherwise the planned one.
     """
 
     saved: Saved
@@ -136,12 +136,12 @@ class Check:
 
     @property
     def fits(self) -> bool:
-        """Something is feasible."""
+        """Return whether any candidate is feasible."""
         return self.answer.chosen is not None
 
     @property
     def keeps(self) -> bool:
-        """Return whether the planned way is still feasible."""
+        """Return whether the planned candidate is still feasible."""
         return self.planned is not None and self.planned.feasible
 
 
@@ -168,7 +168,7 @@ def causes(check: Check) -> Iterator[str]:
 
 
 def figures_of(check: Check) -> list[Figure]:
-    """Return cost, latency, accuracy, devices and headroom, planned and now."""
+    """Return cost, latency, accuracy, devices and headroom, as planned and as they are now."""
     row = candidate_json(check.answer, check.way) if check.way is not None else {}
     found = []
     for name, key in (

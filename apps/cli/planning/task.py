@@ -1,4 +1,4 @@
-"""A task's file: what to do, with which models, on which fleet, at which prices."""
+"""A task's file: the requirements, the models, the fleet and the prices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PRECISIONS = ("float32", "float16", "int8")
 
 @dataclass(frozen=True)
 class Stated:
-    """A task as its file states it. `at` is the instant at which the plan is made."""
+    """A task as described in its file. `at` is the instant at which the plan is made."""
 
     path: Path
     table: Table

@@ -33,7 +33,7 @@ Measured = Callable[[str, str], Fraction | None]  # (pool, SHA-256 of a model) -
 
 
 def variants_of(task: Stated, models: list[Model], known: Known, measured: Measured) -> dict[str, Made]:
-    """Return every variant by its key, pools in the order of their names. Raises FileFault."""
+    """Return every variant by its key, sorted by the names of the pools. Raises FileFault."""
     machines = processors_of(task.fleet)
     if known.data is not None:
         for model in models:
@@ -98,7 +98,9 @@ def _made(
 
 
 def _counted(model: Model, machines: dict[str, Target]) -> Facts | str:
-    """Return the float32 program by whose counts a host pool is priced: that of the first processor by name."""
+    """Return the float32 program whose counts determine the price on a host pool: the one for the first processor by
+    name that it compiles for.
+    """
     from compiler import targets
 
     tried = [compiled(model, machine, FLOAT32) for machine in (machines or {FIRST: targets.load(FIRST)}).values()]
@@ -106,7 +108,9 @@ def _counted(model: Model, machines: dict[str, Target]) -> Facts | str:
 
 
 def _evaluated(model: Model, program: Facts, known: Known, precision: str) -> Evaluated | None:
-    """A data set judges each program; documents and stated counts are about the float32 model."""
+    """Return the evidence for a variant: with a data set, that of its program; otherwise the model's, which is about
+    float32 only.
+    """
     if known.data is not None:
         return evaluations.evaluated(known.data, model, program)
     return known.documents.get(model.name) if precision == FLOAT32 else None

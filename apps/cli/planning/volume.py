@@ -1,4 +1,4 @@
-"""The number of items of a task and its peak: a total, a rate, or a trace of requests."""
+"""The volume of a task: a total number of items, a rate, or a trace of requests."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ BUCKET = 60  # seconds of the interval in which the peak of a trace is counted
 class Volume:
     """A number of items over a time.
 
-    `items` in total. `peak`: items a second at the busiest time, None for a total. `period`: how long items keep coming, None
-    for a total. `words`: how it was stated.
+    `items` is the total number. `peak` is the number of items per second at the busiest time, and `period` the time
+    during which items arrive; both are None if only a total is stated. `words` describes how the volume was stated.
     """
 
     items: int

@@ -1,4 +1,4 @@
-"""The answer as text for a terminal and as Markdown for a pull request."""
+"""The result of `takt plan` as text for a terminal and as Markdown for a pull request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONTEXT = Context(prec=60, rounding=ROUND_HALF_EVEN)
 
 
 def text(answer: Answer) -> str:
-    """Return the answer as text for a terminal."""
+    """Return the result as text for a terminal."""
     lines = [_title(answer), *_stated(answer), "", *_choice(answer), ""]
     lines += [*_table(f"On the Pareto frontier (price, latency, {answer.measure.name}):", answer, _frontier(answer))]
     others = [one for one in answer.solution.candidates if one.feasible and not one.on_frontier]
@@ -42,7 +42,7 @@ def text(answer: Answer) -> str:
 
 
 def markdown(answer: Answer) -> str:
-    """Return the answer as a comment for a pull request."""
+    """Return the result as a comment for a pull request."""
     lines = [f"### takt plan: {_title(answer)}", "", *(f"- {one.strip()}" for one in _stated(answer)), ""]
     lines += [f"**{_choice(answer)[0]}**", "", *(f"- {one.strip()}" for one in _choice(answer)[1:]), ""]
     front = _frontier(answer)
@@ -66,7 +66,7 @@ def markdown(answer: Answer) -> str:
 
 
 def check_markdown(check: Check) -> str:
-    """Return the result of `takt plan --check`: a comment that also reads as text."""
+    """Return the result of `takt plan --check` as Markdown that is also readable as plain text."""
     task = check.answer.task
     lines = [f"### takt plan --check: {_cell(task.name)}", "", f"**{_verdict(check)}**", ""]
     changed = list(causes(check))
@@ -83,7 +83,7 @@ def check_markdown(check: Check) -> str:
 
 
 def _planned_and_now(check: Check) -> list[str]:
-    """Return the figures of the planned way then and now, as a Markdown table."""
+    """Return the figures as planned and as they are now, as a Markdown table."""
     head = ["", "| | Planned | Now |", "| --- | ---: | ---: |"]
     rows = [(one.name, _cell(one.before), _cell(one.after), one.is_changed) for one in figures_of(check)]
     return [*head, *(f"| {name} | {old} | {new}{' (changed)' * changed} |" for name, old, new, changed in rows)]
@@ -184,7 +184,9 @@ def _amount(answer: Answer, amount: Decimal) -> str:
 
 
 def _places(group: Group, answer: Answer) -> list[str]:
-    """Each place with its cost of the task's items, and from which volume on it is cheaper than the reference."""
+    """Return one line per place: its cost for the task's items, and the volume from which it is no dearer than the
+    reference.
+    """
     first = {one.place.key: one for one in group.break_evens if one.against is group.reference}
     lines = []
     for place in group.places:
