@@ -1,4 +1,4 @@
-"""Update our records to the state at Stripe. The content of an event is never trusted: the object is fetched."""
+"""Updates our records to match Stripe. The content of an event is never trusted; the object itself is fetched."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = structlog.get_logger("stripe")
 def invoice_sync(*, stripe_id: str, client: stripe.StripeClient, now: datetime) -> StripePush | None:
     """Update an invoice's state and payments; return None if it is not ours. Raises gateway.OutcomeUnknown.
 
-    The push row stays locked during the request, so that an older answer never overwrites a newer one.
+    The push row stays locked during the request, so that an older response never overwrites a newer one.
     """
     push = StripePush.objects.select_for_update().filter(stripe_id=stripe_id).first()
     found = call_with_retry(lambda: client.v1.invoices.retrieve(stripe_id))
@@ -65,9 +65,10 @@ def _state_update(push: StripePush, found: stripe.Invoice) -> None:
 
 
 def _push_adopt(found: stripe.Invoice, now: datetime) -> StripePush | None:
-    """Return the push that created this invoice but ended before it stored the id: the card may be charged anyway.
+    """Return the push that created this Stripe invoice but was interrupted before it stored the id. The card may have
+    been charged nevertheless.
 
-    None for a draft, which nobody pays, and for an invoice that is not ours.
+    None for a draft, which can't be paid yet, and for an invoice that is not ours.
     """
     try:
         ours = Invoice.objects.filter(pk=UUID(metadata_value(found, INVOICE) or "")).first()

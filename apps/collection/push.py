@@ -1,4 +1,4 @@
-"""Push our invoices to Stripe and store how far each has come."""
+"""Pushes our invoices to Stripe and stores the state of each."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ log = structlog.get_logger("stripe")
 
 
 def outbox_handle(row: OutboxRow, *, now: datetime) -> None:
-    """Queue a new invoice for its push, or mark that a change has to be pushed.
+    """Queue a new invoice to be pushed, or mark that a change to an invoice must be pushed.
 
     The calls are made between transactions (`push_due`, `changes_push_due`), because each is recorded before it is
     made.
@@ -55,7 +55,7 @@ def outbox_handle(row: OutboxRow, *, now: datetime) -> None:
 
 
 def settlement_handle(row: OutboxRow, *, now: datetime) -> None:
-    """Mark invoices at Stripe whose open amount was reduced by a payment elsewhere."""
+    """Mark that invoices at Stripe must be updated, because a payment elsewhere reduced their open amounts."""
     if not settings.STRIPE_API_KEY:
         return
     touched = Invoice.objects.filter(
@@ -66,7 +66,9 @@ def settlement_handle(row: OutboxRow, *, now: datetime) -> None:
 
 
 def push_run(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) -> StripePush:
-    """Push an invoice as far as possible. Safe to repeat; after an outage it waits, with the reason stored."""
+    """Push an invoice as far as possible. Safe to repeat; after an outage the invoice stays queued, and the reason is
+    stored.
+    """
     with invoice_lock_try(invoice_id) as is_ours:
         push = _push_start(invoice_id, now)
         if not is_ours or push.state != PushState.WAITING:
@@ -126,7 +128,7 @@ def _charge(push: StripePush, customer: StripeCustomer, client: stripe.StripeCli
 
 
 def _still_ordered(order: Order) -> Callable[[Invoice], bool]:
-    """Return a check that the open amount is still the amount asked for at Stripe."""
+    """Return a function that checks that the open amount is still the amount that Stripe was asked to collect."""
     return lambda invoice: minor_of(invoice.open, currency=invoice.currency) == order.total
 
 
@@ -145,7 +147,7 @@ def _order_store(invoice_id: UUID, customer: StripeCustomer, now: datetime) -> O
 
 
 def _charge_pull(push: StripePush, client: stripe.StripeClient, now: datetime) -> None:
-    """Fetch the result of the charge at once, before its event arrives."""
+    """Fetch the result of the charge immediately, without waiting for its event."""
     try:
         invoice_sync(stripe_id=push.stripe_id, client=client, now=now)
     except OutcomeUnknown:
@@ -156,7 +158,8 @@ def _charge_pull(push: StripePush, client: stripe.StripeClient, now: datetime) -
 def order_of(push: StripePush, customer: StripeCustomer, *, now: datetime) -> Order:
     """Return the order: our lines, the tax, and settled amounts, as items that sum to `open`.
 
-    Stripe refuses due dates in the past, so an invoice that is due at once, or pushed late, is due there in an hour.
+    Stripe refuses due dates in the past. So if an invoice is due immediately, or is pushed late, its due date at Stripe
+    is an hour from now.
     """
     invoice, document = push.invoice, push.invoice.document
     named = [(_title(line), Decimal(line["share"])) for line in document["lines"]]
@@ -187,7 +190,7 @@ def order_of(push: StripePush, customer: StripeCustomer, *, now: datetime) -> Or
 
 
 def push_retry(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) -> StripePush:
-    """Push an invoice whose totals differed again, with keys of the next version."""
+    """Push an invoice again after its totals differed, with keys of the next version."""
     StripePush.objects.filter(pk=invoice_id, state=PushState.MISMATCH).update(
         state=PushState.WAITING, version=F("version") + 1, version_at=now
     )
@@ -200,7 +203,7 @@ def _title(line: dict[str, Any]) -> str:
 
 
 def push_due(*, client: stripe.StripeClient, now: datetime) -> int:
-    """Push every invoice that waits; return how many are at Stripe now."""
+    """Push every waiting invoice; return how many of them are at Stripe afterwards."""
     known = StripePush.objects.exclude(state=PushState.WAITING).values("invoice")
     waiting = Invoice.objects.filter(provider=PROVIDER, open__gt=0).exclude(pk__in=known)
     waiting = waiting.order_by(F("stripe_push__tried_at").asc(nulls_first=True), "issued_at")

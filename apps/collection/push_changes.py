@@ -1,6 +1,7 @@
-"""Push later changes of an invoice to Stripe: credit notes, bank transfers, write-offs, voids.
+"""Pushes later changes to an invoice to Stripe: credit notes, bank transfers, write-offs, voids.
 
-Each run compares the present state of both sides and does what is missing, so it can run at any time and be repeated.
+Each run compares the present state of both sides and makes the missing changes, so it can run at any time and be
+repeated.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ UNDER_WAY = (PushState.WAITING, PushState.MISMATCH)
 
 
 def changes_push(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) -> bool:
-    """Align the open amount at Stripe with ours. Raises gateway.OutcomeUnknown: then it must be called again."""
+    """Align the open amount at Stripe with ours. If it raises gateway.OutcomeUnknown, it must be called again."""
     with invoice_lock_try(invoice_id) as is_ours:
         push = StripePush.objects.select_related("invoice").filter(pk=invoice_id).first()
         if push is None:
@@ -55,11 +56,12 @@ def changes_push(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime
 
 
 def changes_push_due(*, client: stripe.StripeClient, now: datetime) -> int:
-    """Push every invoice that changed here, or is settled here but not at Stripe; return how many.
+    """Push every invoice that changed in our database, or is settled there but not at Stripe; return the number of
+    invoices.
 
-    Also settle every call without an answer. A call can stay open although nothing waits for it: the invoice for which
-    a customer was created is paid by transfer, or an event reported the void before the answer of the call. Failures
-    are retried by the next run.
+    Also settle every call without a response. A call can stay open although nothing depends on it any more, for example
+    if the customer was created for an invoice that was then paid by transfer, or if an event reported the void before
+    the response arrived. Failures are retried by the next run.
     """
     run_each(
         list(StripeCall.objects.filter(invoice=None, settled_at=None).order_by("id")),
@@ -97,7 +99,7 @@ def _changes_apply(push: StripePush, client: stripe.StripeClient, now: datetime)
 
 
 def _drop(push: StripePush, draft: stripe.Invoice | None, client: stripe.StripeClient, now: datetime) -> None:
-    """Delete the draft: nothing is to be collected any more, and nothing was finalised."""
+    """Delete the draft of an invoice that was not finalised and no longer has to be collected."""
     record = Recorder(client, push.pk, now)
     if draft is not None:
         record(Operation("invoice.delete", record.key(f"invoice:{push.pk}:drop"), {}, draft.id))
@@ -107,7 +109,7 @@ def _drop(push: StripePush, draft: stripe.Invoice | None, client: stripe.StripeC
 def remainder_align(push: StripePush, client: stripe.StripeClient, now: datetime) -> None:
     """Align the open amount of a final invoice at Stripe with ours.
 
-    The caller holds the lock and has settled every call. Raises gateway.OutcomeUnknown.
+    The caller must hold the invoice's lock and must have settled every call. Raises gateway.OutcomeUnknown.
     """
     push.refresh_from_db()
     invoice_sync(stripe_id=push.stripe_id, client=client, now=now)  # record payments first
@@ -145,7 +147,9 @@ def _notes_push(push: StripePush, invoice: Invoice, found: stripe.Invoice, recor
 
 
 def _note_push(invoice: Invoice, note: CreditNote, found: stripe.Invoice, record: Recorder) -> None:
-    """Push one credit note. A paid part is our customer's balance, so Stripe records it as credited elsewhere."""
+    """Push one credit note. The part that was already paid goes to the customer's balance with us, so Stripe records it
+    as credited outside Stripe.
+    """
     total = _minor(invoice, note.total)
     before = min(total, found.amount_remaining)
     after = min(total - before, found.amount_paid - found.post_payment_credit_notes_amount)
@@ -178,7 +182,9 @@ def _remainder_close(invoice: Invoice, found: stripe.Invoice, record: Recorder) 
 
 
 def _part_close(found: stripe.Invoice, amount: int, record: Recorder) -> None:
-    """Reduce an open invoice by a bank transfer: Stripe has no partial payments, so this is a credit note there."""
+    """Reduce an open invoice by a bank transfer. Stripe has no partial payments, so the transfer becomes a credit note
+    there.
+    """
     left = found.amount_remaining - amount
     given: dict[str, Any] = {
         "invoice": found.id,

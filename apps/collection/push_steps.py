@@ -1,6 +1,7 @@
-"""The steps that create one invoice at Stripe: draft, items, comparison of totals, finalisation. Stores nothing here.
+"""The steps that create one invoice at Stripe: draft, items, comparison of totals, finalisation. This module writes
+nothing to our database.
 
-Every step checks what Stripe has before it adds, so the steps can stop anywhere and be repeated.
+Every step checks what already exists at Stripe before it adds anything, so the steps can be interrupted and repeated.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ INVOICE, LINE = "takt_invoice", "takt_line"  # metadata keys that identify our o
 
 
 class TotalDiffers(Exception):
-    """The total at Stripe differs from ours. The draft is left unchanged for a person to look at."""
+    """Raised if the total at Stripe differs from ours. The draft is left unchanged for a person to inspect."""
 
 
 class DraftOutdated(KeyBroken):
-    """The invoice changed here after its draft was made: the draft is deleted and made again."""
+    """Raised if the invoice changed in our database after its draft was made. The draft is then deleted and made again."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One line; the amount is in the smallest unit of the currency."""
+    """One line of an invoice; the amount is in the smallest unit of the currency."""
 
     description: str
     amount: int
@@ -36,7 +37,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Order:
-    """The invoice to create. `version` increases if a key is bound to a failure or is too old to be trusted."""
+    """The invoice to create at Stripe. `version` increases if a key is bound to a failure or is too old to be trusted."""
 
     invoice_id: str
     number: str
@@ -49,7 +50,7 @@ class Order:
     is_automatic: bool = False
 
     def key(self, step: str) -> str:
-        """Return the idempotency key of a step, always the same for a version."""
+        """Return the idempotency key of a step, which is always the same for one version."""
         return f"invoice:{self.invoice_id}:v{self.version}:{step}"
 
 
@@ -67,7 +68,7 @@ def invoice_push(client: stripe.StripeClient, order: Order, act: OperationRunner
 def invoice_finalise(
     client: stripe.StripeClient, order: Order, found: stripe.Invoice | None, act: OperationRunner
 ) -> stripe.Invoice:
-    """Finalise the invoice with automatic collection off: a charge by Stripe would come later and race with ours.
+    """Finalise the invoice without automatic collection, because a later charge by Stripe would race with ours.
 
     `found` is the invoice of an earlier attempt. Raises DraftOutdated, TotalDiffers, gateway.OutcomeUnknown or
     KeyBroken.
@@ -86,7 +87,9 @@ def invoice_finalise(
 def invoice_charge(
     client: stripe.StripeClient, order: Order, final: stripe.Invoice, act: OperationRunner
 ) -> stripe.Invoice:
-    """Charge the card on file once. If it is declined, the invoice stays open for payment by hand."""
+    """Charge the card on file once. If the charge is declined, the invoice stays open, and the customer can pay it
+    manually.
+    """
     if final.status != "open" or final.attempt_count:
         return final
     try:
@@ -97,7 +100,7 @@ def invoice_charge(
 
 
 def invoice_find(client: stripe.StripeClient, *, customer: str, invoice_id: str) -> stripe.Invoice | None:
-    """Find the invoice of an earlier attempt by its metadata in the list of the customer (which is never stale)."""
+    """Find the invoice of an earlier attempt by its metadata in the customer's list of invoices, which is never stale."""
     there = call_with_retry(
         lambda: list(client.v1.invoices.list({"customer": customer, "limit": 100}).auto_paging_iter())
     )
@@ -144,7 +147,7 @@ def _items(client: stripe.StripeClient, order: Order, invoice: str, act: Operati
 
 
 def metadata_value(thing: Any, name: str) -> str | None:
-    """Return the value of a metadata key; None without one."""
+    """Return the value of a metadata key; None if it is not set."""
     held = thing.metadata
     return str(held[name]) if held and name in held else None
 

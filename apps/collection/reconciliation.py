@@ -1,4 +1,4 @@
-"""Compare the objects at Stripe with the ledger, one by one, and name every difference."""
+"""Compares the objects at Stripe with the ledger, one by one, and names every difference."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = structlog.get_logger("stripe")
 
 @dataclass(frozen=True)
 class Row:
-    """One kind of amount in one currency: counts and sums on both sides."""
+    """One kind of amount in one currency, with the counts and sums on both sides."""
 
     what: str
     currency: str
@@ -45,14 +45,15 @@ class Row:
 
 @dataclass
 class StripeReconciliation:
-    """The result. `differences` are sentences that name the object; normally there are none."""
+    """The result of a comparison. `differences` are sentences that each name an object; normally there are none."""
 
     rows: list[Row] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
 
 
 def stripe_reconcile(*, client: stripe.StripeClient) -> StripeReconciliation:
-    """Compare everything of ours at Stripe with the ledger. Catch up on events first, or new objects differ.
+    """Compare all our objects at Stripe with the ledger. Catch up on events first; otherwise new objects show up as
+    differences.
 
     Raises gateway.OutcomeUnknown.
     """
@@ -85,9 +86,9 @@ def check_run(*, client: stripe.StripeClient, now: datetime) -> StripeCheck:
 
 
 def _notes(theirs: StripeAmounts) -> tuple[Amounts, Amounts]:
-    """Return the credit notes of our calls and those at Stripe.
+    """Return the credit notes that our calls created, and those at Stripe.
 
-    A note from before calls were recorded is identified by its metadata, once.
+    A note that is older than our records of calls is identified by its metadata, and each note number counts only once.
     """
     here: Amounts = {}
     for call in StripeCall.objects.filter(operation="note.create").exclude(object_id="").select_related("invoice"):
@@ -109,7 +110,7 @@ def _notes(theirs: StripeAmounts) -> tuple[Amounts, Amounts]:
 
 
 def _customers(theirs: StripeAmounts) -> list[str]:
-    """Name the customers that only one side has."""
+    """Name the customers that exist on one side only."""
     known = dict(StripeCustomer.objects.values_list("customer_id", "organisation__name"))
     found = [
         f"customers, {name}: at Stripe but unknown here" for name in sorted(theirs.customers.keys() - known.keys())
@@ -119,7 +120,7 @@ def _customers(theirs: StripeAmounts) -> list[str]:
 
 
 def _drafts(theirs: StripeAmounts) -> list[str]:
-    """Name drafts that will not be finalised."""
+    """Name the drafts at Stripe that will not be finalised."""
     wanted = {PushState.WAITING, PushState.MISMATCH}
     return [
         f"drafts, {name}: at Stripe but not to be finalised here"
@@ -129,7 +130,7 @@ def _drafts(theirs: StripeAmounts) -> list[str]:
 
 
 def _overdue(now: datetime) -> list[str]:
-    """Name calls and events that should have been handled by now."""
+    """Name the calls and events that should have been handled by now."""
     calls = StripeCall.objects.filter(settled_at=None, made_at__lt=now - OVERDUE).select_related("invoice")
     events = StripeEvent.objects.filter(handled_at=None, received_at__lt=now - OVERDUE).order_by("created")
     found = [

@@ -1,4 +1,4 @@
-"""Refunds, and payments that banks withdraw in disputes."""
+"""Records refunds, and payments that banks withdraw in disputes."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ OUTCOMES = {
 def _move(
     invoice: Invoice, kind: FactKind, reference: str, minor: int, to: AccountKind, source: AccountKind, now: datetime
 ) -> bool:
-    """Record and post a movement of money; return False if it is known.
+    """Record and post a movement of money; return False if it is already known.
 
-    The amount lost or refunded at our cost is reduced by the amount withdrawn from the balance.
+    For a lost dispute or a refund at our cost, the part that the customer's balance covers is taken from the balance,
+    and only the rest is our cost.
     """
     amount = amount_of(minor, currency=invoice.currency)
     if not fact_record(invoice, kind, reference, amount, now):
@@ -74,13 +75,13 @@ def _move(
 
 
 def _id_or_none(thing: object) -> str | None:
-    """Return the id in a field; None if empty. Payments without a payment intent are not ours."""
+    """Return the id in a field; None if the field is empty. Payments without a payment intent are not ours."""
     return str(thing) if thing else None
 
 
 @transaction.atomic
 def refund_sync(*, refund_id: str, client: stripe.StripeClient, now: datetime) -> bool:
-    """Record and post a refund that succeeded or failed; False if it is known, pending, or not ours.
+    """Record and post a refund that succeeded or failed; False if it is already known, pending, or not ours.
 
     Raises gateway.OutcomeUnknown.
     """
@@ -99,7 +100,7 @@ def refund_sync(*, refund_id: str, client: stripe.StripeClient, now: datetime) -
 
 
 def _refunded(invoice: Invoice, refund: stripe.Refund, now: datetime) -> bool:
-    """Post a refund: from the customer's balance if the refund's metadata say so and the balance suffices.
+    """Post a refund from the customer's balance, if the refund's metadata say so and the balance suffices.
 
     Otherwise take the share of this invoice from the balance, and post the rest at our cost.
     """
@@ -126,7 +127,8 @@ def _refunded(invoice: Invoice, refund: stripe.Refund, now: datetime) -> bool:
 
 @transaction.atomic
 def dispute_sync(*, dispute_id: str, client: stripe.StripeClient, now: datetime) -> None:
-    """Record and post a dispute: withdrawn while open, then returned or lost. Raises gateway.OutcomeUnknown.
+    """Record and post a dispute: the amount is withdrawn while the dispute is open, then returned or lost. Raises
+    gateway.OutcomeUnknown.
 
     An inquiry of a bank (status warning_*) moves no money and is ignored.
     """

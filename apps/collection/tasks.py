@@ -20,7 +20,7 @@ def stripe_event(*, event_id: str) -> bool:
 
 @shared_task(name="apps.collection.tasks.stripe_tend", queue="stripe")
 def stripe_tend() -> int:
-    """Push invoices and changes and catch up on events. Does nothing without an API key."""
+    """Push invoices and their changes, and catch up on events. Does nothing without an API key."""
     if not settings.STRIPE_API_KEY:
         return 0
     client, now = client_of_settings(), timezone.now()

@@ -1,4 +1,4 @@
-"""The endpoint that receives the events of Stripe."""
+"""The endpoint that receives events from Stripe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from apps.collection.tasks import stripe_event
 @login_not_required
 @require_POST
 def webhook(request: HttpRequest) -> HttpResponse:
-    """Store the event and answer at once; a worker handles it. Requests without a valid signature are refused."""
+    """Store the event and respond immediately; a worker handles it later. Requests without a valid signature are refused."""
     try:
         event_id = event_receive(
             body=request.body, signature=request.headers.get("Stripe-Signature", ""), now=timezone.now()

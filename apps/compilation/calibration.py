@@ -1,6 +1,6 @@
 """Example inputs from which a narrow precision is calibrated: a .npz file with the items along the leading axis.
 
-Only the limited child reads them, never a server process. Pure: NumPy and bytes, no Django.
+Only the resource-limited child process reads them, never a server process. Pure: NumPy and bytes, no Django.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Wanted:
-    """An input of the model as compiled: NumPy element type and the shape of one item."""
+    """An input of the compiled model: its NumPy element type and the shape of one item."""
 
     dtype: str
     shape: tuple[int, ...]
 
 
 class CalibrationError(Exception):
-    """The examples can't be used; one sentence says what to change."""
+    """Raised if the examples can't be used; the message says in one sentence what to change."""
 
 
 class OtherShape(CalibrationError):
-    """The examples are valid, but have other sizes."""
+    """Raised if the examples are valid but have different sizes."""
 
 
 def feeds_read(data: bytes, wanted: Mapping[str, Wanted]) -> list[dict[str, Array]]:
@@ -83,7 +83,7 @@ def _arrays(data: bytes) -> dict[str, Array]:
 
 
 def _items(name: str, array: Array, wanted: Wanted) -> Array:
-    """The array as [items, *shape]; a leading 1 of the shape may be omitted."""
+    """The array in the shape [items, *shape]; the file may omit a leading 1 of the shape."""
     if array.ndim == len(wanted.shape) + 1 and array.shape[1:] == wanted.shape:
         return array
     if wanted.shape[:1] == (1,) and array.ndim == len(wanted.shape) and array.shape[1:] == wanted.shape[1:]:
@@ -99,7 +99,7 @@ def _written(shape: Sequence[object]) -> str:
 
 
 def _typed(name: str, array: Array, wanted: Wanted) -> Array:
-    """The array in the model's element type, if that loses nothing but float rounding."""
+    """The array converted to the model's element type, if the conversion loses nothing except by float rounding."""
     kind = np.dtype(wanted.dtype)
     if array.dtype == kind:
         return np.ascontiguousarray(array)

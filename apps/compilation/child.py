@@ -1,4 +1,4 @@
-"""The limited process that compiles: `python -m apps.compilation.child <folder>`.
+"""The resource-limited process that compiles: `python -m apps.compilation.child <folder>`.
 
 It reads `model.onnx`, an optional `calibration.npz` and the request (target, precision, dims, constants, buckets)
 from the folder. It writes `program.bin`, `report.json.gz`, `trace.json.gz`, `program.asm.gz` and, for a narrow
@@ -20,11 +20,11 @@ SEED = 20250711
 
 
 class Mismatch(Exception):
-    """The counters of the executed binary differ from the compiler's."""
+    """Raised if the counters of the executed binary differ from the compiler's."""
 
 
 def work(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Compile; the answer is {"program": facts} or {"error": {"kind", "message", ...}}."""
+    """Compile, and return {"program": facts} or {"error": {"kind", "message", ...}}."""
     import compiler
 
     try:
@@ -70,8 +70,8 @@ def _compile(compiler: Any, folder: Path, request: dict[str, Any]) -> dict[str, 
 
 
 def _target(request: dict[str, Any]) -> Any:
-    """The target: one that ships with the compiler, or the organisation's own description, which is also registered
-    with the simulator.
+    """The target: one that ships with the compiler, or the organisation's own, which is parsed from its description and
+    also registered with the simulator.
     """
     from compiler import targets
 
@@ -79,7 +79,7 @@ def _target(request: dict[str, Any]) -> Any:
 
 
 def _examples(graph: Any, folder: Path, request: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """The uploaded feeds, or None (then generated feeds are used) if there are none for these sizes.
+    """The uploaded feeds; None if there are none for these sizes, so that generated feeds are used.
 
     With several buckets, each uses the examples of its own sizes; with one bucket, examples of other sizes are
     refused.
@@ -112,8 +112,8 @@ def _constants(data: bytes, stated: dict[str, Any]) -> dict[str, Any]:
 
 
 def verify(graph: Any, program: Any, binary: bytes) -> dict[str, Any]:
-    """Execute the binary on one generated feed. Raises Mismatch unless every counter equals its resource, or does not
-    exceed it if it is a bound.
+    """Execute the binary on one generated feed. Raises Mismatch unless every counter equals the compiler's count or,
+    where that is a bound, does not exceed it.
 
     Returns the program's `inputs` and `outputs` as [{"name", "dtype", "shape"}], and for a bounded program the
     counters as `executed`.
@@ -135,7 +135,7 @@ def verify(graph: Any, program: Any, binary: bytes) -> dict[str, Any]:
 
 
 def seeded_feeds(graph: Any) -> dict[str, Any]:
-    """One generated value per input: normally distributed floats, 0 or 1 for integers and booleans."""
+    """One generated feed, with an array for each input: normally distributed floats, 0 or 1 for integers and booleans."""
     import numpy as np
 
     rng = np.random.default_rng(SEED)
@@ -154,7 +154,7 @@ def _described(arrays: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def facts(program: Any, report: dict[str, Any], size: int, values: dict[str, Any]) -> dict[str, Any]:
-    """The columns of a program's row."""
+    """The values for the columns of a program's row."""
     from compiler.sources import version_name
 
     resources, headline = program.resources, report["headline"]
@@ -178,7 +178,7 @@ def facts(program: Any, report: dict[str, Any], size: int, values: dict[str, Any
 
 
 def _write(path: Path, text: str) -> None:
-    """Write compressed text without a time stamp, so that equal texts give equal files."""
+    """Write compressed text without a timestamp, so that equal texts give equal files."""
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 

@@ -1,7 +1,7 @@
 """Suggested sizes for the variable dimensions of a model, and shape formulas in their simplest form. Pure.
 
-ONNX names a variable dimension but does not say its usual size. Names and positions that exporters use give a good first
-guess, which the form lets people change.
+ONNX names a variable dimension but does not state its usual size. The names and positions that exporters use give a
+good first guess, which people can change in the form.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ CHECKED_TO = 512  # a simplified formula is used only if it gives the same size 
 
 
 def sizes_suggested(inputs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, int]:
-    """A size for each variable dimension; `inputs`: [{"name", "dtype", "shape": [int | name]}]."""
+    """A suggested size for each variable dimension. `inputs`: [{"name", "dtype", "shape": [int | name]}]."""
     return {name: _by_name(name) or _by_place(name, inputs) for name in names}
 
 
 def names_shown(inputs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, str]:
-    """How each variable dimension is called: by its name, or by its role if the model leaves it without one ("x.2").
+    """The displayed name of each variable dimension: its own name, or its role if the model does not name it ("x.2").
 
-    The role is that of the axis in its input: batch, height, width, sequence, else "axis 2". Where two inputs have
-    dimensions of one role, the input follows: "batch of x".
+    The role is that of the axis in its input: batch, height, width, sequence, or otherwise "axis 2", for example. If
+    two inputs have dimensions of the same role, the input's name follows: "batch of x".
     """
     roles = {name: _role(name, inputs) for name in names}
     counts = Counter(role for role, _ in roles.values())
@@ -52,7 +52,7 @@ def names_shown(inputs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> di
 
 
 def sizes_text(sizes: Mapping[str, int | Sequence[int]], shown: Mapping[str, str]) -> str:
-    """The sizes of a program or a compile in words: "batch 1, height 224"; "fixed" if nothing is variable."""
+    """The sizes of a program or a compile as text: "batch 1, height 224"; "fixed" if nothing is variable."""
     texts = [
         f"{shown.get(name, name)} {size if isinstance(size, int) else ' or '.join(map(str, size))}"
         for name, size in sizes.items()
@@ -61,14 +61,14 @@ def sizes_text(sizes: Mapping[str, int | Sequence[int]], shown: Mapping[str, str
 
 
 def axis_of(name: str, inputs: Sequence[Mapping[str, Any]]) -> tuple[str, int] | None:
-    """(input, axis) of a dimension without a name of its own, such as "x.2"; None for a named one."""
+    """The input and axis of a dimension without a name of its own, such as "x.2"; None for a named one."""
     owner, _, axis = name.rpartition(".")
     is_input = any(value["name"] == owner for value in inputs)
     return (owner, int(axis)) if is_input and axis.isascii() and axis.isdigit() else None
 
 
 def _role(name: str, inputs: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """(role, input) of a dimension; the input is empty for a dimension with a name of its own."""
+    """The role and input of a dimension; the input is empty for a dimension with a name of its own."""
     place = axis_of(name, inputs)
     if place is None:
         return name, ""
@@ -83,7 +83,7 @@ def _role(name: str, inputs: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
 
 
 def _image_roles(shape: Sequence[int | str]) -> dict[int, str]:
-    """The axes of an image's height and width, whose channels come before or behind them; empty for any other shape."""
+    """The axes of an image's height and width; the channels come before or after them. Empty for any other shape."""
     if len(shape) != 4:
         return {}
     if shape[1] in CHANNELS:
@@ -99,7 +99,9 @@ def _by_name(name: str) -> int | None:
 
 
 def _by_place(name: str, inputs: Sequence[Mapping[str, Any]]) -> int:
-    """The first axis is the batch; then images, texts and signals are told apart by rank and element type."""
+    """A size suggested by the dimension's position: 1 for the first axis, the batch; otherwise a usual size of images,
+    texts or signals, which the rank and the element type distinguish.
+    """
     for value in inputs:
         shape = value["shape"]
         if name not in shape:
@@ -116,10 +118,10 @@ def _by_place(name: str, inputs: Sequence[Mapping[str, Any]]) -> int:
 
 @lru_cache(maxsize=1024)
 def formula_simplified(text: str) -> str:
-    """A dimension as exporters write it, such as "floor(floor(height/2 - 1/2)/2) + 1", in a shorter equal form.
+    """Simplify a dimension's formula as exporters write it, such as "floor(floor(height/2 - 1/2)/2) + 1".
 
-    A formula in one variable that equals `m * floor((x + a) / k) + c` for every size up to CHECKED_TO is written so, with
-    ceil where that is shorter; any other text is returned unchanged.
+    A formula in one variable that equals `m * floor((x + a) / k) + c` for every size up to CHECKED_TO is returned in
+    that form, or with ceil where that is shorter. Any other text is returned unchanged.
     """
     names = sorted(set(re.findall(r"[A-Za-z_]\w*", text)) - set(_FUNCTIONS))
     evaluate = _compiled(text, names[0]) if len(names) == 1 and text != names[0] else None
@@ -133,7 +135,9 @@ def formula_simplified(text: str) -> str:
 
 
 def _written(name: str, values: Sequence[Fraction]) -> str:
-    """The form of a staircase that rises by `m` every `k` sizes; empty for anything else. `values`: from size 0 on."""
+    """The formula of a staircase that rises by `m` every `k` sizes; empty for anything else. `values` are the results
+    from size 0 on.
+    """
     rises = [after - before for before, after in pairwise(values)]
     steps = [size for size, rise in enumerate(rises, 1) if rise]
     if not _is_staircase(rises, steps):
@@ -146,7 +150,9 @@ def _written(name: str, values: Sequence[Fraction]) -> str:
 
 
 def _is_staircase(rises: Sequence[Fraction], steps: Sequence[int]) -> bool:
-    """Whether all steps have the same whole height and the same distance, and the first comes within that distance."""
+    """Whether all steps have the same integer height and the same distance, and the first step comes within that
+    distance.
+    """
     if len(steps) < 2 or len({rises[size - 1] for size in steps}) > 1:
         return False
     distances = {after - before for before, after in pairwise(steps)}
@@ -176,7 +182,9 @@ _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def _compiled(text: str, name: str) -> Callable[[int], Fraction] | None:
-    """The formula as a function of its variable, exact by fractions; None if it holds anything but arithmetic."""
+    """The formula as a function of its variable, computed exactly with fractions; None if it contains anything but
+    arithmetic.
+    """
     try:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -74,17 +74,19 @@ class CompileForm(forms.Form):
 
     @property
     def is_narrow(self) -> bool:
-        """Whether a precision is chosen that calibration examples are for."""
+        """Whether one of the chosen precisions uses calibration examples."""
         chosen = self["precision"].value() or []
         return bool({Precision.FLOAT16, Precision.INT8} & set(chosen))
 
     @property
     def lost_file(self) -> bool:
-        """Whether a file was sent with a form that is shown again: a browser cannot keep it."""
+        """Whether the form is shown again after a file was sent with it: browsers don't keep the file, so it must be
+        chosen again.
+        """
         return bool(self.is_bound and self.files)
 
     def clean(self) -> dict[str, Any]:
-        """Add `dims` in the form that the service expects. Report invalid sizes at their field."""
+        """Add `dims` in the form that the service expects. Report each invalid size at its field."""
         cleaned = super().clean() or {}
         dims: dict[str, int | list[int]] = {}
         for name in self.symbols:
@@ -101,7 +103,7 @@ class CompileForm(forms.Form):
 
 
 def _label(row: dict[str, Any], version: ModelVersion) -> str:
-    """The name of a variable dimension with its inputs; the role of one that the model leaves without a name."""
+    """The label of a variable dimension: its name with its inputs, or its role if the model does not name it."""
     place = axis_of(row["name"], version.inputs)
     if place is None:
         plural = "s" if len(row["inputs"]) > 1 else ""
@@ -113,7 +115,7 @@ def _label(row: dict[str, Any], version: ModelVersion) -> str:
 
 
 def _sizes_read(text: str) -> list[int]:
-    """The sizes in a text; empty if any of it is not a size."""
+    """The sizes in a text; empty if any part is not a size."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not all(word.isascii() and word.isdigit() and len(word) < 12 for word in words):
         return []

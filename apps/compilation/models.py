@@ -33,7 +33,8 @@ class CompileState(models.TextChoices):
 class CompileRequest(models.Model):
     """Compiles of one version that were requested together: one job per processor and precision.
 
-    `told_at`: when the requester was told that all of them have ended (apps.notifications). `mail`: also by mail.
+    `told_at`: when the requester was notified that all of them have ended (apps.notifications). `mail`: whether the
+    requester also wants a mail.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -57,11 +58,11 @@ class CompileJob(models.Model):
     """The compile of a model version for one target: one program, or one per bucket of sizes of its variable
     dimensions.
 
-    `dims`: {"batch": 1} or {"batch": [1, 8]}. `stages`: a list of buckets, each {"dims", "program", "stages":
-    [{"name", "state", "seconds"}]}, so that progress survives a reload. `program_ids`: the programs it made or found.
+    `dims`: {"batch": 1} or {"batch": [1, 8]}. `stages`: a list of buckets, each {"dims", "program", "stages": [{"name",
+    "state", "seconds"}]}, so that progress survives a reload. `program_ids`: the programs that the job made or found.
     `error`: {"kind", "message", "problems", ...}, structured where possible. `calibration_key` and
-    `calibration_digest`: storage key and SHA-256 of the uploaded examples for a narrow precision, or empty. `epoch`
-    fences the row: a worker that was considered dead and returns can no longer change it.
+    `calibration_digest`: storage key and SHA-256 of the uploaded examples for a narrow precision, or empty. `epoch` is
+    a fencing token: a worker that was considered dead and comes back can no longer change the row.
     """
 
     State = CompileState
@@ -110,7 +111,7 @@ class CompileJob(models.Model):
 
 
 class OwnProcessor(models.Model):
-    """A custom processor of an organisation. `text`: its file; `digest`: the digest of the description in it."""
+    """A custom processor of an organisation. `text` is its file, `digest` the digest of the description in the file."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="own_processors")
@@ -132,11 +133,11 @@ class Program(models.Model):
     """A compiled binary and everything known about it before it runs. Never changed: contracts pin its digest.
 
     `digest`: SHA-256 of the binary in hexadecimal. `resources`: the compiler's `Resources` as JSON, integers only.
-    `bounds`: {"latency", "interval", "memory"} with the proven bound and what limits it. `inputs`, `outputs`:
-    [{"name", "dtype", "shape"}]. `dims`: the sizes it was compiled for. `options_digest`: identifies the compile
-    options. `accuracy`: the quantisation error of a narrow precision against float32, by output, and its data; empty
-    for float32. `calibration_digest`: SHA-256 of the example inputs; empty if they were generated. `executed`: the
-    counters of the verification run, if `resources` are a bound.
+    `bounds`: {"latency", "interval", "memory"}, each with the proven bound and the limiting factor. `inputs`,
+    `outputs`: [{"name", "dtype", "shape"}]. `dims`: the sizes that it was compiled for. `options_digest`: identifies
+    the compile options. `accuracy`: for each output, the quantisation error of a narrow precision against float32, and
+    the data it was measured on; empty for float32. `calibration_digest`: SHA-256 of the example inputs; empty if they
+    were generated. `executed`: the counters of the verification run, if `resources` are a bound.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

@@ -16,7 +16,7 @@ from apps.figures import duration_format
 
 @dataclass(frozen=True)
 class Row:
-    """One program that is compiled: its job, its sizes, its stages, and the program once it is there."""
+    """One program that is being compiled: its job, its sizes, its stages, and the program once it exists."""
 
     job: CompileJob
     bucket: dict[str, Any]
@@ -24,7 +24,7 @@ class Row:
 
     @property
     def done(self) -> int:
-        """The stages that are done."""
+        """The number of stages that are done."""
         return sum(stage["state"] == "done" for stage in self.bucket["stages"])
 
     @property
@@ -34,7 +34,7 @@ class Row:
 
     @property
     def now(self) -> str:
-        """The stage that runs; empty if none does."""
+        """The stage that is running; empty if none is."""
         return next((str(one["name"]) for one in self.bucket["stages"] if one["state"] == "running"), "")
 
 
@@ -48,18 +48,18 @@ class Progress:
 
     @property
     def sizes(self) -> dict[str, int] | None:
-        """The sizes of every row if all have the same ones; else None."""
+        """The sizes that all rows share; None if they differ."""
         found = [row.bucket["dims"] for row in self.rows]
         return dict(found[0]) if found and all(one == found[0] for one in found) else None
 
     @property
     def is_started(self) -> bool:
-        """Whether a worker has begun with any of them."""
+        """Whether a worker has started any of the jobs."""
         return any(row.job.started_at for row in self.rows)
 
     @property
     def programs(self) -> list[UUID]:
-        """The programs that are there, in the order of the rows."""
+        """The programs that exist already, in the order of the rows."""
         return [row.bucket["program"] for row in self.rows if row.bucket["program"]]
 
     @property
@@ -79,7 +79,7 @@ def request_progress(request: CompileRequest, *, now: datetime) -> Progress:
 
 
 def _elapsed(job: CompileJob, bucket: dict[str, Any], now: datetime) -> timedelta | None:
-    """What the stages of a program took; while none has begun, how long its job has run."""
+    """The time that a program's stages have taken so far; until one has, the time since its job started."""
     lasted = [Decimal(stage["seconds"]) for stage in bucket["stages"] if stage["seconds"] is not None]
     if lasted:
         return timedelta(seconds=float(sum(lasted)))
@@ -87,7 +87,7 @@ def _elapsed(job: CompileJob, bucket: dict[str, Any], now: datetime) -> timedelt
 
 
 def _log(job: CompileJob, shown: dict[str, str]) -> list[tuple[datetime, str]]:
-    """What happened to a job: when it was queued and started, when each stage ended, and how it ended."""
+    """The log of a job: when it was queued and started, when each stage ended, and how the job ended."""
     name = f"{job.target}, {job.precision}"
     found = [(job.created_at, f"{name}: queued")]
     if job.started_at is None:
@@ -106,5 +106,5 @@ def _log(job: CompileJob, shown: dict[str, str]) -> list[tuple[datetime, str]]:
 
 
 def _seconds(stage: dict[str, Any]) -> str:
-    """The duration of a stage; the shortest are over before they can be timed."""
+    """The duration of a stage as text; the shortest stages end before they can be timed."""
     return duration_format(stage["seconds"]) if Decimal(stage["seconds"]) else "less than 1 ms"

@@ -1,4 +1,4 @@
-"""The compilation room's periodic work."""
+"""The periodic tasks of the compilation app."""
 
 SCHEDULE = {
     "compiles-sweep": {"task": "apps.compilation.tasks.jobs_sweep", "schedule": 5.0, "options": {"queue": "default"}},

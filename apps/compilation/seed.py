@@ -1,4 +1,4 @@
-"""Queues compiles of the sample models for the first worker that starts."""
+"""Demo data: queues compiles of the sample models for the first worker that starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ DIMS: dict[str, dict[str, Any]] = {"batch": {"batch": [1, 8, 64]}}
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
-    """Queue every sample for every processor of the demo's pools in its current description, unless compiled or queued."""
+    """Queue a compile of every sample model for every processor of the demo's pools, unless the program exists or is
+    queued.
+    """
     for version in versions_present().filter(organisation=organisation).order_by("created_at", "model__name"):
         names = [row["name"] for row in version.symbolic_dims]
         dims = DIMS["batch"] if names == ["batch"] else {}
@@ -27,7 +29,7 @@ def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User)
 
 
 def _is_there(version: ModelVersion, target: str) -> bool:
-    """Whether the program exists or is queued. A processor with a new description needs new programs."""
+    """Whether the program exists or is queued. A processor whose description has changed needs new programs."""
     present = Program.objects.filter(model_version=version, target=target, target_digest=targets.load(target).digest)
     waiting = CompileJob.objects.filter(
         model_version=version, target=target, state__in=[CompileState.QUEUED, CompileState.RUNNING]

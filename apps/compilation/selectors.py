@@ -33,7 +33,9 @@ STORED = {field.name for field in fields(Storage)}
 
 
 def target_names(organisation: Organisation) -> list[str]:
-    """The processors that the organisation can compile for: those that ship, the fleet's custom ones, and its own."""
+    """The processors that the organisation can compile for: those that ship with the compiler, the fleet's custom ones,
+    and its own.
+    """
     own = (row.name for row in processors_own(organisation))
     return list(dict.fromkeys([*sorted(targets.names()), *processors_offered(), *own]))
 
@@ -44,13 +46,15 @@ def processors_own(organisation: Organisation) -> QuerySet[OwnProcessor]:
 
 
 def target_text(job: CompileJob) -> str:
-    """The file of a job's processor, the organisation's own or the fleet's; empty for one that ships."""
+    """The file of a job's custom processor, the organisation's own or the fleet's; empty for one that ships with the
+    compiler.
+    """
     own = processors_own(job.organisation).filter(name=job.target).values_list("text", flat=True).first()
     return own or processors_offered().get(job.target, "")
 
 
 def target_of(program: Program) -> Target | None:
-    """The description that a program was compiled for; None if it has been changed or removed since."""
+    """The description of the processor that a program was compiled for; None if it has been changed or removed since."""
     if program.target in targets.names():
         found = targets.load(program.target)
     else:
@@ -62,20 +66,20 @@ def target_of(program: Program) -> Target | None:
 
 
 def targets_with_pools() -> set[str]:
-    """The processors that an active pool runs; others are for compiling and comparing only."""
+    """The names of processors with an active pool; others are for compiling and comparing only."""
     return set(pools().filter(processor__isnull=False).values_list("processor__name", flat=True))
 
 
 def dimension_names(version: ModelVersion) -> dict[str, str]:
-    """How pages call each variable dimension of a version."""
+    """The displayed name of each variable dimension of a version."""
     return names_shown(version.inputs, [row["name"] for row in version.symbolic_dims])
 
 
 def program_resources(program: Program) -> dict[str, Any]:
-    """The counts of one inference and of loading the program, as `Resources` in JSON.
+    """The counts of one execution and of loading the program, as `Resources` in JSON.
 
-    For programs compiled before loading was counted, the load is computed from their storage and the processor's
-    link. It is missing if the processor's description no longer exists.
+    For programs that were compiled before loading was counted, the load is computed from their storage and the
+    processor's link. The load is missing if the processor's description no longer exists.
     """
     return _with_load(program, program.resources)
 
@@ -90,13 +94,13 @@ def _with_load(program: Program, resources: dict[str, Any]) -> dict[str, Any]:
 
 
 def program_load(program: Program) -> dict[str, int] | None:
-    """Bytes and cycles for loading the program onto its processor (docs/reference/counting.md); None if not known."""
+    """The bytes and cycles for loading the program onto its processor (docs/reference/counting.md); None if unknown."""
     found: dict[str, int] | None = program_resources(program).get("load")
     return found
 
 
 def load_seconds(program: Program) -> Fraction:
-    """Device time for loading the program at its processor's full clock; 0 if not known."""
+    """The device time for loading the program at its processor's full clock; 0 if unknown."""
     load = program_load(program)
     return Fraction(0) if load is None else Fraction(load["cycles_in"], program.clock_hz)
 
@@ -107,7 +111,7 @@ def program_bytes(program: Program) -> bytes:
 
 
 def program_report(program: Program) -> dict[str, Any]:
-    """The compiler's report on the program, with its load added if it was stored before that was counted."""
+    """The compiler's report on the program. If the report is older than the counting of loads, the load is added."""
     report: dict[str, Any] = json.loads(gzip.decompress(_stored(program.report_key)))
     resources = report.get("resources")
     return report if resources is None else {**report, "resources": _with_load(program, resources)}
@@ -125,7 +129,7 @@ def program_disassembly(program: Program) -> str:
 
 
 def program_ranges(program: Program) -> str:
-    """The calibrated ranges of a narrow precision: with them, the same binary can be compiled without the examples."""
+    """The calibrated ranges of a narrow precision, from which the same binary can be compiled without the examples."""
     return gzip.decompress(_stored(_sibling(program, RANGES))).decode()
 
 

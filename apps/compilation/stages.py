@@ -1,4 +1,4 @@
-"""The stages of a compile and its progress through them. Pure."""
+"""The stages of a compile, and its progress through them. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ SIZE_MAX = 2**20
 
 
 def buckets_of(dims: dict[str, Any]) -> list[dict[str, int]]:
-    """{"batch": [1, 8], "length": 16} -> [{"batch": 1, "length": 16}, {"batch": 8, "length": 16}]; one empty bucket
-    without dims.
+    """Expand {"batch": [1, 8], "length": 16} to [{"batch": 1, "length": 16}, {"batch": 8, "length": 16}]; without dims,
+    the result is one empty bucket.
     """
     names = sorted(dims)
     lists = [value if isinstance(value, list) else [value] for value in (dims[name] for name in names)]
@@ -20,7 +20,7 @@ def buckets_of(dims: dict[str, Any]) -> list[dict[str, int]]:
 
 
 def waiting(dims: dict[str, int], *, narrow: bool = False) -> dict[str, Any]:
-    """A bucket before it starts; only a narrow precision has the stage `calibrate`."""
+    """A bucket whose compile has not started; only a narrow precision has the stage `calibrate`."""
     names = [name for name in STAGES if narrow or name != "calibrate"]
     rows = [{"name": name, "state": "waiting", "seconds": None} for name in names]
     return {"dims": dims, "program": None, "stages": rows}
@@ -29,8 +29,8 @@ def waiting(dims: dict[str, int], *, narrow: bool = False) -> dict[str, Any]:
 def advance(bucket: dict[str, Any], marks: list[tuple[str, float]], now: float, *, ended: str = "") -> dict[str, Any]:
     """The bucket at second `now`, given `marks`: the (stage, start second) pairs seen so far.
 
-    A stage lasts until the next one starts. `ended` is "" while running, otherwise the state of the last stage
-    ("done", "failed"). Unknown names are ignored; a skipped stage between two others counts as done in no time.
+    A stage lasts until the next one starts. `ended` is "" while running, otherwise the state of the last stage ("done",
+    "failed"). Unknown names are ignored; a skipped stage between two others counts as done in 0 seconds.
     """
     names = [row["name"] for row in bucket["stages"]]
     known = [(name, at) for name, at in marks if name in names]
@@ -41,7 +41,9 @@ def advance(bucket: dict[str, Any], marks: list[tuple[str, float]], now: float, 
 
 
 def _row(name: str, names: list[str], timed: dict[str, tuple[float, float]], last: str, state: str) -> dict[str, Any]:
-    """One stage. `timed`: (start, end) of each started stage; `last`: the stage that started last, now in `state`."""
+    """The entry of one stage. `timed` maps each started stage to its (start, end); `last` is the stage that started
+    last, whose state is `state`.
+    """
     if name in timed:
         start, end = timed[name]
         return {"name": name, "state": state if name == last else "done", "seconds": f"{max(0.0, end - start):.3f}"}
@@ -51,6 +53,6 @@ def _row(name: str, names: list[str], timed: dict[str, tuple[float, float]], las
 
 
 def current(bucket: dict[str, Any]) -> str:
-    """The stage that is running or ran last; empty before the first."""
+    """The stage that is running or ran last; empty if none has started."""
     seen = [row["name"] for row in bucket["stages"] if row["state"] != "waiting"]
     return seen[-1] if seen else ""

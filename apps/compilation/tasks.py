@@ -1,4 +1,4 @@
-"""The compilation room's Celery tasks; each calls one service."""
+"""The Celery tasks of the compilation app; each calls one service."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def jobs_sweep() -> int:
 
 @shared_task(name="apps.compilation.tasks.files_sweep", ignore_result=True)
 def files_sweep() -> None:
-    """Delete files that no row names."""
+    """Delete files that no row refers to."""
     services.program_files_sweep(now=timezone.now())

@@ -1,4 +1,4 @@
-"""The pages of model versions and compile jobs. Each view authorises, makes one service call, and answers."""
+"""The pages of model versions and compile jobs. Each view authorises, makes one service call, and returns the response."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PAGE_ROWS = 30
 
 @require_http_methods(["GET", "POST"])
 def version_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """A version with its programs and compiles; POST requests compiles."""
+    """The page of a version, with its programs and compiles; a POST requests new compiles."""
     if request.method == "POST":
         return _compile(request, pk)
     version = org_object_get(request, registry.versions_present(), roles=ANY_ROLE, pk=pk)
@@ -47,7 +47,7 @@ def version_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _compile(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Request the compiles of a sent form, or show the form again with what is wrong."""
+    """Request the compiles of a submitted form, or show the form again with its errors."""
     version = org_object_get(request, registry.versions_present(), roles=ENGINEERING, pk=pk)
     form = CompileForm(version, request.POST, request.FILES)
     if not form.is_valid():
@@ -81,7 +81,7 @@ def _request_create(request: HttpRequest, version: ModelVersion, chosen: dict[st
 
 @require_POST
 def version_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Compile a new version with suggested sizes, right after its upload."""
+    """Request a compile of a new version with suggested sizes, right after its upload."""
     version = org_object_get(request, registry.versions_present(), roles=ENGINEERING, pk=pk)
     suggested = CompileForm(version)
     form = CompileForm(version, suggested.initial)
@@ -109,7 +109,7 @@ def request_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _subtitle(asked: CompileRequest, progress: Progress) -> str:
-    """The version, with the sizes if all programs have the same ones."""
+    """The version's name, with the sizes if all programs have the same ones."""
     sizes = sizes_text(progress.sizes, selectors.dimension_names(asked.model_version)) if progress.sizes else ""
     return f"{asked.model_version}, {sizes}" if sizes else str(asked.model_version)
 
@@ -142,7 +142,7 @@ def _version_context(version: ModelVersion) -> dict[str, Any]:
 
 
 def _values(version: ModelVersion, values: list[dict[str, Any]], direction: str) -> list[dict[str, Any]]:
-    """Inputs or outputs for the page: variable dimensions by their names, formulas in their simplest form."""
+    """Inputs or outputs for the page: variable dimensions with their displayed names, formulas in simplified form."""
     shown = selectors.dimension_names(version)
     return [
         {
@@ -155,7 +155,7 @@ def _values(version: ModelVersion, values: list[dict[str, Any]], direction: str)
 
 
 def _size_text(size: str, owner: str, shown: dict[str, str]) -> str:
-    """A dimension of a shape; "?" for one of an output that has neither a name nor a formula."""
+    """A dimension of a shape as text; "?" for a dimension of an output that has neither a name nor a formula."""
     if size in shown:
         return shown[size]
     return "?" if size.removeprefix(f"{owner}.").isdigit() and not size.isdigit() else formula_simplified(size)
@@ -170,7 +170,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def job_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The stages with their times; htmx polls the partial every second while the job runs."""
+    """The page of a job, with its stages and their times; htmx polls the partial every second while the job runs."""
     job = org_object_get(request, CompileJob.objects.select_related("model_version__model", "compares_with"), pk=pk)
     context = {"job": job, "programs": selectors.programs_of_job(job), "buckets": job.stages}
     part = request.headers.get("HX-Request") == "true"
@@ -193,7 +193,7 @@ def job_retry(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def processor_list(request: HttpRequest) -> HttpResponse:
-    """The organisation's own processors; POST uploads a file."""
+    """The page of the organisation's own processors; a POST uploads a file."""
     posted = request.method == "POST"
     organisation = organisation_get(request, roles=ENGINEERING if posted else ANY_ROLE)
     refusal: Problem | None = None
@@ -213,7 +213,7 @@ def processor_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def processor_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """A custom processor, described like the others."""
+    """The page of a custom processor, described like the others."""
     row = org_object_get(request, OwnProcessor, pk=pk)
     return render(request, "fleet/target_detail.html", {**described(targets.parse(row.text)), "own": row})
 

@@ -1,9 +1,9 @@
-"""Buffer requests and responses: an event loop waits for slow clients in front of the WSGI application.
+"""Buffers requests and responses: an event loop in front of the WSGI application waits for slow clients.
 
-A WSGI thread that reads from or writes to a slow client serves nobody else, so a few slow clients stop the server. Here the
-event loop receives the body (large ones on disk). Only a complete request gets a thread. The response is collected, the
-thread is released, and the loop sends the response.
-See docs/adr/0066-a-buffer-before-the-threads.md.
+A WSGI thread that reads from or writes to a slow client serves nobody else, so a few slow clients could stop the
+server. Here the event loop receives the body, and keeps large bodies on disk. Only a complete request gets a thread.
+The response is collected, the thread is released, and the loop sends the response. See
+docs/adr/0066-a-buffer-before-the-threads.md.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ SPOOLED_MAX = 2**31  # bytes of bodies of one process that are arriving or being
 
 
 class Gone(Exception):
-    """The client disconnected before its request was complete."""
+    """Raised if the client disconnected before its request was complete."""
 
 
 class Buffered:
-    """An ASGI application that runs a WSGI application in a few threads, for complete requests."""
+    """An ASGI application that runs a WSGI application in a few threads, for complete requests only."""
 
     def __init__(self, wsgi: Wsgi, *, threads: int) -> None:
         self.wsgi = wsgi
@@ -48,7 +48,7 @@ class Buffered:
         self.waiting, self.spooled = 0, 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """One connection's event: a request, or the server's start and end."""
+        """Handle one ASGI connection: an HTTP request, or the start and shutdown of the server (lifespan)."""
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
         elif scope["type"] == "http":
@@ -76,7 +76,7 @@ class Buffered:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _pieces(self, scope: Message, receive: Receive) -> Any:
-        """The body as it arrives. Raises Problem for one that is too large or too slow, Gone for one that breaks off."""
+        """Yield the body as it arrives. Raises Problem if it is too large or too slow, Gone if the client disconnects."""
         most = settings.UPLOAD_BYTES_MAX + MULTIPART_BYTES
         stated = dict(scope["headers"]).get(b"content-length", b"")
         _size_check(int(stated) if stated.isdigit() else 0, most)
@@ -139,7 +139,9 @@ def _size_check(size: int, most: int) -> None:
 
 
 def _refused(refusal: Problem) -> Answer:
-    """Answer with an error before the application sees the request. The connection ends, because its body was not read."""
+    """Respond with an error before the application sees the request. The connection is closed, because the body was not
+    read.
+    """
     response = problem_response(refusal)
     headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
     answer: SpooledTemporaryFile[bytes] = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - who sends it closes it
@@ -150,7 +152,7 @@ def _refused(refusal: Problem) -> Answer:
 
 
 def _answer_of(wsgi: Wsgi, environ: Environ) -> Answer:
-    """Run the application in a thread of the pool, which also closes what the request opened."""
+    """Run the application in a thread of the pool; the same thread also closes the resources that the request opened."""
     started: list[tuple[str, list[tuple[str, str]]]] = []
     answer: SpooledTemporaryFile[bytes] = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - who sends it closes it
 

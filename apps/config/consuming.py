@@ -18,10 +18,11 @@ log = structlog.get_logger("worker")
 
 
 class PatientQoS(redis.QoS):
-    """The messages that a worker holds without acknowledgement.
+    """Tracks the messages that a worker has received but not acknowledged.
 
-    If the broker refuses an acknowledgement, as Valkey does on a full disk, Kombu keeps the message forever, and a worker of
-    one task at a time takes no other. This class drops it; the broker delivers it again after the visibility timeout.
+    If the broker refuses an acknowledgement, as Valkey does when its disk is full, Kombu keeps the message forever, and
+    a worker that runs one task at a time accepts no other. This class drops the message; the broker delivers it again
+    after the visibility timeout.
     """
 
     def ack(self, delivery_tag: str) -> None:
@@ -37,21 +38,24 @@ redis.Channel.QoS = PatientQoS
 
 
 class PatientConsumer(Consumer):
-    """Celery's consumer waits up to 30 s between two attempts to connect; this one at most 3 s. It also survives a broker
-    that refuses writes, as Valkey does on a full disk; Celery's would end the worker."""
+    """A consumer that reconnects sooner and survives a broker that refuses writes.
+
+    Celery's consumer waits up to 30 s between two attempts to connect; this one waits at most 3 s. Valkey refuses
+    writes when its disk is full, which would end a worker with Celery's consumer.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.connection_errors: tuple[type[Exception], ...] = (*self.conninfo.connection_errors, ResponseError)
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
-        """Retry a broker that answers with an error after one second."""
+        """If the broker responded with an error, wait one second before the next attempt."""
         super().on_connection_error_after_connected(exc)
         if isinstance(exc, ResponseError):
             time.sleep(REFUSED_SECONDS)
 
     def ensure_connected(self, conn: Any) -> Any:
-        """Return the connection; waits for the broker without a limit."""
+        """Return the connection; waits for the broker without a time limit."""
 
         def on_error(error: Exception, interval: float) -> None:
             log.warning("broker away", error=str(error)[:200], again_in=interval)

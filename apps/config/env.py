@@ -1,4 +1,4 @@
-"""Read environment variables strictly: a bad value stops the start with one clear sentence."""
+"""Reads environment variables strictly: a bad value stops the start with one clear sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FALSE = frozenset({"0", "false", "no", "off"})
 
 
 def text(name: str, default: str | None = None) -> str:
-    """Return the variable as text. Without a default it must be set and not empty."""
+    """Return the variable as text. If there is no default, the variable must be set and not empty."""
     value = os.environ.get(name, "") or default
     if value is None:
         raise ImproperlyConfigured(f"Set the environment variable {name}.")
@@ -47,7 +47,7 @@ def is_local(url: str) -> bool:
 
 
 def flag(name: str, default: bool) -> bool:
-    """Return Return True for 1/true/yes/on, False for 0/false/no/off."""
+    """Return True for 1/true/yes/on, False for 0/false/no/off."""
     value = os.environ.get(name, "").strip().lower()
     if not value:
         return default
@@ -94,9 +94,10 @@ def choice(name: str, default: str, allowed: set[str]) -> str:
 
 
 def redis_urls(name: str) -> tuple[str, str]:
-    """Return one Redis address in two notations: Celery's and redis-py's.
+    """Return the same Redis address in two notations: Celery's and redis-py's.
 
-    `redis+socket:///path?virtual_host=3` and `unix:///path?db=3` name the same database; a network URL is the same in both.
+    `redis+socket:///path?virtual_host=3` and `unix:///path?db=3` mean the same database; a network URL is identical in
+    both notations.
     """
     value = text(name)
     parts = urlsplit(value)

@@ -1,7 +1,7 @@
-"""Answer requests that failed at the top: an outage with 503, a defect of ours with 500, an unreadable request with 400.
+"""Last-resort responses to failed requests: 503 for an outage, 500 for a defect of ours, 400 for an unreadable request.
 
-The pages stand alone: they need neither database nor session nor context processors, since any of these may be what
-failed. Each names the request id, which is also in the log and in the header X-Request-ID.
+The pages are self-contained: they need no database, session or context processors, since any of these may have failed.
+Each page shows the request id, which is also in the log and in the header X-Request-ID.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def request_id_of(request: HttpRequest) -> str:
 
 
 def failure(request: HttpRequest) -> HttpResponse:
-    """Answer an exception that nobody caught. Django's `handler500`, called while the exception is handled."""
+    """Respond to an uncaught exception. This is Django's `handler500`, called while the exception is being handled."""
     outage = unavailable_of(sys.exc_info()[1])
     if outage is not None:
         return outage_response(request, outage)
@@ -42,7 +42,9 @@ def failure(request: HttpRequest) -> HttpResponse:
 
 
 def unreadable(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer a request that Django refused to read. Django's `handler400`; the API's form is made by a middleware."""
+    """Respond to a request that Django refused to read. This is Django's `handler400`; for the API, a middleware turns
+    it into a problem.
+    """
     title = "We can't read this request"
     detail = (
         "The address, the form or a file in it is damaged or too large. Go back, check what you sent, and try again."
@@ -51,7 +53,7 @@ def unreadable(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer a form without a valid token against forgery. Django's CSRF_FAILURE_VIEW."""
+    """Respond to a form without a valid CSRF token. This is Django's CSRF_FAILURE_VIEW."""
     log.warning("csrf", path=request.path, reason=reason)
     detail = (
         "The page was open for too long, you have signed in again since, or your browser blocks cookies. Nothing was "
@@ -61,7 +63,9 @@ def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def outage_response(request: HttpRequest, outage: Unavailable) -> HttpResponse:
-    """Answer an outage: as a problem to the API, else as a page. The page names nobody: who is signed in may be unknown."""
+    """Respond to an outage: with a problem for the API, otherwise with a page. The page does not show who is signed in,
+    because that may be unknown.
+    """
     if request.path.startswith(API_PREFIX):
         return problem_response(outage)
     response = _page(request, 503, outage.title, outage.detail)
@@ -71,14 +75,14 @@ def outage_response(request: HttpRequest, outage: Unavailable) -> HttpResponse:
 
 
 def defect_problem(request: HttpRequest) -> Problem:
-    """Return the problem of a defect, whose sentence names the request id."""
+    """Return the problem for a defect of ours; its sentence states the request id."""
     problem = problem_standard(500)
     problem.detail = f"This is a fault in Takt, not in your request. Report the request ID {request_id_of(request)}."
     return problem
 
 
 def long_address_page() -> str:
-    """Return the page for an address that the server stops reading: no request exists yet, so no id either."""
+    """Return the page for an address that is too long to be read. It has no request id, because no request exists yet."""
     return _rendered(
         {
             "status": 414,
@@ -110,7 +114,7 @@ def _rendered(values: dict[str, object]) -> str:
 
 
 def _bare(values: dict[str, object]) -> str:
-    """Return the page without templates and static files."""
+    """Return a simple error page that needs no templates and no static files."""
     title, detail, request_id = (escape(values.get(name, "")) for name in ("title", "detail", "request_id"))
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} - Takt</title></head><body><main>'

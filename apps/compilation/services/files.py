@@ -1,4 +1,4 @@
-"""Deletes artefacts and calibration files that no row names."""
+"""Deletes artefacts and calibration files that no row refers to."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from apps.compilation.models import CompileJob, Program
 
 
 def program_files_sweep(*, now: datetime) -> int:
-    """Delete the files of programs and compiles that no longer exist; returns how many."""
+    """Delete the files of programs and compiles that no longer exist; returns the number of files."""
     return files_sweep("programs", _artefacts, now=now) + files_sweep("calibrations", _calibrations, now=now)
 
 
 def _artefacts(keys: list[str]) -> list[str]:
-    """The keys whose program exists. A program's artefacts are in the folder of its binary."""
+    """Those of the given keys whose program exists. A program's artefacts are in the folder of its binary."""
     binaries = {key: f"{key.rpartition('/')[0]}/{selectors.BINARY}" for key in keys}
     found = Program.objects.filter(binary_key__in=[*binaries.values(), *keys]).values_list("binary_key", flat=True)
     places = {binary.rpartition("/")[0] for binary in found}

@@ -37,11 +37,11 @@ def job_create(
     compares_with: Program | None = None,
     request: CompileRequest | None = None,
 ) -> CompileJob:
-    """Queue the compile of a version for a target; variable dimensions take a number or a list of numbers (buckets).
+    """Queue the compile of a version for a target; each variable dimension gets a number or a list of numbers (buckets).
 
-    `calibration`: a .npz file of example inputs for float16 and int8, items along the leading axis; by default,
-    inputs are generated. The work starts after the transaction. Raises Problem(422) for every missing or invalid
-    size, Problem(429) if too many compiles are queued.
+    `calibration`: a .npz file of example inputs for float16 and int8, with items along the leading axis; by default,
+    inputs are generated. The compile starts after the transaction has committed. Raises Problem(422) for every missing
+    or invalid size, Problem(429) if too many compiles are queued.
     """
     chosen = dims_checked(version, dims or {})
     _place_check(version.organisation, target, precision)
@@ -106,7 +106,7 @@ def _queue_check(organisation: Organisation) -> None:
 def _calibration_keep(
     version: ModelVersion, precision: str, data: bytes | None, compares_with: Program | None
 ) -> tuple[str, str]:
-    """(key, digest) of the stored examples; equal examples are stored once per organisation."""
+    """Store the examples; return their key and digest. Equal examples are stored once per organisation."""
     if compares_with is not None:
         return compares_with.compile_job.calibration_key, compares_with.calibration_digest
     if not data or precision == Precision.FLOAT32:
@@ -132,7 +132,7 @@ def compile_send(job_id: UUID) -> bool:
 
 
 def dims_checked(version: ModelVersion, stated: dict[str, Any]) -> dict[str, Any]:
-    """The given sizes, checked and sorted. Raises Problem(422) with one error per fault."""
+    """Return the given sizes, checked and sorted. Raises Problem(422) with one error per fault."""
     wanted = [row["name"] for row in version.symbolic_dims]
     errors = [*_missing(wanted, stated), *_unknown(wanted, stated), *_impossible(wanted, stated)]
     if not errors and len(stages.buckets_of(stated)) > stages.BUCKETS_MAX:
@@ -222,7 +222,9 @@ def job_retry(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
 
 
 def job_compare(*, program: Program, actor: User, now: datetime) -> CompileJob:
-    """Recompile a program's model from scratch; the job's `comparison` says whether the bytes are equal."""
+    """Queue a compile of a program's model from scratch; afterwards, the job's `comparison` says whether the bytes are
+    equal.
+    """
     if program.model_version.deleted_at is not None:
         raise Problem(409, "Model deleted", "The model was deleted. Upload it again to compare.", kind="file-gone")
     return job_create(

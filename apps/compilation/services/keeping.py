@@ -1,4 +1,4 @@
-"""Stores the result of a compile, artefacts before the row, and compares it with earlier results."""
+"""Stores the result of a compile, the artefacts before the row, and compares the result with earlier ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ ARTEFACTS = (selectors.BINARY, selectors.REPORT, selectors.TRACE, selectors.ASSE
 
 
 class NotDeterministic(Exception):
-    """The same model, options and compiler produced different bytes: a defect that stops everything (`error`: its data)."""
+    """Raised if the same model, options and compiler produced different bytes. This is our defect, and the program is
+    not stored. `error` holds the facts.
+    """
 
     def __init__(self, program: Program, digest: str) -> None:
         text = (
@@ -31,8 +33,8 @@ class NotDeterministic(Exception):
 
 
 def options_digest(dims: dict[str, int], constants: dict[str, Any], calibration: str = "") -> str:
-    """Identifies the compile options besides model, target, precision and compiler. `calibration`: the digest of the
-    examples.
+    """The digest of the compile options other than model, target, precision and compiler. `calibration` is the digest
+    of the examples.
     """
     stated = {"constants": constants, "dims": dims} | ({"calibration": calibration} if calibration else {})
     text = json.dumps(stated, sort_keys=True, separators=(",", ":"))
@@ -42,7 +44,7 @@ def options_digest(dims: dict[str, int], constants: dict[str, Any], calibration:
 def program_keep(
     *, job: CompileJob, epoch: int, dims: dict[str, int], folder: Path, facts: dict[str, Any], now: datetime
 ) -> Program | None:
-    """Store the artefacts in `folder` and the program's row; returns the existing row if it is the same program.
+    """Store the artefacts in `folder` and the program's row; returns the existing row if the program is the same.
 
     Returns None if the job was fenced. Raises NotDeterministic if an earlier compile produced different bytes.
     """
@@ -79,7 +81,7 @@ def _orphans_delete(place: str) -> None:
 def _row(
     job: CompileJob, epoch: int, dims: dict[str, int], facts: dict[str, Any], keys: dict[str, str], now: datetime
 ) -> tuple[Program | None, bool]:
-    """(the program, whether it is new); (None, False) if the job was fenced."""
+    """Return the program and whether it is new; (None, False) if the job was fenced."""
     owned = CompileJob.objects.select_for_update().filter(pk=job.pk, epoch=epoch, state=CompileJob.State.RUNNING)
     if not owned.exists():
         return None, False

@@ -1,4 +1,6 @@
-"""Custom processors: a file that an organisation uploads to compile for and compare, even though no pool offers it (T7)."""
+"""Custom processors: an organisation uploads a processor's file in order to compile for it and compare it, although no
+pool offers it (T7).
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ PROCESSORS_MAX = 20
 
 @transaction.atomic
 def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: datetime) -> OwnProcessor:
-    """Store a processor's file, replacing one with the same name. Programs that were compiled for the old one stay
-    unchanged.
+    """Store a processor's file, replacing one with the same name. Programs that were compiled for the replaced
+    processor stay unchanged.
 
     Raises Problem(422) with the value at fault, or if the name ships with the compiler.
     """
@@ -71,7 +73,7 @@ def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: 
 
 @transaction.atomic
 def processor_remove(*, processor: OwnProcessor, actor: User, now: datetime) -> None:
-    """Delete a processor's file; programs compiled for it stay."""
+    """Delete a processor's file; programs that were compiled for it are kept."""
     audit_record(
         action="processor.remove",
         now=now,

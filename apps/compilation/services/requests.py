@@ -1,4 +1,4 @@
-"""Compiles of one version that are requested together."""
+"""Requests several compiles of one version together, and cancels them."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ def request_create(
 
 
 def request_cancel(*, request: CompileRequest, actor: User, now: datetime) -> None:
-    """Cancel every compile of a request that has not ended; finished ones stay."""
+    """Cancel all unfinished compiles of a request; finished ones are kept."""
     for job in request.jobs.all():
         job_cancel(job=job, actor=actor, now=now)

@@ -1,4 +1,6 @@
-"""Runs a compile in a limited child, fenced by epoch and with a heartbeat, so that interrupted work finishes exactly once."""
+"""Runs a compile in a resource-limited child process, with a heartbeat and fenced by epoch, so that interrupted work
+finishes exactly once.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +45,11 @@ _ENDINGS = {
 
 
 class Fenced(Exception):
-    """The job was cancelled or taken over; this worker must stop without writing."""
+    """Raised if the job was cancelled or taken over; this worker must stop without writing."""
 
 
 class Failed(Exception):
-    """The compile ended with an error, as data for the page."""
+    """Raised if the compile ended with an error, which it holds as data for the page."""
 
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(error.get("message", ""))
@@ -55,7 +57,7 @@ class Failed(Exception):
 
 
 def job_run(*, job_id: UUID, clock: Clock) -> None:
-    """Compile every unfinished bucket of a job. Safe to call twice at once: the second call does nothing."""
+    """Compile every unfinished bucket of a job. Of two concurrent calls, the second does nothing."""
     epoch = _claim(job_id, clock())
     if epoch is None:
         return
@@ -79,7 +81,7 @@ def job_run(*, job_id: UUID, clock: Clock) -> None:
 
 
 def _missing(job: CompileJob) -> dict[str, Any]:
-    """Why a file of the job is missing: the model was deleted, or the storage lost the file."""
+    """The error for a missing file: either the model was deleted, or the storage lost the file."""
     job.model_version.refresh_from_db(fields=["deleted_at"])
     if job.model_version.deleted_at is not None:
         return {"kind": "deleted", "message": "The model file was deleted."}
@@ -103,7 +105,7 @@ def _release(job: CompileJob, epoch: int, outage: Exception, clock: Clock) -> No
 
 @transaction.atomic
 def _claim(job_id: UUID, now: datetime) -> int | None:
-    """The new epoch; None if the job is finished or another worker has it."""
+    """Claim the job and return its new epoch; None if the job is finished or another worker has it."""
     job = CompileJob.objects.select_for_update().filter(pk=job_id).first()
     if job is None or job.is_finished:
         return None
@@ -157,7 +159,7 @@ def _bucket_run(job: CompileJob, epoch: int, index: int, data: bytes, clock: Clo
 
 
 def _watch(job: CompileJob, epoch: int, index: int, child: Child, clock: Clock) -> None:
-    """Show the child's stage and send heartbeats until it ends."""
+    """Store the child's stage and send heartbeats until the child ends."""
     shown = 0.0
     while not child.poll():
         if time.monotonic() - shown >= BEAT_SECONDS:
@@ -173,14 +175,14 @@ def _show(job: CompileJob, epoch: int, index: int, folder: Path, clock: Clock, *
 
 
 def _marks(folder: Path) -> list[tuple[str, float]]:
-    """The progress that the child has written; an incomplete last line is left for the next read."""
+    """The progress that the child has written so far; an incomplete last line is left for the next read."""
     path = folder / "progress"
     lines = path.read_text().split("\n")[:-1] if path.exists() else []
     return [(name, float(at)) for name, _, at in (line.partition(" ") for line in lines)]
 
 
 def _keep(job: CompileJob, epoch: int, index: int, folder: Path, facts: dict[str, Any], clock: Clock) -> None:
-    """Store the bucket's program, or compare it; then run the last stage, the price."""
+    """Store the bucket's program or, for a comparison, compare it; then run the last stage, which computes the price."""
     marks = [*_marks(folder), ("price", time.time())]
     bucket = stages.advance(job.stages[index], marks, time.time())
     job.stages[index] = bucket
@@ -210,10 +212,10 @@ def _finish(
 
 @transaction.atomic
 def jobs_sweep(*, now: datetime, send: Callable[[UUID], object]) -> list[UUID]:
-    """Requeue jobs without a recent heartbeat, whether their task or their worker was lost.
+    """Requeue jobs without a recent heartbeat, because their task or their worker was lost.
 
-    Requeuing fences a worker that is merely slow. A queued job waits while others compile; if none does, its message
-    was lost.
+    If the worker is merely slow, requeuing fences it. A queued job may wait for a long time while others compile. If
+    none compiles, the job's message was lost.
     """
     state = CompileJob.State
     is_busy = CompileJob.objects.filter(state=state.RUNNING, heartbeat_at__gt=now - SILENT_AFTER).exists()

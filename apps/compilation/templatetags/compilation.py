@@ -1,4 +1,4 @@
-"""How pages write the sizes of programs."""
+"""Template filters that format the sizes of programs."""
 
 from __future__ import annotations
 
