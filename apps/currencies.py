@@ -1,8 +1,9 @@
 """Currencies and the decimal places of their minor units, as ISO 4217 lists them.
 
-This module belongs to no room and imports none. The source is list one ("current currency & funds") of ISO 4217's
+This module belongs to no app and imports none. The source is list one ("current currency & funds") of ISO 4217's
 maintenance agency, edition of 1 January 2026. Precious metals, baskets and test codes have no minor unit and are left
-out. Locale data would not do: they hold the places that people write, which for some currencies are fewer.
+out. Locale data would not be suitable: they contain the decimal places that people usually write, which for some
+currencies are fewer.
 """
 
 from __future__ import annotations
@@ -28,5 +29,5 @@ USUAL_PLACES = 2
 
 
 def places_of(code: str) -> int:
-    """The decimal places of a currency's minor unit; two for a code that ISO 4217 does not list."""
+    """The number of decimal places of a currency's minor unit; 2 for a code that ISO 4217 does not list."""
     return PLACES.get(code.upper(), USUAL_PLACES)

@@ -25,13 +25,17 @@ _applied = threading.Event()
 
 @login_not_required
 def healthz(request: HttpRequest) -> HttpResponse:
-    """Answer that the process is alive. Uses no other service, so that a slow database does not restart the web process."""
+    """Respond that the process is alive. This uses no other service, so that a slow database does not cause a restart
+    of the web process.
+    """
     return JsonResponse({"status": "alive"})
 
 
 @login_not_required
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Answer 200 if database, migrations, Redis, storage and disk work, else 503 with the part that fails."""
+    """Respond with 200 if the database, migrations, Redis, storage and disk are in order, otherwise with 503 and the
+    part that fails.
+    """
     parts = {name: _verdict(check) for name, check in CHECKS.items()}
     is_ready = all(verdict == "ok" for verdict in parts.values())
     return JsonResponse(
@@ -41,9 +45,10 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Answer in Prometheus' text format to requests with METRICS_TOKEN as a bearer token; METRICS_LOCAL also allows this machine.
+    """Return the metrics in Prometheus' text format to requests with METRICS_TOKEN as bearer token; METRICS_LOCAL also
+    allows requests from this machine.
 
-    Everyone else gets 401: counts of requests and sign-ins are internal.
+    Everyone else gets a 401, because the counts of requests and sign-ins are internal.
     """
     if not _may_read(request):
         said = "Send METRICS_TOKEN as a bearer token. Without that setting, metrics are not available.\n"
@@ -78,7 +83,7 @@ def _database() -> str:
 
 
 def _migrations() -> str:
-    """Check that all migrations are applied. A positive result is remembered, so that frequent probes cost nothing."""
+    """Check that all migrations are applied. A positive result is cached, so that frequent probes cost nothing."""
     if _applied.is_set():
         return "ok"
     executor = MigrationExecutor(connection)
@@ -90,7 +95,7 @@ def _migrations() -> str:
 
 
 def _redis() -> str:
-    """Check Redis by writing: a server with a full disk still answers reads."""
+    """Check Redis with a write, because a server with a full disk still responds to reads."""
     cache.set("readyz", 1, 60)
     return "ok"
 
@@ -104,7 +109,7 @@ def _storage() -> str:
 
 
 def _disk() -> str:
-    """Check the free space of every disk that this process uses; a bucket as storage is left out."""
+    """Check the free space of every disk that this process uses. Storage in a bucket is not checked."""
     folders = [*settings.FREE_SPACE_FOLDERS, tempfile.gettempdir()]
     if isinstance(default_storage, FolderStorage):
         folders.append(str(default_storage.location))

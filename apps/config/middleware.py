@@ -1,4 +1,4 @@
-"""Middleware: the request log, the sign-in requirement, and one form for errors."""
+"""Middleware: the request log, the sign-in requirement, and one format for errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = structlog.get_logger("request")
 
 
 def request_log(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Log one structured line for each request, with an id that the response also has."""
+    """Log one structured line for each request, with an id that is also sent with the response."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         request_id = uuid.uuid4().hex
@@ -60,9 +60,10 @@ def api_rates(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[
 
 
 def nul_refused(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Refuse an address with a NUL character (400): PostgreSQL stores none, so it names nothing, and a query fails on it.
+    """Refuse an address with a NUL character with a 400. PostgreSQL can't store NUL, so no such address exists, and a
+    query with one would fail.
 
-    The fields of forms and the API's parser refuse it themselves, with a sentence that names the field.
+    Form fields and the API's parser refuse NUL themselves, with a sentence that names the field.
     """
 
     def middleware(request: HttpRequest) -> HttpResponse:
@@ -86,7 +87,7 @@ class SignInRequired(LoginRequiredMiddleware):
 
 
 class ApiProblems:
-    """Answer every error under /api/ as problem+json, including unknown addresses and wrong methods."""
+    """Return every error under /api/ as problem+json, including those for unknown addresses and wrong methods."""
 
     KEPT = ("Allow", "Retry-After", "WWW-Authenticate")
 
@@ -108,7 +109,7 @@ class ApiProblems:
 
 
 class ProblemPages:
-    """Show a problem that a service raised as a page with its title and detail."""
+    """Turn a problem that a service raised into a page with its title and detail."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

@@ -1,6 +1,6 @@
-"""Read requests of the API. NUL characters are refused, because PostgreSQL cannot store them, and so are unknown names.
+"""Parses requests to the API. Refuses unknown names, and NUL characters, because PostgreSQL cannot store them.
 
-Bodies refuse unknown names by `apps.accounts.bodies`; `names_known()` makes the parameters of queries and forms do so.
+`apps.accounts.bodies` makes bodies refuse unknown names; `names_known()` does so for query parameters and form fields.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ CONTAINERS_MAX = 250_000
 
 
 class WithoutNul(Parser):
-    """ninja's parser, which answers 422 to text with a NUL character anywhere in the request.
+    """Ninja's parser, extended to refuse text with a NUL character anywhere in the request with a 422.
 
-    A body's size in memory depends on its lists and objects far more than on its bytes, so they are counted first.
+    A body's size in memory depends far more on the number of its lists and objects than on its bytes, so they are
+    counted first.
     """
 
     def parse_body(self, request: HttpRequest) -> Any:
@@ -51,7 +52,8 @@ class WithoutNul(Parser):
 def names_known() -> None:
     """Make every operation refuse unknown parameters, which ninja would ignore.
 
-    ninja reads a query, a form and its files each by one class, whose subclasses know the names that the operation takes.
+    Ninja has one class each for reading a query, a form, and a form's files. Its subclasses know the names that an
+    operation accepts.
     """
     for model, given, what in (
         (QueryModel, "GET", "parameter"),
@@ -65,7 +67,7 @@ def names_known() -> None:
 
 
 def _strict_without(operation: type[Operation]) -> None:
-    """Refuse every parameter of an operation without parameters, which has no class that reads them."""
+    """Refuse every parameter for an operation without parameters, because no class would read them."""
     lenient = operation._get_values
 
     def get_values(self: Operation, request: HttpRequest, *given: Any) -> Any:

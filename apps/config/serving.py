@@ -1,4 +1,4 @@
-"""gunicorn's worker for the product: an event loop for clients, threads for requests (see apps/config/buffering.py)."""
+"""The gunicorn worker of the product: an event loop for clients, and threads for requests (see apps/config/buffering.py)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SWITCH_SECONDS = 0.0005
 
 
 class GuardedProtocol(ASGIProtocol):
-    """gunicorn's connection, which ends if the head of its first request does not arrive in time.
+    """Gunicorn's connection, extended to close if the head of its first request does not arrive in time.
 
-    Later requests of a connection are bounded by gunicorn's own keep-alive time, the body by `Buffered`.
+    Gunicorn's own keep-alive time limits later requests of a connection, and `Buffered` limits bodies.
     """
 
     def connection_made(self, transport: Any) -> None:
@@ -32,7 +32,9 @@ class GuardedProtocol(ASGIProtocol):
         self.worker.loop.call_later(settings.HEAD_SECONDS, self._end_without_head)
 
     def _send_error_response(self, status: int, message: str, extra_headers: Iterable[tuple[str, str]] = ()) -> None:
-        """Answer a request that cannot be read. An address that is too long comes from a browser: the answer is a page."""
+        """Respond to a request that cannot be read. If its address is too long, the response is a page, because
+        browsers send such requests.
+        """
         if status != HTTPStatus.REQUEST_URI_TOO_LONG:
             super()._send_error_response(status, message, extra_headers)
             return
@@ -56,7 +58,9 @@ class BufferingWorker(gasgi.ASGIWorker):
         """Skip gunicorn's warning that it ignores threads: this worker uses them."""
 
     def init_process(self) -> None:
-        """Prepare the process: our connection class, the system's limit of open files, and short thread switches."""
+        """Prepare the process: use our connection class, raise the limit of open files, and shorten the interval of
+        thread switches.
+        """
         sys.setswitchinterval(SWITCH_SECONDS)
         gasgi.ASGIProtocol = GuardedProtocol
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""The addresses of all rooms. The tables in tests/*/tenancy.py say who may open which."""
+"""The URLs of all apps. The tables in tests/*/tenancy.py state who may open each of them."""
 
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path

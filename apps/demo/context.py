@@ -1,4 +1,4 @@
-"""What every page says about a visit and about sample data."""
+"""Template context: what every page shows about a demo visit and about sample data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ READ_BY_ADMINISTRATORS = (
 
 
 def demo(request: HttpRequest) -> dict[str, Any]:
-    """`is_visit`; `can_visit` for the landing page; for administrators `sampled`: the organisations that have sample data."""
+    """`is_visit`; `can_visit` for the landing page; and, for administrators, `sampled`: the organisations that have
+    sample data.
+    """
     if not isinstance(getattr(request, "user", None), User):
         return {"can_visit": request.path == "/" and visit_open()}
     found: dict[str, Any] = {"is_visit": getattr(request, "visit", False)}

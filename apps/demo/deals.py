@@ -1,4 +1,4 @@
-"""What the demonstration's customer buys, and when. Instants count from midnight (UTC) of the day on which it was made."""
+"""What the demo's customer buys, and when. Instants count from midnight (UTC) of the day on which the demo was made."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ LENGTH = 33 * DAY
 
 @dataclass(frozen=True)
 class Deal:
-    """One contract to be: its program by model and batch, device hours, class, form and window.
+    """One contract to be made: its program by model and batch, device hours, class, form and window.
 
-    `hours` are those of the whole contract. `week` is how much of each day's reserved time is used.
+    `hours` is the device time of the whole contract. `week` is the share of the reserved time that is used on each
+    weekday.
     """
 
     name: str
@@ -37,7 +38,9 @@ class Deal:
     quota: Quota | None = None
 
     def volume(self, each: Fraction, parts: int) -> int:
-        """Executions in those hours, a whole number for each part of a spread contract."""
+        """The number of executions that fit in `hours`, rounded down to the same whole number for each part of a spread
+        contract.
+        """
         whole = min(int(self.hours * 3600 / each), MOST_EXECUTIONS)
         return whole // parts * parts
 

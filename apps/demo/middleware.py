@@ -1,4 +1,6 @@
-"""Whoever looks around is shown pages to read; what would change something is refused with a sentence."""
+"""Lets visitors without an account read the demo's pages; requests that would change something are refused with a
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ REFUSED = (
 
 
 class Visits:
-    """Stands behind the sign-in of people and before the closed door: a person who is signed in is never a visitor."""
+    """Identifies visitors. It runs after authentication, so that a signed-in person is never a visitor, and before the
+    middleware that requires a sign-in.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -52,7 +56,7 @@ class Visits:
 
 
 def _is_over(request: HttpRequest) -> bool:
-    """The visit ends when a person signs in, and at the sign-out."""
+    """Whether the visit ends with this request: it does when a person signs in, and at the sign-out."""
     is_visit = getattr(request, "visit", False)
     return not is_visit and (request.user.is_authenticated or request.path == reverse("accounts:sign_out"))
 
@@ -62,7 +66,7 @@ def _is_readable(match: ResolverMatch) -> bool:
 
 
 def _enter(request: HttpRequest, visitor: Principal) -> None:
-    """For this request alone: who asks, in a session that keeps nothing."""
+    """Make the visitor the user of this request only, with a session that stores nothing."""
     request.user = visitor.user
     request.session = NoSession()
     request._principal = visitor  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Records of the sample data that was already made."""
+"""Records of the sample data that has already been made."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from apps.accounts.models import Organisation
 
 
 class SampleStep(models.Model):
-    """A step of an organisation's sample data, written in the transaction of what the step made: each happens once."""
+    """A completed step of an organisation's sample data, recorded in the same transaction as its results, so that each
+    step happens once.
+    """
 
     id = models.BigAutoField(primary_key=True)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="sample_steps")

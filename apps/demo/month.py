@@ -1,8 +1,9 @@
-"""A month of sample data behind the demo organisation, made by the product's own services with the clock as an argument.
+"""A month of past sample data for the demo organisation, made by the product's own services with the clock as an argument.
 
-It is a list of steps in the order of time. Each step is one transaction and is noted in it (`SampleStep`), so a run that was
-killed goes on where it stopped. The instant up to which everything is sample data is stored with the organisation first,
-and all other instants follow from it: the same instant and the same programs give the same month.
+The month is a list of steps in chronological order. Each step is one transaction, which also records the step
+(`SampleStep`), so after an interruption the next run continues where the last one stopped. The instant up to which
+everything is sample data is stored with the organisation first, and all other instants follow from it: the same instant
+and the same programs give the same month.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ log = structlog.get_logger("demo")
 
 @dataclass(frozen=True)
 class Step:
-    """Something that happens at an instant; `act` is called with it."""
+    """One step of the month: `act` is called with the instant `at`."""
 
     at: datetime
     name: str
@@ -61,14 +62,14 @@ class Step:
 
 @dataclass
 class Month:
-    """The month of an organisation up to `until`."""
+    """The month of sample data of an organisation, which ends at `until`."""
 
     organisation: Organisation
     until: datetime
     people: dict[Role, User] = field(default_factory=dict)
 
     def steps(self) -> list[Step]:
-        """Everything that happens, in the order of time."""
+        """All steps, in chronological order."""
         start = self.midnight - LENGTH
         found = [
             Step(start, "cap", self._cap),
@@ -90,7 +91,7 @@ class Month:
         return midnight(self.until)
 
     def person(self, role: Role) -> User:
-        """The member with that role who was there first."""
+        """The member with this role who joined first."""
         if role not in self.people:
             of_role = self.organisation.memberships.filter(role=role).select_related("user")
             self.people[role] = of_role.order_by("created_at", "id")[0].user
@@ -108,7 +109,9 @@ class Month:
         return [(model, target) for model in models for target in TARGETS]
 
     def _compiler(self, model: str, target: str) -> Callable[[datetime], None]:
-        """Compile a sample at that time, in the step's transaction, so that no worker's sweep sees it half done."""
+        """A step that compiles a sample model, within the step's transaction, so that a worker's sweep never sees an
+        unfinished compile.
+        """
 
         def act(now: datetime) -> None:
             version = versions_present().get(organisation=self.organisation, model__name=model, number=1)
@@ -162,7 +165,9 @@ class Month:
         return made.filter(dims=dims).select_related("model_version__model").order_by("created_at", "id")[0]
 
     def _end(self, day: datetime) -> datetime:
-        """When a day's work is done: the last day's with the month."""
+        """The instant at which a day's work is done: just before midnight or, on the last day, just before the month
+        ends.
+        """
         return min(day + DAY, self.until) - MINUTE
 
     def _days(self, start: datetime) -> Iterator[datetime]:
@@ -172,7 +177,7 @@ class Month:
             day += DAY
 
     def _runner(self, day: datetime) -> Callable[[datetime], None]:
-        """Run the jobs that begin on a day, then close the contracts that are used up or over."""
+        """A step that runs the jobs that begin on a day, then closes the contracts that are used up or have ended."""
 
         def act(now: datetime) -> None:
             begun = [deal for deal in self._deals() if self.midnight + deal.accepted < day + DAY]
@@ -205,7 +210,7 @@ class Month:
         return [SampleOrder(contract, program, one.executions, engineer, one.at - MINUTE) for one in due]
 
     def _quota_pieces(self, day: datetime, each: Fraction, *, since: datetime) -> list[Piece]:
-        """Twenty minutes in the evening, every third day."""
+        """The jobs of a quota on a day: twenty minutes of device time on every third evening."""
         at = day + 22 * HOUR + 20 * MINUTE
         is_due = (day - midnight(since)).days % 3 == 0 and since < at < self.midnight - DAY
         return [Piece(at, int(20 * 60 / each))] if is_due else []
@@ -213,7 +218,9 @@ class Month:
     # Papers
 
     def _papers(self) -> list[Step]:
-        """Invoices of months that ended, and two between: all but the last are paid; a part of that one is credited."""
+        """The steps about invoices: one for the month before and two in between. All but the last are paid; a part of
+        the last is credited.
+        """
         asked = self.midnight - 18 * DAY + 10 * MINUTE
         last = self.midnight - 5 * DAY + 10 * MINUTE
         first = month_of(self.midnight)[0]
@@ -239,7 +246,7 @@ class Month:
             invoice_issue(organisation=self.organisation, until=until, actor=None, now=now, carry=True)
 
     def _payer(self, now: datetime) -> None:
-        """Everything open that was issued before the last days is paid by transfer."""
+        """Pay the open invoices by bank transfer, except those of the last days."""
         before = self.midnight - 6 * DAY
         for invoice in self._open_invoices().filter(issued_at__lt=min(now, before)):
             invoice_mark_paid(
@@ -264,7 +271,7 @@ class Month:
         return Invoice.objects.filter(organisation=self.organisation, state=InvoiceState.ISSUED)
 
     def _budget(self, now: datetime) -> None:
-        """A budget of which this month has used most."""
+        """Create a budget, most of which has been used this month."""
         currency = book_in_force(at=now).currency
         used = spending_of_all(organisation_id=self.organisation.pk, first=currency, now=now)[0].used
         amount = max(Decimal(50), (used / BUDGET_USED).quantize(Decimal(10), rounding=ROUND_UP))
@@ -272,12 +279,12 @@ class Month:
         budget_create(organisation=self.organisation, amount=amount, currency=currency, actor=owner, now=now)
 
     def _visitor(self, now: datetime) -> None:
-        """Whoever looks around without an account, once there is everything to look at."""
+        """Create the visitor without an account, after all other data exist."""
         visitor_make(organisation=self.organisation, now=now)
 
 
 def month_due(organisation: Organisation) -> bool:
-    """Whether sample data is switched on and incomplete. An organisation with its own history gets none."""
+    """Whether sample data is switched on and incomplete. An organisation with real transactions gets no sample data."""
     if not settings.DEMO_MONTH:
         return False
     if organisation.sample_until is None:
@@ -286,9 +293,9 @@ def month_due(organisation: Organisation) -> bool:
 
 
 def month_make(*, organisation: Organisation, now: datetime) -> int:
-    """Do every step that is not done yet; returns how many. Safe to run again, also after a run that was killed.
+    """Run every step that is not done yet; returns the number of steps. Safe to repeat, even after a run that was killed.
 
-    The first run decides up to when everything is sample data.
+    The first run decides the instant up to which everything is sample data.
     """
     until = organisation_sample_mark(organisation=organisation, until=now.replace(second=0, microsecond=0))
     organisation.refresh_from_db()

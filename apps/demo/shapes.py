@@ -1,4 +1,6 @@
-"""How demand rises and falls over a week, and the pieces of reserved time that it fills. Pure; the same for the same seed."""
+"""How demand rises and falls over a week, and the executions that it puts into reserved time. Pure functions; the same
+seed gives the same result.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +19,23 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 class Piece(NamedTuple):
-    """Executions that begin in one window on one day (UTC), submitted at an instant."""
+    """A number of executions that begin in one window on one day (UTC), at the instant `at`."""
 
     at: datetime
     executions: int
 
 
 def midnight(instant: datetime) -> datetime:
-    """The start of its day (UTC)."""
+    """The start of the instant's day (UTC)."""
     return instant.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def pieces(
     windows: Sequence[tuple[datetime, datetime]], *, volume: int, each: Fraction, week: Sequence[float], seed: str
 ) -> list[Piece]:
-    """Cut a volume into one piece for each day of each window, by the shape of the week.
+    """Cut a volume into one piece for each day of each window, weighted by the days of the week.
 
-    `each`: seconds of one execution. With a full week the pieces sum to the volume.
+    `each` is the duration of one execution in seconds. With the week FULL, the pieces sum to the volume.
     """
     dice = random.Random(seed)
     found: list[Piece] = []
@@ -55,7 +57,9 @@ def pieces(
 
 
 def _days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """The parts of a window by days; a part ends shortly before midnight, so that its last result is of the same day."""
+    """The parts of a window, one per day. A part ends shortly before midnight, so that its last result belongs to the
+    same day.
+    """
     first = start
     while first < end:
         night = midnight(first) + timedelta(days=1)

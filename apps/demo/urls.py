@@ -1,4 +1,4 @@
-"""Addresses of the demonstration."""
+"""The URLs of the demo."""
 
 from django.urls import URLPattern, URLResolver, path
 

@@ -1,4 +1,4 @@
-"""The door of the demonstration."""
+"""The pages with which a demo visit begins and ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from apps.demo.visitors import COOKIE, VISITS, visit_begin, visit_open
 @require_POST
 @limited(VISITS)
 def visit(request: HttpRequest) -> HttpResponse:
-    """Look around without an account."""
+    """Begin a visit without an account."""
     if not visit_open():
         raise Http404
     response = _see("portal:portal")
@@ -37,5 +37,5 @@ def leave(request: HttpRequest) -> HttpResponse:
 
 
 def _see(name: str) -> HttpResponse:
-    """Go on to a page, by GET."""
+    """Redirect to a page, which is then requested with GET."""
     return HttpResponse(status=303, headers={"Location": reverse(name)})

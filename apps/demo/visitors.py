@@ -1,8 +1,8 @@
-"""Visitors: people without an account who look around in the organisation with the sample data.
+"""Visitors: people without an account who explore the organisation with the sample data.
 
-A visit is a signed cookie and nothing else: no session, no row, nothing that a stranger could fill the database with. It is
-worth nothing but reading the pages that `READABLE` lists, as a viewer of that one organisation. Everywhere else, and for the
-API, a visitor is a stranger.
+A visit is a signed cookie and nothing else: it has no session and no row, so that strangers can't fill the database. It
+only allows reading the pages in `READABLE`, as a viewer of that one organisation. On all other pages, and in the API, a
+visitor is not signed in.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class NoSession(SessionBase):
-    """A visit has no session: what a page puts into it is forgotten with the request."""
+    """A session object for visits that stores nothing: its values are lost at the end of the request."""
 
     def __init__(self) -> None:
         super().__init__(None)
         self._session_cache: dict[str, object] = {}
 
     def __setattr__(self, name: str, value: object) -> None:
-        """It never counts as read or changed, so that no cookie is set for it."""
+        """Set an attribute, but never mark the session as accessed or modified, so that no session cookie is set."""
         super().__setattr__(name, False if name in {"accessed", "modified"} else value)
 
     def exists(self, session_key: str) -> bool:
@@ -65,7 +65,9 @@ class NoSession(SessionBase):
 
 
 def visitor_make(*, organisation: Organisation, now: datetime) -> User:
-    """The one visitor, a viewer of the organisation. It has no password and is not active: nobody signs in as it."""
+    """Create the account that all visitors share, a viewer of the organisation. It has no password and is not active,
+    so nobody can sign in with it.
+    """
     with transaction.atomic():
         user = User.objects.filter(email=EMAIL).first()
         if user is None:
@@ -78,7 +80,7 @@ def visitor_make(*, organisation: Organisation, now: datetime) -> User:
 
 
 def visit_open() -> bool:
-    """Whether visitors are let in: it is switched on, and there is something to look at."""
+    """Whether visitors are allowed: visits are switched on, and sample data exists."""
     return settings.DEMO_VISITORS and _membership() is not None
 
 
@@ -97,7 +99,7 @@ def visitor_of(request: HttpRequest) -> Principal | None:
 
 
 def visit_begin(response: HttpResponse) -> None:
-    """Give the browser a visit."""
+    """Begin a visit: set its signed cookie in the browser."""
     response.set_cookie(
         COOKIE,
         signing.dumps("visit", salt=SALT),

@@ -1,4 +1,4 @@
-"""Jobs over JSON: submit, follow, rename, fetch outputs, cancel."""
+"""JSON API of jobs: submit, follow, rename, fetch outputs, cancel."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ class JobNameIn(RequestBody):
 
 
 class PromiseOut(Schema):
-    """Exact values: seconds and shares as fractions ("3/4"), instants, amounts. `kept` is empty while nothing is known."""
+    """A promise and its exact values: seconds and shares as fractions ("3/4"), instants, amounts. `kept` is empty while
+    the actual value is unknown.
+    """
 
     name: Literal["accuracy", "latency", "completion", "price"]
     promised: str
@@ -169,7 +171,7 @@ def job_out(job: Job, *, now: datetime) -> JobOut:
 
 
 def _contract(request: HttpRequest, pk: UUID) -> Contract:
-    """Return the contract that the request names. Raises Problem(404) if there is none that the caller may use."""
+    """Return the contract that the request names. Raises Problem(404) unless it exists and the caller may use it."""
     try:
         return org_object_get(request, Contract.objects.select_related("pool"), roles=ENGINEERING, pk=pk)
     except Http404:
@@ -210,8 +212,9 @@ def _submit(
 @router.post("/jobs", auth=RUN, response={201: JobOut}, summary="Submit a job with JSON inputs")
 @idempotent
 def job_create(request: HttpRequest, payload: JobIn) -> tuple[int, JobOut]:
-    """`inputs` maps the name of each input to nested lists; the outer list holds the items. `program` names the program of
-    the inputs if the contract is a quota."""
+    """`inputs` maps the name of each input to nested lists; the outer list holds the items. If the contract is a quota,
+    `program` names the program to run.
+    """
     contract = _contract(request, payload.contract)
     try:
         arrays = arrays_read_json(payload.inputs, selectors.offer_of(contract, payload.program).inputs[0][1])
@@ -229,7 +232,9 @@ def job_create_npz(
     program: Form[UUID | None] = None,
     name: Form[str] = "",
 ) -> tuple[int, JobOut]:
-    """One array for each input; the first axis holds the items. A program with one input also accepts a .npy file."""
+    """The file has one array for each input; the first axis holds the items. A program with one input also accepts a
+    .npy file.
+    """
     owned = _contract(request, contract)
     return _submit(request, owned, arrays_of(inputs, owned, program), program, name)
 
@@ -250,7 +255,7 @@ def arrays_of(file: UploadedFile, contract: Contract, wanted: UUID | None = None
 @router.get("/jobs", auth=requires(Scope.READ), response=list[JobRow], summary="The organisation's jobs")
 @paginate(Cursor, ordering=("-submitted_at", "-id"))
 def job_list(request: HttpRequest, state: str = "", contract: str = "") -> QuerySet[Job]:
-    """Newest first, filtered by `state` and `contract` if given."""
+    """Lists jobs, newest first, filtered by `state` and `contract` if given."""
     if state and state not in JobState.values:
         raise Problem(
             422, "Unknown state", f"A job's state is one of {', '.join(JobState.values)}.", kind="state-unknown"
@@ -260,13 +265,15 @@ def job_list(request: HttpRequest, state: str = "", contract: str = "") -> Query
 
 @router.get("/jobs/{uuid:pk}", auth=requires(Scope.READ), response=JobOut, summary="A job's state")
 def job_get(request: HttpRequest, pk: UUID) -> JobOut:
-    """State, times, blocks, and the cost beside the quote. Amounts are exact decimals as text."""
+    """Returns the job's state, times and blocks, and its cost next to the quoted price. Amounts are exact decimals as
+    text.
+    """
     return job_out(_job(request, pk), now=timezone.now())
 
 
 @router.patch("/jobs/{uuid:pk}", auth=RUN, response=JobOut, operation_id="job_rename", summary="Name a job")
 def job_rename(request: HttpRequest, pk: UUID, payload: JobNameIn) -> JobOut:
-    """Sets the name; nothing else of the job changes."""
+    """Sets the name; nothing else about the job changes."""
     job, now = _job(request, pk, roles=ENGINEERING), timezone.now()
     job.name = services.job_rename(job_id=job.pk, name=payload.name, actor=principal_get(request).user, now=now).name
     return job_out(job, now=now)
@@ -274,7 +281,7 @@ def job_rename(request: HttpRequest, pk: UUID, payload: JobNameIn) -> JobOut:
 
 @router.get("/jobs/{uuid:pk}/blocks", auth=requires(Scope.READ), response=list[BlockOut], summary="A job's blocks")
 def job_blocks(request: HttpRequest, pk: UUID) -> list[BlockOut]:
-    """Every block of the job with its device time, counters and amount."""
+    """Returns every block of the job with its device time, counters and amount."""
     view = job_view(_job(request, pk), now=timezone.now())
     return [_block_out(row.lease, row.program, row.amount) for row in view.blocks]
 
@@ -304,7 +311,7 @@ def _block_out(lease: Lease, program: str, amount: Decimal | None) -> BlockOut:
     openapi_extra=download_described("application/zip"),
 )
 def job_outputs(request: HttpRequest, pk: UUID) -> FileResponse:
-    """One array for each output; the first axis holds the items."""
+    """Returns one array for each output; the first axis holds the items."""
     return outputs_response(_job(request, pk))
 
 
@@ -327,8 +334,10 @@ def outputs_response(job: Job) -> FileResponse:
 
 @router.post("/jobs/{uuid:pk}/labels", auth=RUN, response=JobOut, summary="Labels for a finished job's items")
 def job_labels(request: HttpRequest, pk: UUID, labels: File[UploadedFile | None] = None) -> JobOut:
-    """A .npz file with `labels`, a .npy file, or CSV with one line for each item. The answers are judged by the metric of the
-    contract's task, or by accuracy without one; see `promises`. Later labels replace earlier ones."""
+    """Send a .npz file with `labels`, a .npy file, or CSV with one line for each item. The job's outputs are evaluated
+    with the metric of the contract's task, or for accuracy if it has no task; see `promises`. Later labels replace
+    earlier ones.
+    """
     job, now = _job(request, pk, roles=ENGINEERING), timezone.now()
     if labels is None:
         raise Problem(422, "No file", "Send the labels as the file `labels`: .npz, .npy or CSV.", kind="labels-invalid")
@@ -346,14 +355,16 @@ def job_labels(request: HttpRequest, pk: UUID, labels: File[UploadedFile | None]
     summary="The promises of a contract and whether they were met",
 )
 def contract_promises(request: HttpRequest, pk: UUID) -> list[PromiseOut]:
-    """Over all jobs of the contract. Empty for a contract without a plan."""
+    """Evaluates the promises over all jobs of the contract. The list is empty for a contract without a plan."""
     contract = org_object_get(request, Contract.objects.select_related("pool", "organisation"), pk=pk)
     return [PromiseOut(**one.to_json()) for one in promises_of_contract(contract, now=timezone.now())]
 
 
 @router.post("/jobs/{uuid:pk}/cancel", auth=RUN, response=JobOut, summary="Cancel a job")
 def job_cancel(request: HttpRequest, pk: UUID) -> JobOut:
-    """Finished blocks stay and are billed; the rest returns to the contract. 409 if the job has ended."""
+    """Finished blocks are kept and billed; the remaining executions return to the contract. Returns 409 if the job has
+    ended.
+    """
     job = _job(request, pk, roles=ENGINEERING)
     now = timezone.now()
     services.job_cancel(job_id=job.pk, actor=principal_get(request).user, now=now)

@@ -1,7 +1,8 @@
-"""Cascades and ensembles: programs that answer together. Pure.
+"""Cascades and ensembles: several programs that together produce one answer per item. Pure functions.
 
-In a cascade, a cheap program runs on every item, and each further program on the items that the one before was unsure
-about. In an ensemble, three programs run on every item; the answer on which two agree counts, else the first program's.
+In a cascade, a cheap program runs on every item, and each further program runs on the items of which the previous one
+was unsure. In an ensemble, three programs run on every item; an answer on which two agree counts, otherwise the first
+program's answer.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def confidences(output: Array) -> Array:
-    """Return the largest value of each item's output, [items]: its probability if the output holds probabilities."""
+    """Return the largest value of each item's output, in the shape [items]; it is a probability if the output holds
+    probabilities.
+    """
     largest: Array = output.reshape(len(output), -1).max(axis=1)
     return largest
 
 
 def unsure_items(output: Array, threshold: Decimal) -> Array:
-    """Return the items whose confidence is below the threshold, the least sure first. NaN counts as least sure.
+    """Return the items whose confidence is below the threshold, the lowest confidence first. NaN counts as the lowest.
 
     Confidences are rounded to six places, as in the evaluation by which the threshold was chosen.
     """
@@ -34,13 +37,17 @@ def unsure_items(output: Array, threshold: Decimal) -> Array:
 
 
 def answers(output: Array) -> Array:
-    """Return each item's class with the highest score, [items], or -1 if a score is not a number, as in evaluations."""
+    """Return the class with the highest score for each item, in the shape [items]; -1 if a score is not a number, as in
+    evaluations.
+    """
     found: Array = best_of(output.reshape(len(output), -1))
     return found
 
 
 def elected(first: Array, second: Array, third: Array) -> tuple[Array, Array]:
-    """Return (whether the other two outvote the first, how many programs gave the counting answer), each [items]."""
+    """Return two arrays of the shape [items]: whether the other two programs outvote the first, and how many programs
+    gave the answer that counts.
+    """
     outvoted: Array = (second == third) & (first != second)
     votes = np.where(outvoted, 2, 1 + (first == second).astype(np.uint8) + (first == third).astype(np.uint8))
     return outvoted, votes.astype(np.uint8)

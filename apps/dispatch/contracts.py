@@ -1,4 +1,4 @@
-"""The facts of a contract and its programs that dispatch needs."""
+"""The facts about a contract and its programs that dispatch needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMBINED = {"cascade", "ensemble"}
 
 
 class Line(NamedTuple):
-    """A program of a contract: the executions that were bought, and those that no job has drawn yet."""
+    """A program of a contract, with the executions that were bought and those that no job has used yet."""
 
     program: Program
     executions: int
@@ -32,10 +32,10 @@ class Line(NamedTuple):
 
 
 class Combination(NamedTuple):
-    """Programs that answer the items of a job together, in the order in which they run.
+    """A cascade or ensemble: the programs that process a job's items together, in the order in which they run.
 
     In a cascade, program i passes on the items whose `outputs[i]` has no value of at least `thresholds[i]`. An ensemble
-    has no thresholds: every program runs on every item, and `outputs` are the outputs with their answers.
+    has no thresholds: every program runs on every item, and `outputs` names the output of each that holds its answer.
     """
 
     programs: tuple[Program, ...]
@@ -65,8 +65,9 @@ def inputs_of(program: Program) -> list[TensorType]:
 def pace_of(contract: Contract, program: Program) -> Pace:
     """Return the pace of the program on the contract's pool.
 
-    This is the proven cycles at the pool's clock, with the loading that its windows were sold with; on a host pool, the
-    newest measured 95th percentile. Raises Problem(409) if a host pool has not measured the program yet.
+    This is the proven number of cycles at the pool's clock, with the loading time included in the windows that were
+    sold; on a host pool, it is the newest measured 95th percentile. Raises Problem(409) if a host pool has not measured
+    the program yet.
     """
     pool = contract.pool
     if not pool.is_host:
@@ -80,7 +81,9 @@ def pace_of(contract: Contract, program: Program) -> Pace:
 
 
 def _load_cycles(contract: Contract, program: Program) -> int:
-    """Return the loading of the frozen line; 0 for a quota, which names no program and reserves no loading."""
+    """Return the loading cycles of the contract's line as sold; 0 for a quota, which names no program and reserves no
+    loading.
+    """
     if contract.form == FormName.QUOTA:
         return 0
     return snapshot_of_line(terms_line(contract, program.digest)).load_cycles
@@ -89,7 +92,7 @@ def _load_cycles(contract: Contract, program: Program) -> int:
 def description_check(contract: Contract, program: Program) -> None:
     """Raises Problem(409) if the description of the pool's processor has changed since the program was compiled.
 
-    What was proven of the program does not hold for another description.
+    The proven facts about the program do not hold for a different description.
     """
     processor = contract.pool.processor
     if processor is None or processor.digest == program.target_digest:
@@ -141,9 +144,10 @@ def combination_of(contract: Contract) -> Combination | None:
 
 
 def _candidate(contract: Contract, plan: Plan) -> dict[str, Any]:
-    """Return the candidate that was bought: the one that the terms number, else one with the contract's programs.
+    """Return the plan's candidate that was bought: the one whose number is in the terms, otherwise one with the
+    contract's programs.
 
-    Terms without promises have no number: they are older, or are for work on another pool.
+    Terms without promises have no number, because they are older or are for work on another pool.
     """
     number = contract.terms.get("promises", {}).get("number")
     if number is not None:
@@ -155,5 +159,7 @@ def _candidate(contract: Contract, plan: Plan) -> dict[str, Any]:
 
 
 def limits_of(contract: Contract, duration: Fraction, *, now: datetime) -> Limits:
-    """Return when `duration` seconds of the contract's work may run from now on, by the rule of its quote."""
+    """Return the time in which `duration` seconds of the contract's work may run from now on, under the same rules as
+    its quote.
+    """
     return contract_allowed(contract, now, duration)

@@ -1,4 +1,6 @@
-"""The class of service that work received: the bought class if its promise of time was kept, else a lesser one. Pure."""
+"""The class of service that was delivered: the bought class if its promised times were kept, otherwise a lesser one.
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,12 @@ from apps.pricing.rating import PriceBookDocument, PriceClass
 
 
 def class_delivered(*, book: PriceBookDocument, bought: str, since: datetime, work: Fraction, end: datetime) -> str:
-    """Return the lesser class that work received if its promise was missed; empty if the promise was kept.
+    """Return the lesser class that was delivered if the promise of the bought class was missed; empty if it was kept.
 
-    The work could begin at `since` and ended at `end`. `work`: the device time, in seconds, of everything that was
-    promised together; a class that starts in time may take that long. Of the cheaper classes whose promise was kept,
-    the most expensive counts. Classes of certain hours, and classes whose unused time is charged, are not lesser
-    classes of another.
+    The work could begin at `since` and ended at `end`. `work` is the device time, in seconds, of everything that was
+    promised together; a class with a promised start may take that long after its start. Of the cheaper classes whose
+    promise was kept, the most expensive counts. Classes that are limited to off-peak hours or priced by time of day,
+    and classes whose unused time is charged, are never lesser classes.
     """
     promised = book.price_class(bought)
     if _is_in_time(promised, since, work, end):
@@ -31,7 +33,7 @@ def class_delivered(*, book: PriceBookDocument, bought: str, since: datetime, wo
 
 
 def _factor(price_class: PriceClass) -> Fraction:
-    """The price of the class as a share of the list price."""
+    """The price of the class as a fraction of the list price."""
     return Fraction(price_class.surcharge) * Fraction(price_class.discount)
 
 
@@ -45,5 +47,5 @@ def _is_in_time(price_class: PriceClass, since: datetime, work: Fraction, end: d
 
 
 def _span(seconds: Fraction) -> timedelta:
-    """The seconds as a time span, rounded up to a whole microsecond."""
+    """The seconds as a timedelta, rounded up to a whole microsecond."""
     return timedelta(microseconds=ceil(seconds * 10**6))

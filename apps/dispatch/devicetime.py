@@ -1,8 +1,9 @@
-"""Device time (window start + cycles / clock, in exact fractions), and how a job is cut into leases along it. Pure.
+"""Device time (window start + cycles / clock, in exact fractions), and how a job is cut into leases along it. Pure
+functions.
 
 Execution k of a run that begins at cycle c issues at c + k * interval and ends `latency` later. Executions of one
-program follow each other in one pipeline, also across leases. Another program waits until the pipeline has drained and is
-loaded then, because a device holds one program at a time. On a host pool, which has no such clock, a cycle is a
+program follow each other in one pipeline, also across leases. A different program waits until the pipeline has drained
+and is then loaded, because a device holds one program at a time. A host pool has no such clock: there, a cycle is a
 nanosecond and the interval is a measured percentile.
 """
 
@@ -22,7 +23,7 @@ MICROSECONDS = 1_000_000
 class Pace:
     """The pace of a program: cycles of one execution, cycles between two executions, and cycles per second.
 
-    `load`: the cycles for loading it, if its contract reserved them.
+    `load` is the number of cycles for loading the program, if its contract reserved them.
     """
 
     latency: int
@@ -32,20 +33,22 @@ class Pace:
 
     @property
     def setup(self) -> Fraction:
-        """Seconds of a window beyond the intervals of its executions: loading, and the longer first execution."""
+        """The seconds that a window needs beyond the intervals of its executions: for loading, and for the first
+        execution, which takes longer.
+        """
         return Fraction(self.load + max(0, self.latency - self.interval), self.clock_hz)
 
     @property
     def each(self) -> Fraction:
-        """Seconds between two executions."""
+        """The seconds from one execution to the next."""
         return Fraction(self.interval, self.clock_hz)
 
     def duration(self, count: int) -> Fraction:
-        """Seconds of a window that holds `count` executions."""
+        """The seconds of a window that fits exactly `count` executions."""
         return self.setup + count * self.each
 
     def span(self, count: int) -> int:
-        """Cycles from the first issue to the last result."""
+        """The cycles from the first issue to the last result of `count` executions."""
         return (count - 1) * self.interval + self.latency
 
 
@@ -60,7 +63,7 @@ class Room:
     cursor: int = 0
 
     def holds(self, pace: Pace) -> int:
-        """Return how many executions fit."""
+        """Return the number of executions that fit."""
         left = self.cycles - self.cursor - pace.latency
         return 0 if left < 0 else left // pace.interval + 1
 
@@ -82,7 +85,7 @@ def instant_at(start: datetime, cycles: int, clock_hz: int) -> datetime:
 
 
 def seconds_at(start: datetime, cycles: int, clock_hz: int) -> Fraction:
-    """Return the same instant as exact seconds since 1970, as the device's clock shows it."""
+    """Return the instant `cycles` after `start` as exact seconds since 1970, as the device's clock shows it."""
     return Fraction((start - EPOCH) // MICROSECOND, MICROSECONDS) + Fraction(cycles, clock_hz)
 
 
@@ -99,8 +102,9 @@ def cursor_at(start: datetime, now: datetime, clock_hz: int) -> int:
 def cursor_loaded(cursor: int, now: int, load: int, *, is_loaded: bool, is_known: bool) -> int:
     """Return the first cycle at which a program may issue in a window whose leases end by `cursor`, at its cycle `now`.
 
-    `is_loaded`: the program ran there last. `is_known`: nothing ran there yet and the contract has no other program, so
-    loading begins with the window. Otherwise loading begins when the work is known and the device is free.
+    `is_loaded`: this program was the last to run in the window. `is_known`: nothing has run in it yet and the contract
+    has no other program, so loading begins with the window. Otherwise loading begins when the work is known and the
+    device is free.
     """
     if is_loaded:
         return max(cursor, now)
@@ -110,9 +114,9 @@ def cursor_loaded(cursor: int, now: int, load: int, *, is_loaded: bool, is_known
 def cut_leases(
     count: int, pace: Pace, rooms: Sequence[Room], *, block: int, first_item: int = 0
 ) -> tuple[list[Cut], int]:
-    """Place `count` executions in the rooms, in order, as leases of at most `block` executions.
+    """Place `count` executions in the free rooms, in order, as leases of at most `block` executions.
 
-    Returns the leases and the number of executions that found no room.
+    Returns the leases, and the number of executions that did not fit.
     """
     cuts: list[Cut] = []
     item, left = first_item, count
@@ -129,7 +133,8 @@ def cut_leases(
 
 
 def cursor_after(leases: Iterable[tuple[int, int, Pace, bool]]) -> int:
-    """Return the first free cycle after leases of one window, each (first cycle, count, pace, is the same program).
+    """Return the first free cycle after the leases of one window, each given as (first cycle, count, pace, whether its
+    program is the same).
 
     The same program continues one interval after its last issue; another program waits for the last result.
     """
@@ -141,6 +146,6 @@ def cursor_after(leases: Iterable[tuple[int, int, Pace, bool]]) -> int:
 
 
 def _blocks(count: int, block: int) -> list[int]:
-    """Divide `count` into pieces of at most `block`, as equal as possible."""
+    """Divide `count` into pieces of at most `block` that are as equal as possible."""
     pieces = -(-count // block)
     return [count // pieces + (1 if index < count % pieces else 0) for index in range(pieces)]

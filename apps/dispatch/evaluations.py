@@ -1,7 +1,7 @@
-"""Runs requested evaluations as ordinary jobs, and judges the answers of the programs.
+"""Runs requested evaluations as ordinary jobs, and evaluates the outputs of the programs.
 
-The requests of a batch for one pool share a quote, a contract and its price; each has its own job. While a part of the
-platform is unavailable or full, requests stay queued and are retried every few seconds.
+Requests of the same batch for the same pool share a quote, a contract and its price; each has its own job. While a part
+of the platform is unavailable or full, requests stay queued and are retried every few seconds.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def evaluations_start(*, now: datetime) -> int:
 
 
 def _start(batch: UUID, pool_id: UUID, *, now: datetime) -> int:
-    """Buy one contract and create a job for each request, all or none. Returns the number of requests."""
+    """Buy one contract and create a job for each request of a batch and pool, all or none. Returns the number of
+    requests.
+    """
     with file_transaction():
         rows = EvaluationRun.objects.select_for_update(skip_locked=True, of=("self",)).filter(
             batch=batch, pool_id=pool_id, state=EvaluationState.QUEUED
@@ -127,9 +129,9 @@ def _requester_check(run: EvaluationRun) -> None:
 
 
 def _store(run: EvaluationRun, data: Labelled, *, now: datetime) -> Stored | None:
-    """Store the data set's items as the inputs of the program's job.
+    """Store the data set's items as the inputs of the evaluation's job.
 
-    Returns None and fails this request alone if the items do not fit, or are more than a job of the program can have.
+    Returns None, and fails this request only, if the items do not fit the program's inputs or are too many for one job.
     """
     most = items_most(run.program)
     if data.items > most:
@@ -158,7 +160,7 @@ def _refuse(batch: UUID, pool_id: UUID, reason: str, *, now: datetime) -> None:
 
 
 def evaluations_judge(*, now: datetime) -> int:
-    """Judge the outputs of evaluations whose jobs have ended. Returns the number of finished evaluations."""
+    """Finish the evaluations whose jobs have ended. Returns the number of finished evaluations."""
     running = EvaluationRun.objects.filter(state=EvaluationState.RUNNING)
     over = Job.objects.filter(state__in=FINAL, pk__in=list(running.values_list("job_id", flat=True)))
     due = running.filter(job_id__in=list(over.values_list("pk", flat=True)))
@@ -173,7 +175,7 @@ def evaluations_judge(*, now: datetime) -> int:
 
 @transaction.atomic
 def _judge(pk: UUID, *, now: datetime) -> bool:
-    """Judge one evaluation. Returns False if it cannot end yet."""
+    """Finish one evaluation. Returns False if it cannot end yet."""
     related = "program__model_version__model", "pool", "task__data_set"
     rows = EvaluationRun.objects.select_for_update(of=("self",)).select_related(*related)
     run = rows.get(pk=pk)
@@ -197,7 +199,7 @@ def _judge(pk: UUID, *, now: datetime) -> bool:
 
 
 def _unfinished(run: EvaluationRun, job: Job | None, *, now: datetime) -> None:
-    """End an evaluation whose job ended without all answers."""
+    """End an evaluation whose job ended before all items were processed."""
     if job is not None and job.state == JobState.CANCELLED:
         _finish(run, EvaluationState.CANCELLED, job.problem or "Its job was cancelled.", now=now)
         return
@@ -222,13 +224,13 @@ def _verdict_store(run: EvaluationRun, verdict: Verdict, *, now: datetime) -> No
 
 
 def _bound(run: EvaluationRun, items: dict[str, Any]) -> Fraction | None:
-    """Return the lower bound of a metric that is not a share of right answers; None for one that is."""
+    """Return the lower bound of a metric that is not a share of correct answers; None for a metric that is."""
     found = bound_of(metric_title(run.task), items)
     return None if found is None else found(ERROR)
 
 
 def _verdict(run: EvaluationRun, job: Job) -> Verdict | None:
-    """Judge the answers of a job; None while the float32 program that they are compared with has not answered."""
+    """Evaluate the outputs of a job; None while the float32 results to compare them with are not available yet."""
     metric, name = metric_of(run.task), output_of(run.task, run.program)
     with default_storage.open(job.outputs_key) as file:
         outputs = arrays_unpack(file.read())
@@ -243,7 +245,7 @@ def _verdict(run: EvaluationRun, job: Job) -> Verdict | None:
 
 
 def _float32_answers(run: EvaluationRun) -> Array | None:
-    """Return the answers of the version's float32 program on every item, from the same kind of pool if possible.
+    """Return the answers of the version's float32 program for all items, from the same kind of pool if possible.
 
     Returns None while its evaluation is under way. Raises MetricError if none was requested.
     """
@@ -269,7 +271,7 @@ def _float32_answers(run: EvaluationRun) -> Array | None:
 
 
 def _float32_numbers(run: EvaluationRun, name: str) -> Array | None:
-    """Return the output of the version's float32 program on every item, from the same kind of pool if possible.
+    """Return the numeric outputs of the version's float32 program for all items, from the same kind of pool if possible.
 
     Returns None while its evaluation is under way. Raises MetricError if none was requested, or if its files are missing.
     """

@@ -1,4 +1,6 @@
-"""Runs a lease on a worker: take it, run the block, store the outputs, complete it. The process keeps no state."""
+"""Runs a lease on a worker: claims it, runs the block, stores the outputs, and completes the lease. The process keeps
+no state in between.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,12 @@ Clock = Callable[[], datetime]
 
 
 def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> bool:
-    """Run one lease from taking to billing. Returns False if this worker may not run it, or lost it on the way.
+    """Run one lease, from claiming it to billing. Returns False if this worker may not run the lease, or lost it in the
+    meantime.
 
-    An error that a retry would repeat (a model that fails, counters that differ) fails the job. If the storage is
-    unavailable or full, the lease is returned and offered again. Any other error is raised; the lease is offered again
-    when its heartbeat has been silent.
+    An error that a retry would repeat (a failing model, or counters that differ) fails the job. If the storage is
+    unavailable or full, the lease is returned and offered again. Any other error is raised, and the lease is offered
+    again once its heartbeat has been missing for some time.
     """
     try:
         services.lease_take(lease_id=lease_id, epoch=epoch, host=host, now=clock())
@@ -78,7 +81,8 @@ def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> boo
 def _interrupted(lease_id: UUID, epoch: int, error: Exception, clock: Clock) -> bool:
     """Handle an error of storage or database. A missing file fails the job; after an outage the lease is returned.
 
-    Raises any other error, and the outage if the database stays unavailable; the lease then falls silent.
+    Raises any other error. Also raises the outage if the database stays unavailable; the lease then gets no more
+    heartbeats.
     """
     if isinstance(error, FileNotFoundError):
         reason = "A file of this job is no longer in our storage, so the job cannot run. This is our fault, not yours."
@@ -102,7 +106,7 @@ def _run(lease: Lease, progress: Progress, clock: Clock) -> Outcome:
 
 
 def _feeds(lease: Lease, items: np.ndarray) -> list[Feeds]:
-    """Return the inputs of these items of the job."""
+    """Return the inputs of the given items of the job."""
     seed = lease.stage.job.seed
     if seed is None:
         return feeds_of(_inputs(lease), items)
@@ -130,9 +134,9 @@ def _outputs_store(lease: Lease, epoch: int, outcome: Outcome) -> str:
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether the platform is the cause: another binary than the one sold, counts that differ, or its own refusal.
+    """Whether the platform caused the failure: the wrong binary, differing counts, or a refusal by the platform itself.
 
-    A program that cannot run on its inputs is not the platform's failure.
+    If a program cannot run on its inputs, the platform is not at fault.
     """
     return isinstance(error, (CountersDiffer, simulator.WrongBinary, Problem))
 
@@ -165,11 +169,11 @@ class Heartbeat:
         self._thread.join()
 
     def wait_lost(self, seconds: float) -> bool:
-        """Wait until the lease is known to be lost. Returns False if it is not lost by then."""
+        """Wait until the lease is known to be lost. Returns False if that does not happen within `seconds`."""
         return self._lost.wait(seconds)
 
     def wait_renewed(self, seconds: float) -> bool:
-        """Wait for the next renewal. Returns False if there is none in time."""
+        """Wait for the next renewal. Returns False if there is none within `seconds`."""
         self._renewed.clear()
         return self._renewed.wait(seconds)
 

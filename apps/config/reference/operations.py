@@ -20,7 +20,7 @@ NESTING_MAX = 2
 
 @dataclass(frozen=True)
 class Field:
-    """One parameter, or one field of a body or an answer: `place` is path, query, body or answer."""
+    """One parameter, or one field of a body or a response: `place` is path, query, body or answer."""
 
     name: str
     kind: str
@@ -31,7 +31,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Operation:
-    """One method of one address."""
+    """One operation: an HTTP method of a path."""
 
     anchor: str
     method: str
@@ -47,9 +47,10 @@ class Operation:
 
 
 def operations(document: Mapping[str, Any], *, site: str, needs: Mapping[str, str]) -> dict[str, list[Operation]]:
-    """Return every operation under its subject, in the document's order.
+    """Return all operations grouped by subject, in the document's order.
 
-    `site` is the address in the examples; `needs` says for "GET /api/v1/me" which scope and roles it asks for.
+    `site` is the address in the examples; `needs` maps an operation, such as "GET /api/v1/me", to the scope and roles
+    that it requires.
     """
     grouped: dict[str, list[Operation]] = {}
     for path, methods in document["paths"].items():
@@ -100,7 +101,7 @@ def _parameter(one: dict[str, Any], document: dict[str, Any]) -> Field:
 
 
 def _fields(schema: dict[str, Any], document: dict[str, Any], place: str, prefix: str = "") -> list[Field]:
-    """Return the fields of an object and of the objects in it, such as "lines[].program"."""
+    """Return the fields of an object and of the objects nested in it, such as "lines[].program"."""
     schema = resolved(schema, document) if schema else {}
     required = set(schema.get("required", []))
     found: list[Field] = []
@@ -162,7 +163,7 @@ def _form_value(name: str, value: Any) -> str:
 
 
 def _python(method: str, path: str, kind: str, value: Any, answer: dict[str, Any]) -> str:
-    """Return a call of the typed client's generic method, which takes any operation."""
+    """Return a call of the typed client's generic method, which works for every operation."""
     arguments = [repr(method), repr(path)]
     if kind == JSON:
         arguments.append(f"json={pprint.pformat(value, width=88, sort_dicts=False)}")

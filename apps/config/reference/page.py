@@ -1,4 +1,6 @@
-"""Renders the API reference on our own page; ninja would load a viewer from another site, which the content policy forbids."""
+"""Renders the API reference on our own page. Ninja would load a viewer from another site, which the content security
+policy forbids.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,10 @@ from apps.config.reference.operations import Operation, operations
 
 
 class Reference(DocsBase):
-    """`NinjaAPI(docs=Reference(), docs_url="/docs")`."""
+    """The API's documentation page: `NinjaAPI(docs=Reference(), docs_url="/docs")`."""
 
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
-        """Return every operation with its fields, its answer and its examples."""
+        """Render every operation with its fields, its response and its examples."""
         groups = _groups(api)
         administration = {subject: rows for subject, rows in groups.items() if _is_for_administrators(rows)}
         customers = {subject: rows for subject, rows in groups.items() if subject not in administration}
@@ -36,12 +38,14 @@ def _is_for_administrators(operations: list[Operation]) -> bool:
 
 @cache
 def _groups(api: NinjaAPI) -> dict[str, list[Operation]]:
-    """Return the operations by subject; the document does not change while the process lives."""
+    """Return the operations grouped by subject. The result is cached, because the document does not change while the
+    process runs.
+    """
     return operations(api.get_openapi_schema(), site=settings.SITE_URL, needs=_needs(api))
 
 
 def _needs(api: NinjaAPI) -> dict[str, str]:
-    """Return the scope and roles that each operation needs, from its own `auth=`."""
+    """Return the scope and roles that each operation requires according to its own `auth=`."""
     found: dict[str, str] = {}
     for prefix, router in api._routers:
         for path, view in router.path_operations.items():

@@ -1,4 +1,4 @@
-"""Example values for JSON schemas: the smallest that a reader recognises."""
+"""Example values for JSON schemas, as small as possible while still recognisable."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAMED = {
 
 
 def resolved(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema behind a reference, or the first choice that is not null."""
+    """Return the schema that a reference points to, or the first alternative that is not null."""
     while True:
         if "$ref" in schema:
             schema = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
@@ -45,7 +45,9 @@ def resolved(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]
 
 
 def sample(schema: dict[str, Any], document: dict[str, Any], *, name: str = "", depth: int = 0) -> Any:
-    """Return an example of `schema`; of an object its required fields, or else its first field."""
+    """Return an example value for `schema`; for an object, with its required fields or, if it has none, with its first
+    field.
+    """
     schema = resolved(schema, document)
     if "examples" in schema or "example" in schema:
         return schema.get("example", (schema.get("examples") or [None])[0])

@@ -1,4 +1,4 @@
-"""Django's settings, split by meaning. Everything that differs between machines is an environment variable."""
+"""Django's settings, split by topic. Everything that differs between machines is an environment variable."""
 
 from apps.config.settings.buying import *  # noqa: F403 - Django wants every name in one module
 from apps.config.settings.collection import *  # noqa: F403

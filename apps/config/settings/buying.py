@@ -1,4 +1,4 @@
-"""Default limits of buying, until an administrator sets others on the page /buying."""
+"""Default limits on purchases, used until an administrator sets others on the page /buying."""
 
 from decimal import Decimal, InvalidOperation
 

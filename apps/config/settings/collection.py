@@ -1,4 +1,4 @@
-"""Collection through Stripe. Without a key invoices are paid by bank transfer, and nothing else changes."""
+"""Settings of collection through Stripe. Without an API key, invoices are paid by bank transfer; nothing else changes."""
 
 from apps.config import env
 

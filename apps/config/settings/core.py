@@ -1,4 +1,4 @@
-"""Apps, middleware and templates."""
+"""Settings of apps, middleware and templates."""
 
 from pathlib import Path
 

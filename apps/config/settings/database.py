@@ -1,4 +1,4 @@
-"""PostgreSQL, and the cache in Redis."""
+"""Settings of PostgreSQL and of the cache in Redis."""
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured

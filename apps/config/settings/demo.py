@@ -1,4 +1,4 @@
-"""The demonstration: sample data behind the demo organisation, and visitors who look around in it without an account."""
+"""Settings of the demo: sample data in the demo organisation, and visitors who explore it without an account."""
 
 from django.core.exceptions import ImproperlyConfigured
 

@@ -1,4 +1,4 @@
-"""Structured logs: JSON lines in production, readable lines on a terminal."""
+"""Settings of structured logs: JSON lines in production, readable lines on a terminal."""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""Mail: through the server that EMAIL_HOST names; without one, into a folder that a local page shows, or to the log."""
+"""Settings of mail: sent through the server EMAIL_HOST; without one, written to a folder that a local page shows, or to
+the log.
+"""
 
 from apps.config import env
 

@@ -1,4 +1,6 @@
-"""People's accounts through django-allauth: addresses confirmed by mail, two factors, passkeys, OpenID Connect, sessions."""
+"""Settings of people's accounts with django-allauth: addresses confirmed by mail, two factors, passkeys, OpenID
+Connect, sessions.
+"""
 
 from typing import Any
 from urllib.parse import urlsplit

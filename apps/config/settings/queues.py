@@ -1,8 +1,9 @@
-"""Celery over Redis.
+"""Settings of Celery, with Redis as the broker.
 
-A task may be delivered more than once: it is acknowledged late, and one that is not acknowledged within the visibility
-timeout is handed out again. Services therefore claim their row by epoch before they work; see docs/operators/operating.md.
-Queues: those of bin/queues.py, each for one kind of work, and one `pool-<slug>` for each pool.
+A task may be delivered more than once: tasks are acknowledged late, and a task that is not acknowledged within the
+visibility timeout is delivered again. Services therefore claim their row by epoch before they start work; see
+docs/operators/operating.md. The queues are those of bin/queues.py, each for one kind of work, and one `pool-<slug>` for
+each pool.
 """
 
 from importlib import import_module
@@ -36,7 +37,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 
 
 def _beat_schedule() -> dict[str, dict[str, Any]]:
-    """Return the periodic tasks of all rooms, each from SCHEDULE in `apps/<room>/schedule.py`."""
+    """Return the periodic tasks of all apps, from SCHEDULE in each `apps/<app>/schedule.py`."""
     merged: dict[str, dict[str, Any]] = {}
     for room in ROOMS:
         if find_spec(f"apps.{room}.schedule"):

@@ -1,4 +1,4 @@
-"""Who may sign in, and what a browser may load."""
+"""Settings of security: who may sign in, and what a browser may load."""
 
 from csp.constants import NONE, SELF
 

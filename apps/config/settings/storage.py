@@ -1,4 +1,6 @@
-"""Static files from the image, artefacts through Django's storage API: the file system, or S3-compatible."""
+"""Settings of storage: static files come from the image, artefacts from Django's storage API (the file system or an
+S3-compatible store).
+"""
 
 from typing import Any
 
@@ -16,7 +18,7 @@ MEDIA_URL = "/media-is-not-served/"
 
 
 def _artefacts() -> dict[str, Any]:
-    """STORAGE_URL is `file` (then MEDIA_ROOT), `file:///a/folder`, or the endpoint of an S3-compatible store."""
+    """Parse STORAGE_URL: `file` for MEDIA_ROOT, `file:///a/folder`, or the endpoint of an S3-compatible store."""
     url = env.text("STORAGE_URL", "file")
     if url == "file":
         return {"BACKEND": "apps.accounts.storages.FolderStorage"}

@@ -1,6 +1,6 @@
-"""Changes of the fleet while its time is sold. A change that would lose sold time is refused as a whole.
+"""Changes to the fleet while its time is being sold. A change that would lose sold time is refused as a whole.
 
-This package is above sales and dispatch, because windows move together with the leases that are planned in them.
+This package depends on sales and dispatch, because windows move together with the leases that are planned in them.
 """
 
 from apps.dispatch.fleet.applying import fleet_apply, fleet_edit, fleet_undo

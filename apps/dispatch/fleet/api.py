@@ -1,4 +1,4 @@
-"""The fleet over JSON, for platform administrators: as one document, and by single edits."""
+"""JSON API of the fleet for platform administrators: the fleet as one document, and single edits."""
 
 from __future__ import annotations
 
@@ -31,25 +31,27 @@ Raw = dict[str, Any]
 
 
 class FleetFileIn(RequestBody):
-    """A fleet file: TOML text of at most 1 MiB."""
+    """A fleet file as TOML text of at most 1 MiB."""
 
     toml: str = Field(max_length=LARGEST, pattern=TEXT)
 
 
 class FleetApplyIn(FleetFileIn):
-    """`expected`: the digest of the fleet that you saw. The file is refused if the fleet has changed since."""
+    """A fleet file to apply. `expected` is the digest of the fleet that you saw; the file is refused if the fleet has
+    changed since.
+    """
 
     expected: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
 class FleetUndoIn(RequestBody):
-    """`expected`: the digest of the current fleet."""
+    """A request to undo the last change. `expected` is the digest of the current fleet."""
 
     expected: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
 class FleetProcessorIn(RequestBody):
-    """The processor's TOML file; the guide to processors describes it."""
+    """A processor's TOML file; the guide to processors describes its format."""
 
     file: str = Field(max_length=LARGEST, pattern=TEXT)
 
@@ -62,9 +64,11 @@ class FleetSiteIn(RequestBody):
 
 
 class FleetPoolIn(RequestBody):
-    """Fields that are left out do not change. A new pool needs a site and a processor ("host": the machine's own CPU).
+    """The settings of a pool; fields that are left out do not change. A new pool needs a site and a processor ("host"
+    for the machine's own CPU).
 
-    `klass`: its price class, by default that of the processor. It cannot change later."""
+    `klass` is the pool's price class, by default that of the processor. It cannot be changed later.
+    """
 
     name: str | None = Field(default=None, max_length=80)
     site: str | None = Field(default=None, max_length=40)
@@ -75,7 +79,9 @@ class FleetPoolIn(RequestBody):
 
 
 class FleetCostIn(RequestBody):
-    """Decimals as text; `begins` with a time zone; a month of depreciation has 730 hours."""
+    """The cost of a pool's devices. Decimals are texts, and `begins` needs a time zone. A month of depreciation has 730
+    hours.
+    """
 
     begins: str = Field(max_length=40)
     currency: str = Field(max_length=3)
@@ -87,20 +93,20 @@ class FleetCostIn(RequestBody):
 
 
 class FleetDevicesIn(RequestBody):
-    """The number of new devices; the first free numbers name them."""
+    """The number of devices to add; they are named with the first free numbers."""
 
     count: Whole
     state: str = Field(default="active", max_length=10)
 
 
 class FleetDeviceIn(RequestBody):
-    """active, draining, failed or spare."""
+    """A device's new state: active, draining, failed or spare."""
 
     state: str = Field(max_length=10)
 
 
 class FleetOut(Schema):
-    """The current fleet as data and as a file, with its digest."""
+    """The current fleet as data and as a TOML file, with its digest."""
 
     digest: str
     document: Raw
@@ -136,7 +142,9 @@ class FleetPromiseOut(Schema):
 
 
 class FleetDiffOut(Schema):
-    """The effect of applying now. `broken`: the contracts that would lose their time; with any, applying is refused."""
+    """The effect of applying the file now. `broken` lists the contracts that would lose their time; if there are any,
+    applying is refused.
+    """
 
     before: str
     after: str
@@ -148,7 +156,7 @@ class FleetDiffOut(Schema):
 
 
 class FleetChangeOut(Schema):
-    """One change. `moves`: the number of windows that changed their device."""
+    """One change to the fleet. `moves` is the number of windows that moved to another device."""
 
     id: int
     at: datetime
@@ -170,7 +178,7 @@ class FleetChangeOut(Schema):
 
 
 class FleetEditOut(Schema):
-    """The digest of the current fleet, and the change; null if nothing changed."""
+    """The digest of the current fleet, and the change, which is null if nothing changed."""
 
     digest: str
     change: FleetChangeOut | None
@@ -178,14 +186,14 @@ class FleetEditOut(Schema):
 
 @router.get("/fleet", auth=ADMIN, response=FleetOut, summary="The current fleet")
 def fleet_get(request: HttpRequest) -> Raw:
-    """As data, and as a file for `POST /fleet/apply`."""
+    """Returns the fleet as data, and as a file for `POST /fleet/apply`."""
     document = document_now()
     return {"digest": document.digest, "document": document.to_json(), "toml": write(document)}
 
 
 @router.post("/fleet/check", auth=ADMIN, response=FleetCheckedOut, summary="Check a fleet file")
 def fleet_check(request: HttpRequest, payload: FleetFileIn) -> Raw:
-    """Returns all faults at once, each with its place and the remedy."""
+    """Returns all faults of the file together, each with its place and the remedy."""
     document = document_parse(payload.toml)
     devices = sum(len(pool.devices) for pool in document.pools.values())
     return {"digest": document.digest, "pools": len(document.pools), "devices": devices}
@@ -193,14 +201,16 @@ def fleet_check(request: HttpRequest, payload: FleetFileIn) -> Raw:
 
 @router.post("/fleet/diff", auth=ADMIN, response=FleetDiffOut, summary="Preview a fleet file")
 def fleet_diff(request: HttpRequest, payload: FleetFileIn) -> Raw:
-    """Changes nothing. Changes that would be refused are listed in full."""
+    """Changes nothing. Also lists in full the changes that would be refused."""
     return _told(fleet_preview(document=document_parse(payload.toml), now=timezone.now()))
 
 
 @router.post("/fleet/apply", auth=ADMIN, response=FleetEditOut, summary="Apply a fleet file")
 @idempotent
 def fleet_apply_file(request: HttpRequest, payload: FleetApplyIn) -> Raw:
-    """In one transaction. If a contract would lose its time, nothing changes and the refusal names the contracts."""
+    """Applies the file in one transaction. If a contract would lose its time, nothing changes, and the error names the
+    contracts.
+    """
     document = document_parse(payload.toml)
     change = fleet_apply(
         document=document, expected=payload.expected, actor=principal_get(request).user, now=timezone.now(), note="API"
@@ -211,7 +221,9 @@ def fleet_apply_file(request: HttpRequest, payload: FleetApplyIn) -> Raw:
 @router.post("/fleet/undo", auth=ADMIN, response=FleetEditOut, summary="Undo the last change to the fleet")
 @idempotent
 def fleet_undo_last(request: HttpRequest, payload: FleetUndoIn) -> Raw:
-    """Refused if contracts that were sold since have no place in the earlier fleet; the refusal names them."""
+    """Restores the earlier fleet. This is refused if contracts that were sold since have no place in it; the error
+    names them.
+    """
     change = fleet_undo(expected=payload.expected, actor=principal_get(request).user, now=timezone.now())
     return _outcome(change)
 
@@ -225,51 +237,55 @@ def fleet_undo_last(request: HttpRequest, payload: FleetUndoIn) -> Raw:
 )
 @paginate(Cursor, ordering=("-id",))
 def fleet_change_list(request: HttpRequest) -> QuerySet[FleetChange]:
-    """`POST /fleet/undo` undoes the newest one that is not undone."""
+    """Lists all changes. `POST /fleet/undo` undoes the newest change that is not yet undone."""
     return FleetChange.objects.select_related("actor")
 
 
 @router.put("/fleet/sites/{slug}", auth=ADMIN, response=FleetEditOut, summary="Create or change a site")
 def fleet_site_set(request: HttpRequest, slug: str, payload: FleetSiteIn) -> Raw:
-    """One edit of the fleet: it is audited and can be undone."""
+    """Like every edit of the fleet, this is recorded in the audit log and can be undone."""
     return _edited(request, edits.site_set(slug, payload.dict()))
 
 
 @router.delete("/fleet/sites/{slug}", auth=ADMIN, response=FleetEditOut, summary="Remove a site")
 def fleet_site_remove(request: HttpRequest, slug: str) -> Raw:
-    """Refused while it has pools."""
+    """Removes a site. This is refused while the site has pools."""
     return _edited(request, edits.site_remove(slug))
 
 
 @router.put("/fleet/processors/{slug}", auth=ADMIN, response=FleetEditOut, summary="Offer a custom processor")
 def fleet_processor_set(request: HttpRequest, slug: str, payload: FleetProcessorIn) -> Raw:
-    """Every organisation can then compile for it. Replacing its file is refused while contracts hold its pools."""
+    """Every organisation can then compile for the processor. Replacing its file is refused while contracts hold time on
+    its pools.
+    """
     return _edited(request, edits.processor_set(slug, payload.file))
 
 
 @router.delete("/fleet/processors/{slug}", auth=ADMIN, response=FleetEditOut, summary="Stop offering a processor")
 def fleet_processor_remove(request: HttpRequest, slug: str) -> Raw:
-    """Refused while a pool has it."""
+    """Removes a custom processor from the fleet. This is refused while a pool uses it."""
     return _edited(request, edits.processor_remove(slug))
 
 
 @router.put("/fleet/pools/{slug}", auth=ADMIN, response=FleetEditOut, summary="Create or change a pool")
 def fleet_pool_set(request: HttpRequest, slug: str, payload: FleetPoolIn) -> Raw:
-    """Another processor is refused while contracts hold the pool's time. Kind and price class cannot change."""
+    """Changing the processor is refused while contracts hold the pool's time. The kind and the price class cannot be
+    changed.
+    """
     facts = payload.dict(exclude_none=True)
     return _edited(request, edits.pool_set(slug, {"class" if name == "klass" else name: facts[name] for name in facts}))
 
 
 @router.delete("/fleet/pools/{slug}", auth=ADMIN, response=FleetEditOut, summary="Remove a pool")
 def fleet_pool_remove(request: HttpRequest, slug: str) -> Raw:
-    """Retires its devices. Refused while contracts hold its time."""
+    """Removes a pool and retires its devices. This is refused while contracts hold the pool's time."""
     return _edited(request, edits.pool_remove(slug))
 
 
 @router.post("/fleet/pools/{slug}/costs", auth=ADMIN, response=FleetEditOut, summary="Set the cost of a pool's devices")
 @idempotent
 def fleet_cost_set(request: HttpRequest, slug: str, payload: FleetCostIn) -> Raw:
-    """From `begins` on. Replaces a cost from the same instant."""
+    """The cost applies from `begins` on. It replaces a cost that begins at the same instant."""
     facts = payload.dict()
     return _edited(request, edits.cost_set(slug, {"from": facts.pop("begins"), **facts}))
 
@@ -277,7 +293,7 @@ def fleet_cost_set(request: HttpRequest, slug: str, payload: FleetCostIn) -> Raw
 @router.post("/fleet/pools/{slug}/devices", auth=ADMIN, response=FleetEditOut, summary="Add devices to a pool")
 @idempotent
 def fleet_devices_add(request: HttpRequest, slug: str, payload: FleetDevicesIn) -> Raw:
-    """Active devices take new windows at once."""
+    """Active devices can receive new windows immediately."""
     return _edited(request, edits.devices_add(slug, payload.count, payload.state))
 
 
@@ -285,7 +301,7 @@ def fleet_devices_add(request: HttpRequest, slug: str, payload: FleetDevicesIn) 
     "/fleet/pools/{slug}/devices/{name}", auth=ADMIN, response=FleetEditOut, summary="Change the state of a device"
 )
 def fleet_device_set(request: HttpRequest, slug: str, name: str, payload: FleetDeviceIn) -> Raw:
-    """Moves the device's windows to other devices of its pool, at the same instants."""
+    """If the new state requires it, moves the device's windows to other devices of its pool, at the same times."""
     return _edited(request, edits.device_set(slug, name, payload.state))
 
 

@@ -1,7 +1,8 @@
 """Applies a fleet document and undoes the last change, each in one transaction under locks.
 
-Locks are taken in the order of all code that takes capacity (organisation, contract, devices by id), after the lock of
-the fleet itself. Code that places leases locks their contract, and code that sells time locks the devices.
+After the lock of the fleet itself, locks are acquired in the same order as in all code that allocates capacity
+(organisation, contract, devices by id). Code that places leases locks their contract, and code that sells time locks
+the devices.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ Lose = Callable[[FleetChange, list[UUID]], None]  # handles lost windows in the 
 
 
 class _InUse(Exception):
-    """A contract that was sold a moment ago is locked."""
+    """Raised if a contract that was sold a moment ago is locked."""
 
 
 def fleet_apply(
     *, document: Document, expected: str = "", actor: User | None, now: datetime, note: str = ""
 ) -> FleetChange | None:
-    """Apply a document and move the windows that have to move. Returns None if the fleet is like this already.
+    """Apply a document and move the windows that have to move. Returns None if the fleet already matches the document.
 
-    `expected`: the digest of the fleet that the caller saw. Raises Problem and changes nothing if the fleet has changed
-    since, or if a contract would lose its time.
+    `expected` is the digest of the fleet that the caller saw. Raises Problem and changes nothing if the fleet has
+    changed since, or if a contract would lose its time.
     """
     return _retried(lambda: _apply(lambda _: document, expected=expected, actor=actor, now=now, note=note))
 
@@ -56,9 +57,10 @@ def fleet_apply(
 def fleet_edit(
     *, edit: Edit, expected: str = "", actor: User | None, now: datetime, note: str = "", lose: Lose | None = None
 ) -> FleetChange | None:
-    """Apply one edit of the current document as plain data, checked like a file.
+    """Apply one edit to the current document as plain data; the result is checked like a file.
 
-    `lose`: called with the windows of failed devices that have no other place; without it these refuse the edit.
+    `lose` is called with the windows of failed devices that have no other place. Without `lose`, such windows cause the
+    edit to be refused.
     """
 
     def edited(before: Document) -> Document:
@@ -70,7 +72,7 @@ def fleet_edit(
 
 
 def fleet_undo(*, expected: str = "", actor: User | None, now: datetime) -> FleetChange:
-    """Undo the last change: restore the fleet, and return windows to their devices if these are free.
+    """Undo the last change: restore the fleet, and return windows to their former devices if these are free.
 
     Raises Problem if there is nothing to undo, or if contracts that were sold since have no place in the earlier fleet.
     """
@@ -168,7 +170,7 @@ def _plan_locked(
     wanted: dict[UUID, str] | None = None,
     may_lose: bool = False,
 ) -> Plan:
-    """Make the plan while nobody can sell, place or release time of the pools that it touches. Raises Problem."""
+    """Make the plan under locks, so that nobody can sell, place or release time on the affected pools. Raises Problem."""
     slugs = pools_affected(before, after)
     locked = _contracts_lock(slugs, now)
     _devices_lock(slugs)
@@ -212,7 +214,9 @@ def _devices_lock(slugs: Collection[str]) -> None:
 
 
 def _newer_lock(contracts: list[UUID]) -> None:
-    """Lock contracts that were sold while the others were being locked, without waiting, as the devices are locked now."""
+    """Lock the contracts that were sold while the others were being locked. This does not wait, because the devices are
+    already locked.
+    """
     rows = Contract.objects.filter(pk__in=contracts).select_for_update(no_key=True, nowait=True).order_by("id")
     try:
         with transaction.atomic():
@@ -249,7 +253,7 @@ def _move(moves: list[Move]) -> list[dict[str, str]]:
 
 
 def _holds_end(plan: Plan) -> None:
-    """Release held time that has no place any more; the page of its plan then says what has changed."""
+    """Release held time that no longer has a place; the page of the plan that held it then says what has changed."""
     held = Reservation.objects.filter(pk__in=plan.holds, state=ReservationState.ACTIVE, held_until__isnull=False)
     windows_release(list(held.select_for_update(no_key=True).order_by("id")))
 

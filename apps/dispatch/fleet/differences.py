@@ -1,4 +1,4 @@
-"""The page that shows the changes of a fleet document before it is applied."""
+"""The page that shows the changes in a fleet document before it is applied."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ SHOWN = 200  # changes of a difference that a page lists
 
 
 class PageTexts(NamedTuple):
-    """The texts around the difference.
+    """The texts of the page around the list of changes.
 
-    `note`: stored with the change when it is applied. `action`: the address that applies it, if not the fleet's own.
+    `note` is stored with the change when it is applied. `action` is the address that applies the change, if it is not
+    the fleet's own.
     """
 
     title: str
@@ -30,7 +31,8 @@ class PageTexts(NamedTuple):
 
 
 def difference_page(request: HttpRequest, make: Callable[[], Document], shown: PageTexts) -> HttpResponse:
-    """Show what the document of `make` would change and which reservations move, with the button that applies it.
+    """Show the changes in the document that `make` returns and the reservations that would move, with a button that
+    applies it.
 
     Shows the refusal if `make` raises Problem.
     """

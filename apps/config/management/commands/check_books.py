@@ -1,4 +1,4 @@
-"""Whether everything that was kept is whole: chains, accounts, and the files that rows name."""
+"""Checks that all stored data are complete: chains, accounts, and the files that rows refer to."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ class Command(BaseCommand):
 
 
 def _files() -> tuple[int, list[str]]:
-    """How many files rows name, and a sentence for each that is missing or, where its digest is known, another."""
+    """Return the number of files that rows refer to, and a sentence for each file that is missing or does not have the
+    recorded digest.
+    """
     count, faults = 0, []
     for what, key, digest in _named():
         count += 1

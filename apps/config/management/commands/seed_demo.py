@@ -1,4 +1,4 @@
-"""Fill a fresh installation with something to look at; run again, it only adds what is missing."""
+"""Fills a fresh installation with demo data. A repeated run adds only missing data."""
 
 from __future__ import annotations
 
@@ -52,12 +52,14 @@ class Command(BaseCommand):
 
 
 def _begun(now: datetime) -> datetime:
-    """When a fresh installation with a month of sample data behind it was begun; else now."""
+    """The start of the demo data: in a fresh installation, early enough for a month of sample data before now;
+    otherwise now.
+    """
     return now - LENGTH - DAY if settings.DEMO_MONTH and not Organisation.objects.exists() else now
 
 
 def _write(path: Path, people: People, *, is_month_due: bool) -> None:
-    """Only its owner may read the file; it is replaced in one step."""
+    """Write the file with the sign-ins, readable by its owner only. It is replaced atomically."""
     document = {"url": settings.SITE_URL, **people.sign_in, "pools": pool_slugs(), "is_month_due": is_month_due}
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -1,4 +1,4 @@
-"""Make the demo organisation's month of sample data; run again, it goes on where it stopped."""
+"""Makes the demo organisation's month of sample data. A repeated run continues where the last one stopped."""
 
 from __future__ import annotations
 
