@@ -16,7 +16,7 @@ NEITHER = "Choose a file of inputs, or enter a number of test inputs to generate
 
 
 class JobForm(forms.Form):
-    """A contract, and either a file of inputs or a number of inputs to generate."""
+    """The form's fields: a contract, and either a file of inputs or a number of inputs to generate."""
 
     contract = forms.ChoiceField(label="Contract", error_messages={"required": "Choose a contract."})
     inputs = forms.FileField(
@@ -47,7 +47,7 @@ class JobForm(forms.Form):
         self.fields["inputs"].widget.attrs["accept"] = ".npz,.npy"
 
     def clean(self) -> dict[str, Any]:
-        """Require exactly one of file and number."""
+        """Require either a file or a number, but not both."""
         cleaned: dict[str, Any] = super().clean() or {}
         if not self.errors and bool(cleaned.get("inputs")) == bool(cleaned.get("sample_items")):
             raise forms.ValidationError(BOTH if cleaned.get("inputs") else NEITHER)

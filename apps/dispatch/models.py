@@ -21,7 +21,7 @@ from apps.timetable.models import Window
 
 
 class JobState(models.TextChoices):
-    """Queued until the first lease runs; the last three are final."""
+    """The state of a job. It is queued until the first lease runs; the last three states are final."""
 
     QUEUED = "queued", "Queued"
     RUNNING = "running", "Running"
@@ -36,7 +36,7 @@ FINAL = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
 class Job(Numbered):
     """Items to run under a contract. Inputs and outputs are .npz files; the first axis of each array holds the items.
 
-    `seed`: generates the inputs of a job without a file, block by block, when the blocks run.
+    If the job has no file, its inputs are generated from `seed`, block by block, when the blocks run.
     """
 
     number_kind = NumberKind.JOB
@@ -80,12 +80,12 @@ class Job(Numbered):
 
     @property
     def is_final(self) -> bool:
-        """Whether the job has ended: its state will not change again."""
+        """Whether the job has ended, so that its state will not change again."""
         return self.state in FINAL
 
 
 class StageState(models.TextChoices):
-    """`waiting`: the timetable has no room yet; the next sweep tries again."""
+    """The state of a stage. `waiting`: the timetable has no room yet; the next sweep tries again."""
 
     WAITING = "waiting", "Waiting for room"
     RUNNING = "running", "Running"
@@ -93,10 +93,11 @@ class StageState(models.TextChoices):
 
 
 class JobStage(models.Model):
-    """One program over some of a job's items.
+    """One stage of a job: one program, run on some of the job's items.
 
-    A cascade has up to three stages; each takes the items that the one before was unsure about (`selection_key`). An
-    ensemble has three from the start, each over all items. `unsure_left`: unsure items that found no next program.
+    A cascade has up to three stages; each processes the items of which the previous one was unsure (`selection_key`).
+    An ensemble has three stages from the start, each for all items. `unsure_left` is the number of unsure items that no
+    further program processed.
 
     The pace is frozen here: cycles of one execution, cycles between two executions, cycles per second, and cycles for
     loading the program in each window. On a host pool a cycle is a nanosecond, and the pace is a measured percentile.
@@ -127,14 +128,15 @@ class JobStage(models.Model):
 
     @property
     def pace(self) -> Pace:
-        """The frozen pace, as a value."""
+        """The frozen pace as a `Pace`."""
         return Pace(self.latency_cycles, self.interval_cycles, self.clock_hz, self.load_cycles)
 
 
 class JobLabels(models.Model):
-    """How a job's answers compare with labels that were added later: `correct` of `total` items by `metric`.
+    """The comparison of a job's outputs with labels that were added later: `correct` of `total` items according to
+    `metric`.
 
-    `output`: the output that was judged. `digest`: of the labels' file, which is not stored.
+    `output` is the output that was compared. `digest` is that of the file of labels, which is not stored.
     """
 
     job = models.OneToOneField(Job, on_delete=models.PROTECT, primary_key=True, related_name="labels")
@@ -160,7 +162,9 @@ class JobLabels(models.Model):
 
 
 class LeaseState(models.TextChoices):
-    """Planned until its device time comes, offered until a worker takes it. Revoked and failed leases never run again."""
+    """The state of a lease: planned until its device time comes, then offered until a worker claims it. Revoked and
+    failed leases never run again.
+    """
 
     PLANNED = "planned", "Planned"
     OFFERED = "offered", "Offered"
@@ -178,12 +182,12 @@ NOT_BILLED = models.Q(state__in=["revoked", "failed"]) | models.Q(epoch__gt=1)
 
 
 class Lease(models.Model):
-    """Items [from_item, from_item + count) of a stage. The first one issues at `first_cycle` of a window.
+    """A lease: the items [from_item, from_item + count) of a stage. The first one issues at `first_cycle` of a window.
 
-    `epoch`: the fencing token. It grows whenever the lease is offered again, and only the worker with the current
-    epoch may renew or complete the lease. `device_from`, `device_to`: the exact instants, rounded down to
-    microseconds. `wall_ns`: how long the execution took on the host, which a deterministic device never bills.
-    `is_missed`: the lease failed, and the customer was not the cause.
+    `epoch`: the fencing token. It grows whenever the lease is offered again, and only the worker with the current epoch
+    may renew or complete the lease. `device_from`, `device_to`: the exact instants, rounded down to microseconds.
+    `wall_ns`: how long the execution took on the host, which is never billed for a deterministic device. `is_missed`:
+    the lease failed, and the customer was not the cause.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -258,7 +262,7 @@ class Lease(models.Model):
         return f"{self.from_item}+{self.count} {self.state}"
 
     def is_silent(self, *, now: datetime, after_seconds: float) -> bool:
-        """Whether the lease runs and its worker has sent no heartbeat for that many seconds."""
+        """Whether the lease is running and its worker has sent no heartbeat for more than `after_seconds`."""
         heard = self.heartbeat_at or self.taken_at
         return self.state == LeaseState.RUNNING and heard is not None and (now - heard).total_seconds() > after_seconds
 
@@ -266,9 +270,9 @@ class Lease(models.Model):
 class DeviceHour(models.Model):
     """The device time of finished leases that began in one hour (UTC), summed for the revenue reports.
 
-    `cycles`: from the first issue of a lease to that of the next lease, at `clock_hz`; on a host pool, microseconds of
-    its wall clock. `klass`: the class of service that was delivered. `until`: the latest end of these leases. A
-    trigger maintains the rows; the reconciliation sums the leases again and compares.
+    `cycles` counts from the first issue of a lease to that of the next lease, at `clock_hz`; on a host pool, it is in
+    microseconds of the host's wall clock. `klass` is the class of service that was delivered. `until` is the latest end
+    of these leases. A trigger maintains the rows; the reconciliation sums the leases again and compares.
     """
 
     id = models.BigAutoField(primary_key=True)

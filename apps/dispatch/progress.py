@@ -1,4 +1,4 @@
-"""How far a job has come, when it runs and what it costs, as its page and the API show it."""
+"""A job's progress, times and costs, as shown on its page and in the API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ NOT_STARTED = (LeaseState.PLANNED, LeaseState.OFFERED)
 
 
 class Segment(NamedTuple):
-    """A part of a job's life: its name, its start and end (None: not yet), its length so far, and what its times are."""
+    """A period in a job's life: its name, its start and end (None while unknown), its length so far, and a note on how
+    it is measured.
+    """
 
     name: str
     start: datetime | None
@@ -36,7 +38,7 @@ class Segment(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A lease as the job's page shows it. `amount`: its cost, None while it has none."""
+    """A lease as shown on the job's page. `amount` is its cost, None while it has none."""
 
     lease: Lease
     program: str
@@ -44,7 +46,7 @@ class Block(NamedTuple):
 
 
 class Executed(NamedTuple):
-    """The largest count of an execution of a data-dependent program so far, beside the bound that is billed."""
+    """The largest count of any execution of a data-dependent program so far, and the bound, which is billed."""
 
     program: str
     title: str
@@ -53,12 +55,14 @@ class Executed(NamedTuple):
 
     @property
     def part(self) -> float:
-        """Share of the bound, from 0 to 1."""
+        """The count as a share of the bound, from 0 to 1."""
         return self.most / self.bound if self.bound else 0.0
 
 
 class Ahead(NamedTuple):
-    """Blocks that run before a job's next one on its pool: of all other jobs, and of the organisation's own among them."""
+    """The number of blocks that run before a job's next one on its pool: of all other jobs, and of the organisation's
+    own other jobs.
+    """
 
     blocks: int
     own: int
@@ -68,7 +72,8 @@ class Ahead(NamedTuple):
 class JobView:
     """A job at one moment. Amounts are exact; `quoted` is the price of its stages under the contract.
 
-    `fallbacks`: (confidence, output) below which each program of a cascade passes an item to the next program.
+    `fallbacks`: for each program of a cascade that passes items on, (confidence, output): below this confidence of this
+    output, an item goes to the next program.
     """
 
     job: Job
@@ -99,7 +104,7 @@ class JobView:
 
     @property
     def title(self) -> str:
-        """The models and the pool."""
+        """The names of the models and the pool."""
         names = " then ".join(stage.program.model_version.model.name for stage in self.stages)
         return f"{names} on {self.job.contract.pool.slug}"
 
@@ -110,12 +115,12 @@ class JobView:
 
     @property
     def blocks_text(self) -> str:
-        """The progress in words."""
+        """The progress as text, such as "3 of 8 blocks done"."""
         return f"{self.blocks_done:,} of {self.blocks_total:,} blocks done"
 
     @property
     def items_text(self) -> str:
-        """The number of items in words."""
+        """The number of items as text, such as "for 300 items"."""
         return f"for {self.job.items:,} item{'' if self.job.items == 1 else 's'}"
 
     @property
@@ -126,14 +131,14 @@ class JobView:
 
     @property
     def quoted_note(self) -> str:
-        """What the quoted amount covers; for a finished job, how the cost compares with it."""
+        """A note on what the quoted amount covers; for a finished job, on how the cost compares with it."""
         if not self.job.is_final:
             return "for the blocks placed so far" if self.job.threshold is not None else "for all items"
         return self.comparison
 
     @property
     def comparison(self) -> str:
-        """The cost against the quote, in words."""
+        """The comparison of the cost with the quote, as text."""
         if not self.difference:
             return "cost equals quote"
         side = "below" if self.difference < 0 else "above"
@@ -142,17 +147,17 @@ class JobView:
 
     @property
     def blocks_shown(self) -> list[Block]:
-        """The blocks that a page shows; the API lists all."""
+        """The blocks that the page shows; the API lists all of them."""
         return self.blocks[:BLOCKS_SHOWN]
 
     @property
     def wall(self) -> timedelta:
-        """How long the execution of all blocks took on the hosts."""
+        """The total time that the execution of the blocks took on the hosts."""
         return timedelta(microseconds=sum(row.lease.wall_ns or 0 for row in self.blocks) // 1000)
 
     @property
     def difference(self) -> Decimal:
-        """Cost minus quote."""
+        """The cost minus the quoted amount."""
         return exact_sum([self.cost, self.quoted.copy_negate()])
 
 
@@ -190,24 +195,24 @@ def job_view(job: Job, *, now: datetime) -> JobView:
 
 
 def _first(leases: Sequence[Lease]) -> datetime | None:
-    """When the first of these leases starts."""
+    """The start of the first of these leases."""
     return min((lease.device_from for lease in leases), default=None)
 
 
 def _last(leases: Sequence[Lease]) -> datetime | None:
-    """When the last of these leases ends."""
+    """The end of the last of these leases."""
     return max((lease.device_to for lease in leases), default=None)
 
 
 def _blocks(stages: Sequence[JobStage], leases: Sequence[Lease], amounts: dict[UUID, Decimal]) -> list[Block]:
-    """The leases with their models and amounts, by stage and item."""
+    """The leases with their models and amounts, sorted by stage and item."""
     names = {stage.pk: stage.program.model_version.model.name for stage in stages}
     ordered = sorted(leases, key=lambda lease: (lease.stage.position, lease.from_item))
     return [Block(lease, names[lease.stage_id], amounts.get(lease.pk)) for lease in ordered]
 
 
 def _executed(stages: list[JobStage], done: list[Lease]) -> list[Executed]:
-    """For each data-dependent program, the cycles and operations of its longest execution so far."""
+    """The largest counts of cycles and operations so far for each data-dependent program."""
     found = []
     for stage in stages:
         counted = [lease.counters for lease in done if lease.stage_id == stage.pk and lease.counters]
@@ -220,7 +225,7 @@ def _executed(stages: list[JobStage], done: list[Lease]) -> list[Executed]:
 
 
 def _amounts(job: Job, leases: list[Lease]) -> dict[UUID, Decimal]:
-    """The cost of each lease in the ledger, whose rows are found by their contract."""
+    """The cost of each lease according to the ledger; the query also filters by contract, which has an index."""
     rows = UsageRow.objects.filter(contract_id=job.contract_id, lease_id__in=[lease.pk for lease in leases])
     return {lease: amount for lease, amount in rows.values_list("lease_id", "amount") if lease is not None}
 
@@ -238,7 +243,9 @@ def _quoted(job: Job, stage: JobStage, executions: int, now: datetime) -> Decima
 
 
 def _quoted_most(job: Job, stages: list[JobStage], now: datetime) -> Decimal:
-    """The price if every program of a cascade passes on as many items as the contract holds; else the quoted price."""
+    """The maximum price of a cascade, if its programs pass on as many items as the contract allows. For other jobs, the
+    quoted price.
+    """
     plan = contracts.combination_of(job.contract)
     if plan is None or plan.is_ensemble:
         return exact_sum([_quoted(job, stage, stage.count, now) for stage in stages])
@@ -256,7 +263,9 @@ def _quoted_most(job: Job, stages: list[JobStage], now: datetime) -> Decimal:
 
 
 def fallbacks_of(job: Job) -> list[tuple[str, str]]:
-    """(confidence, output) below which each program of a cascade passes an item on; empty for anything else."""
+    """The (confidence, output) of each program of a cascade that passes on items below that confidence; empty for other
+    jobs.
+    """
     plan = contracts.combination_of(job.contract)
     if plan is None or plan.is_ensemble:
         return []
@@ -274,7 +283,7 @@ def _ahead(job: Job, placed: list[Lease]) -> Ahead:
 
 
 def _waiting_reason(job: Job, placed: list[Lease], ahead: Ahead, now: datetime) -> str:
-    """Why nothing of an open job has run yet though it has its place in the timetable; empty if something has."""
+    """The reason why no block of an open job has run yet, although the job has a place in the timetable; otherwise empty."""
     if job.is_final or not placed or any(lease.state not in NOT_STARTED for lease in placed):
         return ""
     pool = job.contract.pool
@@ -291,7 +300,7 @@ def _waiting_reason(job: Job, placed: list[Lease], ahead: Ahead, now: datetime) 
 
 
 def _segments(job: Job, leases: list[Lease], done: list[Lease], now: datetime) -> list[Segment]:
-    """Queued and running by the wall clock, billed in device time."""
+    """The segments "Queued" and "Running" in wall-clock time, and "Billed" in device time."""
     first_taken = min((lease.taken_at for lease in leases if lease.taken_at), default=None)
     queued_end = first_taken or job.finished_at
     queued = (queued_end or now) - job.submitted_at

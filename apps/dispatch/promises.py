@@ -1,7 +1,7 @@
 """The promises of a plan and whether they were kept, for one job or for a contract with all its jobs. Reads only.
 
-Latency is counted in device cycles. Completion is the moment at which the results were stored. The metric is judged by
-labels that are added later.
+Latency is counted in device cycles. Completion is the instant at which the results were stored. The metric is computed
+from labels that are added later.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Promise:
     """One promise and its outcome.
 
     `promised` and `kept` are exact: a fraction (seconds or a share), an instant, or an amount; `kept` is empty while
-    nothing is known. `verdict`: "kept", "missed", "within chance" (below the promise, but chance can explain it), "not
-    known yet", or "not judged" (the items were submitted too late).
+    the actual value is unknown. `verdict`: "kept", "missed", "within chance" (below the promise, but chance can explain
+    it), "not known yet", or "not judged" (the items were submitted too late).
     """
 
     name: str
@@ -50,12 +50,12 @@ class Promise:
 
 
 def promises_of_job(job: Job, *, now: datetime) -> list[Promise]:
-    """Return the promises of the job's contract that one job can keep."""
+    """Return those promises of the job's contract that apply to a single job."""
     return _promises(job.contract, [job], now=now, is_whole=False)
 
 
 def promises_of_contract(contract: Contract, *, now: datetime) -> list[Promise]:
-    """Return the promises of a contract over all its jobs, with the price."""
+    """Return all promises of a contract, including the price, over all its jobs."""
     jobs = Job.objects.filter(contract=contract).select_related("contract__pool").order_by("submitted_at")
     return _promises(contract, list(jobs), now=now, is_whole=True)
 
@@ -98,7 +98,9 @@ def _accuracy(promises: dict[str, Any], jobs: Sequence[Job]) -> Promise:
 
 
 def _latency(most: Fraction, contract: Contract, jobs: Sequence[Job]) -> Promise:
-    """Judge the sum of the longest execution of each program so far, since an item may pass all of them."""
+    """Evaluate the promised latency against the sum of the longest execution of each program so far, since one item may
+    run on all of them.
+    """
     worst: dict[int, Fraction] = {}
     stages = JobStage.objects.filter(job__in=jobs)
     leases = Lease.objects.filter(stage__in=stages, state=LeaseState.DONE).select_related("stage")
@@ -117,7 +119,9 @@ def _latency(most: Fraction, contract: Contract, jobs: Sequence[Job]) -> Promise
 
 
 def _seconds(lease: Lease, *, is_host: bool) -> Fraction | None:
-    """Return the seconds of the longest execution of a lease; on a host pool the mean, as only the whole is timed."""
+    """Return the seconds of the longest execution of a lease; on a host pool, the mean, because only whole leases are
+    timed.
+    """
     if is_host:
         micros = int((lease.device_to - lease.device_from).total_seconds() * 10**6)
         return Fraction(micros, 10**6 * lease.count)
@@ -125,7 +129,7 @@ def _seconds(lease: Lease, *, is_host: bool) -> Fraction | None:
 
 
 def _completion(by: datetime, items: int, jobs: Sequence[Job], contract: Contract, now: datetime) -> Promise:
-    """Judge when the results of the last of the promised items were stored."""
+    """Evaluate the promised completion: the instant at which the results of the last promised item were stored."""
     done, at = _items_done(items, jobs)
     zone = contract.organisation.time_zone
     text = f"{done:,} of {items:,} items done" if at is None else instant_format(at, zone, seconds=True)
@@ -141,7 +145,9 @@ def _completion(by: datetime, items: int, jobs: Sequence[Job], contract: Contrac
 
 
 def _items_done(items: int, jobs: Sequence[Job]) -> tuple[int, datetime | None]:
-    """(items of finished jobs, when the last of the promised `items` was done); None while some are missing."""
+    """Return the number of items of finished jobs, and the instant at which the last of the promised `items` was done,
+    None while some are missing.
+    """
     done = 0
     for job in sorted((one for one in jobs if one.state == JobState.DONE and one.finished_at), key=_finished):
         done += job.items
@@ -151,7 +157,7 @@ def _items_done(items: int, jobs: Sequence[Job]) -> tuple[int, datetime | None]:
 
 
 def _due(by: datetime, items: int, jobs: Sequence[Job], contract: Contract, now: datetime) -> datetime:
-    """Return the promised instant, later by the delay of the items behind the start of their reserved time.
+    """Return the promised instant, moved later if items were submitted after the start of their reserved time.
 
     Returns NEVER if items were submitted after the promised instant, or if some are still missing.
     """

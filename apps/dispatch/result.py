@@ -1,4 +1,4 @@
-"""The outputs of a job as its page shows them: a summary of each array, and one item with its input."""
+"""A job's outputs as shown on its page: a summary of each array, and one item with its input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ NOT_READABLE = "The outputs are not readable at the moment. Try again in a minut
 
 @dataclass(frozen=True)
 class Result:
-    """A job's outputs. `item`: the item that is previewed; `problem`: a sentence if there is nothing to preview."""
+    """A job's outputs for its page. `item` is the item that is previewed; `problem` is a sentence if there is nothing
+    to preview.
+    """
 
     item: int
     last: int
@@ -35,19 +37,19 @@ class Result:
 
     @property
     def previous(self) -> int | None:
-        """The item before this one."""
+        """The item before this one; None for the first."""
         return self.item - 1 if self.item > 0 else None
 
     @property
     def following(self) -> int | None:
-        """The item behind this one."""
+        """The item after this one; None for the last."""
         return self.item + 1 if self.item < self.last else None
 
 
 def job_result(job: Job, stages: Sequence[JobStage], *, item: str = "") -> Result | None:
     """Return the outputs of a job with a preview of one item; None if the job has no outputs.
 
-    `item`: a number as an address states it; an empty text stands for the first item.
+    `item` is the item's number as given in the URL; an empty text means the first item.
     """
     if not job.outputs_key:
         return None
@@ -89,7 +91,7 @@ def _labels(stages: Sequence[JobStage], classes: int) -> list[str]:
 
 
 def _answered_by(file: NpzFile, row: int, stages: Sequence[JobStage]) -> str:
-    """The model whose answer counts for a row; empty if only one program ran."""
+    """The name of the model whose answer counts for a row; empty if only one program ran."""
     if len(stages) < 2 or "takt_stage" not in file.arrays:
         return ""
     position = file.row(file.arrays["takt_stage"], row)
@@ -97,7 +99,7 @@ def _answered_by(file: NpzFile, row: int, stages: Sequence[JobStage]) -> str:
 
 
 def _inputs(job: Job, item: int) -> list[Preview]:
-    """The item's inputs that are images; generated ones are not stored."""
+    """The item's inputs that are images; empty if the inputs were generated, because these are not stored."""
     if not job.inputs_key:
         return []
     with default_storage.open(job.inputs_key) as opened:

@@ -33,7 +33,7 @@ def jobs_of(organisation: Organisation, *, state: str = "", contract: str = "") 
 
 
 def jobs_shown(organisation: Organisation, *, state: str = "", contract: str = "") -> QuerySet[Job]:
-    """Return the jobs with their models, counts of blocks and start, which are read only for the rows of a page."""
+    """Return the jobs with their models, numbers of blocks and start. These are computed only for the rows of the page."""
     leases = Lease.objects.filter(stage__job=OuterRef("pk")).order_by()
     holding = leases.filter(state__in=[*LIVE, LeaseState.DONE])
     return (
@@ -48,7 +48,7 @@ def jobs_shown(organisation: Organisation, *, state: str = "", contract: str = "
 
 
 def _counted(leases: QuerySet[Lease]) -> Coalesce:
-    """The number of leases, as a column of another query."""
+    """A subquery that counts the leases of each job."""
     return Coalesce(Subquery(leases.values("stage__job").annotate(n=Count("pk")).values("n")), 0)
 
 
@@ -63,17 +63,17 @@ class Offer(NamedTuple):
 
     @property
     def left(self) -> int:
-        """The items that can still be submitted under one program."""
+        """The largest number of items that can still be submitted for one of the programs."""
         return max((left for _, _, left in self.inputs), default=0)
 
     @property
     def key(self) -> str:
-        """The contract's id, with the program's if the contract is a quota."""
+        """The contract's id, followed by the program's id if the contract is a quota."""
         return f"{self.contract.pk}:{self.wanted}" if self.wanted else str(self.contract.pk)
 
     @property
     def choice(self) -> str:
-        """The offer as one of several in a form."""
+        """The label of the offer in a form."""
         return f"{self.contract.title}: {self.title} on {self.contract.pool.slug}, {self.left:,} left"
 
     @property
@@ -83,7 +83,7 @@ class Offer(NamedTuple):
 
 
 def offer_of(contract: Contract, wanted: UUID | None = None) -> Offer:
-    """Return what a job under this contract needs, for all its programs or the `wanted` one. Raises Problem(422)."""
+    """Return the offer of a contract, for all its programs or only the `wanted` one. Raises Problem(422)."""
     lines = [line for line in contracts.lines_of(contract) if wanted in (None, line.program.pk)]
     if not lines:
         raise Problem(422, "No such program", "The contract does not include this program.", kind="not-in-contract")
@@ -96,7 +96,7 @@ def offer_of(contract: Contract, wanted: UUID | None = None) -> Offer:
 
 
 def _combined(plan: contracts.Combination) -> str:
-    """Describe how a combination answers an item."""
+    """Describe in words how the programs of a combination answer together."""
     if plan.is_ensemble:
         return "Every item runs on all three models. If two agree, their answer is used; otherwise the first model's."
     return "Every item runs on the first model. Items for which its confidence is too low run on the next one."
@@ -109,7 +109,7 @@ def contracts_left(organisation: Organisation, *, now: datetime) -> QuerySet[Con
 
 
 def offers_open(organisation: Organisation, *, now: datetime, wanted: str = "") -> list[Offer]:
-    """Return the newest open contracts with executions left, and the `wanted` one at any age."""
+    """Return the offers of the newest open contracts with executions left, and of the `wanted` contract whatever its age."""
     rows = contracts_left(organisation, now=now).prefetch_related("lines__program__model_version__model")
     newest = list(rows.order_by("-accepted_at", "-id")[:OFFERS_SHOWN])
     if wanted and wanted not in {str(contract.pk) for contract in newest}:
@@ -124,9 +124,9 @@ def offers_open(organisation: Organisation, *, now: datetime, wanted: str = "") 
 
 
 def lease_device_time(lease: Lease) -> Fraction:
-    """Return the seconds of device time of a lease: its executions times the cycles between two of them.
+    """Return the device time of a lease in seconds: the number of its executions times the interval between two of them.
 
-    Revenue and utilisation count the same. On a host pool this is the measured wall clock.
+    Revenue and utilisation use the same time. On a host pool, it is the measured wall-clock time.
     """
     if lease.device.pool.is_host:
         return Fraction((lease.device_to - lease.device_from) // timedelta(microseconds=1), 10**6)

@@ -1,4 +1,4 @@
-"""Single edits of the fleet: each changes its document as plain data. The result is checked like a file."""
+"""Single edits of the fleet. Each edit changes the fleet's document as plain data, and the result is checked like a file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def site_remove(slug: str) -> Edit:
 
 
 def processor_set(name: str, text: str) -> Edit:
-    """Offer a custom processor by its file, or replace its file."""
+    """Offer a custom processor, described by a file, or replace its file."""
 
     def edit(raw: Raw) -> None:
         raw["processors"][name] = {"file": text}
@@ -41,7 +41,7 @@ def processor_set(name: str, text: str) -> Edit:
 
 
 def processor_remove(name: str) -> Edit:
-    """Stop offering a processor that no pool has."""
+    """Stop offering a processor that no pool uses."""
 
     def edit(raw: Raw) -> None:
         _known(raw["processors"], name, "processor")
@@ -70,7 +70,7 @@ def pool_remove(slug: str) -> Edit:
 
 
 def cost_set(slug: str, facts: Raw) -> Edit:
-    """Set the cost of a pool's devices from an instant on; replaces a cost from the same instant."""
+    """Set the cost of a pool's devices from an instant on; replaces a cost that begins at the same instant."""
 
     def edit(raw: Raw) -> None:
         pool = _known(raw["pools"], slug, "pool")
@@ -81,7 +81,7 @@ def cost_set(slug: str, facts: Raw) -> Edit:
 
 
 def _instant(text: Any) -> datetime | None:
-    """Return the instant in a text with any zone; None if there is none, which is refused later."""
+    """Parse an instant with any time zone; None if the text is not an instant, which is refused later."""
     try:
         return datetime.fromisoformat(text)
     except (TypeError, ValueError):

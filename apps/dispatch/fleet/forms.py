@@ -1,4 +1,4 @@
-"""The forms of the fleet's pages. The check of fleet files validates their values."""
+"""The forms of the fleet's pages. Their values are validated by the same check as fleet files."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ AT = ["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d"]
 
 
 class SiteForm(forms.Form):
-    """A site's name and time zone."""
+    """The form to change a site's name and time zone."""
 
     name = forms.CharField(max_length=80)
     time_zone = forms.CharField(label="Time zone", max_length=60, initial="UTC")
 
 
 class NewSiteForm(SiteForm):
-    """A new site."""
+    """The form to create a site."""
 
     slug = forms.CharField(label="Short name", max_length=40)
     field_order = ("slug", "name", "time_zone")
 
 
 class PoolForm(forms.Form):
-    """The facts of a pool. Its class cannot change."""
+    """The form to change a pool. The pool's class cannot be changed."""
 
     name = forms.CharField(max_length=80)
     site = forms.ChoiceField()
@@ -47,7 +47,7 @@ class PoolForm(forms.Form):
         self._choices("processor", [(name, "host: this machine's CPU" if name == HOST else name) for name in names])
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts in the form of a fleet file."""
+        """Return the pool's facts in the structure of a fleet file."""
         given = {"class" if name == "klass" else name: value for name, value in self.cleaned_data.items()}
         return {name: value for name, value in given.items() if value not in {None, ""}}
 
@@ -58,7 +58,7 @@ class PoolForm(forms.Form):
 
 
 class NewPoolForm(PoolForm):
-    """A new pool."""
+    """The form to create a pool."""
 
     slug = forms.CharField(label="Short name", max_length=40)
     devices = forms.IntegerField(min_value=0, initial=1)
@@ -67,7 +67,7 @@ class NewPoolForm(PoolForm):
 
 
 class CostForm(forms.Form):
-    """The cost of owning a device from an instant on. Numbers are read as in a fleet file."""
+    """The form for the cost of owning a device from an instant on. Numbers are parsed as in a fleet file."""
 
     begins = forms.DateTimeField(
         label="From (UTC)",
@@ -82,14 +82,14 @@ class CostForm(forms.Form):
     pue = forms.CharField(label="PUE", max_length=40, initial="1.2")
 
     def facts(self) -> dict[str, Any]:
-        """Return the cost in the form of a fleet file."""
+        """Return the cost in the structure of a fleet file."""
         given = dict(self.cleaned_data)
         begins: datetime = given.pop("begins")
         return {"from": begins.astimezone(UTC).isoformat(), **given}
 
 
 class DevicesForm(forms.Form):
-    """The number of new devices and their state."""
+    """The form to add devices: their number and their state."""
 
     count = forms.IntegerField(min_value=1, initial=1)
     state = forms.ChoiceField(choices=[(state, state) for state in STATES])

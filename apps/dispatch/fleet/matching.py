@@ -1,11 +1,12 @@
-"""Places the windows of a pool on its devices when some devices leave. Every window keeps its instants. Pure.
+"""Reassigns a pool's windows when some of its devices leave. Every window keeps its start and end. Pure functions.
 
-Windows that have begun stay where they are; all others may change their device. Windows fit on k devices if and only if
-at most k of them, with those that have begun, overlap at any instant. A sweep by start that gives each window the next
-free device then finds a placement. If there is none, and some windows may stay on a device that drains, the sweep leaves
-as few as possible there: at each overflow, the window that ends last.
+Windows that have begun stay where they are; all others may move to another device. Windows fit on k devices if and only
+if at most k of them, including those that have begun, overlap at any instant. In that case, a sweep in the order of
+starts that gives each window the next free device finds a placement. If there is none, and some windows may stay on a
+draining device, the sweep leaves as few of them there as possible: at each overflow, the window that ends last.
 
-A direct placement, which keeps all windows on devices that stay, is tried first: it is what a customer's page shows.
+A direct placement, which moves only the windows of leaving devices, is tried first, because customers' pages show the
+device of each window.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Booking(NamedTuple):
 
 @dataclass
 class Placement:
-    """The new device of each window that moves, by key, and the windows that find no place and stay."""
+    """The result: the new device of each window that moves, by key, and the windows that found no new device and stay."""
 
     moves: dict[str, str] = field(default_factory=dict)
     stays: list[Booking] = field(default_factory=list)
@@ -43,10 +44,11 @@ def place(
     draining: Collection[str] = (),
     wanted: Mapping[str, str] | None = None,
 ) -> Placement:
-    """Place every window on an active device at its own instants, or leave it on one of the `draining` devices.
+    """Place every window on an active device without changing its times, or leave it on one of the `draining` devices.
 
-    A window that stays on any other device has no place. `wanted`: the active or draining device to which a window
-    returns if that is free. Prefers moving only windows of leaving devices; ties are broken by the order of `active`.
+    A window that stays on any other device counts as unplaced. `wanted` maps a window to the active or draining device
+    to which it returns if that device is free. Prefers to move only windows of leaving devices; ties are broken by the
+    order of `active`.
     """
     rows = sorted(booked, key=lambda one: (one.start, one.end, one.key))
     homes = {one.key: one.device for one in rows}
@@ -63,9 +65,10 @@ def place(
 
 
 def _with_returns(rows: Sequence[Booking], wanted: Mapping[str, str], devices: set[str]) -> list[Booking]:
-    """Return the windows with those on their wanted devices that fit there; the rest return home if that is free.
+    """Return the windows, moved to their wanted devices where they fit. Others stay on their own device if it is free
+    then.
 
-    A window with neither place is NOWHERE.
+    A window that fits on neither gets the device NOWHERE.
     """
     returning = {one.key: one for one in rows if one.is_free and wanted.get(one.key) in devices}
     staying = [one for one in rows if one.key not in returning]
@@ -80,12 +83,14 @@ def _with_returns(rows: Sequence[Booking], wanted: Mapping[str, str], devices: s
 def _goals_reached(
     windows: Mapping[str, Booking], goals: Mapping[str, str], calendars: Mapping[str, _Calendar]
 ) -> dict[str, str]:
-    """Add each window to the calendar of its goal if its time is free there; returns the goals that were free, by key."""
+    """Add each window to the calendar of its goal if its time is free there. Returns the goals that were free by the
+    window's key.
+    """
     return {key: goals[key] for key, one in windows.items() if calendars[goals[key]].add_if_open(one)}
 
 
 def _unplaced(placement: Placement, draining: Collection[str]) -> tuple[int, int]:
-    """Count the movable windows that have no place, and all movable windows that stay."""
+    """Count the movable windows that are unplaced, and all movable windows that stay."""
     free = [one for one in placement.stays if one.is_free]
     return sum(one.device not in draining for one in free), len(free)
 
@@ -124,7 +129,7 @@ def _calendars(rows: Iterable[Booking], active: Sequence[str]) -> dict[str, _Cal
 
 
 def _direct(rows: Sequence[Booking], active: Sequence[str], draining: set[str]) -> Placement:
-    """Move only windows of leaving devices: first those that must move, and the longest first."""
+    """Move only windows of leaving devices: first those that must move and, among these, the longest first."""
     calendars = _calendars(rows, active)
     found = Placement()
     leaving = [one for one in rows if one.device not in calendars]
@@ -139,7 +144,9 @@ def _direct(rows: Sequence[Booking], active: Sequence[str], draining: set[str]) 
 
 
 class _Sweep:
-    """The state of a sweep by start: the fixed windows, the homes of the others, and the last window on each device."""
+    """The state of a sweep in the order of starts: the fixed windows, the original devices of the others, and the last
+    window on each device.
+    """
 
     def __init__(self, rows: Sequence[Booking], active: Sequence[str], draining: set[str]) -> None:
         self.active, self.draining = active, draining
@@ -149,20 +156,22 @@ class _Sweep:
         self.found = Placement(stays=[one for one in rows if not one.is_free and one.device not in self.fixed])
 
     def device_for(self, one: Booking) -> str | None:
-        """Return a free device, else one whose last window may stay where it drains; None if there is neither."""
+        """Return a free device, otherwise a device freed by leaving its last window on a draining device; None if there
+        is neither.
+        """
         usable = [name for name in self.active if self.fixed[name].is_open(one.start, one.end)]
         free = [name for name in usable if (last := self.last[name]) is None or last.end <= one.start]
         return _choice(one, free, self.homes) or self._evict(one, usable)
 
     def put(self, one: Booking, device: str) -> None:
-        """Place a window."""
+        """Place a window on a device."""
         self.last[device] = one
         self.found.moves[one.key] = device
 
     def _evict(self, one: Booking, usable: Sequence[str]) -> str | None:
-        """Free the device of the window that ends last among those that may stay where they drain.
+        """Free a device: leave on its draining device the window that ends last among those that may stay there.
 
-        Only if it ends later than `one`, or if `one` must have a place.
+        This happens only if that window ends later than `one`, or if `one` must be placed.
         """
         candidates = [
             (last.end, name)
@@ -182,9 +191,9 @@ class _Sweep:
 
 
 def _sweep(rows: Sequence[Booking], active: Sequence[str], draining: set[str]) -> Placement | None:
-    """Place the windows when every one that has not begun may move.
+    """Place the windows, when all that have not begun may move.
 
-    Returns None if a window of a device that stays finds no place.
+    Returns None if a window of a remaining device finds no place.
     """
     sweep = _Sweep(rows, active, draining)
     for one in (row for row in rows if row.is_free):
@@ -199,9 +208,9 @@ def _sweep(rows: Sequence[Booking], active: Sequence[str], draining: set[str]) -
 
 
 def _choice(one: Booking, names: Sequence[str], homes: Mapping[str, _Calendar]) -> str | None:
-    """Return the window's own device, else one without a window of its own then, else the first; None without names.
+    """Choose among devices so that few windows move; None if `names` is empty.
 
-    So few windows change places.
+    Prefers the window's own device, then a device on which no original window overlaps it, then the first.
     """
     if one.device in names:
         return one.device

@@ -1,4 +1,4 @@
-"""The consequences of a change of the fleet: which windows move and which stay, and which promises would break."""
+"""The consequences of a change to the fleet: which windows move, which stay, and which promises would break."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMED = 10  # promises that the sentence of a refusal lists; its `errors` hold a
 
 
 class Move(NamedTuple):
-    """A window that changes its device, with the names of both devices."""
+    """A window that moves to another device, with the names of both devices."""
 
     window: UUID
     contract: UUID
@@ -35,7 +35,7 @@ class Move(NamedTuple):
 
 
 class Stay(NamedTuple):
-    """A draining device that keeps windows, and until when."""
+    """A draining device that keeps windows, and the end of the last one."""
 
     pool: str
     device: str
@@ -58,10 +58,10 @@ class Promise(NamedTuple):
 
 @dataclass
 class Plan:
-    """A change of the fleet and its consequences.
+    """A change to the fleet and its consequences.
 
-    `after`: the given document, with spare devices in place of failed ones. `lost`: windows of failed devices that have
-    no other place.
+    `after` is the given document, with spare devices in place of failed ones. `lost` lists the windows of failed
+    devices that have no other place.
     """
 
     before: Document
@@ -80,7 +80,7 @@ class Plan:
 
     @property
     def reservations_moved(self) -> int:
-        """The number of contracts with a window that moves."""
+        """The number of contracts with a moving window."""
         return len({move.contract for move in self.moves})
 
     def sentence(self) -> str:
@@ -101,7 +101,7 @@ class Plan:
     def check(self, *, may_lose: bool = False) -> None:
         """Raises Problem(409) with the contracts if a promise would break.
 
-        `may_lose`: windows of failed devices may be lost; that is recorded.
+        With `may_lose`, windows of failed devices may be lost; the loss is recorded.
         """
         broken = [one for one in self.broken if not (may_lose and one.is_failure)]
         if not broken:
@@ -128,7 +128,7 @@ class Plan:
 
 
 def fleet_preview(*, document: Document, now: datetime) -> Plan:
-    """Return the plan of applying the document now. Takes no lock and changes nothing."""
+    """Return the plan for applying the document now. Acquires no lock and changes nothing."""
     return plan_make(before=document_now(), after=document, now=now)
 
 
@@ -146,10 +146,10 @@ def plan_make(
     in_use: Collection[UUID] = (),
     wanted: Mapping[UUID, str] | None = None,
 ) -> Plan:
-    """Return the plan of a change.
+    """Return the plan for a change.
 
-    `in_use`: windows that are locked by others. `wanted`: for an undo, the devices by name to which windows return if
-    possible; the fleet is then exactly `after`, without spares in service.
+    `in_use` holds windows that others have locked. For an undo, `wanted` maps windows to the names of the devices to
+    which they return if possible; the fleet is then exactly `after`, without activated spares.
     """
     pools_check(after)
     plan = Plan(before, after)
@@ -174,7 +174,7 @@ def _sold(slug: str, now: datetime) -> list[Window]:
 def _pool_plan(
     plan: Plan, slug: str, windows: list[Window], *, now: datetime, in_use: set[UUID], wanted: Mapping[UUID, str] | None
 ) -> None:
-    """Find a device for every window of the pool. As few spares as possible replace failed devices."""
+    """Find a device for every window of the pool, replacing failed devices with as few spares as possible."""
     if not windows:
         return
     states = plan.after.pools[slug].devices
@@ -195,7 +195,7 @@ def _pool_plan(
 def _placed(
     booked: list[Booking], states: Mapping[str, str], spares: list[str], wishes: dict[str, str]
 ) -> tuple[Placement, list[Booking]]:
-    """(the placement, the windows without a place) with the fewest spares that give every movable window a place."""
+    """Return the placement and the unplaced windows, with the fewest spares that let every movable window be placed."""
     active = sorted((name for name, state in states.items() if state == "active"), key=natural)
     draining = {name for name, state in states.items() if state == "draining"}
     for count in range(len(spares) + 1):
@@ -207,7 +207,7 @@ def _placed(
 
 
 def _begun(windows: Iterable[Window], now: datetime) -> set[UUID]:
-    """Return the windows that stay on their device: they have begun, or a worker may have one of their leases."""
+    """Return the windows that stay on their device, because they have begun or a worker may have one of their leases."""
     rows = Lease.objects.filter(window__in=[one.pk for one in windows], state__in=HOLDING)
     worked = rows.exclude(state=LeaseState.PLANNED).order_by().values_list("window_id", flat=True).distinct()
     return {one.pk for one in windows if one.start <= now} | set(worked)
@@ -229,7 +229,7 @@ def _spares_use(plan: Plan, slug: str, names: set[str]) -> None:
 
 
 def _outcome(plan: Plan, slug: str, windows: list[Window], placement: Placement, lost: list[Booking]) -> None:
-    """Add what follows for the pool to the plan: moves, stays, lost windows and broken promises."""
+    """Add the consequences for the pool to the plan: moves, stays, lost windows and broken promises."""
     by_key = {str(one.pk): one for one in windows}
     for key, device in placement.moves.items():
         one = by_key[key]
@@ -246,7 +246,7 @@ def _outcome(plan: Plan, slug: str, windows: list[Window], placement: Placement,
 
 
 def _stays_add(plan: Plan, slug: str, staying: list[tuple[str, Window]]) -> None:
-    """Add how many windows each draining device keeps, and until when."""
+    """Add the number of windows that each draining device keeps, and the end of the last one."""
     by_device: dict[str, list[Window]] = defaultdict(list)
     for device, window in staying:
         by_device[device].append(window)
@@ -258,7 +258,8 @@ def _stays_add(plan: Plan, slug: str, staying: list[tuple[str, Window]]) -> None
 def _promises(plan: Plan, windows: list[Window], slug: str) -> list[Promise]:
     """Return one promise per contract, with the end of its last window.
 
-    Time that is held for a plan is not promised yet: without another place it is released and does not prevent the change.
+    Time that is held for a plan is not promised yet. If there is no other place for it, it is released and does not
+    prevent the change.
     """
     until: dict[UUID, datetime] = {}
     names: dict[UUID, str] = {}
@@ -282,6 +283,6 @@ def _promises_of(plan: Plan, slug: str, now: datetime) -> list[Promise]:
 
 
 def devices_by_name(slugs: Collection[str]) -> dict[tuple[str, str], UUID]:
-    """Return the ids of the devices of these pools that are in use, by pool and name."""
+    """Return the ids of the devices of these pools that are in use, keyed by pool and name."""
     rows = Device.objects.filter(pool__slug__in=slugs, owned_until__isnull=True)
     return {(slug, name): pk for slug, name, pk in rows.values_list("pool__slug", "name", "pk")}

@@ -66,7 +66,7 @@ def devices_add(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 @platform_admin_required
 def processor(request: HttpRequest) -> HttpResponse:
-    """Offer a processor by its file, or stop offering the one that `remove` names."""
+    """Offer the processor of an uploaded file, or stop offering the one that `remove` names."""
     name = request.POST.get("remove", "")
     try:
         edit = edits.processor_remove(name) if name else _processor_read(_uploaded(request))
@@ -78,7 +78,7 @@ def processor(request: HttpRequest) -> HttpResponse:
 
 
 def _processor_read(data: bytes) -> Edit:
-    """Return the edit that offers the processor of a file under the name in the file. Raises Problem(422)."""
+    """Return the edit that offers the processor described by a file, under the name stated in it. Raises Problem(422)."""
     try:
         text = data.decode("utf-8")
         return edits.processor_set(targets.parse(text).name, text)
@@ -89,7 +89,7 @@ def _processor_read(data: bytes) -> Edit:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def pool_new(request: HttpRequest) -> HttpResponse:
-    """A new pool with its first devices."""
+    """The page to create a pool with its first devices."""
     form = NewPoolForm(request.POST or None, document=document_now())
     if request.method == "POST" and form.is_valid():
         facts = form.facts()
@@ -102,7 +102,7 @@ def pool_new(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def pool_edit(request: HttpRequest, slug: str) -> HttpResponse:
-    """The facts and costs of a pool; `action` names the form of the page that was sent."""
+    """The page of a pool's facts and costs; `action` names the form that was submitted."""
     document = document_now()
     if slug not in document.pools:
         raise Http404
@@ -117,7 +117,7 @@ def pool_edit(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _pool_edit(slug: str, action: str, form: PoolForm, cost: CostForm) -> Edit | None:
-    """Return the edit of the form that was sent; None if none was sent, or if it has errors."""
+    """Return the edit of the submitted form; None if none was submitted, or if it has errors."""
     if action == "remove":
         return edits.pool_remove(slug)
     if action == "cost" and cost.is_valid():
@@ -143,7 +143,7 @@ def site_new(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def site_edit(request: HttpRequest, slug: str) -> HttpResponse:
-    """The name and time zone of a site; a site without pools can be removed."""
+    """The page of a site's name and time zone; a site without pools can be removed."""
     site, action = document_now().sites.get(slug), request.POST.get("action", "")
     if site is None:
         raise Http404
@@ -159,7 +159,7 @@ def site_edit(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _unless_known(section: str, slug: str, edit: Edit) -> Edit:
-    """Return the edit, refused with Problem(409) if the name is in use."""
+    """Wrap the edit so that it raises Problem(409) if the name is in use."""
 
     def checked(raw: edits.Raw) -> None:
         if slug in raw[section]:
@@ -174,7 +174,7 @@ def _unless_known(section: str, slug: str, edit: Edit) -> Edit:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def fleet_file(request: HttpRequest) -> HttpResponse:
-    """GET: the current fleet as a file. POST: the changes of an uploaded file, and which reservations move."""
+    """GET: the current fleet as a file. POST: the changes in an uploaded file, and the reservations that would move."""
     if request.method == "GET":
         response = HttpResponse(write(document_now()), content_type="application/toml; charset=utf-8")
         response["Content-Disposition"] = 'attachment; filename="fleet.toml"'
@@ -194,7 +194,7 @@ def _uploaded(request: HttpRequest) -> bytes:
 @require_POST
 @platform_admin_required
 def fleet_apply_file(request: HttpRequest) -> HttpResponse:
-    """Apply the file whose difference was shown, unless the fleet has changed since."""
+    """Apply the file whose changes were shown, unless the fleet has changed since."""
     return _done(request, lambda: _apply(request))
 
 
@@ -233,7 +233,7 @@ def _undo(request: HttpRequest) -> str:
 @require_GET
 @platform_admin_required
 def change_list(request: HttpRequest) -> HttpResponse:
-    """The changes of the fleet, newest first. The last one that is not undone can be undone."""
+    """The page of the changes to the fleet, newest first. The newest change that is not yet undone can be undone."""
     rows = FleetChange.objects.select_related("actor", "undone_by")
     page = page_of(request, rows, ordering=("-id",), size=PER_PAGE)
     return render(request, "fleet/change_list.html", {"page": page, "last": change_last()})

@@ -1,6 +1,6 @@
-"""What the outputs of a job look like: a summary of every array, and one item as an image, as scores or as values.
+"""Previews of a job's outputs: a summary of every array, and one item as an image, as scores or as values.
 
-Pure: NumPy and an open file, no Django. Reads a bounded part of the file, however large it is.
+Pure: NumPy and an open file, no Django. Only a bounded part of the file is read, however large it is.
 """
 
 from apps.dispatch.previews.arrays import NpzFile, StoredArray

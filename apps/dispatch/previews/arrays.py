@@ -1,4 +1,4 @@
-"""Random access to the arrays of a .npz file that stores them uncompressed, as jobs do."""
+"""Random access to the arrays of an uncompressed .npz file, as jobs store them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class StoredArray:
 
     @property
     def row_bytes(self) -> int:
-        """The bytes of one row."""
+        """The size of one row in bytes."""
         return self.dtype.itemsize * int(np.prod(self.row_shape, dtype=np.int64))
 
 
@@ -76,7 +76,7 @@ class NpzFile:
         return values.reshape(array.row_shape)
 
     def pieces(self, array: StoredArray, most: int) -> Iterator[Array]:
-        """The first `most` bytes of an array's values at most, flat, in pieces of PIECE_BYTES at most."""
+        """Yield an array's values, flattened, in pieces of at most PIECE_BYTES and at most `most` bytes in total."""
         each = array.dtype.itemsize
         left = min(most, each * int(np.prod(array.shape, dtype=np.int64))) // each * each if each else 0
         self._file.seek(array.start)
@@ -88,7 +88,7 @@ class NpzFile:
             yield np.frombuffer(data, array.dtype)
 
     def position(self, array: StoredArray, value: int) -> int | None:
-        """The index of a whole number in an ascending one-dimensional array, found by bisection; None if it is missing."""
+        """The index of an integer in an ascending one-dimensional array, found by bisection; None if it is missing."""
         low, high = 0, array.rows
         while low < high:
             middle = (low + high) // 2

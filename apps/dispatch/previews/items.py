@@ -1,4 +1,4 @@
-"""One item of an array, in the form in which people read it."""
+"""Previews of one item of an array in a form that people can read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEATURES = re.compile(r"embed|hidden|pool|feature|state|box|coord|loc", re.IGNOR
 
 @dataclass(frozen=True)
 class Score:
-    """A class with its score; `share` is its probability, by softmax if the model gives plain scores."""
+    """A class with its score; `share` is its probability, computed with softmax if the model returns raw scores."""
 
     number: int
     label: str
@@ -32,7 +32,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Preview:
-    """An item of an array. `kind`: image, scores, values, or "too large"."""
+    """The preview of an item. `kind`: image, scores, values, or "too large"."""
 
     name: str
     kind: str
@@ -45,9 +45,9 @@ class Preview:
 
 
 def preview(name: str, values: Array | None, labels: Callable[[int], Sequence[str]] = lambda _: ()) -> Preview:
-    """The preview of an item's values; None stands for an item that is too large to read.
+    """Make the preview of an item. `values` is None for an item that is too large to read.
 
-    `labels`: gives the names of the classes for a number of classes, or nothing.
+    `labels` returns the names of the classes for a given number of classes, or nothing.
     """
     if values is None:
         return Preview(name, "too large")
@@ -62,7 +62,9 @@ def preview(name: str, values: Array | None, labels: Callable[[int], Sequence[st
 
 
 def _is_scores(name: str, values: Array) -> bool:
-    """Whether each number is a class's score: a vector of floats, all of them numbers, that is not a vector of features."""
+    """Whether the values are scores of classes: a vector of finite floats whose name does not suggest a vector of
+    features.
+    """
     axes = [size for size in values.shape if size > 1]
     is_vector = len(axes) == 1 and 2 <= axes[0] <= CLASSES_MAX and values.dtype.kind == "f"
     return is_vector and not FEATURES.search(name) and bool(np.isfinite(values).all())
@@ -81,7 +83,7 @@ def _scores(name: str, scores: Array, labels_for: Callable[[int], Sequence[str]]
 
 
 def softmax(scores: Array) -> Array:
-    """exp(score - largest score) divided by the sum of these over all classes, in double precision."""
+    """Softmax in double precision: exp(score - largest score), divided by the sum of these values over all classes."""
     powers = np.exp(scores - scores.max())
     shares: Array = powers / powers.sum()
     return shares

@@ -1,7 +1,7 @@
 """The names of a model's classes, from the metadata of its ONNX file.
 
-Exporters store them under different keys: `names` as the text of a Python dictionary, `id2label` or `labels` as JSON.
-Only the metadata is read; the graph with its weights is skipped, so a file of any size costs little.
+Exporters store them under different keys: `names` as a Python dictionary literal, `id2label` or `labels` as JSON. Only
+the metadata is read; the graph with its weights is skipped, so reading is fast even for large files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def labels_of(file: IO[bytes], classes: int) -> list[str]:
 
 
 def _names(text: str) -> list[str]:
-    """The names in a text: a JSON list or object, the text of a Python dictionary, or words separated by commas."""
+    """Parse the names in a text: a JSON list or object, a Python dictionary literal, or comma-separated words."""
     try:
         read: Any = json.loads(text)
     except (ValueError, RecursionError):
@@ -43,7 +43,7 @@ def _names(text: str) -> list[str]:
 
 
 def _ordered(named: Mapping[Any, Any]) -> list[str]:
-    """The names by class number; empty unless the numbers are 0, 1, 2 and so on."""
+    """The names in the order of class numbers; empty unless the numbers are 0, 1, 2 and so on."""
     try:
         by_number = {int(number): str(name) for number, name in named.items()}
     except (TypeError, ValueError):
@@ -52,7 +52,7 @@ def _ordered(named: Mapping[Any, Any]) -> list[str]:
 
 
 def _metadata(file: IO[bytes]) -> dict[str, str]:
-    """The metadata of an ONNX model, by key; what is damaged is left out."""
+    """The metadata of an ONNX model by key; damaged entries are left out."""
     found: dict[str, str] = {}
     try:
         for data in _entries(file):
@@ -85,7 +85,7 @@ def _entries(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _plain(head: bytes, used: int, kind: int) -> int:
-    """The bytes of a field that is a number, with its tag. Raises ValueError for a kind that ONNX does not use."""
+    """The size in bytes of a numeric field including its tag. Raises ValueError for a wire type that ONNX does not use."""
     if kind == 0:
         return _varint(head, used)[1]
     if kind in {1, 5}:
@@ -94,7 +94,9 @@ def _plain(head: bytes, used: int, kind: int) -> int:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """(field, bytes) of a message that holds only texts. Raises ValueError or IndexError if it is damaged."""
+    """Yield the number and bytes of each field of a message that holds only strings. Raises ValueError or IndexError if
+    the message is damaged.
+    """
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -106,7 +108,9 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """(number, position behind it). Raises IndexError if the data ends before it does."""
+    """Decode a varint: returns the number and the position after it. Raises IndexError if the data ends within the
+    number.
+    """
     number = shift = 0
     while True:
         byte = data[at]

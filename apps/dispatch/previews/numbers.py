@@ -1,4 +1,4 @@
-"""Numbers of outputs as people read them."""
+"""Formats output values for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ DIGITS = 4
 
 
 def number_text(value: float) -> str:
-    """Four significant digits, with an exponent where the number is very large or small: 0.1235, 12, 1.5e-07."""
+    """Format with four significant digits, and with an exponent if the number is very large or small: 0.1235, 12,
+    1.5e-07.
+    """
     if isnan(value):
         return "not a number"
     if not isfinite(value):

@@ -1,4 +1,4 @@
-"""Arrays as pictures: which ones look like an image, and their PNG."""
+"""Shows arrays as pictures: detects arrays that look like images, and encodes them as PNG."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHANNELS = (1, 3, 4)
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG as an address that a page can hold, its size in pixels, and what black and white stand for."""
+    """A PNG as a data URL, its size in pixels, and the values that black and white represent."""
 
     address: str
     width: int
@@ -30,10 +30,11 @@ class Picture:
 
 
 def image_axes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, int, int] | None:
-    """(channel axis, height axis, width axis) of an item's shape that looks like an image; None for any other.
+    """The (channel, height, width) axes of an item whose shape looks like an image; None for any other shape.
 
-    Images have one, three or four channels, before or behind the plane: [1, 3, 224, 224], [224, 224, 3]. With a single
-    channel, numbers of a sequence look the same, so those need four axes or bytes: [1, 1, 64, 64].
+    Images have one, three or four channels, before or after the height and width: [1, 3, 224, 224], [224, 224, 3]. An
+    image with a single channel could be mistaken for other data, so it needs four axes, such as [1, 1, 64, 64], or
+    values of type uint8.
     """
     if dtype.kind not in "uif" or len(shape) not in {3, 4} or (len(shape) == 4 and shape[0] != 1):
         return None
@@ -47,14 +48,15 @@ def image_axes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, int, 
 
 
 def _is_plane(sizes: tuple[int, int]) -> bool:
-    """Whether the sizes are those of a picture: neither tiny nor a strip."""
+    """Whether the height and width are those of a picture, neither tiny nor a narrow strip."""
     return min(sizes) >= SIDE_MIN and max(sizes) <= min(sizes) * RATIO_MAX
 
 
 def picture(values: Array) -> Picture | None:
-    """The picture of an item; None if it does not look like an image, or holds nothing but one value.
+    """The picture of an item; None if its shape does not look like an image.
 
-    Bytes are shown as they are. Other numbers are scaled so that the least is black and the largest white.
+    Values of type uint8 are shown unchanged. Other numbers are scaled so that the smallest is black and the largest
+    white.
     """
     axes = image_axes(values.shape, values.dtype)
     if axes is None:
@@ -69,7 +71,7 @@ def picture(values: Array) -> Picture | None:
 
 
 def _scaled(planes: Array) -> tuple[Array, str]:
-    """[height, width, channels] as bytes, and what black and white stand for."""
+    """Scale an array [height, width, channels] to bytes; returns it with a text about what black and white represent."""
     if planes.dtype == np.uint8:
         return planes, "black 0, white 255"
     numbers = planes.astype(np.float64)
@@ -83,7 +85,7 @@ def _scaled(planes: Array) -> tuple[Array, str]:
 
 
 def png(pixels: Array) -> bytes:
-    """[height, width, 1, 3 or 4 channels] of bytes as a PNG file."""
+    """Encode bytes of the shape [height, width, 1, 3 or 4 channels] as a PNG file."""
     height, width, channels = pixels.shape
     colour = {1: 0, 3: 2, 4: 6}[channels]
     rows = np.zeros((height, 1 + width * channels), np.uint8)  # each row begins with its filter: none

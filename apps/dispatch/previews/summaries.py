@@ -14,7 +14,9 @@ READ_BYTES_MAX = 16 << 20  # of all arrays of a file together
 
 @dataclass(frozen=True)
 class Summary:
-    """An array in one line. `values_read` of `values` gave the range; texts and other types have none."""
+    """The summary of one array. The range comes from the first `values_read` of `values`; strings and other types have
+    none.
+    """
 
     name: str
     dtype: str
@@ -28,17 +30,19 @@ class Summary:
 
     @property
     def shape_text(self) -> str:
-        """The shape as people write it: 300 x 10."""
+        """The shape as text: 300 x 10."""
         return " x ".join(f"{size:,}" for size in self.shape) or "one number"
 
     @property
     def is_partial(self) -> bool:
-        """Whether only the first values were read."""
+        """Whether only a part of the values was read."""
         return self.values_read < self.values
 
 
 def summaries(file: NpzFile) -> list[Summary]:
-    """Summarise every array, reading at most READ_BYTES_MAX; arrays with few bytes are read whole before large ones."""
+    """Summarise every array, reading at most READ_BYTES_MAX in total; small arrays come first, so that they are read
+    completely.
+    """
     left = READ_BYTES_MAX
     found: dict[str, Summary] = {}
     waiting = sorted(file.arrays.values(), key=lambda one: one.row_bytes * one.rows)
@@ -50,7 +54,7 @@ def summaries(file: NpzFile) -> list[Summary]:
 
 
 def summary(file: NpzFile, array: StoredArray, most: int) -> Summary:
-    """Summarise one array by its first `most` bytes. The mean is of the finite values, in double precision."""
+    """Summarise one array from its first `most` bytes. The mean is that of the finite values, in double precision."""
     total = int(np.prod(array.shape, dtype=np.int64))
     if array.dtype.kind not in "biuf":
         return Summary(array.name, str(array.dtype), array.shape, values=total, values_read=total)

@@ -17,9 +17,10 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outputs with the items along the first axis, the counters of one execution, and the duration on this host.
+    """The outcome of a block: the outputs with the items along the first axis, the counters of one execution, and the
+    duration on this host.
 
-    `measured`: start and end by the wall clock, which are the device time of a host pool; None on other pools.
+    `measured` holds the start and end by the wall clock, which are the device time on a host pool; None on other pools.
     """
 
     outputs: dict[str, Array]
@@ -29,10 +30,10 @@ class Outcome:
 
 
 def feeds_of(arrays: dict[str, Array], items: Array) -> list[Feeds]:
-    """Return one feed per item, from arrays with the items along the first axis."""
+    """Split arrays with the items along the first axis into one feed per item."""
     return [{name: np.ascontiguousarray(array[item]) for name, array in arrays.items()} for item in items]
 
 
 def stack(results: Sequence[Feeds]) -> dict[str, Array]:
-    """Stack the results of single items along a first axis."""
+    """Stack the results of single items along a new first axis."""
     return {name: np.stack([result[name] for result in results]) for name in results[0]}

@@ -70,7 +70,7 @@ def measure(program: Program) -> list[int]:
 
 
 def _prepared(program: Program) -> tuple[InferenceSession, Feeds, list[str]]:
-    """Return the model's session, the inputs that the program has as constants, and the names of its outputs."""
+    """Return the model's session, the inputs that are constants in the program, and the names of the program's outputs."""
     session = _session(str(program.model_version_id), modelversion_bytes(program.model_version))
     constants: Feeds = {}
     for wanted in session.get_inputs():
@@ -87,7 +87,7 @@ def _session(version_id: str, data: bytes) -> InferenceSession:
 
 
 def _seeded(program: Program) -> dict[str, Any]:
-    """Generate inputs of the program's types and shapes: small positive numbers, equal every time."""
+    """Generate inputs of the program's types and shapes: small non-negative numbers, the same every time."""
     random = np.random.default_rng(0)
     feed: dict[str, Any] = {}
     for one in program.inputs:

@@ -1,4 +1,6 @@
-"""ONNX Runtime as a host pool uses it: on one thread. Without Django, so a benchmark can measure the same."""
+"""ONNX Runtime as used on a host pool, with one thread. Does not need Django, so that a benchmark can measure the same
+code.
+"""
 
 from __future__ import annotations
 

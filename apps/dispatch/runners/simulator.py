@@ -1,4 +1,4 @@
-"""Runs a program's binary on the simulator, from the bytes and their target alone."""
+"""Runs a program in the simulator, which needs only the binary and its target."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from compiler import targets
 
 
 class WrongBinary(Exception):
-    """The stored binary is not the one that was sold."""
+    """Raised if the stored binary is not the one that was sold."""
 
 
 def run(program: Program, feeds: Sequence[Feeds], progress: Progress) -> Outcome:
-    """Execute the block back to back, as the device does. The counters are those of one execution."""
+    """Execute the block's items back to back, as the device does. The counters are those of one execution."""
     data = _binary(program)
     described = processor_find(name=program.target, digest=program.target_digest)
     if described is not None:  # a custom processor: the fleet has its file

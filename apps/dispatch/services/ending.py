@@ -14,7 +14,7 @@ log = structlog.get_logger("dispatch")
 
 
 def job_end(*, job: Job, state: JobState, problem: str, now: datetime) -> None:
-    """End a locked job early: revoke its live leases and return the executions that did not run to its contract."""
+    """End a locked job early: revoke its live leases, and return the executions that did not run to the contract."""
     for lease in Lease.objects.select_for_update().filter(stage__job=job, state__in=LIVE):
         lease_revoke(lease=lease, now=now)
     for stage in job.stages.select_related("program"):
@@ -30,6 +30,6 @@ def job_end(*, job: Job, state: JobState, problem: str, now: datetime) -> None:
 
 
 def lease_revoke(*, lease: Lease, now: datetime) -> None:
-    """Revoke a lease for good, under its job's lock. Its worker is told at its next renewal."""
+    """Revoke a lease permanently, under its job's lock. The worker learns of it at its next renewal."""
     lease.state, lease.finished_at, lease.epoch = LeaseState.REVOKED, now, lease.epoch + 1
     lease.save(update_fields=["state", "finished_at", "epoch"])

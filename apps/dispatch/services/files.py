@@ -1,4 +1,4 @@
-"""Removal of files that belong to no job."""
+"""Deletes files that belong to no job."""
 
 from __future__ import annotations
 

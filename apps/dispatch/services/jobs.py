@@ -31,7 +31,7 @@ Inputs = dict[str, Array]
 
 
 class Seeded(NamedTuple):
-    """A number of generated items. The workers generate them, block by block."""
+    """A number of items to generate. The workers generate them block by block."""
 
     items: int
 
@@ -45,7 +45,7 @@ class Stored(NamedTuple):
 
 
 def inputs_problem(error: InputError) -> Problem:
-    """Return the refusal that lists every fault of the inputs."""
+    """Return the problem that lists every fault of the inputs."""
     errors = [{"message": sentence} for sentence in error.problems]
     return Problem(422, "The inputs do not fit", " ".join(error.problems), kind="inputs-do-not-fit", errors=errors)
 
@@ -55,8 +55,8 @@ def program_choose(
 ) -> tuple[Program, list[TensorType]]:
     """Return the contract's program whose inputs have the shapes of these arrays, with its input types.
 
-    For a cascade or an ensemble this is the first program, for a quota the `wanted` one. Generated and stored items
-    are for the first program. Raises Problem(422) with the inputs of each program if none fits.
+    For a cascade or an ensemble, this is the first program; for a quota, the `wanted` one. Generated and stored items
+    always use the first program. Raises Problem(422) with the inputs of each program if none fits.
     """
     candidates = [(program, contracts.inputs_of(program)) for program in _programs(contract, wanted)]
     if isinstance(arrays, Seeded | Stored):
@@ -94,13 +94,13 @@ def job_create(
     token_id: UUID | None = None,
     name: str = "",
 ) -> Job:
-    """Create a job: draw its items from the contract's volume and place its leases in the timetable.
+    """Create a job: deduct its items from the contract's volume, and place its leases in the timetable.
 
     `arrays`: the inputs by name with the items along the first axis, a number of items to generate, or items that are
-    already stored for this job (so that a caller does not store files while it holds locks). `wanted`: the program of
-    the inputs, if the contract has several. `token_id`: the API token of the request, which the usage will name.
-    `name`: the customer's own. Raises Problem: inputs that do not fit or are too many, or an unusable name (422); no
-    volume left, contract ended, processor changed, or no capacity (409).
+    already stored for this job (so that a caller does not store files while it holds locks). `wanted`: the program that
+    the inputs are for, if the contract has several. `token_id`: the API token of the request, which the usage will
+    show. `name`: the customer's own name for the job. Raises Problem: inputs that do not fit or are too many, or an
+    unusable name (422); no volume left, contract ended, processor changed, or no capacity (409).
     """
     program, types = program_choose(contract, arrays, wanted)
     plan = contracts.combination_of(contract)
@@ -135,14 +135,18 @@ def job_create(
 
 
 def _confidence(plan: contracts.Combination | None) -> dict[str, Any]:
-    """The first threshold of a combination and the output that it applies to, as columns of the job."""
+    """The values of the job's columns for the first threshold of a combination and the output that the threshold
+    applies to.
+    """
     if plan is None:
         return {"threshold": None, "confidence_output": ""}
     return {"threshold": next(iter(plan.thresholds), None), "confidence_output": plan.outputs[0]}
 
 
 def _checked(arrays: Inputs | Seeded | Stored, types: list[TensorType]) -> tuple[Inputs, int]:
-    """Return the inputs in the program's types (none if they are generated or stored), and the number of items."""
+    """Return the inputs converted to the program's types (empty if they are generated or stored), and the number of
+    items.
+    """
     if isinstance(arrays, Stored):
         return {}, arrays.items
     try:
@@ -156,12 +160,12 @@ def _checked(arrays: Inputs | Seeded | Stored, types: list[TensorType]) -> tuple
 
 
 def items_most(program: Program) -> int:
-    """Return the largest number of items of a job of the program."""
+    """Return the largest number of items that a job of the program can have."""
     return BLOCKS_MAX * lease_block(program)
 
 
 def _blocks_check(program: Program, items: int) -> None:
-    """Limit the number of blocks, since the request writes a row for each. Large programs have blocks of few items."""
+    """Limit the number of blocks, since the request writes a row for each. Blocks of large programs contain few items."""
     most = items_most(program)
     if items > most:
         detail = f"A job of this program can have at most {most:,} items. Split your {items:,} items into several jobs."
@@ -212,7 +216,9 @@ def _job_store(job: Job, programs: Sequence[Program]) -> None:
 
 @file_transaction()
 def job_cancel(*, job_id: UUID, actor: User | None, now: datetime) -> Job:
-    """Cancel a job. Finished blocks stay and are billed; the rest returns to the contract. Raises Problem(409)."""
+    """Cancel a job. Finished blocks are kept and billed; the remaining executions return to the contract. Raises
+    Problem(409).
+    """
     job = Job.objects.select_for_update().get(pk=job_id)
     if job.is_final:
         raise Problem(

@@ -1,4 +1,4 @@
-"""Judges the answers of a finished job by labels, as an evaluation does."""
+"""Evaluates a finished job's outputs against labels, as an evaluation does."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ LIMITS = Limits()
 
 
 def job_labels_add(*, job: Job, file: BinaryIO, size: int, actor: User | None, now: datetime) -> JobLabels:
-    """Judge a finished job's answers by labels, one per item. Later labels replace earlier ones.
+    """Evaluate a finished job's outputs against labels, one per item. Later labels replace earlier ones.
 
-    Uses the metric of the contract's task, or accuracy without a task. Raises Problem: the job has no answers, or its
+    Uses the metric of the contract's task, or accuracy without a task. Raises Problem: the job has no outputs, or its
     inputs were generated (409); the labels do not fit, with every fault (422); the file is too large (413).
     """
     if not job.outputs_key or not job.is_final:
@@ -54,7 +54,9 @@ def job_labels_add(*, job: Job, file: BinaryIO, size: int, actor: User | None, n
 
 
 def _judged(job: Job, labels: np.ndarray) -> JobLabels:
-    """Return the counts, not stored. For a job that ended early, only answered items count."""
+    """Compare the outputs with the labels, and return the counts as an unsaved row. For a job that ended early, only
+    processed items count.
+    """
     with default_storage.open(job.outputs_key) as stored:
         outputs = arrays_unpack(stored.read())
     if "takt_items" in outputs:
@@ -73,7 +75,7 @@ def _judged(job: Job, labels: np.ndarray) -> JobLabels:
 
 
 def task_of(plan_id: UUID | None) -> Task | None:
-    """Return the task of a contract's plan, whose metric judges the answers; None without one."""
+    """Return the task of a contract's plan, whose metric is used to evaluate outputs; None if there is no plan."""
     plan = Plan.objects.select_related("task").filter(pk=plan_id).first() if plan_id else None
     return plan.task if plan else None
 

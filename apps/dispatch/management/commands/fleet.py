@@ -1,4 +1,4 @@
-"""`manage.py fleet`: the fleet as a file. Exit status: 0 done, 1 refused, 2 invalid file."""
+"""`manage.py fleet`: handles the fleet as a file. Exit status: 0 done, 1 refused, 2 invalid file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`manage.py worker --pool lpu-a`: runs this machine as a host of a pool.
 
-It needs DATABASE_URL, REDIS_URL and STORAGE_URL, and stores nothing itself.
+The process needs DATABASE_URL, REDIS_URL and STORAGE_URL, and stores nothing on this machine.
 """
 
 from __future__ import annotations
