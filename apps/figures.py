@@ -1,7 +1,7 @@
-"""How people read figures: bytes, counts, cycles, durations, money and instants.
+"""Formats figures for people: bytes, counts, cycles, durations, money and instants.
 
-This module belongs to no room and imports none. Pages, documents and messages format every figure here, so one number
-never appears in two forms. Nothing is computed in floating point: amounts are `Decimal`, ratios and times are
+This module belongs to no app and imports none. Pages, documents and messages format every figure here, so the same
+number never appears in two formats. Nothing is computed in floating point: amounts are `Decimal`, ratios and times are
 `Fraction`.
 """
 
@@ -50,7 +50,7 @@ def fraction(value: Number | None) -> Fraction | None:
 
 
 def fixed(value: Fraction, places: int) -> str:
-    """`value` with exactly `places` decimals, half to even, thousands separated by commas."""
+    """Format `value` with exactly `places` decimals, rounded half to even, with commas between thousands."""
     scaled = round(value * 10**places)
     sign = "-" if scaled < 0 else ""
     whole, part = divmod(abs(scaled), 10**places)
@@ -58,13 +58,13 @@ def fixed(value: Fraction, places: int) -> str:
 
 
 def _significant(value: Fraction, digits: int) -> str:
-    """`value` with about `digits` significant digits, never in exponent form."""
+    """Format `value` with about `digits` significant digits, never in exponent form."""
     magnitude = len(str(abs(int(value)))) if abs(value) >= 1 else 1
     return fixed(value, max(0, digits - magnitude))
 
 
 def count_format(value: Number | None) -> str:
-    """A whole number with thousands separated: 1,234,567. A fraction keeps two decimals."""
+    """Format a count with commas between thousands: 1,234,567. A number that is not whole gets two decimals."""
     number = fraction(value)
     if number is None:
         return NOT_KNOWN
@@ -72,7 +72,7 @@ def count_format(value: Number | None) -> str:
 
 
 def short_format(value: Number | None, unit: str = "") -> str:
-    """About three significant digits with a decimal prefix: 352 M, 1.24 G."""
+    """Format with about three significant digits and a decimal prefix: 352 M, 1.24 G."""
     number = fraction(value)
     if number is None:
         return NOT_KNOWN
@@ -85,7 +85,7 @@ def short_format(value: Number | None, unit: str = "") -> str:
 
 
 def bytes_format(value: Number | None) -> str:
-    """Binary units: 412 KiB, 3.2 MiB; below 1,024 the exact number of bytes."""
+    """Format a size in binary units: 412 KiB, 3.2 MiB; below 1,024, as the exact number of bytes."""
     number = fraction(value)
     if number is None:
         return NOT_KNOWN
@@ -97,13 +97,13 @@ def bytes_format(value: Number | None) -> str:
 
 
 def cycles_format(value: Number | None) -> str:
-    """A whole number of clock cycles."""
+    """Format a whole number of clock cycles."""
     number = fraction(value)
     return NOT_KNOWN if number is None else f"{count_format(number)}{NARROW_SPACE}cycles"
 
 
 def duration_format(seconds: Number | timedelta | None) -> str:
-    """Seconds in the unit that fits: 812 ns, 43.1 µs, 2.71 ms, 1.2 s, 3 min 5 s, 2 h 4 min, 3 d 2 h."""
+    """Format a duration in a suitable unit: 812 ns, 43.1 µs, 2.71 ms, 1.2 s, 3 min 5 s, 2 h 4 min, 3 d 2 h."""
     number = (
         Fraction(seconds // timedelta(microseconds=1), 10**6) if isinstance(seconds, timedelta) else fraction(seconds)
     )
@@ -119,12 +119,12 @@ def duration_format(seconds: Number | timedelta | None) -> str:
 
 
 def notice_format(minutes: int) -> str:
-    """A notice period: in whole hours if it has any ("24 h", not a day), otherwise in minutes."""
+    """Format a notice period: in hours if it is a whole number of hours ("24 h", not "1 d"), otherwise in minutes."""
     return f"{minutes // 60:,}{NARROW_SPACE}h" if minutes and minutes % 60 == 0 else f"{minutes:,}{NARROW_SPACE}min"
 
 
 def _long_duration(seconds: int) -> str:
-    """Whole seconds from one minute up, in the two largest units."""
+    """Format whole seconds, at least a minute, in the two largest units."""
     parts: list[str] = []
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
         amount, seconds = divmod(seconds, size)
@@ -136,7 +136,7 @@ def _long_duration(seconds: int) -> str:
 
 
 def energy_format(femtojoules: Number | None) -> str:
-    """Femtojoules in the unit that fits: 812 pJ, 1.60 mJ."""
+    """Format an energy in femtojoules in a suitable unit: 812 pJ, 1.60 mJ."""
     number = fraction(femtojoules)
     if number is None:
         return NOT_KNOWN
@@ -147,10 +147,9 @@ def energy_format(femtojoules: Number | None) -> str:
 
 
 def percent_format(value: Number | None, places: int = 1) -> str:
-    """A share (0 to 1) in per cent: 0.314 -> 31.4 %.
+    """Format a share (0 to 1) in per cent: 0.314 -> 31.4 %.
 
-    A share above 0 never reads as 0 %, and a share below 1 never reads as 100 %: "<" or ">" marks what rounding would
-    hide.
+    A share above 0 is never shown as 0 %, nor a share below 1 as 100 %: "<" or ">" marks what rounding would hide.
     """
     number = fraction(value)
     if number is None:
@@ -164,7 +163,7 @@ def percent_format(value: Number | None, places: int = 1) -> str:
 
 
 def share_format(share: Decimal) -> str:
-    """An agreed share without trailing zeros: 0.4 -> 40 %, 0.375 -> 37.5 %."""
+    """Format an agreed share without trailing zeros: 0.4 -> 40 %, 0.375 -> 37.5 %."""
     return f"{(share * 100).normalize():f}{NARROW_SPACE}%"
 
 
@@ -180,10 +179,10 @@ def decimal(value: Decimal | int | str | None) -> Decimal | None:
 
 
 def money_format(amount: Decimal | int | str | None, currency: Currency) -> str:
-    """An amount rounded to its currency's minor unit, for reading: € 1,234.50, JPY 1,234, KWD 1.500.
+    """Format an amount, rounded to its currency's minor unit: € 1,234.50, JPY 1,234, KWD 1.500.
 
-    An unknown price is "not priced", never zero. A positive amount that would round to zero keeps three significant
-    digits.
+    An unknown price is shown as "not priced", never as zero. A positive amount that would round to zero keeps three
+    significant digits.
     """
     number = decimal(amount)
     if number is None:
@@ -196,7 +195,8 @@ def money_format(amount: Decimal | int | str | None, currency: Currency) -> str:
 
 
 def price_format(amount: Decimal | int | str | None, currency: Currency) -> str:
-    """A unit price: the currency's decimal places, and more where four significant digits need them (€ 0.01423).
+    """Format a unit price with the currency's decimal places, or with more if four significant digits need them (€
+    0.01423).
 
     Trailing zeros beyond the currency's places are dropped.
     """
@@ -226,7 +226,7 @@ def unit_price_format(
     of: int = 1,
     scale: int | None = None,
 ) -> tuple[str, str]:
-    """A unit price as (price, "per million executions"). The scale is chosen for readability unless it is given.
+    """Format a unit price as (price, "per million executions"). The scale is chosen for readability unless it is given.
 
     `amount` is the price of `of` things, and `of` is a power of ten. Prices have four significant digits.
     """
@@ -242,14 +242,14 @@ def unit_price_format(
 
 
 def plain(text: str) -> str:
-    """A formatted amount for terminals that show only ASCII: "€ 3.00" -> "EUR 3.00"."""
+    """Convert a formatted amount for terminals that can show only ASCII: "€ 3.00" -> "EUR 3.00"."""
     for code, symbol in _SYMBOLS.items():
         text = text.replace(symbol, code)
     return text.replace(NARROW_SPACE, " ")
 
 
 def money_exact_format(amount: Decimal | int | str | None, currency: Currency) -> str:
-    """Every digit of an amount, without trailing zeros beyond its currency's places."""
+    """Format an amount with all its digits, without trailing zeros beyond the currency's decimal places."""
     number = decimal(amount)
     if number is None:
         return "not priced"
@@ -260,7 +260,7 @@ def money_exact_format(amount: Decimal | int | str | None, currency: Currency) -
 
 
 def _unit(currency: Currency) -> tuple[str, int]:
-    """(code, decimal places) of a currency."""
+    """The code and the number of decimal places of a currency."""
     if isinstance(currency, str):
         return currency.upper(), places_of(currency)
     return str(currency["code"]).upper(), int(currency["exponent"])
@@ -271,13 +271,13 @@ def _rounded(number: Decimal, places: int) -> Decimal:
 
 
 def _with_currency(text: str, code: str) -> str:
-    """Sign, currency, digits: -€ 3.00."""
+    """Put the sign before the currency and the digits: -€ 3.00."""
     sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
     return f"{sign}{_SYMBOLS.get(code, code)}{NARROW_SPACE}{digits}"
 
 
 def instant_format(at: datetime | None, zone: str = "UTC", *, seconds: bool = False) -> str:
-    """An instant in `zone`, to the minute or second, with the zone's name: 2026-11-21 22:05 CET."""
+    """Format an instant in `zone`, to the minute or second, with the zone's name: 2026-11-21 22:05 CET."""
     if at is None:
         return NOT_KNOWN
     local = at.astimezone(UTC if zone == "UTC" else ZoneInfo(zone))
@@ -285,7 +285,7 @@ def instant_format(at: datetime | None, zone: str = "UTC", *, seconds: bool = Fa
 
 
 def period_format(start: datetime | None, end: datetime | None, zone: str = "UTC") -> str:
-    """A half-open period in `zone`; the day appears once if both ends fall on it."""
+    """Format a half-open period in `zone`; the day appears once if both ends fall on the same day."""
     if start is None or end is None:
         return NOT_KNOWN
     first, last = (at.astimezone(UTC if zone == "UTC" else ZoneInfo(zone)) for at in (start, end))

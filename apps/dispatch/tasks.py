@@ -1,4 +1,6 @@
-"""The Celery tasks of dispatch. Each calls one service. A task may arrive twice; services claim by state and epoch."""
+"""The Celery tasks of dispatch. Each calls one service. A task may be delivered twice; services claim their work by
+state and epoch.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ LEASE_SECONDS_MAX = 1800
 
 @shared_task(bind=True, name="apps.dispatch.tasks.run_lease", ignore_result=True, time_limit=LEASE_SECONDS_MAX)
 def run_lease(self: Task[..., None], *, lease_id: str, epoch: int) -> None:
-    """Run one lease on this worker, under the name of its host on the fleet page."""
+    """Run one lease on this worker, under the host name that the fleet page shows."""
     host = (self.request.hostname or "unknown").split("@")[0]
     execution.lease_execute(lease_id=UUID(lease_id), epoch=epoch, host=host, clock=timezone.now)
 
@@ -33,14 +35,14 @@ def offer_due() -> None:
 
 @shared_task(name="apps.dispatch.tasks.sweep", queue="dispatch", ignore_result=True)
 def sweep() -> None:
-    """Recover from silent workers and lost messages, and place stages that wait for room."""
+    """Recover from silent workers and lost messages, and place stages that are waiting for room."""
     services.leases_reoffer_silent(now=timezone.now())
     services.jobs_advance_due(now=timezone.now())
 
 
 @shared_task(name="apps.dispatch.tasks.evaluations_take_up", queue="dispatch", ignore_result=True)
 def evaluations_take_up() -> None:
-    """Create the jobs of requested evaluations, and judge those whose jobs have ended."""
+    """Create the jobs of requested evaluations, and finish the evaluations whose jobs have ended."""
     evaluations.evaluations_judge(now=timezone.now())
     evaluations.evaluations_start(now=timezone.now())
 

@@ -1,4 +1,4 @@
-"""The pages of jobs. Each view authorises, makes one service call, and answers."""
+"""The pages of jobs. Each view authorises, makes one service call, and returns the response."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def job_new(request: HttpRequest) -> HttpResponse:
-    """The form that submits a job; POST submits it."""
+    """The page of the form that submits a job; a POST submits it."""
     organisation = organisation_get(request, roles=ENGINEERING)
     asked = (request.POST or request.GET).get("contract", "")
     offers = selectors.offers_open(organisation, now=timezone.now(), wanted=_uuid_text(asked.partition(":")[0]))
@@ -82,7 +82,7 @@ def job_new(request: HttpRequest) -> HttpResponse:
 
 
 def _status(form: JobForm, refusal: Problem | None) -> int:
-    """The status of the form's page."""
+    """The HTTP status of the form's page."""
     if refusal is not None:
         return refusal.status
     return 422 if form.errors else 200
@@ -101,7 +101,7 @@ def _more(organisation: Organisation, offers: Sequence[selectors.Offer]) -> int:
 
 
 def _refusal_context(refusal: Problem | None) -> dict[str, Any]:
-    """A refusal for the page: its faults one by one, or its sentence if it has none."""
+    """The template context of a refusal: its faults one by one, or its sentence if it lists none."""
     faults = [error["message"] for error in refusal.errors if "message" in error] if refusal else []
     return {
         "refusal": refusal,
@@ -111,13 +111,15 @@ def _refusal_context(refusal: Problem | None) -> dict[str, Any]:
 
 
 def _chosen(offers: Sequence[selectors.Offer], asked: str) -> str | None:
-    """The key of the offer in the address, or of the newest one if the address has none; None if that is not open."""
+    """The key of the offer that the URL names, or of the newest offer if it names none; None if that offer is not open."""
     fitting = [one.key for one in offers if asked in {"", one.key, str(one.contract.pk)}]
     return next(iter(fitting), None)
 
 
 def _submit_once(request: HttpRequest, form: JobForm) -> str:
-    """Submit the job and return its address. A form that is sent again leads to the job of the first time."""
+    """Submit the job and return its URL. If the same form is sent again, the URL is that of the job created the first
+    time.
+    """
 
     def make() -> str:
         return reverse("dispatch:job_detail", kwargs={"pk": _submit(request, form).pk})
@@ -189,7 +191,7 @@ def job_outputs(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 
 @require_POST
 def job_labels(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Judge a finished job by the labels of a file."""
+    """Evaluate a finished job against the labels in a file."""
     job = org_object_get(request, Job.objects.select_related("contract"), roles=ENGINEERING, pk=pk)
     file = request.FILES.get("labels")
     try:
@@ -211,7 +213,7 @@ def job_labels(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def job_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Cancel a job; one that has ended stays as it is."""
+    """Cancel a job; a job that has already ended is not changed."""
     job = org_object_get(request, Job, roles=ENGINEERING, pk=pk)
     try:
         services.job_cancel(job_id=job.pk, actor=principal_get(request).user, now=timezone.now())
@@ -226,7 +228,7 @@ def job_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _uuid_text(text: str) -> str:
-    """Return the text if it is a UUID, else an empty text, which filters nothing."""
+    """Return the text if it is a UUID, otherwise an empty text, which applies no filter."""
     try:
         return str(UUID(text))
     except ValueError:

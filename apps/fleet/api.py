@@ -1,4 +1,4 @@
-"""The pools that customers can plan for and buy from."""
+"""JSON API: the pools that customers can plan for and buy from."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ class PoolOut(Schema):
 
 @router.get("/pools", auth=requires(Scope.READ), response=list[PoolOut], summary="Active pools")
 def pool_list(request: HttpRequest) -> list[Pool]:
-    """The active pools."""
+    """Lists the active pools."""
     return list(selectors.pools())

@@ -18,7 +18,7 @@ from compiler import targets
 
 @cache
 def shipped() -> dict[str, str]:
-    """The processors that ship with the compiler: name -> price class."""
+    """The processors that ship with the compiler: a map from name to price class."""
     return {name: targets.load(name).price_class for name in targets.names()}
 
 
@@ -34,7 +34,7 @@ def document_now() -> Document:
 
 
 def document_parse(data: bytes | str) -> Document:
-    """Parse a fleet file. Raises Problem(422), whose sentences name each place and its remedy."""
+    """Parse a fleet file. Raises Problem(422), with a sentence for each fault that names its place and the remedy."""
     try:
         return parse(data, known=shipped())
     except DocumentError as error:
@@ -50,12 +50,12 @@ def document_check(raw: object) -> Document:
 
 
 def document_stored(raw: object) -> Document:
-    """Read a document that was checked when it was stored."""
+    """Parse a stored document, which was checked when it was stored."""
     return check(raw, known=None)
 
 
 def document_problem(error: DocumentError) -> Problem:
-    """The faults of a document as a Problem."""
+    """Convert the faults of a document to a Problem."""
     errors = [{"place": fault.place, "message": fault.said} for fault in error.faults]
     return Problem(422, "The fleet file has errors", str(error), kind="fleet-file", errors=errors)
 

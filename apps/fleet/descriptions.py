@@ -1,4 +1,4 @@
-"""A processor version in words: headline, units, energy, and the source of every figure. Pure."""
+"""Describes a processor version for pages: headline, units, energy, and the source of every figure. Pure functions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of the file: label, value, key in the file, and source."""
+    """One figure of a processor's file: its label, value, key in the file, and source."""
 
     path: str
     label: str
@@ -79,7 +79,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Part:
-    """A unit or another section of the file. `fact` is the text in its box of the diagram."""
+    """A unit, or another section of the file. `fact` is the text in the unit's box in the diagram."""
 
     key: str
     title: str
@@ -100,7 +100,7 @@ def parts(target: Target) -> list[Part]:
 
 
 def others(target: Target) -> list[Part]:
-    """Clock, memory, scalar operators and energy, if the file states them."""
+    """The sections other than units (clock, memory, scalar operators and energy), if the file has them."""
     by_section = _by_section(target)
     return [Part(key, title, "", 1, "", by_section[key]) for key, title in OTHERS.items() if by_section.get(key)]
 
@@ -122,7 +122,7 @@ def _value(value: Any) -> str:
 
 
 def _label(section: str, rest: str) -> str:
-    """A figure's name in words; operands keep their letter."""
+    """A readable label for a figure; operands keep their letter."""
     name = rest.rsplit(".", 1)[-1]
     if section == "passes":
         return name
@@ -132,7 +132,7 @@ def _label(section: str, rest: str) -> str:
 
 
 def _fact(target: Target, key: str) -> str:
-    """What a unit can do per cycle or per second."""
+    """A short text on a unit's capacity, for example per cycle or per second."""
     unit = target.unit(key)
     if key == "matrix":
         kind = next(kind for _, kind in (*PRECISIONS, ("", "u8")) if kind in target.matrix.tiles)
@@ -147,24 +147,24 @@ def _fact(target: Target, key: str) -> str:
 
 
 def per_second(target: Target, per_cycle: int, unit: str) -> str:
-    """A rate per cycle as one per second."""
+    """Convert a rate per cycle to a text with the rate per second."""
     return f"{figures.short_format(per_cycle * target.clock_hz, unit)}/s"
 
 
 def peak(target: Target, kind: str) -> int | None:
-    """Peak contraction operations per second for an element type; None if no plane supports the type."""
+    """The peak number of contraction operations per second for an element type; None if no plane supports the type."""
     tile = target.matrix.tiles.get(kind)
     return 2 * tile[0] * tile[1] * target.matrix.instances * target.clock_hz if tile else None
 
 
 def passes(target: Target) -> list[tuple[int, list[str]]]:
-    """(passes, operators) for the scalar operators that take more than one pass, fewest passes first."""
+    """The scalar operators that need more than one pass, grouped as (passes, operators), fewest passes first."""
     ordered = sorted((count, name) for name, count in target.passes.items())
     return [(count, [name for _, name in group]) for count, group in groupby(ordered, key=lambda pair: pair[0])]
 
 
 def energy(target: Target) -> list[tuple[str, str]]:
-    """(action, energy) rows; the last row is the power that does not depend on the work."""
+    """Rows of (action, energy); the last row is the power that does not depend on the work."""
     actions = [(name, value) for name, value in target.energy.items() if value and name != "cycle"]
     rows = [(WORDS.get(name, name), figures.energy_format(value)) for name, value in actions]
     return [*rows, ("power that does not depend on the work", idle_power(target))]
@@ -177,13 +177,13 @@ def idle_power(target: Target) -> str:
 
 
 def sources(target: Target) -> list[tuple[str, str, int]]:
-    """(kind, meaning, number of figures), most reliable first."""
+    """The kinds of sources as (kind, meaning, number of figures), the most reliable first."""
     counted = Counter(source.split(":")[0].split(" ")[0] for _, source in target.figures.values())
     return [(kind, meaning, counted[kind]) for kind, meaning in KINDS.items() if counted[kind]]
 
 
 def comparison(targets: list[Target]) -> list[tuple[str, list[str]]]:
-    """(property, one text per processor): the rows of the comparison table."""
+    """The rows of the comparison table: (property, one text per processor)."""
     return [(title, [write(target) for target in targets]) for title, write in _rows()]
 
 

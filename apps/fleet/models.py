@@ -20,8 +20,8 @@ class PoolKind(models.TextChoices):
 
 
 class DeviceState(models.TextChoices):
-    """Only an active device accepts new windows. A draining device keeps the windows that could not move; failed and
-    spare devices have no future windows.
+    """The state of a device. Only an active device accepts new windows. A draining device keeps the windows that could
+    not move; failed and spare devices have no future windows.
     """
 
     ACTIVE = "active", "Active"
@@ -31,10 +31,10 @@ class DeviceState(models.TextChoices):
 
 
 class ProcessorVersion(models.Model):
-    """One version of a processor; the digest is that of the target's canonical description.
+    """One version of a processor; `digest` is the digest of the target's canonical description.
 
-    `text` is the file of a processor that does not ship with the compiler. Of the versions with one name, the fleet
-    uses the one that `is_offered`.
+    `text` is the file of a processor that does not ship with the compiler. Of the versions with the same name, the
+    fleet uses the one with `is_offered`.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -62,7 +62,7 @@ class ProcessorVersion(models.Model):
 
 
 class Site(models.Model):
-    """A location with a time zone, in which administrators read hours. An inactive site has no pools."""
+    """A location with a time zone, in which its hours are shown to administrators. An inactive site has no pools."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     slug = models.SlugField(max_length=40, unique=True)
@@ -75,11 +75,11 @@ class Site(models.Model):
 
 
 class Pool(models.Model):
-    """Identical devices at one site, with one price class. Customers buy work on a pool; windows are placed on its
-    devices.
+    """A pool of identical devices at one site, with one price class. Customers buy work on a pool; windows are placed
+    on its devices.
 
-    `power_percent`: the clock runs at this share of the processor's full clock. Cycle counts never change; times
-    scale exactly.
+    `power_percent` is the pool's clock as a percentage of the processor's full clock. It does not change cycle counts;
+    times scale exactly.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -109,7 +109,7 @@ class Pool(models.Model):
 
     @property
     def queue(self) -> str:
-        """The Celery queue that offers this pool's leases."""
+        """The Celery queue through which this pool's leases are offered."""
         return f"pool-{self.slug}"
 
     @property
@@ -133,11 +133,11 @@ class Pool(models.Model):
 
 
 class Device(models.Model):
-    """One processor. Its time is sold in windows that never overlap.
+    """A device: one processor, whose time is sold in windows that never overlap.
 
-    It is owned during [`owned_from`, `owned_until`); an open start means since the pool was created, an open end
-    means still owned. A device that is out of service is still owned and still costs money. A new device may reuse
-    the name of a retired one.
+    The device is owned during [`owned_from`, `owned_until`). An empty start means since the pool was created; an empty
+    end means that it is still owned. A device that is out of service is still owned and still costs money. A new device
+    may reuse the name of a retired one.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -169,7 +169,7 @@ class Device(models.Model):
 
 
 class PoolCost(models.Model):
-    """What owning a device of the pool costs from an instant on; `apps.fleet.document.Cost` defines the cost of a
+    """The cost of owning a device of the pool from an instant on; `apps.fleet.document.Cost` defines the cost of a
     device-hour.
     """
 
@@ -198,11 +198,10 @@ class PoolCost(models.Model):
 
 
 class FleetChange(models.Model):
-    """One change of the whole fleet, from one document to another. Changes form a stack: only the last one can be
-    undone.
+    """One change to the whole fleet, from one document to another. Changes form a stack: only the last one can be undone.
 
-    `moves` lists the windows that it moved, each {"window", "from", "to"} with device ids; `made` and `retired` list
-    the ids of devices that it added and removed; `lost` lists the windows that a recorded failure lost.
+    `moves` lists the windows that the change moved, each {"window", "from", "to"} with device ids; `made` and `retired`
+    list the ids of devices that it added and removed; `lost` lists the windows that were lost to a recorded failure.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -229,7 +228,7 @@ class FleetChange(models.Model):
 
 
 class WorkerHost(models.Model):
-    """A worker process that serves a pool from some machine, known only by its heartbeat."""
+    """A worker process that serves a pool from any machine, and is known only by its heartbeat."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=120)
@@ -246,13 +245,13 @@ class WorkerHost(models.Model):
         return self.name
 
     def is_alive(self, *, now: datetime) -> bool:
-        """Whether it was seen within the last `HOST_SILENT_AFTER`."""
+        """Whether the host has sent a heartbeat within the last `HOST_SILENT_AFTER`."""
         return now - self.last_seen < HOST_SILENT_AFTER
 
 
 class HostMeasurement(models.Model):
-    """How long one execution of a program's model took on a host pool, as measured on one day. It proves nothing about
-    other days.
+    """The duration of one execution of a program's model on a host pool, as measured on one day. It guarantees nothing
+    about other days.
 
     Times are whole nanoseconds of wall-clock time; percentiles are over `samples` executions on `hardware`.
     """
@@ -281,15 +280,17 @@ class HostMeasurement(models.Model):
 
     @property
     def p50_seconds(self) -> Fraction:
-        """The median in seconds."""
+        """The median duration in seconds."""
         return Fraction(self.p50_ns, 1_000_000_000)
 
     @property
     def p99_seconds(self) -> Fraction:
-        """The 99th percentile in seconds."""
+        """The 99th percentile of the duration in seconds."""
         return Fraction(self.p99_ns, 1_000_000_000)
 
     @property
     def p95_seconds(self) -> Fraction:
-        """The 95th percentile in seconds: the time that a window on a host pool reserves per execution."""
+        """The 95th percentile of the duration in seconds, which is the time that a window on a host pool reserves per
+        execution.
+        """
         return Fraction(self.p95_ns, 1_000_000_000)

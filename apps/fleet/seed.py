@@ -1,4 +1,4 @@
-"""The fleet of a demo site, from an ordinary fleet file."""
+"""Demo data: the fleet of a demo site, from an ordinary fleet file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILE = Path(__file__).with_name("demo.toml")
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
-    """Create what is missing. Safe to run again."""
+    """Create missing parts of the demo fleet. Safe to run again."""
     fleet_seed(now=now)
 
 
@@ -30,7 +30,9 @@ def demo_fleet() -> Document:
 
 @transaction.atomic
 def fleet_seed(*, now: datetime) -> None:
-    """Add the pools of the file that never existed here, with their sites; change and restore nothing."""
+    """Add the pools of the file that have never existed in this installation, with their sites. Does not change
+    existing pools or restore removed ones.
+    """
     fleet_lock()
     shipped_follow(now=now)
     before, wanted = document_now(), demo_fleet()

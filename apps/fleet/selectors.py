@@ -29,7 +29,7 @@ def pool_slugs() -> list[str]:
 
 
 def pool_get(slug: str) -> Pool:
-    """The active pool with that slug. Raises a Problem that lists the known slugs."""
+    """The active pool with this slug. Raises a Problem that lists the known slugs if there is none."""
     pool = pools().filter(slug=slug).first()
     if pool is None:
         wrong = f"There is no pool '{slug}'. Choose" if slug else "Name a pool:"
@@ -43,28 +43,28 @@ def pool_get(slug: str) -> Pool:
 
 
 def pools_for_target(target: str) -> QuerySet[Pool]:
-    """The pools that run binaries of that target."""
+    """The pools that run binaries for this target."""
     return pools().filter(kind=PoolKind.SIMULATED, processor__name=target)
 
 
 def devices_of(pool: Pool) -> list[Device]:
-    """The pool's active devices in the order of their ids, the order in which they are locked."""
+    """The pool's active devices in the order of their ids, in which they are locked."""
     return list(Device.objects.filter(pool=pool, state=DeviceState.ACTIVE).order_by("id"))
 
 
 def host_measurement_latest(*, pool: Pool, program_digest: str) -> HostMeasurement | None:
-    """The latest measurement of a program's model on a host pool; None if it has not run there."""
+    """The latest measurement of a program's model on a host pool; None if it has not been measured there."""
     rows = HostMeasurement.objects.filter(pool=pool, program_digest=program_digest)
     return rows.order_by("-measured_at").first()
 
 
 def processors_offered() -> dict[str, str]:
-    """The fleet's custom processors: name -> file."""
+    """The fleet's custom processors: a map from name to file."""
     return dict(ProcessorVersion.objects.filter(is_offered=True).order_by("name").values_list("name", "text"))
 
 
 def targets_known() -> list[Target]:
-    """Every processor that can be compiled for: those that ship, then the fleet's custom ones."""
+    """Every processor that can be compiled for: those that ship with the compiler, then the fleet's custom ones."""
     return [
         *(targets.load(name) for name in targets.names()),
         *(described(text) for text in processors_offered().values()),
@@ -94,8 +94,8 @@ def host_pools() -> list[Pool]:
 
 
 class PoolInFull(NamedTuple):
-    """A pool as administrators see it. `alive` lists the hosts with a recent heartbeat, `measurements` the latest
-    measurements.
+    """A pool with its status for administrators. `alive` lists the hosts with a recent heartbeat, `measurements` the
+    latest measurements.
     """
 
     pool: Pool

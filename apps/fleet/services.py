@@ -15,9 +15,10 @@ from compiler import targets
 
 @transaction.atomic
 def shipped_follow(*, now: datetime) -> int:
-    """Move all pools of shipped processors to the current descriptions. Returns the number of pools that moved.
+    """Update all pools of processors that ship with the compiler to the current descriptions. Returns the number of
+    updated pools.
 
-    Work that was sold for an earlier description is refused with a reason when it would run (`description_check`).
+    Work that was sold for an earlier description is refused with a reason when it is due to run (`description_check`).
     """
     moved = 0
     for pool in (
@@ -72,6 +73,6 @@ def hostmeasurement_record(
 
 
 def _percentile(ordered: Sequence[int], percent: int) -> int:
-    """Nearest rank: the smallest value that at least `percent` per cent of the values do not exceed."""
+    """The nearest-rank percentile: the smallest value that at least `percent` per cent of the values do not exceed."""
     rank = -(-percent * len(ordered) // 100)
     return max(1, ordered[max(rank, 1) - 1])

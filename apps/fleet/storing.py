@@ -1,6 +1,6 @@
-"""Stores a fleet document: updates the rows, and keeps the change so that it can be undone.
+"""Stores a fleet document: updates the rows, and records the change so that it can be undone.
 
-Callers that remove devices or change processors first make sure that nothing sold is lost (`apps.dispatch.fleet`).
+Callers that remove devices or change processors must first make sure that no sold time is lost (`apps.dispatch.fleet`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def fleet_write(
 ) -> FleetChange:
     """Turn the current fleet `before` into `after` under the fleet's lock; store and audit the change.
 
-    `moved` is the number of windows that the caller moves with it; the caller adds them to the row's `moves`.
+    `moved` is the number of windows that the caller moves as part of the change; the caller adds them to the row's
+    `moves`.
     """
     change = difference(before, after)
     written = document_store(before=before, after=after, now=now)
@@ -81,8 +82,8 @@ def fleet_write(
 
 
 def document_store(*, before: Document, after: Document, now: datetime, revive: Sequence[str] = ()) -> Written:
-    """Update the rows from `before`, which they hold now, to `after`. New devices whose names are in `revive` reuse
-    their old rows.
+    """Update the rows from their current state `before` to `after`. New devices reuse the rows with ids in `revive`
+    that have the same pool and name.
     """
     pools_check(after)
     change = difference(before, after)
@@ -108,7 +109,9 @@ def document_store(*, before: Document, after: Document, now: datetime, revive: 
 
 
 def processor_row(*, name: str, text: str, now: datetime) -> ProcessorVersion:
-    """The row of a processor's description, shipped or from the file `text`; created if new."""
+    """Return the row of a processor's description, which ships with the compiler or comes from the file `text`; the row
+    is created if new.
+    """
     target = targets.parse(text) if text else targets.load(name)
     version, _ = ProcessorVersion.objects.get_or_create(
         name=target.name,
@@ -128,7 +131,7 @@ def pools_touched(change: Difference) -> set[str]:
 
 
 def pools_redescribed(before: Document, after: Document) -> set[str]:
-    """The pools that stay while their processor's file changes."""
+    """The pools that exist before and after the change, and whose processor's file changes."""
     changed = {name for name, text in after.processors.items() if before.processors.get(name, text) != text}
     return {slug for slug, pool in after.pools.items() if slug in before.pools and pool.processor in changed}
 
@@ -158,7 +161,7 @@ def _sites(before: Document, after: Document) -> None:
 def _pool(
     slug: str, facts: PoolFacts, row: Pool | None, site: Site, *, keeps: bool, after: Document, now: datetime
 ) -> Pool:
-    """The pool's row. `keeps`: the pool keeps its processor and its description."""
+    """Create or update the pool's row. With `keeps`, the pool keeps its processor and its description."""
     kind = PoolKind.HOST if facts.is_host else PoolKind.SIMULATED
     if row is None:
         row = Pool(slug=slug, kind=kind, processor_class=facts.klass, created_at=now)

@@ -56,7 +56,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Adjustment:
-    """A line with a signed amount; `account` is its counterpart in the ledger. `uses` of a credit, by section."""
+    """An invoice line that is not usage, with a signed amount; `account` is its counterpart in the ledger. For a
+    credit, `uses` holds what it pays by section.
+    """
 
     kind: str
     title: str
@@ -82,7 +84,7 @@ class Adjustment:
 
 @dataclass(frozen=True)
 class RatedUsage:
-    """Rated usage of a draft, and the section in which it was recorded."""
+    """One rated usage of a draft, and the section in which it was recorded."""
 
     section: datetime
     book: PriceBookDocument
@@ -109,7 +111,7 @@ def draft_adjustments(
 ) -> DraftAdjustments:
     """Compute the lines of a draft that are not usage. `used` is all open usage before `until`.
 
-    In this order: the free operations of each month, commitment shortfalls, the minimum charge of every ended month, and
+    The order is: the free operations of each month, commitment shortfalls, the minimum charge of every ended month, and
     credits.
     """
     funds = funds or credit_funds_of(organisation, currency=currency)
@@ -147,7 +149,7 @@ def _own_sections(
 
 
 def shortfalls_of(organisation: Organisation, *, currency: str, until: datetime) -> list[Adjustment]:
-    """Return the shortfall of every ended month of a commitment that is not invoiced yet."""
+    """Return the commitment shortfall of every ended month that is not invoiced yet."""
     ended = shortfalls_ended(organisation, currency=currency, until=until)
     standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state="void")
     charged = (
@@ -168,7 +170,7 @@ def shortfalls_of(organisation: Organisation, *, currency: str, until: datetime)
 
 
 def _free(line: FreeLine) -> Adjustment:
-    """Return the line of free operations in a section, less those that other invoices gave."""
+    """Return the line of free operations in a section, less those already granted on other invoices."""
     sentence = (
         f"{decimal_text(Decimal(line.most).scaleb(-TERA))} tera-operations are free in {line.section:%B %Y}, the dearest "
         f"first; {line.free.operations:,} operations of these lines are."
@@ -195,7 +197,9 @@ def _is_closed(
     own: Mapping[datetime, Held],
     standing: Standing,
 ) -> bool:
-    """Return whether a month was closed by version 1 of the rules and has not changed since: it stays as invoiced."""
+    """Return whether a month was closed under version 1 of the rules and has not changed since. Such a month is not
+    invoiced again.
+    """
     touched = any(month_start(section) == month for section in own) or standing.of_month(month)
     if month not in standing.older or touched or month_end(month) == month_start(until):
         return False
@@ -204,7 +208,7 @@ def _is_closed(
 
 
 def _credits(funds: CreditFunds, uses: dict[tuple[datetime, str], Decimal], currency: str) -> list[Adjustment]:
-    """Return a line for each credit that pays something, sorted by expiry."""
+    """Return a line for each credit from which something is paid, sorted by expiry."""
     found = []
     for key, one in funds.credits.items():
         parts = tuple(sorted((section, amount) for (section, credit), amount in uses.items() if credit == key))
@@ -229,7 +233,9 @@ def _credits(funds: CreditFunds, uses: dict[tuple[datetime, str], Decimal], curr
 
 
 def _grant_basis(one: CreditLeft, parts: Sequence[tuple[datetime, Decimal]]) -> dict[str, Any]:
-    """Return the grant, the amount left, what it pays by section, and the rating behind a missed guarantee."""
+    """Return the basis of a credit line: the grant, the amount left, what it pays by section, and the rating of a
+    missed guarantee.
+    """
     rating = one.grant.basis.get("rating")
     return {
         "grant": str(one.grant.id),

@@ -1,4 +1,4 @@
-"""The API of invoices, drafts, usage and spend caps."""
+"""JSON API of invoices, drafts, usage and spend caps."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ class InvoiceOut(InvoiceRowOut):
 
 
 class DraftOut(Schema):
-    """The draft of everything open at `made_at`.
+    """The draft of an invoice for everything that was open at `made_at`.
 
-    With up to 1,000 open usage rows it is computed now. With more, it is the stored draft, with the first rows of each
-    line and the number of the others as `more`; `document` and `made_at` are null before the first. `asked_at`: when a
-    newer draft was requested.
+    With up to 1,000 open usage rows, the draft is computed now. With more, it is the stored draft, which contains the
+    first rows of each line and the number of the others as `more`; `document` and `made_at` are null before the first
+    draft exists. `asked_at` is the instant at which a newer draft was requested.
     """
 
     document: dict[str, Any] | None
@@ -109,8 +109,8 @@ class DraftIn(RequestBody):
 class PaidIn(RequestBody):
     """`amount` is in the currency of the invoice.
 
-    More than the open amount is refused (409) unless `overpaid` is true: the excess is then added to the customer's
-    balance.
+    An amount above the open amount is refused (409) unless `overpaid` is true; the excess is then added to the
+    customer's balance.
     """
 
     amount: Entered
@@ -127,14 +127,18 @@ class UsageOut(Schema):
 
 
 class CapIn(RequestBody):
-    """`amount` null removes the cap in `currency`, which defaults to that of the price book in force."""
+    """The cap to set in `currency`, which defaults to that of the price book in force. If `amount` is null, the cap is
+    removed.
+    """
 
     amount: Entered | None = None
     currency: Code | None = None
 
 
 class CapOut(Schema):
-    """`refuses`: another currency has a cap but this one has none, so that no quote in this one can be accepted."""
+    """A spend cap and its use. `refuses` is true if another currency has a cap but this one has none; no quote in this
+    currency can then be accepted.
+    """
 
     cap: str | None
     used: str
@@ -150,7 +154,7 @@ def _invoice(request: HttpRequest, pk: UUID) -> Invoice:
 @router.get("/invoices", response=list[InvoiceRowOut], operation_id="invoice_list", summary="Invoices")
 @paginate(Cursor, ordering=("-issued_at", "id"))
 def invoice_list(request: HttpRequest) -> QuerySet[Invoice]:
-    """The organisation's invoices, newest first, without their documents."""
+    """Lists the organisation's invoices, newest first, without their documents."""
     return selectors.invoices_of(organisation_get(request))
 
 
@@ -159,7 +163,7 @@ def invoice_list(request: HttpRequest) -> QuerySet[Invoice]:
 )
 @idempotent
 def invoice_create(request: HttpRequest, payload: InvoiceIn) -> tuple[int, Invoice]:
-    """Issue the invoice over all open usage in one currency before `until` (default: now)."""
+    """Issues an invoice for all open usage in one currency before `until` (default: now)."""
     organisation = organisation_get(request, roles=MONEY)
     return 201, services.invoice_issue(
         organisation=organisation,
@@ -172,9 +176,9 @@ def invoice_create(request: HttpRequest, payload: InvoiceIn) -> tuple[int, Invoi
 
 @router.get("/invoices/draft", response=DraftOut, operation_id="invoice_draft", summary="Draft invoice")
 def draft(request: HttpRequest, currency: Code | None = None) -> dict[str, Any] | HttpResponse:
-    """The draft in one currency, by default the first with something to invoice.
+    """Returns the draft in one currency, by default the first with something to invoice.
 
-    Null if nothing is open; `open` lists all.
+    `document` is null if nothing is open; `open` lists all currencies with something to invoice.
     """
     organisation, now = organisation_get(request), timezone.now()
     shown = draft_status(organisation=organisation, currency=currency, now=now)
@@ -187,7 +191,9 @@ def draft(request: HttpRequest, currency: Code | None = None) -> dict[str, Any] 
 )
 @idempotent
 def draft_create(request: HttpRequest, payload: DraftIn) -> tuple[int, KeptDraft]:
-    """Request a new draft; a worker makes it. Not needed with few open usage rows, because each `GET` computes it."""
+    """Requests a new draft, which a worker makes. With few open usage rows this is not needed, because each `GET`
+    computes the draft.
+    """
     return 202, draft_start(request, payload.currency)
 
 
@@ -205,20 +211,20 @@ def draft_start(request: HttpRequest, currency: str | None) -> KeptDraft:
 
 @router.get("/invoices/{uuid:pk}", response=InvoiceOut, operation_id="invoice_get", summary="One invoice")
 def invoice_get(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The invoice with every line, step and usage row."""
+    """Returns the invoice with every line, step and usage row."""
     invoice = org_object_get(request, Invoice.objects.defer("document"), pk=pk)
     return _with_document(InvoiceRowOut.from_orm(invoice), invoice)
 
 
 def _with_document(answer: Schema, stored: Stored) -> HttpResponse:
-    """Return the answer with the stored document, without parsing it."""
+    """Return the response with the stored document in it, without parsing the document."""
     text = f'{answer.model_dump_json(exclude={"document"})[:-1]},"document":{document_text(stored)}}}'
     return HttpResponse(text, content_type="application/json; charset=utf-8")
 
 
 @router.get("/invoices/{uuid:pk}/file", operation_id="invoice_file", summary="An invoice as PDF, CSV or JSON")
 def invoice_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "json"] = "pdf") -> HttpResponse:
-    """The JSON file is the input of `takt verify`."""
+    """Downloads the JSON file, which is the input of `takt verify`."""
     return invoice_file_response(_invoice(request, pk), kind)
 
 
@@ -231,7 +237,7 @@ def invoice_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "js
 )
 @idempotent
 def invoice_paid(request: HttpRequest, pk: UUID, payload: PaidIn) -> Invoice:
-    """For administrators: record a payment."""
+    """Records a payment; for administrators."""
     invoice = Invoice.objects.filter(pk=pk).first()
     if invoice is None:
         raise Http404
@@ -248,13 +254,13 @@ def invoice_paid(request: HttpRequest, pk: UUID, payload: PaidIn) -> Invoice:
 @router.get("/usage", response=list[UsageOut], operation_id="usage_list", summary="Usage rows")
 @paginate(Cursor, ordering=("-created_at", "id"))
 def usage_list(request: HttpRequest) -> QuerySet[UsageRow]:
-    """The usage rows, one for each lease, with its rating."""
+    """Lists the usage rows, one for each lease, with their ratings."""
     return UsageRow.objects.filter(organisation=organisation_get(request))
 
 
 @router.get("/spend-cap", response=CapOut, operation_id="spend_cap_get", summary="Spend cap with used and held amounts")
 def spend_cap_get(request: HttpRequest, currency: Code | None = None) -> dict[str, Any]:
-    """The cap of this calendar month (UTC), by default in the currency of the price book in force.
+    """Returns the cap of this calendar month (UTC), by default in the currency of the price book in force.
 
     `/spend-caps` lists every cap.
     """
@@ -264,7 +270,9 @@ def spend_cap_get(request: HttpRequest, currency: Code | None = None) -> dict[st
 
 @router.put("/spend-cap", auth=BILLING, response=CapOut, operation_id="spend_cap_set", summary="Set the spend cap")
 def spend_cap_set(request: HttpRequest, payload: CapIn) -> dict[str, Any]:
-    """Quotes in this currency above the cap cannot be accepted, nor any quotes in a currency without a cap."""
+    """Sets or removes the cap. Quotes that would exceed the cap of their currency cannot be accepted, nor can quotes in
+    a currency without a cap.
+    """
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
     chosen = currency_chosen(payload.currency, now=now)
     services.cap_change(

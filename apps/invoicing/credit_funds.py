@@ -1,4 +1,6 @@
-"""Credits as funds for the pricing rules: when each can pay, and how much invoices used for which time."""
+"""Credits as funds for the pricing rules: the time in which each can pay, and the amounts that invoices have used for
+each section.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class CreditLeft:
 
     @property
     def used(self) -> Decimal:
-        """The amount used by invoices, expired or withdrawn."""
+        """The amount that invoices used, that expired, or that was withdrawn."""
         return subtract(self.grant.amount, self.left)
 
 
@@ -39,13 +41,13 @@ def credits_left(organisation: Organisation) -> list[CreditLeft]:
 
 
 def credits_of(organisation: Organisation, *, currency: str) -> list[CreditLeft]:
-    """Return the grants in one currency."""
+    """Return the grants in one currency with the amounts left."""
     return [one for one in credits_left(organisation) if one.grant.currency == currency]
 
 
 @dataclass(frozen=True)
 class CreditFunds:
-    """The credits in one currency by id, sorted by expiry, and as the pricing rules see them."""
+    """The credits in one currency: by id and sorted by expiry, and in the form that the pricing rules use."""
 
     credits: Mapping[str, CreditLeft]
     purse: Purse
@@ -54,8 +56,8 @@ class CreditFunds:
 def credit_funds_of(organisation: Organisation, *, currency: str) -> CreditFunds:
     """Return the credits in one currency.
 
-    A credit pays for usage from its grant until it expires or is ended. An amount restored by a credit note pays from
-    that note on. Ended and expired amounts are excluded.
+    A credit pays for usage from the time of its grant until it expires or is ended. An amount restored by a credit note
+    pays for usage from the time of that note on. Ended and expired amounts are excluded.
     """
     known = {str(one.grant.id): one for one in credits_of(organisation, currency=currency)}
     if not known:

@@ -1,7 +1,9 @@
-"""The operations on a lease: offer, take, renew, complete, fail, return; and recovery when a worker falls silent.
+"""The operations on a lease: offer, take, renew, complete, fail and return, and recovery when a worker stops sending
+heartbeats.
 
-Every change of a lease locks its job first and the lease second. A lease is offered through the Celery queue of its
-pool. The message holds only id and epoch, so a stale or duplicate message finds another epoch or state and does nothing.
+Every change to a lease locks its job first and the lease second. A lease is offered through the Celery queue of its
+pool. The message holds only the id and the epoch, so a stale or duplicate message finds a different epoch or state and
+does nothing.
 """
 
 from __future__ import annotations
@@ -37,13 +39,13 @@ log = structlog.get_logger("dispatch")
 
 
 class LeaseLost(Exception):
-    """This worker no longer has the lease: it has another epoch, or its job has ended."""
+    """Raised if this worker no longer has the lease, because the lease has a different epoch or its job has ended."""
 
 
 def leases_offer_due(*, now: datetime) -> int:
     """Offer every planned lease whose device time has come, and those whose message was lost. Returns their number.
 
-    A message counts as lost if an idle host of its pool has taken nothing for a while, or if the pool has taken a
+    A message counts as lost if an idle host of its pool has received nothing for a while, or if the pool has received a
     message that was sent later. The queue of a busy pool, or of one without hosts, keeps its messages.
     """
     due = Q(state=LeaseState.PLANNED, device_from__lte=now)
@@ -65,7 +67,7 @@ def leases_offer_due(*, now: datetime) -> int:
 
 
 def _pools_idle(*, since: datetime, now: datetime) -> list[UUID]:
-    """Return the pools with an idle process on a live host that have taken no lease since then."""
+    """Return the pools that have an idle process on a live host but have taken no lease since `since`."""
     running = Lease.objects.filter(state=LeaseState.RUNNING, heartbeat_at__gt=now - SILENT_AFTER)
     busy_processes = Counter(running.values_list("host", flat=True))
     alive = WorkerHost.objects.filter(last_seen__gt=now - HOST_SILENT_AFTER)
@@ -75,7 +77,9 @@ def _pools_idle(*, since: datetime, now: datetime) -> list[UUID]:
 
 
 def _overtaken(*, since: datetime) -> list[tuple[UUID, datetime]]:
-    """Return the pools that have taken leases since then, with the latest offer among these: queues keep their order."""
+    """Return the pools that have taken leases since `since`, with the latest offer among these. Queues keep their
+    order, so earlier offers that were not taken are lost.
+    """
     recent = Lease.objects.filter(taken_at__gt=since, offered_at__isnull=False).order_by()
     return list(recent.values_list("device__pool").annotate(newest=Max("offered_at")))
 
@@ -104,7 +108,7 @@ def lease_take(*, lease_id: UUID, epoch: int, host: str, now: datetime) -> Lease
 
 
 def lease_renew(*, lease_id: UUID, epoch: int, progress: int, now: datetime) -> None:
-    """Record the worker's sign of life and the number of finished items. Raises LeaseLost."""
+    """Record the worker's heartbeat and the number of finished items. Raises LeaseLost."""
     own = Lease.objects.filter(pk=lease_id, epoch=epoch, state=LeaseState.RUNNING)
     if not own.update(heartbeat_at=now, progress=progress):
         raise LeaseLost(f"lease {lease_id} is no longer held at epoch {epoch}")
@@ -121,7 +125,8 @@ def lease_complete(
     measured: tuple[datetime, datetime] | None = None,
     now: datetime,
 ) -> Lease:
-    """Finish a lease in one transaction: fence by epoch, check the counters, rate by the frozen terms, post the usage.
+    """Finish a lease in one transaction: fence by epoch, check the counters, rate under the frozen terms, and post the
+    usage.
 
     On a deterministic device, `counters` must equal the program's resources in every field; otherwise raises
     `CountersDiffer` and posts nothing. `measured`: the wall-clock instants of an execution on a host pool, which are its
@@ -150,7 +155,7 @@ def lease_complete(
 
 
 class CountersDiffer(Exception):
-    """The execution did not cost what the compiler proved. The job fails, and the lease is not billed."""
+    """Raised if the counters of the execution differ from the compiler's. The job fails, and the lease is not billed."""
 
 
 def counters_check(*, expected: dict[str, Any], counted: dict[str, Any]) -> None:
@@ -169,7 +174,7 @@ def counters_check(*, expected: dict[str, Any], counted: dict[str, Any]) -> None
 
 
 def _leaves(proven: dict[str, Any], seen: dict[str, Any], path: str = "") -> list[tuple[str, int, int]]:
-    """Return (path, proven, counted) of every number; `exact` and `reason` are not numbers."""
+    """Return (path, proven, counted) for every number; `exact` and `reason` are not numbers."""
     found: list[tuple[str, int, int]] = []
     for name, want in proven.items():
         if isinstance(want, dict):
@@ -181,9 +186,9 @@ def _leaves(proven: dict[str, Any], seen: dict[str, Any], path: str = "") -> lis
 
 @file_transaction()
 def lease_fail(*, lease_id: UUID, epoch: int, reason: str, now: datetime, is_ours: bool = True) -> None:
-    """Fail a lease and its job for good, with `reason`. The lease is not billed.
+    """Fail a lease and its job permanently, with `reason`. The lease is not billed.
 
-    `is_ours`: the customer was not the cause. The reserved time then counts as missed and is credited.
+    `is_ours`: the customer was not the cause; the reserved time then counts as missed and is credited.
     """
     job = _job_lock(lease_id)
     lease = Lease.objects.select_for_update().get(pk=lease_id)
@@ -197,7 +202,8 @@ def lease_fail(*, lease_id: UUID, epoch: int, reason: str, now: datetime, is_our
 
 @transaction.atomic
 def lease_return(*, lease_id: UUID, epoch: int, reason: str, now: datetime) -> None:
-    """Return a lease to the plan because a part of the platform is unavailable. This does not count as an attempt.
+    """Return a lease to the state "planned", because a part of the platform is unavailable. This does not count as an
+    attempt.
 
     Does nothing if the worker no longer has the lease.
     """
@@ -211,9 +217,10 @@ def lease_return(*, lease_id: UUID, epoch: int, reason: str, now: datetime) -> N
 
 
 def leases_reoffer_silent(*, now: datetime) -> int:
-    """Offer every running lease whose worker has fallen silent again, at the next epoch. Returns their number.
+    """Offer every running lease again, at the next epoch, if its worker has stopped sending heartbeats. Returns the
+    number of such leases.
 
-    Skips leases that are locked, so a worker that froze inside a transaction does not stop the sweep.
+    Skips locked leases, so that a worker that froze inside a transaction does not stop the sweep.
     """
     silent = Lease.objects.filter(state=LeaseState.RUNNING, heartbeat_at__lt=now - SILENT_AFTER)
     found = list(silent.values_list("pk", "stage__job_id"))
@@ -228,7 +235,9 @@ def leases_reoffer_silent(*, now: datetime) -> int:
 
 @file_transaction()
 def _reoffer(lease_id: UUID, job_id: UUID, *, now: datetime) -> bool:
-    """Take a lease from its silent worker. Returns False if it is locked, or if the worker has sent a sign of life."""
+    """Take a lease away from its silent worker. Returns False if the lease is locked, or if the worker has sent a
+    heartbeat in the meantime.
+    """
     if not Job.objects.select_for_update(skip_locked=True).filter(pk=job_id).exists():
         return False
     rows = Lease.objects.select_for_update(of=("self",), skip_locked=True).select_related("device__pool")
@@ -247,7 +256,7 @@ def _reoffer(lease_id: UUID, job_id: UUID, *, now: datetime) -> bool:
 
 
 def _usage_post(*, lease: Lease, job: Job, counters: dict[str, Any], now: datetime) -> None:
-    """Rate the lease and post its usage. Raises Problem(409) if that was done before."""
+    """Rate the lease and post its usage. Raises Problem(409) if this has already been done."""
     _, is_new = usage_post(usage_of(lease=lease, job=job, counters=counters, now=now), now=now)
     if not is_new:
         raise Problem(409, "Already billed", f"Lease {lease.pk} has already been billed.", kind="already-billed")

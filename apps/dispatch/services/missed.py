@@ -16,10 +16,12 @@ from apps.timetable.models import Window, WindowState
 
 
 def windows_fail(*, windows: Collection[UUID], reason: str, now: datetime) -> list[Lease]:
-    """Fail the live blocks in these windows on our side, end their jobs with `reason`, and release the windows' future.
+    """Fail the live blocks in these windows as our fault, end their jobs with `reason`, and release the future part of
+    the windows.
 
-    Returns the failed blocks. Runs in a transaction that has locked contracts and devices. Elsewhere jobs are locked
-    before those, so this does not wait for a job: raises Problem(503) if one is locked.
+    Returns the failed blocks. Runs in a transaction that has already locked contracts and devices. Other code locks
+    jobs before contracts and devices, so this function must not wait for a job: it raises Problem(503) if one is
+    locked.
     """
     live = Lease.objects.filter(window__in=windows, state__in=LIVE)
     rows = Job.objects.filter(

@@ -32,7 +32,7 @@ def _blocks(stage: JobStage) -> Iterator[dict[str, np.ndarray]]:
 
 
 def stage_items(stage: JobStage) -> np.ndarray:
-    """Return the items of the job that the stage's finished leases answered."""
+    """Return the items of the job that the stage's finished leases processed."""
     ranges = stage.leases.filter(state=LeaseState.DONE).order_by("from_item").values_list("from_item", "count")
     local = np.concatenate([np.arange(start, start + count) for start, count in ranges] or [np.arange(0)])
     if not stage.selection_key:
@@ -47,8 +47,8 @@ def outputs_assemble(job: Job) -> str:
     """Store the job's outputs as one .npz file and return its key; empty if no lease was finished.
 
     A job that ended early adds `takt_items`: the item of each row. A cascade or an ensemble adds `takt_stage`: 0, 1 or
-    2 for the program whose answer counts. An ensemble adds `takt_votes`: how many programs gave the answer, or 0 if
-    not all of them ran on the item before the job ended.
+    2 for the program whose answer counts. An ensemble adds `takt_votes`: the number of programs that gave the answer,
+    or 0 if the job ended before all of them ran on the item.
     """
     first, *others = list(job.stages.order_by("position"))
     items = stage_items(first)
@@ -76,7 +76,9 @@ def outputs_assemble(job: Job) -> str:
 def _outvote(
     joined: Joined, plan: Combination, stages: list[JobStage], items: np.ndarray, decided: np.ndarray
 ) -> np.ndarray:
-    """Use the second program's rows where it and the third outvote the first. Returns the votes for each row's answer."""
+    """Use the second program's rows for the items on which it and the third program outvote the first. Returns the
+    number of votes for each row's answer.
+    """
     votes = np.zeros(len(items), np.uint8)
     seen = [stage_items(stage) for stage in stages]
     known = seen[0]
@@ -95,12 +97,12 @@ def _outvote(
 
 
 def _answers(stage: JobStage, output: str) -> np.ndarray:
-    """Return the class that the stage gave to each of its finished items, in their order."""
+    """Return the class that the stage predicted for each of its finished items, in their order."""
     return np.concatenate([cascade.answers(block[output]) for block in _blocks(stage)])
 
 
 def _overrule(joined: Joined, stage: JobStage, items: np.ndarray, decided: np.ndarray, chosen: np.ndarray) -> None:
-    """Replace the rows of the `chosen` items by those of this stage, for outputs of the same name and shape.
+    """Replace the rows of the `chosen` items with those of this stage, for outputs of the same name and shape.
 
     Other outputs are added as `second_<name>` or `third_<name>`, with one row per chosen item.
     """

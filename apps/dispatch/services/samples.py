@@ -1,7 +1,8 @@
-"""Sample jobs: a demonstration's history, placed, rated and posted like every job, and executed by no worker.
+"""Sample jobs, the history of a demo: placed, rated and posted like every job, but executed by no worker.
 
-What a worker would have counted is what the compiler proved, so the leases are completed by the program's own counts. Such
-jobs are made only in an organisation that is marked as sample data, and only before the instant up to which it is.
+A worker would count exactly what the compiler proved, so the leases are completed with the program's own counts. Such
+jobs are created only in an organisation that is marked as sample data, and only before the instant up to which it is
+marked.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ HOST = "sample data"
 
 
 class SampleOrder(NamedTuple):
-    """Executions of a program under a contract, submitted by a person at an instant."""
+    """An order for a sample job: items for a program under a contract, submitted by a person at an instant."""
 
     contract: Contract
     program: Program
@@ -42,8 +43,8 @@ class SampleOrder(NamedTuple):
 def sample_jobs_run(orders: Sequence[SampleOrder]) -> list[Job]:
     """Place the jobs in the order of their submission, then complete their leases in the order in which they end.
 
-    Raises ValueError for an organisation that is not marked as sample data at that time, Problem for what the contract or
-    its pool does not allow.
+    Raises ValueError for an organisation that is not marked as sample data at that time, and Problem if the contract or
+    its pool does not allow a job.
     """
     jobs = [_placed(order) for order in sorted(orders, key=lambda one: one.at)]
     leases = Lease.objects.filter(stage__job__in=jobs, state=LeaseState.PLANNED).order_by("device_to", "id")
@@ -57,7 +58,7 @@ def sample_jobs_run(orders: Sequence[SampleOrder]) -> list[Job]:
 
 
 def _placed(order: SampleOrder) -> Job:
-    """The job with its stage and its planned leases."""
+    """Create the job with its stage and its planned leases."""
     contract, now = order.contract, order.at
     if not contract.organisation.is_sample_at(now):
         raise ValueError(f"{contract.organisation} is not marked as sample data at {now:%Y-%m-%d %H:%M}")
@@ -91,7 +92,7 @@ def _placed(order: SampleOrder) -> Job:
 
 
 def _completed(lease: Lease, job: Job) -> None:
-    """Rate and post the lease by the counts that the compiler proved, at the end of its device time."""
+    """Rate and post the lease with the counts that the compiler proved, at the end of its device time."""
     counters = program_resources(lease.stage.program)
     usage_post(usage_of(lease=lease, job=job, counters=counters, now=lease.device_to), now=lease.device_to)
     lease.state, lease.host, lease.counters = LeaseState.DONE, HOST, counters
@@ -102,7 +103,7 @@ def _completed(lease: Lease, job: Job) -> None:
 
 
 def _finished(job: Job) -> None:
-    """The job is done when its last lease is."""
+    """Finish the job at the instant at which its last lease finished."""
     ends = Lease.objects.filter(stage__job=job).order_by("device_from")
     first, last = ends.first(), ends.last()
     assert first is not None

@@ -48,7 +48,7 @@ log = structlog.get_logger("dispatch")
 
 
 def stage_create(*, job: Job, position: int, program: Program, count: int, selection_key: str = "") -> JobStage:
-    """Create a stage at the pace of the program on the contract's pool."""
+    """Create a stage with the pace of the program on the contract's pool."""
     pace = contracts.pace_of(job.contract, program)
     return JobStage.objects.create(
         job=job,
@@ -67,8 +67,8 @@ def stage_create(*, job: Job, position: int, program: Program, count: int, selec
 def stage_place(*, stage: JobStage, now: datetime) -> None:
     """Place the stage's items in the contract's windows, and in new windows for those that have passed.
 
-    Locks the contract's row until the transaction ends, so two jobs never place leases at once. Offers leases whose
-    time has come. Raises `CapacityTaken`.
+    Locks the contract's row until the transaction ends, so that two jobs never place leases at the same time. Offers
+    leases whose time has come. Raises `CapacityTaken`.
     """
     contract = Contract.objects.select_for_update(no_key=True).get(pk=stage.job.contract_id)
     pool = contract.pool
@@ -95,12 +95,12 @@ def lease_block(program: Program) -> int:
 
 
 def sample_block(pace: Pace) -> int:
-    """Items of one lease of a sample job: an hour of device time."""
+    """Return the number of items in a lease of a sample job, which lasts an hour of device time."""
     return max(1, int(SAMPLE_SECONDS / pace.each))
 
 
 def _rooms(contract: Contract, stage: JobStage, now: datetime) -> list[Room]:
-    """Return the room that the contract's windows have for this stage from `now` on, by time."""
+    """Return the free part of each of the contract's windows for this stage from `now` on, in chronological order."""
     windows = [window for window in windows_of(contract.pk) if window.end > now]
     placed = Lease.objects.filter(window__in=windows, state__in=HOLDING).select_related("stage")
     is_only = len(contract.terms["lines"]) == 1
@@ -111,7 +111,7 @@ def _rooms(contract: Contract, stage: JobStage, now: datetime) -> list[Room]:
 
 
 def _room(window: Window, stage: JobStage, placed: list[Lease], *, is_known: bool, now: datetime) -> Room:
-    """`is_known`: only the stage's program can have been loaded at the start of the window."""
+    """Return the free part of a window. With `is_known`, no other program than the stage's can be loaded at its start."""
     pace, program = stage.pace, stage.program_id
     earlier = [(one.first_cycle, one.count, one.stage.pace, one.stage.program_id == program) for one in placed]
     last = max(placed, key=lambda one: one.first_cycle, default=None)
@@ -132,7 +132,7 @@ def _room(window: Window, stage: JobStage, placed: list[Lease], *, is_known: boo
 
 
 def _windows_more(contract: Contract, pace: Pace, count: int, *, now: datetime) -> list[Window]:
-    """Reserve new windows for work whose windows have passed, by the rules of the contract's class."""
+    """Reserve new windows for work whose windows have passed, under the rules of the contract's class."""
     duration = pace.duration(count)
     limits = contracts.limits_of(contract, duration, now=now)
     replace = partial(
@@ -176,7 +176,9 @@ def _offer_due(leases: list[Lease], pool: Pool, *, now: datetime) -> None:
 
 
 def jobs_advance_due(*, now: datetime) -> int:
-    """Advance open jobs without live leases: their message was lost, or a stage had no room. Returns their number."""
+    """Advance open jobs without live leases, whose message was lost or for which a stage had no room. Returns the
+    number of these jobs.
+    """
     open_jobs = Job.objects.filter(state__in=[JobState.QUEUED, JobState.RUNNING])
     idle = open_jobs.exclude(stages__leases__state__in=LIVE).filter(submitted_at__lt=now - STALLED_AFTER)
     jobs = list(idle.values_list("pk", flat=True)[:50])
@@ -222,7 +224,7 @@ def stage_place_or_wait(*, stage: JobStage, now: datetime) -> None:
 def _stage_next(job: Job, stage: JobStage, *, now: datetime) -> JobStage | None:
     """Create the next stage of a cascade from the unsure items of this one; None if there is none.
 
-    If the contract has fewer executions left, the least sure items go on.
+    If the contract does not have enough executions left, the items with the lowest confidence are passed on first.
     """
     plan = contracts.combination_of(job.contract)
     if plan is None or stage.position >= len(plan.thresholds):

@@ -15,8 +15,8 @@ VERBS = {"active": "put in service", "draining": "drained", "failed": "failed", 
 
 
 class Change(NamedTuple):
-    """One change: `what` kind of thing changes (site, processor, pool, device, cost), where, and its text before and
-    after. An empty text means that it did not or will not exist.
+    """One change: the kind of object (`what`: site, processor, pool, device or cost), its place, and its text before
+    and after. None means that the object did not or will not exist.
     """
 
     what: str
@@ -26,7 +26,7 @@ class Change(NamedTuple):
 
     @property
     def verb(self) -> str:
-        """What happens to it, in one or two words."""
+        """What happens to the object, in one or two words."""
         if self.before is None:
             return "added"
         if self.after is None:
@@ -56,7 +56,7 @@ class Difference:
 
 
 def difference(before: Document, after: Document) -> Difference:
-    """The changes that turn `before` into `after`."""
+    """Compute the changes that turn `before` into `after`."""
     return Difference(tuple(sorted(_changes(before, after), key=lambda one: _ORDER[one.what])))
 
 
@@ -100,5 +100,5 @@ def _costs(pool: Pool | None) -> dict[str, str]:
 
 
 def _json(facts: dict[str, Any]) -> str:
-    """The facts in one readable line."""
+    """The facts about an object in one readable line."""
     return ", ".join(f"{key} {json.dumps(value, ensure_ascii=False)}" for key, value in facts.items())

@@ -28,16 +28,16 @@ class Site:
     time_zone: str
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, as the file stores it."""
+        """Return plain data in the structure of the file."""
         return {"name": self.name, "time_zone": self.time_zone}
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What owning a device costs from `begins` on: `capital` in `currency`, depreciated evenly over `months`, and
-    power.
+    """The cost of owning a device from `begins` on: `capital` in `currency`, depreciated evenly over `months`, plus
+    electricity.
 
-    `watts` is the power of one device, `energy_price` is per kilowatt-hour, and `pue` is the power usage
+    `watts` is the power draw of one device, `energy_price` is per kilowatt-hour, and `pue` is the power usage
     effectiveness of the building.
     """
 
@@ -63,7 +63,7 @@ class Cost:
             return (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(Decimal(1).scaleb(-PLACES))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, as the file stores it."""
+        """Return plain data in the structure of the file."""
         return {
             "from": self.begins.isoformat(),
             "currency": self.currency,
@@ -92,11 +92,11 @@ class Pool:
 
     @property
     def is_host(self) -> bool:
-        """Whether the pool runs on the CPU of its machine."""
+        """Whether the pool's work runs on the machine's own CPU."""
         return self.processor == HOST
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, as the file stores it: devices in numerical order, costs in chronological order."""
+        """Return plain data in the structure of the file: devices in numerical order, costs in chronological order."""
         return {
             "name": self.name,
             "site": self.site,
@@ -117,7 +117,7 @@ class Document:
     pools: Mapping[str, Pool] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data in canonical order; `check` returns an equal document."""
+        """Return plain data in canonical order, from which `check` makes an equal document."""
         return {
             "format": FORMAT,
             "sites": {slug: self.sites[slug].to_json() for slug in sorted(self.sites)},
@@ -139,6 +139,6 @@ def natural(name: str) -> tuple[list[tuple[int, int, str]], str]:
 
 
 def _plain(value: Decimal) -> str:
-    """A decimal without exponent and trailing zeros."""
+    """Format a decimal without an exponent or trailing zeros."""
     text = format(value, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -40,7 +40,7 @@ class Fault(NamedTuple):
 
 
 class DocumentError(ValueError):
-    """The document can't be used; `faults` lists everything that is wrong."""
+    """Raised if the document can't be used; `faults` lists everything that is wrong."""
 
     def __init__(self, faults: list[Fault]) -> None:
         self.faults = faults
@@ -50,7 +50,9 @@ class DocumentError(ValueError):
 
 
 def parse(data: bytes | str, *, known: Mapping[str, str]) -> Document:
-    """Parse a TOML file. `known` maps the processors that ship to their price classes. Raises DocumentError."""
+    """Parse a TOML file. `known` maps the processors that ship with the compiler to their price classes. Raises
+    DocumentError.
+    """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(raw) > LARGEST:
         raise DocumentError([Fault("", f"The file has {len(raw):,} bytes; a fleet file can have at most {LARGEST:,}.")])
@@ -68,8 +70,8 @@ def parse(data: bytes | str, *, known: Mapping[str, str]) -> Document:
 
 
 def check(raw: object, *, known: Mapping[str, str] | None) -> Document:
-    """Read a document from plain data. `known` maps the processors that ship to their price classes; None accepts any
-    name.
+    """Read a document from plain data. `known` maps the processors that ship with the compiler to their price classes;
+    if it is None, any name is accepted.
 
     Raises DocumentError with every fault.
     """
@@ -86,7 +88,9 @@ def _time_zones() -> frozenset[str]:
 
 
 class _Reader:
-    """Reads as much as it can and collects every fault; the result of a faulty document is discarded."""
+    """The reader of a document: it reads as much as possible and collects every fault. If there are faults, the result
+    is discarded.
+    """
 
     def __init__(self, known: Mapping[str, str] | None) -> None:
         self.known = known
@@ -171,7 +175,7 @@ class _Reader:
         return raw
 
     def _devices_counted(self, slug: str, place: str, count: int) -> dict[str, str]:
-        """Devices that are named after their pool."""
+        """Generate devices that are named after their pool."""
         if not 0 <= count <= DEVICES_MAX:
             self._fault(place, f"a pool has 0 to {DEVICES_MAX:,} devices; write a number in that range.")
             return {}
@@ -181,7 +185,9 @@ class _Reader:
         return {f"{slug}-{number}": STATES[0] for number in range(count)}
 
     def _devices(self, slug: str, place: str, raw: object) -> dict[str, str]:
-        """Names and states, from a number of devices or a list of names or of tables with name and state."""
+        """Read the names and states of devices from a number of devices, or from a list of names or of tables with name
+        and state.
+        """
         if isinstance(raw, int) and not isinstance(raw, bool):
             return self._devices_counted(slug, place, raw)
         if not isinstance(raw, list):
@@ -259,7 +265,7 @@ class _Reader:
         return value.astimezone(UTC)
 
     def _decimal(self, place: str, raw: object, *, least: Decimal = Decimal(0)) -> Decimal:
-        """A number with at most 12 decimal places. TOML numbers are read exactly, never as binary fractions."""
+        """Read a number with at most 12 decimal places. TOML numbers are read exactly, never as binary fractions."""
         value = _decimal_of(raw)
         if value is None:
             self._fault(place, 'write a number such as 1250 or "0.28".')
@@ -284,7 +290,7 @@ class _Reader:
         return raw
 
     def _named(self, table: Mapping[str, Any], key: str) -> list[tuple[str, str, Any]]:
-        """(name, place, value) for each entry of a section that has a valid name."""
+        """Yield (name, place, value) for each entry of a section with a valid name."""
         section = table.get(key, {})
         if not isinstance(section, dict):
             self._fault(key, f"write a table for each, such as [{key}.home].")
@@ -302,7 +308,7 @@ class _Reader:
         return found
 
     def _table(self, place: str, raw: object, names: set[str]) -> dict[str, Any]:
-        """The table at a place. Unknown keys are faults that suggest the nearest known key."""
+        """Read the table at a place. An unknown key is a fault that suggests the nearest known key."""
         if not isinstance(raw, dict):
             self._fault(place, "a table is expected here; write its keys one by one.")
             return {}
@@ -318,7 +324,7 @@ class _Reader:
 
 
 def _decimal_of(raw: object) -> Decimal | None:
-    """A number of the document, or one in quotes; None if it is neither, or is not below 10^12."""
+    """Convert a number, also one in quotes, to a Decimal; None if it is not a number, or is not below 10^12."""
     value = None
     if isinstance(raw, int | Decimal) and not isinstance(raw, bool):
         value = Decimal(str(raw))

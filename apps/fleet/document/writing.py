@@ -1,4 +1,4 @@
-"""Writes a fleet document as a TOML file that reads back as the same document."""
+"""Writes a fleet document as a TOML file, from which the same document can be read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FULL_POWER = 100
 
 
 def write(document: Document) -> str:
-    """The file: sites, custom processors and pools, each sorted by name."""
+    """Return the file's text: sites, custom processors and pools, each sorted by name."""
     return "\n".join([f"format = {_text(FORMAT)}", *_sites(document), *_processors(document), *_pools(document), ""])
 
 
@@ -48,7 +48,7 @@ def _pools(document: Document) -> Iterator[str]:
 
 
 def _devices(slug: str, pool: Pool) -> str:
-    """A number if all devices are active and named by number, otherwise one line per device."""
+    """Format devices as a number if all are active and named by number, otherwise with one line per device."""
     if dict(pool.devices) == {f"{slug}-{number}": STATES[0] for number in range(len(pool.devices))}:
         return str(len(pool.devices))
     rows = [
@@ -72,6 +72,6 @@ def _text(value: str) -> str:
 
 
 def _lines(value: str) -> str:
-    """Multi-line text, unchanged if TOML allows it."""
+    """Quote a multi-line text, without changing it if TOML allows that."""
     is_plain = "'''" not in value and "\r" not in value and not value.endswith("'")
     return f"'''\n{value}'''" if is_plain else _text(value)
