@@ -1,4 +1,4 @@
-"""The forms of plans and tasks: requirements and labelled data, in plain words and units."""
+"""Forms for plans and tasks: requirements and labelled data, in plain words and units."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOT_ABOVE_ZERO = {"min_value": "State a value above 0, or leave this empty."}
 
 
 def _accuracy_field(score: ScoreFormat) -> forms.DecimalField:
-    """Return the field for what must be proven, with the metric's name and unit."""
+    """Return the field for the score that must be proven, with the metric's name and unit."""
     proven = "Proven with 95 % confidence on test items."
     if score.limit is None:
         allowed = "State more than 0 and less than 100 per cent, or leave this empty."
@@ -58,7 +58,7 @@ def _accuracy_field(score: ScoreFormat) -> forms.DecimalField:
 
 
 def _class_field(classes: Sequence[PriceClass]) -> forms.ChoiceField:
-    """Return the choice among the price book's classes, with what each promises below it."""
+    """Return the field to choose a class of the price book, with each class's promise below it."""
     return forms.ChoiceField(
         choices=[(one.name, one.title) for one in classes],
         label="Class of service",
@@ -71,7 +71,7 @@ def _class_field(classes: Sequence[PriceClass]) -> forms.ChoiceField:
 
 
 class PlanForm(forms.Form):
-    """The requirements of a plan; an empty field is not required."""
+    """The requirements of a plan; an empty field sets no requirement."""
 
     items = forms.IntegerField(
         min_value=1,
@@ -163,12 +163,12 @@ class PlanForm(forms.Form):
         )
 
     def chosen_dims(self) -> dict[str, int] | None:
-        """Return the sizes of variable dimensions; None for the smallest that was compiled."""
+        """Return the sizes of variable dimensions; None means the smallest compiled sizes."""
         text = self.cleaned_data.get("dims")
         return json.loads(text) if text else None
 
     def refuse(self, problem: Problem) -> None:
-        """Show a problem's sentences beside the fields that they name."""
+        """Show each sentence of a problem beside the field that it names."""
         for error in problem.errors:
             if error.get("field") in self.fields:
                 self.add_error(error["field"], error["message"])

@@ -1,4 +1,4 @@
-"""Places over JSON: measurements, price lists, machines of one's own, and a plan compared with them."""
+"""The API of hosting outside Takt: measurements, price lists, owned machines, and comparisons with a plan."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MeasurementIn(RequestBody):
 
 
 class MeasurementChangeIn(RequestBody):
-    """Omitted fields do not change. The validity can only be shortened."""
+    """Omitted fields keep their values. The validity can only be shortened."""
 
     machines: list[str] | None = Field(default=None, max_length=8)
     expires_at: Instant | None = None
@@ -71,7 +71,7 @@ class PlaceMeasurementOut(Schema):
 
 
 class PlaceMeasurementFullOut(PlaceMeasurementOut):
-    """With the whole document."""
+    """A measurement with its whole document."""
 
     document: dict[str, Any]
 
@@ -103,8 +103,9 @@ class PriceListChangeIn(RequestBody):
 
 
 class OwnMachineIn(RequestBody):
-    """Exact decimals. `capital` is depreciated over `months`; `energy_price` is per kilowatt-hour; `utilisation`: the share
-    of hours in which the machine can work."""
+    """Numbers are exact decimals. `capital` is depreciated over `months`; `energy_price` is per kilowatt-hour;
+    `utilisation`: the share of hours in which the machine can work.
+    """
 
     name: str = Field(min_length=1, max_length=80)
     currency: str = Field(min_length=3, max_length=3)
@@ -117,7 +118,7 @@ class OwnMachineIn(RequestBody):
 
 
 class OwnMachineOut(Schema):
-    """Exact decimals as text."""
+    """Numbers are exact decimals, as text."""
 
     id: UUID
     name: str
@@ -142,8 +143,9 @@ class OwnMachineOut(Schema):
 
 
 class PlanPlacesOut(Schema):
-    """Fractions as "3/4". `groups`: machines by currency, the plan's own first; currencies are not converted. `unused`:
-    imported files that are not compared, with the reason."""
+    """Fractions are written as "3/4". `groups`: machines by currency, the plan's own first; currencies are not
+    converted. `unused`: imported files that are not compared, with the reason.
+    """
 
     plan: UUID
     title: str
@@ -253,7 +255,7 @@ def pricelist_remove(request: HttpRequest, pk: UUID) -> tuple[int, None]:
 @router.post("/places/machines", auth=BUILD, response={201: OwnMachineOut}, summary="Add a machine of your own")
 @idempotent
 def machine_add(request: HttpRequest, payload: OwnMachineIn) -> tuple[int, OwnMachine]:
-    """A machine of the same name is replaced."""
+    """If you already have a machine with this name, it is replaced."""
     organisation = organisation_get(request, roles=ENGINEERING)
     facts = services.MachineFacts(**payload.model_dump())
     actor, now = principal_get(request).user, timezone.now()

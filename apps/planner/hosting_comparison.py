@@ -1,4 +1,4 @@
-"""Compare a plan with other machines: rented ones and the organisation's own, from imported files."""
+"""Compare a plan with other machines: rented ones and those that the organisation owns, from imported files."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _versions(plan: Plan, rows: Rows) -> dict[str, ModelVersion]:
 
 
 def _item_sizes(plan: Plan, known: Sequence[tuple[dict[str, Any], ModelVersion]]) -> dict[str, dict[str, int]]:
-    """The sizes of variable dimensions of an item by the SHA-256 of each model that has a program."""
+    """By the SHA-256 of each model that has a program: the sizes of an item's variable dimensions."""
     programs = {program for row, _ in known for program in row["programs"] if program}
     found = Program.objects.filter(organisation=plan.organisation_id, pk__in=programs)
     dims = {str(pk): sizes for pk, sizes in found.values_list("pk", "dims")}
@@ -152,7 +152,7 @@ def _fraction(value: str | None) -> Fraction | None:
 
 
 def _pools(plan: Plan) -> Iterator[HostingOption]:
-    """The cheapest feasible candidates at the plan's price per item, at least the minimum price of a contract."""
+    """The cheapest feasible candidates at the plan's price per item, but at no less than the minimum price of a contract."""
     feasible = [row for row in plan.candidates if row["feasible"] and row["price_per_thousand"] is not None][
         :POOLS_SHOWN
     ]
@@ -173,7 +173,7 @@ def _pools(plan: Plan) -> Iterator[HostingOption]:
 
 
 def _measurements(plan: Plan, task: TaskFacts, *, now: datetime) -> tuple[list[Measured], list[Unused]]:
-    """The newest measurement of each machine that fits the plan; the others with the reason."""
+    """The newest measurement of each machine that fits the plan, and the other measurements with the reason against each."""
     used: list[Measured] = []
     unused: list[Unused] = []
     seen: set[tuple[Any, ...]] = set()

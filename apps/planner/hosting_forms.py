@@ -1,4 +1,4 @@
-"""The forms to import files and add machines."""
+"""Forms to import files and add machines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def names_of(text: str) -> list[str] | None:
 
 
 class Marked(forms.Form):
-    """A form of a page with several forms; the ids of its fields begin with `mark`."""
+    """One of several forms on a page; the ids of its fields begin with `mark`."""
 
     mark = ""
 
@@ -87,7 +87,7 @@ class PriceListForm(Marked):
 
 
 class MachineForm(Marked):
-    """An own machine."""
+    """A machine that the organisation owns."""
 
     mark = "machine"
     name = forms.CharField(max_length=80, label="Name", help_text="One of the machine names of its measurements.")
@@ -117,7 +117,7 @@ class MachineForm(Marked):
     )
 
     def facts(self) -> MachineFacts:
-        """Return the machine for the service."""
+        """Return the machine's data for the service."""
         stated = self.cleaned_data
         share = stated["utilisation"] / 100
         return MachineFacts(**{**stated, "utilisation": share})

@@ -1,4 +1,4 @@
-"""Imported measurements and price lists of other machines, and an organisation's own machines."""
+"""Imported measurements and price lists of other machines, and the machines that an organisation owns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME_LENGTH = 80
 
 
 class ImportedFile(models.Model):
-    """An imported file. `digest`: SHA-256 in hexadecimal. `expires_at`: it is used before then; it can only be shortened."""
+    """An imported file. `digest`: SHA-256 in hexadecimal. `expires_at`: the end of its validity, which can only be shortened."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     digest = models.CharField(max_length=64)
@@ -29,15 +29,15 @@ class ImportedFile(models.Model):
         abstract = True
 
     def is_expired(self, *, now: datetime) -> bool:
-        """Whether it is no longer used."""
+        """Whether the file has expired and is no longer used."""
         return now >= self.expires_at
 
 
 class PlaceMeasurement(ImportedFile):
-    """A file of `takt measure`: times of a model on a machine, measured and not proven.
+    """A file written by `takt measure`: times of a model on a machine, measured and not proven.
 
-    `document`: the whole file. `machines`: the names by which prices and own machines are found; `keys`: these names and
-    those of its GPUs as `name_key` returns them.
+    `document`: the whole file. `machines`: the names by which prices and owned machines are found; `keys`: these names
+    and those of its GPUs, as `name_key` returns them.
     """
 
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="place_measurements")
@@ -114,10 +114,11 @@ class RentedPrice(models.Model):
 
 
 class OwnMachine(models.Model):
-    """A machine of the organisation's own and its cost. `key`: its name as `name_key` returns it, to find measurements.
+    """A machine that the organisation owns, and its cost. `key`: its name as `name_key` returns it, by which its
+    measurements are found.
 
-    `capital` is depreciated evenly over `months`; `watts` are drawn while it works; `utilisation` is the usable share of
-    hours.
+    `capital` is depreciated evenly over `months`; `watts` are drawn while it works; `utilisation` is the share of hours
+    in which it can work.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

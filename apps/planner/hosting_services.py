@@ -1,4 +1,4 @@
-"""Import measurements and price lists, and add own machines. One transaction each."""
+"""Import measurements and price lists, and add owned machines. Each change is one transaction."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def measurement_import(
     """Store a file of `takt measure`. `machines` replaces the names in the file; `expires_at` is 90 days after the
     measurement by default, and at most 365.
 
-    Raises Problem(422) with every fault of the file, Problem(409) if it was imported before.
+    Raises Problem(422) with every fault of the file, and Problem(409) if the file was imported before.
     """
     try:
         found = measurement_read(data, now=now)
@@ -125,7 +125,7 @@ def pricelist_import(
 ) -> PriceListFile:
     """Store a price list of the day `as_of`. It is valid for 90 days from then by default, and at most 365.
 
-    Raises Problem(422) that names every faulty row, Problem(409) if it was imported before.
+    Raises Problem(422) that names every faulty row, and Problem(409) if the file was imported before.
     """
     _list_check(kind, source, as_of, now)
     try:
@@ -197,7 +197,7 @@ def pricelist_change(*, price_list: PriceListFile, expires_at: datetime, actor: 
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """The data of an own machine, as in `OwnMachine`."""
+    """The data of an owned machine, as in `OwnMachine`."""
 
     name: str
     currency: str
@@ -293,7 +293,7 @@ def _keys(names: Sequence[str], document: Any) -> list[str]:
 
 
 def _expiry(stated: datetime | None, since: datetime) -> datetime:
-    """Return the expiry. Raises Problem(422) for one before the file's date, or more than a year after."""
+    """Return the expiry. Raises Problem(422) if it is before the file's date or more than a year after."""
     if stated is None:
         return since + USED_FOR
     if not since < stated <= since + LONGEST:
@@ -326,7 +326,7 @@ def _limit_check(
 
 
 def _kept(row: I, same: models.QuerySet[I], what: str) -> None:
-    """Store a file. Raises Problem(409) if it was imported before, also at the same moment."""
+    """Store a file. Raises Problem(409) if it was imported before, even by a concurrent request."""
     try:
         with transaction.atomic():
             row.save(force_insert=True)

@@ -48,7 +48,7 @@ def _places(
     bound: dict[str, Form] | None = None,
     refusal: Problem | None = None,
 ) -> HttpResponse:
-    """The page of all imported files; `bound` is a sent form with errors."""
+    """The page of all imported files; `bound` is a submitted form with errors."""
     now = timezone.now()
     forms = {name: kind() for name, kind in FORMS.items()}
     context = {
@@ -191,7 +191,7 @@ def _status(form: Form, refusal: Problem | None) -> int:
 
 @require_POST
 def place_remove(request: HttpRequest, pk: UUID, kind: type[Any]) -> HttpResponse:
-    """Remove a measurement, a price list or a machine, by the address."""
+    """Remove a measurement, a price list or a machine; the URL determines `kind`."""
     row = org_object_get(request, kind, roles=ENGINEERING, pk=pk)
     services.place_remove(place=row, actor=principal_get(request).user, now=timezone.now())
     messages.success(request, f"Removed: {row}.")
@@ -207,7 +207,7 @@ def sample_csv(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def plan_places(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Compare a plan with rented and own machines."""
+    """Compare a plan with rented and owned machines."""
     plan = org_object_get(request, Plan.objects.select_related("model_version__model", "organisation"), pk=pk)
     comparison = comparison_of(plan, now=timezone.now())
     groups = [group_rows(group, comparison.items) for group in comparison.groups]

@@ -1,4 +1,4 @@
-"""A comparison of machines for the page, the files and the API."""
+"""Format a comparison of machines for the page, the files and the API."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def as_csv(comparison: Comparison) -> str:
 
 
 def _csv_row(currency: str, volume: int, place: HostingOption, even: BreakEven | None) -> list[object]:
-    """The cells of a machine at a volume. `even`: where it breaks even with the reference."""
+    """The cells of a machine at a volume. `even`: its break-even with the reference."""
     assert place.cost is not None
     first = even.ranges[0] if even and even.ranges else None
     return [
@@ -158,7 +158,7 @@ def _instant(at: datetime | None) -> str:
 
 
 def group_rows(group: Group, items: int) -> dict[str, Any]:
-    """Return a group for the page: machines at the plan's volume, break-even sentences, the table and the chart."""
+    """Return a group for the page: machines at the plan's volume, sentences about break-evens, the table and the chart."""
     labels = {place.key: f"{chr(ord('A') + index)} {short(place)}" for index, place in enumerate(group.places)}
     return {
         "currency": group.currency,

@@ -1,8 +1,8 @@
 """Judge a program's answers: right or wrong, and a confidence, for each item. Pure: NumPy, no Django.
 
-Most metrics judge each item, so that the share of right ones has an exact binomial bound and a cascade of programs can be
-judged like a single one. Macro F1 and the mean error are of all items together; their bounds are in `apps.planner.scores`,
-and they are not used for cascades.
+Most metrics judge each item, so that the share of right answers has an exact binomial bound and a cascade of programs
+can be judged like a single one. Macro F1 and the mean error are computed over all items together; their bounds are in
+`apps.planner.scores`, and they are not used for cascades.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class MetricError(Exception):
 class Metric:
     """How answers are judged.
 
-    `accuracy`: the label is among the k highest scores. `exact`: every position of an item is right. `agreement`: the highest
-    score is the same as float32's. `f1`: macro F1 of the highest scores. `mean_error`: the mean distance from the label, each
-    error cut at `limit`. `close`: no value differs from float32's by more than `limit`. `snr`: the signal-to-noise ratio
-    against float32 is at least `limit` dB.
+    `accuracy`: the label is among the k highest scores. `exact`: every position of an item is right. `agreement`: the
+    class with the highest score is the same as float32's. `f1`: macro F1 of the classes with the highest scores.
+    `mean_error`: the mean distance from the label, each error capped at `limit`. `close`: no value differs from
+    float32's by more than `limit`. `snr`: the signal-to-noise ratio against float32 is at least `limit` dB.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Metric:
 
     @property
     def compares_with_float32(self) -> bool:
-        """Whether it compares with the model's float32 program instead of labels."""
+        """Whether the metric compares outputs with the model's float32 program instead of with labels."""
         return self.name in ("agreement", *NUMERIC)
 
     @property
@@ -83,8 +83,9 @@ METRICS = {
 
 
 class Verdict(NamedTuple):
-    """`labels` and `predicted` are equal for right items; `confidence` is "0" for all if the output has no probabilities
-    (`has_confidence`)."""
+    """The judged items: `labels` and `predicted` are equal for right items; `confidence` is "0" for all if the output
+    has no probabilities (`has_confidence`).
+    """
 
     labels: list[int]
     predicted: list[int]
@@ -104,7 +105,8 @@ def scores_of(output: Array, name: str) -> Array:
 def judge(metric: Metric, output: Array, name: str, labels: Array | Sequence[int] | None) -> Verdict:
     """Judge the `output` named `name`, shape [items, ...]. Raises MetricError.
 
-    `labels` are class numbers; for `agreement` float32's answers, for `close` and `snr` its output (None for float32 itself).
+    `labels` are class numbers. For `agreement` they are the answers of the float32 program; for `close` and `snr` they
+    are its output (None when the judged program is the float32 one).
     """
     if metric.name == "exact":
         return _exact(output, name, np.asarray(labels))
@@ -153,7 +155,7 @@ def _confidence(scores: Array) -> tuple[list[str], bool]:
 
 
 def _exact(output: Array, name: str, labels: Array) -> Verdict:
-    """1 if all positions of an item are right, else 0, against the label 1."""
+    """1 for each item of which all positions are right, else 0; the label is always 1."""
     answers = output.reshape(len(output), *[size for size in output.shape[1:] if size != 1])
     wanted = labels.reshape(len(labels), *[size for size in labels.shape[1:] if size != 1])
     if answers.ndim == wanted.ndim + 1:

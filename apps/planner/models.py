@@ -28,15 +28,15 @@ __all__ = [
 class Plan(models.Model):
     """The stored result for stated requirements; it never changes.
 
-    `requirements`: {"items", "accuracy", "latency", "duration", "budget", "objective", "klass", "completion", "until"} with
-    exact numbers as strings: `completion` is the deadline that applied, `until` the same if it was stated. `candidates`: every
-    single program and the tested combinations, the best by the objective first, with price, latency, accuracy, completion and
-    the reasons against it. `chosen`: the best feasible one or None, with `lines` for a quote ([{"program", "executions",
-    "expected"}]), `pool`, `kind` and, for combinations, `programs` in the order in which they run, `outputs` that give
-    confidences or answers, and the `thresholds` of a cascade (older plans of two programs have `threshold` and `output`).
-    `changes`: requirements to relax if nothing is feasible. `basis`: price book, error and number of bounds, how many
-    combinations were `examined` and `judged`, pools on which only some programs were combined (`narrowed`), compiles under way
-    (`compiling`) and, for a task, `metric` and `data_set`.
+    `requirements`: {"items", "accuracy", "latency", "duration", "budget", "objective", "klass", "completion", "until"}
+    with exact numbers as strings: `completion` is the deadline that applied, and `until` is the stated deadline, if
+    any. `candidates`: every single program and the tested combinations, the best by the objective first, with price,
+    latency, accuracy, completion and the reasons against it. `chosen`: the best feasible one or None, with `lines` for
+    a quote ([{"program", "executions", "expected"}]), `pool`, `kind` and, for combinations, `programs` in the order in
+    which they run, `outputs` that give confidences or answers, and the `thresholds` of a cascade (older plans of two
+    programs have `threshold` and `output`). `changes`: requirements to relax if nothing is feasible. `basis`: price
+    book, error and number of bounds, how many combinations were `examined` and `judged`, pools on which only some
+    programs were combined (`narrowed`), compiles under way (`compiling`) and, for a task, `metric` and `data_set`.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

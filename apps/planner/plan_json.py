@@ -1,4 +1,4 @@
-"""How a plan is stored: exact numbers as strings, fractions as "3/4", amounts in full."""
+"""The stored form of a plan: exact numbers as strings, fractions as "3/4", amounts in full."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PER_THOUSAND = 1000
 
 
 def requirements_json(requirements: Requirements, klass: str, window: Window, until: datetime | None) -> dict[str, Any]:
-    """The requirements. `completion` is the deadline that applied, `until` the same if it was stated."""
+    """The requirements. `completion` is the deadline that applied, and `until` is the stated deadline, if any."""
     stated = {
         name: None if value is None else str(value) for name, value in asdict(requirements).items() if name != "metric"
     }
@@ -77,7 +77,7 @@ def _combination_json(candidate: Candidate) -> dict[str, Any]:
 
 
 def _line_json(use: Use, program: str) -> dict[str, Any]:
-    """The price counts `executions`; `per_item` is the exact share, `expected` was seen in the evaluation."""
+    """A line of the quote: `executions` are priced, `per_item` is the exact share, `expected` was seen in the evaluation."""
     return {"program": program, "executions": use.executions, "expected": use.expected, "per_item": str(use.per_item)}
 
 
@@ -91,7 +91,7 @@ def _text(value: Fraction | Decimal | None) -> str | None:
 
 
 def change_json(change: Change, solution: Solution) -> dict[str, Any]:
-    """A change of requirements and the candidate that it makes feasible."""
+    """A change of requirements, with the candidate that it makes feasible."""
     candidate = solution.candidates[change.candidate]
     return {
         "values": {name: str(value) for name, value in change.values},
@@ -121,7 +121,7 @@ def basis_json(solution: Solution, found: VariantSet, book: PriceBookDocument, k
 
 
 def _pools_json(found: VariantSet) -> dict[str, Any]:
-    """Each pool's state, so that a later refusal can say what has changed."""
+    """The state of each pool, so that a later refusal can say what has changed since."""
     return {
         one.pool.slug: {
             "power_percent": one.pool.power_percent,
@@ -133,7 +133,7 @@ def _pools_json(found: VariantSet) -> dict[str, Any]:
 
 
 def data_json(task: Task) -> dict[str, Any]:
-    """The metric and the data set that a task's accuracies were measured with."""
+    """The metric and the data set with which a task's accuracies were measured."""
     data = task.data_set
     named = {"name": data.name, "digest": data.digest, "items": data.items, "choose": data.choose, "seed": data.seed}
     return {"metric": metric_title(task), "data_set": named}

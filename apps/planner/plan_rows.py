@@ -1,4 +1,4 @@
-"""The candidates of a plan as rows of its page: shown, folded and drawn."""
+"""The candidates of a plan as rows of its page: in the table, in folded groups, and in the chart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ DRAWN, DRAWN_INFEASIBLE = 12, 8  # points of the chart
 
 
 class CandidateRows(NamedTuple):
-    """`shown` are in the table at once, `folded` are groups with a title, `drawn` are the points of the chart."""
+    """`shown`: rows that are visible in the table; `folded`: groups with a title that the reader can open; `drawn`:
+    points of the chart.
+    """
 
     shown: list[Row]
     folded: list[tuple[str, list[Row]]]
@@ -26,7 +28,7 @@ class CandidateRows(NamedTuple):
 
     @property
     def drawn_note(self) -> str:
-        """Which candidates the chart leaves out; empty if none."""
+        """Say which candidates the chart leaves out; empty if it shows all."""
         left = self.drawable - len(self.drawn)
         if not left:
             return ""
@@ -88,7 +90,7 @@ def rows_of(plan: Plan) -> CandidateRows:
 
 
 def _groups(rest: list[Row]) -> list[tuple[str, list[Row]]]:
-    """Group the candidates that are folded; groups without candidates are left out."""
+    """Group the candidates that are folded away; empty groups are left out."""
     others, unmet = _split(rest, "feasible")
     groups = [
         ("Other feasible candidates", others),
@@ -99,7 +101,7 @@ def _groups(rest: list[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def _drawn(drawable: list[Row], anchors: set[str]) -> list[Row]:
-    """Choose the points of the chart: feasible ones that the table shows, then the best, and the nearly feasible."""
+    """Choose the points of the chart: the feasible ones in the table, then the best of the others, then the nearly feasible."""
     feasible, others = _split(drawable, "feasible")
     best = sorted(feasible, key=lambda row: (row["anchor"] not in anchors, feasible.index(row)))[:DRAWN]
     nearest = sorted(others, key=lambda row: (row["anchor"] not in anchors, len(row["reasons"]), others.index(row)))
@@ -108,7 +110,7 @@ def _drawn(drawable: list[Row], anchors: set[str]) -> list[Row]:
 
 
 def _split(rows: list[Row], name: str) -> tuple[list[Row], list[Row]]:
-    """Return the rows that have a property, and the others."""
+    """Divide the rows into those that have a property and the others."""
     return [row for row in rows if row[name]], [row for row in rows if not row[name]]
 
 

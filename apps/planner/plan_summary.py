@@ -65,7 +65,7 @@ def _nothing(total: int) -> str:
 
 
 def _reasons(plan: Plan, chosen: dict[str, Any]) -> list[str]:
-    """Why the chosen candidate is the best by the objective, and by how much."""
+    """Say why the chosen candidate is the best by the objective, and by how much."""
     objective = plan.requirements.get("objective", COST)
     feasible = [row for row in plan.candidates if row["feasible"]]
     total = len(plan.candidates)
@@ -82,7 +82,7 @@ def _reasons(plan: Plan, chosen: dict[str, Any]) -> list[str]:
 
 
 def _runner_up(other: dict[str, Any], best: dict[str, Any], objective: str) -> str:
-    """By how much the next candidate is worse."""
+    """Say by how much the next candidate is worse."""
     key, name = COMPARED_BY[objective], f"{other['title']} on {other['pool']}"
     ours, theirs = _number(best[key]), _number(other[key])
     if not ours or not theirs:
@@ -94,7 +94,7 @@ def _runner_up(other: dict[str, Any], best: dict[str, Any], objective: str) -> s
 
 
 def _cheaper(plan: Plan, chosen: dict[str, Any]) -> list[str]:
-    """What would make the result cheaper: another feasible candidate, a relaxed requirement, a cheaper class."""
+    """Say what would make the result cheaper: another feasible candidate, a relaxed requirement, a cheaper class."""
     currency = plan.basis["currency"]
     usage = Fraction(chosen["price_per_thousand"]) * plan.requirements["items"] / 1000
     if usage < Fraction(chosen["price"]):
@@ -117,14 +117,14 @@ def _cheaper(plan: Plan, chosen: dict[str, Any]) -> list[str]:
 
 
 def _cheapest(plan: Plan, limit: Decimal) -> dict[str, Any] | None:
-    """The cheapest candidate below a price: a feasible one, else one that the fewest relaxed requirements allow."""
+    """The cheapest candidate below a price: a feasible one, or else one that needs the fewest requirements relaxed."""
     rows = [row for row in plan.candidates if row["price"] is not None and Decimal(row["price"]) < limit]
     possible = [row for row in rows if row["feasible"] or row.get("gaps")]
     return min(possible, key=lambda row: (len(row.get("gaps") or ()), Decimal(row["price"])), default=None)
 
 
 def _unready(plan: Plan) -> list[str]:
-    """Say that programs were still missing when the plan was made; with them it may come out better."""
+    """Say that programs were still missing when the plan was made, so that a new plan may be better."""
     compiling = plan.basis.get("compiling", 0)
     if not compiling:
         return []

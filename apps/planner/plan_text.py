@@ -1,4 +1,4 @@
-"""A plan's requirements and proposed changes, in words and figures."""
+"""A plan's requirements and proposed changes in words and figures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def requirement_rows(plan: Plan, currency: str) -> list[tuple[str, str]]:
 
 
 def score_format_of_plan(plan: Plan) -> ScoreFormat:
-    """Return how the plan's accuracies are written. Plans without a task use evaluations that their owners state."""
+    """Return how the plan's accuracies are written. Plans without a task use evaluations whose metric their owners state."""
     return score_format_of(plan.basis.get("metric", DEFAULT))
 
 
@@ -65,7 +65,7 @@ def relaxed_text(plan: Plan, values: dict[str, str], currency: str) -> str:
 
 
 def change_rows(plan: Plan, currency: str) -> list[dict[str, Any]]:
-    """Return each change that makes a candidate feasible as one sentence with its price, the cheapest first."""
+    """Return one sentence with a price for each change that makes a candidate feasible, the cheapest first."""
     return [
         {
             "text": f"Allow {relaxed_text(plan, change['values'], currency)}; then {change['title']} on {change['pool']} is "
@@ -108,7 +108,7 @@ def _deadline(plan: Plan) -> str:
 
 
 def _relaxed(name: str, value: str, plan: Plan, currency: str) -> str:
-    """A relaxed requirement, rounded to the side on which it suffices; a deadline to the next full minute."""
+    """A relaxed requirement, rounded to the side on which it still suffices; a deadline is rounded up to a full minute."""
     if name == "accuracy":
         return score_format_of_plan(plan).text(_rounded(name, value))
     if name != "completion":
@@ -118,7 +118,7 @@ def _relaxed(name: str, value: str, plan: Plan, currency: str) -> str:
 
 
 def _rounded(name: str, value: str) -> str:
-    """Round an accuracy down and everything else up, so that the sentence stays true."""
+    """Round an accuracy down and everything else up, so that the sentence remains true."""
     number = Fraction(value)
     grid = Fraction(1, 10_000) if name == "accuracy" else _grid(number)
     return str((number // grid) * grid if name == "accuracy" else -(-number // grid) * grid)

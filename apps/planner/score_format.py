@@ -1,8 +1,8 @@
-"""How a metric's score is written: its name, its unit, and whether lower is better. Pure: no Django.
+"""The format of a metric's score: its name, its unit, and whether lower is better. Pure: no Django.
 
-The planner compares one number with the requirement `accuracy`: a share from 0 to 1, where more is better. People enter and read
-the metric's own unit. For the mean error that is an error, where less is better; its share is 1 - error / limit
-(apps/planner/metrics.py).
+The planner compares one number with the requirement `accuracy`: a share from 0 to 1, where more is better. People enter
+and read the metric's own unit. For the mean error, that unit is an error, where less is better; its share is 1 - error
+/ limit (apps/planner/metrics.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _SHARES = (("within ", "share of items within "), ("at least ", "share of items 
 
 @dataclass(frozen=True)
 class ScoreFormat:
-    """`name` in a sentence; `limit` of a mean error; `counts_items`: whether it is a share of right items."""
+    """`name`: the score's name in a sentence; `limit`: the cap of a mean error; `counts_items`: whether it is a share
+    of right items.
+    """
 
     name: str
     limit: Fraction | None = None
@@ -31,7 +33,7 @@ class ScoreFormat:
 
     @property
     def side(self) -> str:
-        """Whether a promise is a lower or an upper limit."""
+        """Whether the proven bound is a lower one; for a mean error it is an upper one."""
         return "at least" if self.limit is None else "at most"
 
     @property
@@ -50,7 +52,7 @@ class ScoreFormat:
         return f"{'an' if self.name[0] in 'ae' else 'a'} {self.name}"
 
     def text(self, share: Fraction | str, places: int = PLACES) -> str:
-        """Write a share in per cent, or as the error that it stands for, rounded up."""
+        """Write a share as a percentage, or as the error that corresponds to it, rounded up."""
         if self.limit is None:
             return figures.percent_format(share, places)
         error = self.limit * (1 - Fraction(share))
@@ -61,18 +63,18 @@ class ScoreFormat:
         return shown.rstrip("0").rstrip(".")
 
     def share_of(self, stated: Fraction) -> Fraction:
-        """Return the share for a stated per cent or error."""
+        """Return the share for a stated percentage or error."""
         return stated / 100 if self.limit is None else 1 - stated / self.limit
 
     @property
     def range_sentence(self) -> str:
-        """A sentence with the allowed values."""
+        """A sentence that states the allowed values."""
         if self.limit is None:
             return f"State {self.named} between 0 and 1, for example 0.97."
         return f"State {self.named} above 0 and below the limit {self.text('0')}."
 
     def shortfall_sentence(self, found: Fraction, wanted: Fraction) -> str:
-        """Say that a bound falls short, with as many decimals as tell both apart."""
+        """Say that a bound falls short, with enough decimals to tell the two values apart."""
         pairs = [(self.text(found, places), self.text(wanted, places)) for places in range(PLACES, 9)]
         proven, required = next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
         if self.limit is None:

@@ -1,13 +1,13 @@
-"""Bounds of scores that are not shares of right answers, and the runs that a sampled estimate needs. Pure.
+"""Bounds of scores that are not shares of right answers, and the number of runs that a sampled estimate needs. Pure.
 
 Macro F1. For a class, F1 = 2 t / (2 t + e), where t is the share of true positives and e that of false positives and false
 negatives. Each is a share of independent items, so Clopper and Pearson bound t from below and e from above. With C classes each
 of the 2 C bounds is made at error / (2 C), so that all hold together, and so does their mean. The only assumption is that items
 are independent. The bound is low for rare classes. The classes are those of the data set's labels.
 
-Mean error. An item scores 1 - min(error, limit) / limit, between 0 and 1. The mean has two bounds for any distribution, each
-made at half of the error: Hoeffding's (1963), and the empirical one of Maurer and Pontil (2009, theorem 4), which is tighter for
-scores that vary little. The larger one counts. A bootstrap has no guarantee, so it is not used.
+Mean error. An item scores 1 - min(error, limit) / limit, between 0 and 1. The mean has two bounds for any distribution,
+each made at half of the error: Hoeffding's (1963), and the empirical one of Maurer and Pontil (2009, theorem 4), which
+is tighter for scores that vary little. The larger one is used. A bootstrap gives no guarantee, so it is not used.
 """
 
 from __future__ import annotations
@@ -61,15 +61,16 @@ def mean_bound(scores: Sequence[float], error: Fraction) -> Fraction:
 
 
 def runs_needed(half_width: Fraction, error: Fraction) -> int:
-    """Return the independent runs that estimate a mean of values from 0 to 1 within `half_width`, with probability
-    1 - `error` (Hoeffding, two-sided). Raises ValueError for a width or an error outside 0 to 1."""
+    """Return how many independent runs estimate a mean of values from 0 to 1 within `half_width`, with probability 1 -
+    `error` (Hoeffding, two-sided). Raises ValueError for a width or an error outside 0 to 1.
+    """
     if not 0 < half_width < 1 or not 0 < error < 1:
         raise ValueError("The half-width and the error must be between 0 and 1.")
     return ceil(log(2 / error) / (2 * float(half_width) ** 2))
 
 
 def half_width(runs: int, error: Fraction) -> Fraction:
-    """Return the half-width for a number of runs, rounded up."""
+    """Return the half-width that a number of runs achieves, rounded up."""
     return min(Fraction(1), Fraction(ceil(sqrt(log(2 / error) / (2 * runs)) * GRID), GRID))
 
 

@@ -1,4 +1,4 @@
-"""Read plans and the classes in which they can be made."""
+"""Read plans, and the classes for which they can be made."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def plans_list(*, organisation: Organisation) -> QuerySet[Plan]:
 def plan_lines(plan: Plan) -> list[tuple[Program, Fraction]]:
     """Return the chosen candidate's programs in the order in which they run, with executions per item.
 
-    The later programs of a cascade count the proven upper bound of the share of items that fall back to them.
+    The executions of a later program of a cascade are the proven upper bound of the share of items that fall back to
+    it.
     """
     chosen = _chosen(plan)
     programs = (
@@ -49,7 +50,9 @@ def plan_volume(plan: Plan) -> int:
 
 
 def plan_classes(*, now: datetime) -> list[PriceClass]:
-    """Return the price book's classes in which a plan can be made now, the default first. Raises Problem without a book."""
+    """Return the price book's classes for which a plan can be made now, the default first. Raises Problem without a
+    price book.
+    """
     book = document_of(book_in_force(at=now))
     default = class_default(book)
     return sorted(classes_plannable(book), key=lambda one: one.name != default)

@@ -1,4 +1,4 @@
-"""Make a plan, and compile what it lacks."""
+"""Make a plan, and start the compiles of programs that it lacks."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def plan_create(
 ) -> Plan:
     """Compare all candidates of a task, or the alternatives of a version, on every pool; store the result.
 
-    A candidate is feasible only if its quote would be accepted now: its pool must have room before `until`, by default
-    before the end of a quote's default window. `klass`: empty for the price book's default. `revises`: the contract whose
-    remaining work is planned and whose own reservations count as free.
-    Raises Problem(422) for impossible requirements or a class that is not offered, Problem(409) without a price book.
+    A candidate is feasible only if its quote would be accepted now: its pool must have room before `until`, which is by
+    default the end of a quote's default window. `klass`: the class; empty for the price book's default. `revises`: the
+    contract whose remaining work is planned and whose own reservations count as free. Raises Problem(422) for
+    impossible requirements or a class that is not offered, and Problem(409) without a price book.
     """
     task = subject if isinstance(subject, Task) else None
     window = _window(requirements, task, until=until, now=now)
@@ -116,7 +116,7 @@ def _faults(requirements: Requirements, metric: str) -> Iterator[dict[str, Any]]
 def _variants(
     subject: ModelVersion | Task, dims: dict[str, int] | None, klass: str, book: PriceBookDocument, window: Window
 ) -> VariantSet:
-    """The variants at the prices of the class within the window. Raises Problem(409) if there are none."""
+    """The variants, priced for the class within the window. Raises Problem(409) if there are none."""
     instant = tariff_instant(book=book, price_class=book.price_class(klass), window=window)
     models = (
         candidate_models_of_task(subject) if isinstance(subject, Task) else candidate_models_of_version(subject, dims)
@@ -129,7 +129,7 @@ def _variants(
 
 
 def _class_check(klass: str, book: PriceBookDocument) -> None:
-    """Raise Problem(422) unless the price book offers the class at any hour."""
+    """Raise Problem(422) unless the price book offers the class at every hour."""
     names = sorted(one.name for one in classes_plannable(book))
     if klass in names:
         return
@@ -157,9 +157,10 @@ def _name(subject: ModelVersion | Task) -> str:
 def alternatives_compile(
     *, version: ModelVersion, dims: dict[str, int] | None, actor: User, now: datetime
 ) -> list[CompileJob]:
-    """Queue a compile of every alternative for every processor on offer that it has no program for.
+    """Queue compiles of every alternative for every processor on offer for which it has no program yet.
 
-    Variable dimensions get sizes with which all alternatives take the same items; an alternative that cannot is left out.
+    Variable dimensions get sizes with which all alternatives accept the same items; an alternative that has no such
+    sizes is left out.
     """
     # The lock makes two clicks queue each compile once.
     Organisation.objects.select_for_update(no_key=True).get(pk=version.organisation.pk)

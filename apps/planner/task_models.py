@@ -19,8 +19,8 @@ from apps.registry.models import DataSet, Evaluation
 class Task(models.Model):
     """A task: labelled data, a metric and the candidate models (G10).
 
-    `metric`, `k` and `limit`: as in apps/planner/metrics.py. `output`: the output to judge (empty: chosen automatically).
-    `versions`: ids of the candidate model versions (empty: all that take the data set's items).
+    `metric`, `k` and `limit`: as in apps/planner/metrics.py. `output`: the output to judge (empty: chosen
+    automatically). `versions`: ids of the candidate model versions (empty: all that accept the data set's items).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -44,7 +44,7 @@ class Task(models.Model):
 
 
 class EvaluationState(models.TextChoices):
-    """`queued`: not started by dispatch yet; the last three are final."""
+    """The states of a request. `queued`: dispatch has not started it yet; the last three are final."""
 
     QUEUED = "queued", "Queued"
     RUNNING = "running", "Running"
@@ -59,8 +59,9 @@ OPEN = (EvaluationState.QUEUED, EvaluationState.RUNNING)
 class EvaluationRun(models.Model):
     """A request to run a program on a data set. Dispatch runs it as a normal job and stores the answers.
 
-    Requests of one `batch` for one pool share a contract. `job_id` and `contract_id` are plain ids, because both models are in
-    higher rooms. `note` says what an open request waits for, `problem` why a request failed.
+    Requests of one `batch` for one pool share a contract. `job_id` and `contract_id` are plain ids, because apps of a
+    higher layer define these models. `note` says what an open request is waiting for, and `problem` says why a request
+    failed.
     """
 
     State = EvaluationState

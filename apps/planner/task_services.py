@@ -52,9 +52,9 @@ def task_create(
     actor: User,
     now: datetime,
 ) -> Task:
-    """Store a task. Without `versions`, all models that take the data set's items are candidates.
+    """Store a task. Without `versions`, all models that accept the data set's items are candidates.
 
-    Raises Problem(422) for a metric that does not suit the data or the models, Problem(404) for an unknown version.
+    Raises Problem(422) for a metric that does not suit the data or the models, and Problem(404) for an unknown version.
     """
     _metric_check(metric)
     _labels_check(metric, data_set)
@@ -78,7 +78,7 @@ def task_create(
 
 
 def _metric_check(metric: Metric) -> None:
-    """Raise Problem(422) for an unknown metric, a `k` out of range or a limit that is missing."""
+    """Raise Problem(422) for an unknown metric, a `k` out of range or a missing limit."""
     if metric.name not in METRICS or not 1 <= metric.k <= K_MAX:
         detail = f"Choose one of {', '.join(METRICS)}, and k from 1 to {K_MAX}."
         raise Problem(422, "Unknown metric", detail, kind="metric-unknown")
@@ -105,7 +105,7 @@ def _labels_check(metric: Metric, data_set: DataSet) -> None:
 
 
 def _versions_check(known: Sequence[ModelVersion], wanted: set[UUID], data_set: DataSet) -> None:
-    """Raise Problem unless every named version exists and takes the data set's items."""
+    """Raise Problem unless every named version exists and accepts the data set's items."""
     if {one.pk for one in known} != wanted:
         raise Problem(404, "Not found", "This model does not exist, or you may not see it.", kind="not-found")
     for version in known:
@@ -117,7 +117,9 @@ def _versions_check(known: Sequence[ModelVersion], wanted: set[UUID], data_set: 
 
 
 def _candidates_check(task: Task, metric: Metric) -> None:
-    """Raise Problem(422) without candidates, or with several for a metric that compares with one float32 program."""
+    """Raise Problem(422) if there are no candidates, or if there are several for a metric that compares with one
+    float32 program.
+    """
     found = candidates.versions_of(task)
     if metric.compares_with_float32 and len(found) > 1:
         detail = "This metric compares a model's programs with its own float32 program. Choose one model."
@@ -133,7 +135,7 @@ def _candidates_check(task: Task, metric: Metric) -> None:
 
 @transaction.atomic
 def task_sample(*, organisation: Organisation, actor: User, now: datetime) -> Task:
-    """Create the sample task: the sample models, and handwritten digits that none of them was trained on."""
+    """Create the sample task: the sample models, and handwritten digits that were in the training data of none of them."""
     for sample in SAMPLES:
         sample_add(organisation=organisation, actor=actor, slug=sample.slug, now=now)
     data = SAMPLE_DATA.read_bytes()
@@ -160,7 +162,7 @@ def task_sample(*, organisation: Organisation, actor: User, now: datetime) -> Ta
 
 @transaction.atomic
 def task_delete(*, task: Task, actor: User, now: datetime) -> None:
-    """Delete a task and cancel its queued evaluations. Its plans and finished evaluations stay."""
+    """Delete a task and cancel its queued evaluations. Its plans and finished evaluations are kept."""
     row = Task.objects.select_for_update().get(pk=task.pk)
     if row.deleted_at is None:
         queued = EvaluationRun.objects.filter(task=row, state=EvaluationState.QUEUED)
@@ -176,8 +178,8 @@ def task_delete(*, task: Task, actor: User, now: datetime) -> None:
 def programs_compile(*, task: Task, actor: User, now: datetime) -> list[CompileJob]:
     """Queue a compile of every missing program, in float32 and int8, for every processor on offer.
 
-    Queues as many as there is room for; call it again for the rest. int8 is calibrated on tuning items only. Raises
-    Problem(429) if the queue is full.
+    Queues as many compiles as there is room for; call it again for the rest. The int8 programs are calibrated on tuning
+    items only. Raises Problem(429) if the queue is full.
     """
     # The lock makes two clicks queue each compile once.
     Organisation.objects.select_for_update(no_key=True).get(pk=task.organisation_id)
@@ -215,7 +217,7 @@ def _examples(task: Task) -> dict[str, np.ndarray]:
 
 
 def _calibration(examples: dict[str, np.ndarray], missing: MissingProgram) -> bytes:
-    """The examples, packed with the names and types of the version's inputs."""
+    """The examples, packed under the names and with the types of the version's inputs."""
     inputs = missing.version.inputs
     named = dict(zip([inputs[0]["name"]], examples.values(), strict=True)) if len(inputs) == 1 else examples
     return arrays_pack({one["name"]: named[one["name"]].astype(one["dtype"]) for one in inputs})
@@ -235,7 +237,7 @@ class EvaluationOffer(NamedTuple):
 
 
 def evaluations_priced(task: Task, *, rows: Sequence[CandidateRow], now: datetime) -> EvaluationOffer:
-    """Return the task's rows that can be evaluated now, with the price of one contract for each pool.
+    """Return the task's rows that can be evaluated now, with the price of the one contract for each pool.
 
     Rows without a price, for example on a pool that is not offered, are left out. Raises Problem without a price book.
     """
@@ -263,7 +265,8 @@ def evaluations_priced(task: Task, *, rows: Sequence[CandidateRow], now: datetim
 def _once(task: Task, rows: Sequence[CandidateRow]) -> list[CandidateRow]:
     """The rows that can be evaluated, each program once.
 
-    Programs are left out that are being evaluated already, also for another task with the same data and metric.
+    Programs that are already being evaluated are left out, even if that is for another task with the same data and
+    metric.
     """
     running = EvaluationRun.objects.filter(
         task__data_set=task.data_set_id,
@@ -331,7 +334,7 @@ def evaluations_request(*, task: Task, actor: User, now: datetime, token_id: UUI
 
 @transaction.atomic
 def evaluations_cancel(*, task: Task, now: datetime) -> int:
-    """Cancel the queued evaluations and return their number. Running jobs are cancelled on their own pages."""
+    """Cancel the queued evaluations and return their number. Running jobs can be cancelled on their own pages."""
     rows = EvaluationRun.objects.select_for_update(skip_locked=True).filter(task=task, state=EvaluationState.QUEUED)
     return EvaluationRun.objects.filter(pk__in=[row.pk for row in rows]).update(
         state=EvaluationState.CANCELLED, finished_at=now

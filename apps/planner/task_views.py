@@ -1,4 +1,4 @@
-"""The pages of tasks: the list, the form and a task with its candidates."""
+"""The pages of tasks: the list, the form, and a task with its candidates."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _task(request: HttpRequest, pk: UUID, *, engineering: bool = False) -> Task:
 
 @require_http_methods(["GET", "POST"])
 def task_create(request: HttpRequest) -> HttpResponse:
-    """Create a task with a stored data set, or with an uploaded file that becomes one."""
+    """Create a task with a stored data set, or with an uploaded file that is stored as one."""
     organisation = organisation_get(request, roles=ENGINEERING)
     form = _form(request, organisation)
     refusal: Problem | None = None
@@ -112,7 +112,7 @@ def _create(request: HttpRequest, organisation: Organisation, form: TaskForm) ->
 
 @require_POST
 def task_sample(request: HttpRequest) -> HttpResponse:
-    """Create the sample task: handwritten digits with labels, and the sample models that read them."""
+    """Create the sample task: handwritten digits with labels, and the sample models that recognise them."""
     organisation = organisation_get(request, roles=ENGINEERING)
     task = task_services.task_sample(organisation=organisation, actor=principal_get(request).user, now=timezone.now())
     return redirect("planner:task_detail", pk=task.pk)
@@ -120,7 +120,7 @@ def task_sample(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def task_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page, or for htmx only the part that changes."""
+    """Render the page or, for htmx, only the part that changes."""
     task, now = _task(request, pk), timezone.now()
     rows = candidates.rows_of(task)
     try:

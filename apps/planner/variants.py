@@ -48,7 +48,7 @@ class Deployment:
 
 @dataclass(frozen=True)
 class VariantSet:
-    """The variants for the solver, the deployment behind each key, and how many compiles were still under way."""
+    """The variants for the solver, the deployment behind each key, and the number of compiles still under way."""
 
     variants: list[Variant]
     deployments: dict[str, Deployment]
@@ -59,7 +59,8 @@ class VariantSet:
 class CandidateModels:
     """The models of a plan.
 
-    `fits` tells whether a program takes the items; `evaluation` returns the evaluation of a deployment in a precision.
+    `fits` tells whether a program accepts the items; `evaluation` returns the evaluation of a deployment in a
+    precision.
     """
 
     versions: list[ModelVersion]
@@ -77,9 +78,9 @@ class Tariff:
 
 
 def candidate_models_of_version(version: ModelVersion, dims: dict[str, int] | None) -> CandidateModels:
-    """Return the alternatives of a version: models that were evaluated on the same data and take the same inputs.
+    """Return the alternatives of a version: models that were evaluated on the same data and accept the same inputs.
 
-    `dims` selects among the sizes of variable dimensions that the version was compiled for.
+    `dims` selects among the sizes of variable dimensions for which the version was compiled.
     """
     versions, evaluations = alternatives(version)
     wanted = signature_of(programs_of_versions([one.pk for one in versions]), version, dims)
@@ -92,7 +93,7 @@ def candidate_models_of_version(version: ModelVersion, dims: dict[str, int] | No
 
 
 def variants_collect(*, models: CandidateModels, klass: str, book: PriceBookDocument, instant: datetime) -> VariantSet:
-    """Return every candidate on every active pool, in every precision that it has or is being compiled for."""
+    """Return every candidate on every active pool, in every precision for which it is compiled or being compiled."""
     programs: dict[UUID, list[Program]] = defaultdict(list)
     for program in programs_of_versions([one.pk for one in models.versions]):
         if models.fits(program):
@@ -114,7 +115,7 @@ def variants_collect(*, models: CandidateModels, klass: str, book: PriceBookDocu
 
 
 def compiles_open(versions: Sequence[ModelVersion]) -> QuerySet[CompileJob]:
-    """Return the compiles of these versions that wait or run."""
+    """Return the queued and running compiles of these versions."""
     return CompileJob.objects.filter(model_version__in=versions, state__in=(CompileState.QUEUED, CompileState.RUNNING))
 
 
@@ -130,7 +131,7 @@ def _evaluated(
 
 
 def _combination_facts(deployment: Deployment, evaluation: Evaluation) -> dict[str, Any]:
-    """What decides whether two programs can be combined: inputs, evaluation items and, for a vote, the classes."""
+    """The facts that decide whether two programs can be combined: inputs, evaluation items and, for a vote, the classes."""
     program = deployment.program
     if program is None:
         return {}
@@ -144,7 +145,7 @@ def _combination_facts(deployment: Deployment, evaluation: Evaluation) -> dict[s
 
 
 def classes_of(program: Program, output: str) -> int | None:
-    """Return how many classes an output scores; None if it does not hold one score per class."""
+    """Return the number of classes that an output scores; None if it does not hold one score per class."""
     shape: list[int | str] = next((one["shape"] for one in program.outputs if one["name"] == output), [])
     sizes = [size for size in shape if size != 1]
     return sizes[0] if len(sizes) == 1 and isinstance(sizes[0], int) else None
@@ -153,7 +154,7 @@ def classes_of(program: Program, output: str) -> int | None:
 def precisions_of(
     version: ModelVersion, pool: Pool, programs: list[Program], compiling: Compiling = frozenset()
 ) -> list[str]:
-    """Return float32, and every other precision that the version has, or is being compiled for, on the pool's processor.
+    """Return float32, and every other precision in which the version is compiled or being compiled for the pool's processor.
 
     A host runs the model file itself, so it has float32 only.
     """
@@ -169,9 +170,9 @@ def signature(program: Program) -> Signature:
 
 
 def signature_of(programs: list[Program], version: ModelVersion, dims: dict[str, int] | None) -> Signature | None:
-    """Return the inputs of one item: those of the version's program with these sizes, by default its smallest.
+    """Return the inputs of one item: those of the version's program with these sizes, by default its smallest program.
 
-    Sizes that were not compiled still define an item, so that no program of other sizes stands in for it.
+    Sizes that were not compiled still define an item, so that no program of other sizes is used instead.
     """
     own = [p for p in programs if p.model_version_id == version.pk and (dims is None or p.dims == dims)]
     if own or dims is None:
@@ -186,7 +187,7 @@ def _inputs_of(version: ModelVersion, dims: dict[str, int]) -> Signature:
 
 
 def alternatives(version: ModelVersion) -> tuple[list[ModelVersion], dict[UUID, Evaluation]]:
-    """Return the versions evaluated on the same data, with their evaluations; the version alone if it has none."""
+    """Return the versions that were evaluated on the same data, with their evaluations; only this version if it has none."""
     family = family_of(version)
     evaluations = {e.model_version_id: e for e in family_evaluations(family.pk)} if family else {}
     return ([e.model_version for e in evaluations.values()] or [version]), evaluations
@@ -195,7 +196,9 @@ def alternatives(version: ModelVersion) -> tuple[list[ModelVersion], dict[UUID, 
 def missing_programs(
     *, version: ModelVersion, dims: dict[str, int] | None
 ) -> Iterator[tuple[ModelVersion, str, dict[str, int]]]:
-    """Yield (version, target, sizes) for each alternative that has no program, and no open compile, for a processor on offer."""
+    """Yield (version, target, sizes) for each alternative that has neither a program nor an open compile for a
+    processor on offer.
+    """
     versions, _ = alternatives(version)
     programs = programs_of_versions([one.pk for one in versions])
     wanted = signature_of(programs, version, dims)
@@ -211,13 +214,13 @@ def missing_programs(
 
 
 def _targets_lacking(version: ModelVersion, programs: list[Program]) -> list[str]:
-    """The processors of the pools for which a version has none of these programs in float32."""
+    """The processors for which none of these programs is the version's in float32, among those of the pools on offer."""
     offered = [(pool, pool.processor.name) for pool in pools() if pool.processor]
     return [name for pool, name in offered if deployment_of(version, pool, programs).program is None]
 
 
 def sizes_for(version: ModelVersion, wanted: Signature | None) -> dict[str, int] | None:
-    """Return the sizes of variable dimensions with which a version takes the wanted inputs; None if there are none."""
+    """Return the sizes of variable dimensions with which a version accepts the wanted inputs; None if there are none."""
     shapes = {name: (dtype, shape) for name, dtype, shape in wanted or ()}
     sizes: dict[str, int] = {}
     for value in version.inputs:
@@ -233,7 +236,7 @@ def sizes_for(version: ModelVersion, wanted: Signature | None) -> dict[str, int]
 def deployment_of(
     version: ModelVersion, pool: Pool, programs: list[Program], precision: str = Precision.FLOAT32
 ) -> Deployment:
-    """Return the version on the pool with the newest of these programs in that precision that fits the pool."""
+    """Return the version on the pool with the newest of these programs that has this precision and fits the pool."""
     fitting = [p for p in programs if p.model_version_id == version.pk and p.precision == precision]
     if pool.kind == PoolKind.HOST:
         # A host runs the model file; its counts are those of the first target by name, so they never change.
@@ -247,7 +250,7 @@ def deployment_of(
 def _variant(
     key: str, deployment: Deployment, precision: str, tariff: Tariff, compiling: Compiling = frozenset()
 ) -> Variant:
-    """The deployment as the solver takes it, not evaluated yet."""
+    """Return the deployment as a variant for the solver, without an evaluation yet."""
     program, pool = deployment.program, deployment.pool
     common: dict[str, Any] = {
         "key": key,
@@ -271,7 +274,7 @@ def _variant(
 
 
 def _not_compiled(deployment: Deployment, precision: str, compiling: Compiling) -> str:
-    """Why a deployment has no program."""
+    """Say why a deployment has no program."""
     target = deployment.pool.processor.name if deployment.pool.processor else "any processor"
     narrow = "" if precision == Precision.FLOAT32 else f" in {precision}"
     if (deployment.version.pk, target, precision) in compiling:
@@ -299,14 +302,14 @@ def _unpriced(_executions: int) -> Decimal:
 def pricer_of(
     program: Program, pool: Pool, klass: str, book: PriceBookDocument, instant: datetime
 ) -> Callable[[int], Decimal]:
-    """Return a function from executions to their exact price, by the same rating as quotes and invoices."""
+    """Return a function from executions to their exact price, computed by the same rating as quotes and invoices."""
     counts = Counts(operations=program.operations, cycles=program.interval_cycles)
     terms = Terms(processor_class=pool.processor_class, precision=program.precision, klass=klass, instant=instant)
     return lambda executions: rate(book=book, counts=counts, executions=executions, terms=terms).amount
 
 
 def evaluated_of(evaluation: Evaluation) -> Evaluated:
-    """Return the answers on both splits as the solver takes them, with confidences of the six places that jobs compare."""
+    """Return the answers on both splits in the solver's form, with confidences of the six decimal places that jobs compare."""
     parts = {
         name: Answers.of(part["labels"], part["predicted"], [_six(one) for one in part["confidence"]])
         for name, part in evaluation.items.items()
@@ -316,5 +319,5 @@ def evaluated_of(evaluation: Evaluation) -> Evaluated:
 
 
 def _six(confidence: str) -> str:
-    """A confidence with at most six places; only owners state more."""
+    """Return a confidence with at most six decimal places; only confidences that owners state have more."""
     return confidence if len(confidence) <= len("0.123456") else str(Decimal(confidence).quantize(SIX_PLACES))

@@ -48,7 +48,7 @@ def _version(request: HttpRequest) -> ModelVersion:
 
 
 class PlanEntry(NamedTuple):
-    """The form of requirements after a request: with the plan that it made, or with why it made none."""
+    """Render the form of requirements after a request, with the plan that it made or the reason why it made none."""
 
     form: PlanForm
     plan: Plan | None = None
@@ -56,7 +56,7 @@ class PlanEntry(NamedTuple):
 
     @property
     def status(self) -> int:
-        """The status of the page that shows the form again."""
+        """The HTTP status of the page that shows the form again."""
         return 422 if self.form.is_bound and (self.refusal is not None or self.form.errors) else 200
 
 
@@ -138,7 +138,7 @@ def plan_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def scatter(plan: Plan, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The points of the chart, each with the row that it leads to. Only the drawing uses floats."""
+    """The points of the chart, each with the row that it links to. Only the drawing uses floats."""
     points = [
         {
             "name": f"{row['title']} on {row['pool']}",

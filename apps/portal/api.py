@@ -1,4 +1,4 @@
-"""The usage summary over JSON, with the figures of the usage page."""
+"""The API of usage, with the figures of the usage page."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ExcludedOut(Schema):
 
 
 class UsageSummaryOut(Schema):
-    """Amounts are in `currency`. `currencies` lists every currency that may have usage; request each separately."""
+    """Amounts are in `currency`. `currencies` lists every currency that may have usage; make one request for each."""
 
     first: date
     last: date
@@ -75,9 +75,9 @@ def usage_summary(
     key: str = "",
     currency: str = "",
 ) -> dict[str, Any]:
-    """Days are in the organisation's time zone: by default the last 30, at most 366.
+    """Days are in the organisation's time zone. The default is the last 30 days, the maximum 366.
 
-    `key` is the id of an API token, or `none` for jobs that people submitted. `currency` is by default that of the price
+    `key` is the id of an API token, or `none` for jobs that people submitted. `currency` defaults to that of the price
     book in force. Days without usage are omitted.
     """
     organisation, now = organisation_get(request), timezone.now()

@@ -11,7 +11,7 @@ from apps.portal.usage import UsageReport
 
 
 def usage_chart(report: UsageReport) -> dict[str, Any]:
-    """Return the data of the stacked bar chart. Floats are for drawing; the table beside it holds the exact amounts."""
+    """Return the data of the stacked bar chart. Floats are only for drawing; the table beside it holds the exact amounts."""
     series = [
         {"name": name, "values": [float(report.amount(groups, name)) for _, groups, _ in report.days]}
         for name in report.series
@@ -21,7 +21,7 @@ def usage_chart(report: UsageReport) -> dict[str, Any]:
 
 
 def credit_chart(changes: list[selectors.CreditChange], currency: str, now: datetime) -> dict[str, Any]:
-    """Return the data of the line chart of credits left, up to now. The table beside it lists every change."""
+    """Return the data of the line chart of remaining credits, up to now. The table beside it lists every change."""
     points = [(change.at, float(change.left)) for change in changes]
     points += [(max(now, points[-1][0]), points[-1][1])] if points else []
     series = [{"name": "Credits left", "values": [left for _, left in points], "step": True}]

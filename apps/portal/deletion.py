@@ -1,7 +1,7 @@
-"""Delete an organisation: refused while it has open business; afterwards nobody can access it.
+"""Delete an organisation. This is refused while it has open business; afterwards nobody can access it.
 
-Records required by law or to recompute invoices are kept: contracts, invoices, the ledger, the audit log and the programs
-that they name.
+Records that the law requires, or that are needed to recompute invoices, are kept: contracts, invoices, the ledger, the
+audit log and the programs that they name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from apps.sales.models import Commitment, Contract, ContractState
 
 
 def open_business(organisation: Organisation, *, now: datetime) -> list[str]:
-    """Return what prevents the deletion, one sentence each with the remedy; empty if nothing does."""
+    """Return one sentence, with the remedy, for each obstacle to the deletion; empty if there is none."""
     contracts = Contract.objects.filter(organisation=organisation, state=ContractState.ACTIVE).count()
     jobs = Job.objects.filter(organisation=organisation).exclude(state__in=FINAL).count()
     invoices = invoices_unpaid().filter(organisation=organisation).count()

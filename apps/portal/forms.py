@@ -1,4 +1,4 @@
-"""The forms of the portal. Every choice belongs to the organisation."""
+"""The forms of the portal. Every choice offered belongs to the organisation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ assert GROUPS.keys() == COLUMNS.keys()
 
 
 class UsageForm(forms.Form):
-    """The filters of the usage page, read from its address."""
+    """The filters of the usage page, read from its query string."""
 
     first = forms.DateField(label="From", widget=forms.DateInput(attrs={"type": "date"}))
     last = forms.DateField(label="To", widget=forms.DateInput(attrs={"type": "date"}))
@@ -56,7 +56,7 @@ class UsageForm(forms.Form):
         self.fields[name].choices = [("", "All"), *choices]  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, Any]:
-        """Check that the days are in order and at most DAYS_MOST apart."""
+        """Check that the days are in order and span at most DAYS_MOST days."""
         values = super().clean() or {}
         first, last = values.get("first"), values.get("last")
         if first and last:

@@ -1,4 +1,4 @@
-"""The ledger page: transactions with their hashes checked page by page, and the last check of the whole ledger."""
+"""The ledger page: transactions with their hashes, checked page by page, and the last check of the whole ledger."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LedgerRow(NamedTuple):
 def ledger(request: HttpRequest) -> HttpResponse:
     """List transactions (newest first), daily root hashes, and the last check. POST starts a new check.
 
-    An htmx request gets only the part that changes during a check.
+    An htmx request receives only the part that changes during a check.
     """
     if request.method == "POST":
         check_start(request)
@@ -77,7 +77,7 @@ def _transactions(organisation: Organisation) -> QuerySet[Transaction]:
 
 
 def rows_checked(newest_first: list[Transaction]) -> list[LedgerRow]:
-    """Check each hash against its transaction and the hash before it."""
+    """Check each hash against its transaction and the previous hash."""
     if not newest_first:
         return []
     last = newest_first[-1]

@@ -1,4 +1,4 @@
-"""Caps with the amount left, work that is not billed, the history of credits, and the commitment in force."""
+"""Read caps with their remaining amounts, unbilled work, the history of credits, and the commitment in force."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class CapRow(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the cap limits, in words."""
+        """The scope of the cap, in words."""
         if self.cap.project is not None:
             return f"project {self.cap.project.name}"
         return "the whole organisation" if self.cap.token is None else f"API token {self.cap.token.name}"
 
     @property
     def left(self) -> Decimal:
-        """The amount that new contracts may still commit; 0 if the cap was lowered below what is committed."""
+        """The amount that new contracts may still commit; 0 if the cap was lowered below the committed amount."""
         return max(subtract(self.cap.amount, self.spent.committed), Decimal(0))
 
     @property
@@ -49,7 +49,7 @@ class CapRow(NamedTuple):
 
 
 class Excluded(NamedTuple):
-    """Work that was measured or planned and is not billed, with the reason."""
+    """Work that was measured or planned but is not billed, with the reason."""
 
     reason: str
     leases: int
@@ -58,7 +58,7 @@ class Excluded(NamedTuple):
 
 @dataclass(frozen=True)
 class CreditChange:
-    """A change of the credits left, and the amount left after it."""
+    """A change of the remaining credits, and the amount that remains after it."""
 
     at: datetime
     what: str
@@ -67,7 +67,7 @@ class CreditChange:
 
 
 class CreditHistory(NamedTuple):
-    """Every change of the credits in one currency, oldest first."""
+    """Every change of the remaining credits in one currency, oldest first."""
 
     currency: str
     changes: list[CreditChange]
@@ -84,7 +84,7 @@ class CreditHistory(NamedTuple):
 
 
 class CommitmentStatus(NamedTuple):
-    """The commitment in force: its current month, the amount committed in all, and the amount not bought yet."""
+    """The commitment in force: its current month, the total amount committed, and the amount not bought yet."""
 
     month: Month
     promised: Decimal
@@ -123,7 +123,8 @@ def currencies_of(organisation: Organisation, *, first: str) -> list[str]:
 def cap_rows(organisation: Organisation, *, now: datetime) -> list[CapRow]:
     """Return every cap with the amounts used and held this month.
 
-    A project's cap also counts what its jobs were promised from quotas, because a quota's hold belongs to no project.
+    A project's cap also counts the amounts that quotas reserve for its jobs, because a quota's hold belongs to no
+    project.
     """
     caps = caps_of(organisation.pk)
     scopes = [Scope(cap.currency, cap.project_id, cap.token_id) for cap in caps]
@@ -158,13 +159,13 @@ def excluded(*, organisation: Organisation, start: datetime, end: datetime) -> l
 
 
 def _ended(name: str, which: Q, *, each: Any = 1) -> dict[str, Sum]:
-    """Count the matching leases and their executions, each `each` times."""
+    """Count the matching leases and their executions, each multiplied by `each`."""
     count = Sum(Value(1) * each, filter=which, default=0)
     return {f"{name}_leases": count, f"{name}_items": Sum(F("count") * each, filter=which, default=0)}
 
 
 def credit_changes(organisation: Organisation, *, currency: str) -> list[CreditChange]:
-    """Return every grant and use of credits in a currency, oldest first, with the amount left after each."""
+    """Return every grant and use of credits in a currency, oldest first, with the amount that remains after each."""
     events: list[tuple[datetime, str, Decimal]] = [
         (one.granted_at, f"Granted: {one.reason}", one.amount)
         for one in CreditGrant.objects.filter(organisation=organisation, currency=currency)

@@ -28,7 +28,7 @@ OTHERS = "other"
 
 @dataclass(frozen=True)
 class UsageQuery:
-    """Local days [first, last], the group to sum by, and filters. An empty filter matches everything."""
+    """Local days [first, last], the column to group by, and filters. An empty filter matches everything."""
 
     first: date
     last: date
@@ -41,7 +41,7 @@ class UsageQuery:
     without_key: bool = False
 
     def interval(self, zone: str) -> tuple[datetime, datetime]:
-        """Return the days as [start, end) in UTC."""
+        """Return the days as the half-open period [start, end) in UTC."""
         tz = ZoneInfo(zone)
         after = self.last + timedelta(days=1)
         start, end = (datetime.combine(day, time.min, tz).astimezone(UTC) for day in (self.first, after))
@@ -50,7 +50,7 @@ class UsageQuery:
 
 @dataclass
 class Total:
-    """The usage of one group: `operations` were counted, `billed` are charged for."""
+    """The usage of one group: `operations` were counted, and `billed` are charged for."""
 
     name: str
     executions: int = 0
@@ -67,13 +67,13 @@ class Total:
 
     @property
     def raised(self) -> int:
-        """Operations billed above those counted: the minimum for the cycles that a device was occupied."""
+        """Operations billed above those counted: the minimum for the cycles during which a device was occupied."""
         return max(self.billed - self.operations, 0)
 
 
 @dataclass
 class UsageReport:
-    """The answer to a query. `groups` are sorted by amount, largest first; `days` holds every day, with usage or not."""
+    """The answer to a query. `groups` are sorted by amount, largest first; `days` holds every day, even those without usage."""
 
     query: UsageQuery
     groups: list[Total] = field(default_factory=list)
@@ -82,7 +82,7 @@ class UsageReport:
 
     @property
     def days_with_usage(self) -> list[tuple[date, list[Decimal], Total]]:
-        """Each day with usage: the day, one amount for each name of `series`, and the day's total."""
+        """The chart's rows: each day with usage, one amount for each name of `series`, and the day's total."""
         return [
             (day, [self.amount(groups, name) for name in self.series], total)
             for day, groups, total in self.days
@@ -142,7 +142,7 @@ def usage_filtered(organisation: Organisation, query: UsageQuery) -> QuerySet[Us
 
 
 def group_names(organisation: Organisation, group: str, book: PriceBookDocument) -> Callable[[Any], str]:
-    """Return a function that names a value of the group's column. Two values never get the same name."""
+    """Return a function that gives each value of the group's column a name. No two values get the same name."""
     if group == "hours":
         return lambda hour: "no tariff hour" if hour is None else f"{book.tariff.period_at(hour).name} hours"
     if group == "project":

@@ -50,7 +50,7 @@ class _Line:
 
 @require_GET
 def usage(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
-    """Usage by day and group. The address holds every filter; `format=csv` downloads the file."""
+    """Usage by day and group. The URL holds every filter; `format=csv` downloads the file."""
     organisation, now = organisation_get(request), timezone.now()
     book = book_in_force(at=now)
     form = UsageForm(request.GET, organisation=organisation, currency=book.currency, now=now)
@@ -79,7 +79,7 @@ def usage(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
 
 
 def _links(request: HttpRequest, name: str, choices: dict[str, str]) -> list[tuple[str, str]]:
-    """Return (address, label) of this page for each choice of one filter, with the other filters unchanged."""
+    """Return (URL, label) of this page for each choice of one filter, with the other filters unchanged."""
     query = request.GET.copy()
     links = []
     for value, label in choices.items():
@@ -89,14 +89,14 @@ def _links(request: HttpRequest, name: str, choices: dict[str, str]) -> list[tup
 
 
 def api_path(request: HttpRequest) -> str:
-    """Return the API address that answers with the page's figures."""
+    """Return the URL at which the API returns the page's figures."""
     query = request.GET.copy()
     query.pop("format", None)
     return f"/api/v1/usage/summary?{query.urlencode()}".rstrip("?")
 
 
 def _csv_file(organisation: Organisation, query: UsageQuery, currency: str) -> StreamingHttpResponse:
-    """Return the file with every currency, or with one; each row names its currency."""
+    """Return the file with every currency, or only one; each row names its currency."""
     rows = csv.writer(_Line())
     lines = (rows.writerow(row) for row in _csv_rows(organisation, query, currency))
     response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
@@ -126,5 +126,5 @@ def _csv_rows(organisation: Organisation, query: UsageQuery, currency: str) -> I
 
 
 def text_cell(text: str) -> str:
-    """Return the text so that no spreadsheet reads it as a formula."""
+    """Return the text, marked so that no spreadsheet reads it as a formula."""
     return f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t", "\r"} else text

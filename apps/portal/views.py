@@ -1,4 +1,4 @@
-"""The billing portal: the overview, quoted against actual, credits, and spend caps."""
+"""The pages of the billing portal: the overview, quoted against actual, credits, and spend caps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DAYS_SHOWN = 30
 
 
 class Missing(NamedTuple):
-    """A part of the portal that is still empty, in one line, with the page that starts it."""
+    """One line about a part of the portal that is still empty, with a link to the page where it starts."""
 
     title: str
     sentence: str
@@ -46,7 +46,9 @@ class Missing(NamedTuple):
 
 @require_GET
 def portal(request: HttpRequest) -> HttpResponse:
-    """The month at a glance: usage, forecast, budgets, the draft invoice, the newest invoices. `?currency=` picks one."""
+    """The month at a glance: usage, forecast, budgets, the draft invoice, the newest invoices. `?currency=` selects the
+    currency.
+    """
     organisation, now = organisation_get(request), timezone.now()
     book = book_in_force(at=now)
     currencies = portal_selectors.currencies_of(organisation, first=book.currency)
@@ -116,7 +118,7 @@ def contracts(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def credits_page(request: HttpRequest) -> HttpResponse:
-    """Credits with the amount left, the balance, and how the credits were used."""
+    """Credits with their remaining amounts, the balance, and how the credits were used."""
     organisation, now = organisation_get(request), timezone.now()
     context = {
         "credits": credits_left(organisation),

@@ -1,4 +1,6 @@
-"""Amounts of money that people enter: one rule for pages and the API. An amount has at most its currency's decimal places."""
+"""Amounts of money that people enter: one rule for pages and the API. An amount has at most as many decimal places as
+its currency.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def currency_of(code: str) -> Currency:
 
 def currencies_offered(*, now: datetime) -> list[Currency]:
     """The currencies in which amounts can be entered: that of the book in force first, then those of other books,
-    newest first. Raises Problem if no book is in force.
+    newest book first. Raises Problem if no book is in force.
     """
     codes = [book_in_force(at=now).currency, *PriceBook.objects.order_by("-version").values_list("currency", flat=True)]
     return [currency_of(code) for code in dict.fromkeys(codes)]
@@ -53,7 +55,7 @@ def currency_chosen(code: str | None, *, now: datetime) -> Currency:
 
 
 def amount_entered(text: str, *, currency: Currency) -> Decimal:
-    """An amount of the currency from plain decimal text. Raises Problem with a sentence that says what to enter."""
+    """Parse plain decimal text as an amount of the currency. Raises Problem with a sentence that says what to enter."""
     if not _PLAIN.fullmatch(text):
         raise _refusal(f"Enter an amount of {currency.code} such as {_example(Decimal(250), currency)}.")
     amount = Decimal(text)
@@ -65,7 +67,7 @@ def amount_entered(text: str, *, currency: Currency) -> Decimal:
 
 
 def amount_typed(text: str, *, currency: Currency) -> Decimal:
-    """An amount as people type it: with surrounding spaces and commas between thousands ("1,250.00").
+    """Parse an amount as people type it, with surrounding spaces and commas between thousands ("1,250.00").
 
     A comma anywhere else is refused, because "1,50" would be read as 150.
     """
@@ -73,7 +75,7 @@ def amount_typed(text: str, *, currency: Currency) -> Decimal:
 
 
 def price_typed(text: str) -> Decimal:
-    """A unit price as people type it: at least 0, with at most 12 decimal places. Raises Problem."""
+    """Parse a unit price as people type it: at least 0, with at most 12 decimal places. Raises Problem."""
     try:
         price = decimal_of(_ungrouped(text, "1.5"), places=PRICE_PLACES)
     except ValueError as error:
@@ -93,16 +95,14 @@ def _ungrouped(text: str, example: str) -> str:
 
 
 def amount_check(amount: Decimal, *, currency: Currency) -> None:
-    """Raises Problem if an amount is not a multiple of the currency's minor unit."""
+    """Raise Problem if an amount is not a multiple of the currency's minor unit."""
     unit = Decimal(1).scaleb(-currency.exponent)
     if not amount.is_finite() or CONTEXT.remainder(amount, unit):
         raise _refusal(places_sentence(amount, currency))
 
 
 def places_sentence(amount: Decimal, currency: Currency) -> str:
-    """What is wrong with an amount that has too many decimal places, and what to write: "JPY has no decimal places;
-    write 150".
-    """
+    """Say why an amount has too many decimal places, and what to write instead: "JPY has no decimal places; write 150"."""
     places = {0: "no decimal places", 1: "1 decimal place"}.get(
         currency.exponent, f"{currency.exponent} decimal places"
     )
@@ -110,7 +110,7 @@ def places_sentence(amount: Decimal, currency: Currency) -> str:
 
 
 def _example(amount: Decimal, currency: Currency) -> str:
-    """A similar amount with the currency's decimal places; never zero."""
+    """A similar amount with the currency's number of decimal places; never zero."""
     unit = Decimal(1).scaleb(-currency.exponent)
     if not amount.is_finite():
         return str(unit)

@@ -1,4 +1,4 @@
-"""Price books over JSON."""
+"""The API of price books."""
 
 from __future__ import annotations
 

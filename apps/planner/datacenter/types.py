@@ -18,7 +18,7 @@ Whole = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class DeviceType:
-    """A device type: number of devices, clock, bytes of memory, bytes per second of the link, and milliwatts."""
+    """A device type: number of devices, clock, memory in bytes, link bandwidth in bytes per second, and power in milliwatts."""
 
     name: str
     count: int
@@ -33,7 +33,8 @@ class DeviceType:
 class Program:
     """A compiled program: initiation interval and latency in cycles, and its memory in bytes.
 
-    `load_bytes` cross the link before its first cycle on a device (`resources.load`; None: all of its memory).
+    `load_bytes`: the bytes that cross the link before the program's first cycle on a device (`resources.load`); None
+    means all of its memory.
     """
 
     name: str
@@ -43,7 +44,7 @@ class Program:
     load_bytes: int | None = None
 
     def work(self, count: int, device: DeviceType) -> Work:
-        """Return `count` consecutive executions as work for the timetable, in microseconds on that device."""
+        """Return `count` consecutive executions on the device as work for the timetable, in microseconds."""
         each = Fraction(self.interval * SECOND, device.clock_hz)
         drain = Fraction((self.latency - self.interval) * SECOND, device.clock_hz)
         return Work(count, each, drain)
@@ -56,7 +57,7 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class Requests:
-    """On-demand requests, ascending by time: microsecond of arrival, index of the program, executions."""
+    """On-demand requests in order of arrival: the microsecond of arrival, the program's index and the number of executions."""
 
     at: Whole
     program: Whole
@@ -73,7 +74,9 @@ class Requests:
 
 @dataclass(frozen=True)
 class Booking:
-    """A request at `at` to reserve `executions` of a program on one device, in one window within [not_before, not_after)."""
+    """A request, made at time `at`, to reserve `executions` of a program on one device, in one window within
+    [not_before, not_after).
+    """
 
     at: int
     program: int
@@ -84,7 +87,7 @@ class Booking:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A datacenter over [0, until): device types, programs, requests and bookings, from one seed or trace."""
+    """A datacenter over [0, until): device types, programs, requests and bookings, made from one seed or trace."""
 
     devices: tuple[DeviceType, ...]
     programs: tuple[Program, ...]

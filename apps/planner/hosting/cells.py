@@ -29,7 +29,8 @@ class Format(StrEnum):
 class Price:
     """A machine offered in one region and zone. `on_demand` and `spot` are hourly prices; None if not offered.
 
-    `line`: the line in the file. `accelerators`: the number of `accelerator`. `gpu`: its full name.
+    `line`: the line in the file. `accelerators`: how many of `accelerator` the machine has. `gpu`: the accelerator's
+    full name.
     """
 
     line: int
@@ -44,7 +45,7 @@ class Price:
 
     @property
     def key(self) -> tuple[str, str, str, bool]:
-        """Unique in a list: a machine in a region and zone, on demand or spot only."""
+        """A key that is unique within a list: machine, region, zone, and whether only a spot price is given."""
         return name_key(self.machine), self.region.casefold(), self.zone.casefold(), self.on_demand is None
 
 
@@ -57,13 +58,13 @@ class Refused(Exception):
 
 
 class Cells:
-    """One row by column names, which are case-insensitive."""
+    """One row, read by column name; names are case-insensitive."""
 
     def __init__(self, values: dict[str, str]) -> None:
         self.values = values
 
     def text(self, column: str, *, needed: bool = False) -> str:
-        """Return a cell without surrounding spaces. Raises Refused if it is too long, or empty and needed."""
+        """Return a cell without surrounding spaces. Raises Refused if it is too long, or if it is empty and needed."""
         value = self.values.get(column.casefold(), "").strip()
         if not value and needed:
             raise Refused("it is empty; every row needs a value.", column)
@@ -102,9 +103,9 @@ Reader = Callable[[Cells, int], tuple[str, Price] | None]
 
 @dataclass(frozen=True)
 class Layout:
-    """A format: its required columns, the reader of a row, and the order of repeated rows of a machine.
+    """A format: its required columns, the function that reads a row, and how repeated rows of one machine are ordered.
 
-    `newest(cells)` orders repeated rows, of which the last is kept; None if rows must not repeat.
+    `newest(cells)`: the sort key of repeated rows, of which the last is kept; None if rows must not repeat.
     """
 
     needed: tuple[str, ...]
@@ -113,7 +114,7 @@ class Layout:
 
 
 def currency_of(text: str, column: str) -> str:
-    """Return an ISO 4217 code. Raises Refused for another."""
+    """Return the currency, an ISO 4217 code. Raises Refused for anything else."""
     if text not in PLACES:
         raise Refused(f"{shown(text)} is not a currency; give an ISO 4217 code such as USD.", column)
     return text

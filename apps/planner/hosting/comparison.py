@@ -16,7 +16,7 @@ MOST = 10**15  # items per month; larger volumes are not searched
 
 @dataclass(frozen=True)
 class HostingOption:
-    """A hosting option: a pool of Takt, a rented machine or one's own, with its cost.
+    """A hosting option: a Takt pool, a rented machine or an owned machine, with its cost.
 
     `key`: its unique name in the comparison; `kind`: one of the constants above; `machine`: identifies the machine across
     kinds; `certainty`: "exact", "bound" or "measured"; `rate`: items per second of one machine, `latency`: seconds of one
@@ -41,7 +41,7 @@ class HostingOption:
 
     @property
     def is_interruptible(self) -> bool:
-        """Whether it can be withdrawn at any time."""
+        """Whether the machine can be withdrawn at any time."""
         return self.kind == SPOT
 
 
@@ -56,7 +56,7 @@ class BreakEven:
 
     @property
     def first(self) -> int | None:
-        """The first such volume; None if there is none."""
+        """The lowest volume at which `place` costs at most as much; None if there is none."""
         return self.ranges[0].first if self.ranges else None
 
 
@@ -106,7 +106,7 @@ def _reference(ordered: Sequence[HostingOption]) -> HostingOption | None:
 
 
 def _break_evens(places: Sequence[HostingOption], reference: HostingOption | None) -> Iterable[BreakEven]:
-    """Compare every machine with the reference, and each machine by the month with the same by the hour."""
+    """Compare every machine with the reference, and each machine rented by the month with the same machine rented by the hour."""
     hours = {place.machine: place for place in places if place.kind == HOURLY}
     for place in places:
         if reference is not None and place is not reference and place.kind != POOL:
@@ -124,7 +124,7 @@ def _break_even(place: HostingOption, against: HostingOption) -> BreakEven:
 
 
 def _marks(found: BreakEven) -> list[int]:
-    """The volumes at which the cheaper of the two changes first."""
+    """The volumes at which the first cheaper range begins, and at which it has just ended, within those searched."""
     if not found.ranges:
         return []
     first = found.ranges[0]

@@ -37,13 +37,13 @@ class Cost:
         return max(self.least, self.machines(items) * self.fixed + items * self.each)
 
     def last_of(self, machines: int) -> int:
-        """Return the largest volume of a number of machines; 0 if it is less than one item per month."""
+        """Return the largest volume that a number of machines can process; 0 if it is less than one item per month."""
         assert self.capacity is not None
         return machines * self.capacity // 1
 
 
 def rented_hourly(price_per_hour: Fraction, rate: Fraction) -> Cost:
-    """Return the cost of a machine that is paid while it works, at `rate` items per second."""
+    """Return the cost of a machine that is paid only while it works, at `rate` items per second."""
     return Cost(each=price_per_hour / (rate * SECONDS_PER_HOUR))
 
 
@@ -54,9 +54,10 @@ def rented_monthly(price_per_hour: Fraction, rate: Fraction) -> Cost:
 
 @dataclass(frozen=True)
 class Owned:
-    """A machine of one's own. `capital` is depreciated evenly over `months`; `watts` are drawn while it works; `pue` is the
-    power usage effectiveness of the building; `energy_price` is per kilowatt-hour; `utilisation` is the usable share of a
-    month's hours."""
+    """An owned machine. `capital` is depreciated evenly over `months`; `watts` are drawn while it works; `pue` is the
+    power usage effectiveness of the building; `energy_price` is per kilowatt-hour; `utilisation` is the usable share of
+    a month's hours.
+    """
 
     capital: Fraction
     months: int
@@ -90,8 +91,8 @@ class Range:
 def ranges_cheaper(place: Cost, other: Cost, most: int) -> tuple[Range, ...]:
     """Return the volumes from 1 to `most` at which `place` costs at most as much as `other`, as ascending ranges.
 
-    Between the volumes at which a machine is added or a minimum ends, both costs are linear; each such piece is decided in
-    whole numbers. Volumes above `UNITS_MAX` machines of either are not searched.
+    Between the volumes at which a machine is added or a minimum ends, both costs are linear; each such piece is decided
+    in whole numbers. Volumes that need more than `UNITS_MAX` of either machine are not searched.
     """
     found: list[Range] = []
     for first, last in _pieces(place, other, most):

@@ -11,8 +11,9 @@ LISTED = 20  # faults that a refusal lists
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. `line`: in the file, from 1, or None for the whole file; `name`: the row's machine; `column`: the column or
-    field; `message`: the fault and its remedy."""
+    """One fault. `line`: its line in the file, counted from 1, or None for the whole file; `name`: the row's machine;
+    `column`: the column or field; `message`: the fault and its remedy.
+    """
 
     message: str
     line: int | None = None
@@ -29,7 +30,7 @@ class Fault:
 
 
 class Unreadable(ValueError):
-    """A file that is not accepted, with its first faults and their number."""
+    """A file that is not accepted, with its first faults and the number of all faults."""
 
     def __init__(self, faults: Sequence[Fault], count: int | None = None) -> None:
         self.faults = tuple(faults[:LISTED])

@@ -123,7 +123,7 @@ def _instance_type(text: str) -> str:
 
 
 def _charged_at(cells: Cells) -> str:
-    """Return when the charge ended, so that the newest price of a machine is kept. Raises Refused."""
+    """Return the time at which the charge ended, so that the newest price of a machine is kept. Raises Refused."""
     text = cells.text("ChargePeriodEnd", needed=True)
     try:
         found = datetime.fromisoformat(text)
@@ -138,7 +138,7 @@ _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 def _accelerators(cells: Cells, name: str, column: str) -> Decimal:
-    """Return the number of accelerators: one if the list names one without a number."""
+    """Return the number of accelerators: 1 if the row names an accelerator without a number."""
     count = cells.number(column)
     if not cells.text(name):
         return NONE

@@ -26,7 +26,7 @@ AGAIN = "measure again with takt measure"
 
 @dataclass(frozen=True)
 class Row:
-    """The measurement at one batch size and concurrency. Times are of one execution, in nanoseconds."""
+    """The measurement at one batch size and concurrency. Times are nanoseconds per execution."""
 
     batch: int
     concurrency: int
@@ -47,13 +47,13 @@ class Row:
 
     @property
     def latency(self) -> Fraction:
-        """The 95th percentile of an execution, in seconds."""
+        """The 95th percentile of the execution times, in seconds."""
         return Fraction(self.p95_ns, NANOSECONDS)
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """A checked document; `document` is the whole."""
+    """A checked measurement; `document` is the whole document."""
 
     digest: str
     measured_at: datetime
@@ -180,7 +180,7 @@ def _rows(read: _Reader, document: Mapping[str, Any], leading: str | None) -> tu
 
 
 def _strange(value: Any, depth: int = 0) -> str:
-    """Name a value that no measurement contains: a decimal fraction, deep nesting, a long or unprintable text; else ""."""
+    """Describe a value that no measurement may contain: a decimal fraction, deep nesting, a long or unprintable text; else ""."""
     if isinstance(value, float):
         return f"decimal fraction such as {value!r}"
     if isinstance(value, str):

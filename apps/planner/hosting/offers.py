@@ -1,4 +1,4 @@
-"""Match prices to measurements: what a measured machine costs to rent, or as one's own. Pure."""
+"""Match prices to measurements: the cost of a measured machine, rented or owned. Pure."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _cheapest(priced: Iterable[tuple[Decimal | None, Offer]]) -> list[tuple[Deci
 
 
 def _rented(place: HostingOption, offer: Offer, kind: str, price: Decimal) -> HostingOption:
-    """A measured machine at a price of a list."""
+    """A measured machine at a price from a list."""
     assert place.rate is not None
     where = " ".join(part for part in (offer.region, offer.zone) if part)
     within = f" in {where}" if where else ""

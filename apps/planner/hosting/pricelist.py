@@ -67,7 +67,7 @@ def pricelist_read(data: bytes, kind: Format) -> PriceList:
 
 
 def _keep(found: Found, price: Price, when: str, *, may_repeat: bool) -> None:
-    """Add a price. A machine may repeat only if `may_repeat`, then the newest price is kept. Raises Refused."""
+    """Add a price. If `may_repeat`, the newest price of a repeated machine is kept. Raises Refused for any other repetition."""
     then, before = found.get(price.key, ("", None))
     if before is None or (may_repeat and when >= then):
         found[price.key] = (when, price)
@@ -78,14 +78,14 @@ def _keep(found: Found, price: Price, when: str, *, may_repeat: bool) -> None:
 
 
 def _name(cells: Cells) -> str:
-    """Return a name of the row for a reader."""
+    """Return the machine's name in a row, shortened for a message."""
     values = (cells.values.get(column, "").strip() for column in NAMES)
     value = next((one for one in values if one), "")
     return value if len(value) <= SHORT else value[: SHORT - 1] + "…"
 
 
 def _rows(data: bytes, layout: Layout) -> Iterator[tuple[int, Cells]]:
-    """Yield (line, cells) of each row that is not empty. Raises Unreadable if the file is not such a table."""
+    """Yield (line, cells) of each row that is not empty. Raises Unreadable if the file is not a CSV table."""
     text = _text(data)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -105,7 +105,7 @@ def _rows(data: bytes, layout: Layout) -> Iterator[tuple[int, Cells]]:
 
 
 def _shape_check(row: list[str], header: list[str], line: int) -> None:
-    """Raise Unreadable for a row of another length, whose cells can't be assigned."""
+    """Raise Unreadable for a row with more or fewer cells than the header, since its cells can't be assigned to columns."""
     if len(row) != len(header):
         message = f"the row has {len(row)} cells, the header {len(header)}; put text with commas in double quotes."
         raise Unreadable([Fault(message, line, row[0][:SHORT])])

@@ -1,4 +1,4 @@
-"""Pack programs onto devices at the lowest cost, with a proven lower bound for every plan. Exact and pure.
+"""Pack programs onto devices at the lowest cost, with a proven lower bound for every plan. Pure, exact arithmetic.
 
 >>> device = DeviceType("d", (10, 10, 10, 10))
 >>> programs = (ProgramType("a", 3, {"d": (6, 1, 1, 1)}), ProgramType("b", 3, {"d": (4, 1, 1, 1)}))

@@ -20,7 +20,7 @@ from apps.planner.packing.pricing import WORTH_MAX, Knapsack
 
 @dataclass(frozen=True)
 class Duals:
-    """Exact duals from 0 to the penalties: `programs[t]` and `watts` in units of cost."""
+    """Exact dual values, each between 0 and the penalty: `programs[t]` and `watts` in units of cost."""
 
     programs: tuple[Fraction, ...]
     watts: Fraction
@@ -91,7 +91,7 @@ def bound_of(instance: Instance, duals: Duals, worth: Mapping[str, int]) -> Boun
 def _scaled(
     instance: Instance, duals: Duals, values: Mapping[str, Fraction], programs: Fraction, watts: Fraction
 ) -> Fraction:
-    """The bound of the duals scaled by `programs` and `watts`, so that no pattern of an unlimited device exceeds its cost.
+    """The bound of the duals, scaled by `programs` and `watts` so that no pattern of an unlimited device exceeds its cost.
 
     Scaling the programs by less than the milliwatts only lowers the value of a pattern.
     """

@@ -8,7 +8,7 @@ from apps.planner.packing.instances import Instance, Packing, Pattern, Vector
 
 
 def faults(instance: Instance, packing: Packing) -> list[str]:
-    """Return a sentence for each fault of a packing; without faults it is valid."""
+    """Return one sentence for each fault of a packing; a packing without faults is valid."""
     return [*_devices(instance, packing), *_counts(instance, packing), *_limits(instance, packing)]
 
 
@@ -22,7 +22,7 @@ def _devices(instance: Instance, packing: Packing) -> Iterator[str]:
 
 
 def _overfull(instance: Instance, pattern: Pattern, capacity: Vector) -> Iterator[str]:
-    """Programs of a pattern that cannot run on its device, and dimensions in which they exceed its capacity."""
+    """Describe programs of a pattern that cannot run on its device, and dimensions in which they exceed its capacity."""
     placed = [(p, count) for p, count in zip(instance.programs, pattern.counts, strict=True) if count]
     for program, _ in placed:
         if pattern.device not in program.demands:

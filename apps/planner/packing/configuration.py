@@ -27,7 +27,7 @@ FINE = 1 << 22  # a pattern must be worth more than it costs by this share of th
 
 @dataclass(frozen=True)
 class Relaxation:
-    """The fractional solution: how often each pattern is used, with the bound that follows."""
+    """The fractional solution: how often each pattern is used, and the bound that the duals prove."""
 
     patterns: tuple[Pattern, ...]
     times: npt.NDArray[np.float64]
@@ -50,7 +50,7 @@ class Master:
         return len(self.patterns) - before
 
     def rows(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return (cost, matrix, right side) of: minimise cost subject to matrix x <= right side.
+        """Return (cost, matrix, right side) of the problem: minimise cost x subject to matrix x <= right side.
 
         Columns are the patterns and the unserved programs of each type; rows are the programs, the groups with a limit, and
         the milliwatts.
@@ -99,8 +99,8 @@ def relax(
 ) -> Relaxation:
     """Solve the configuration linear program, starting with the patterns of `start` and of the dot-product fit.
 
-    Without `prove` it ends when a quick search finds no more patterns, and the bound may be weak. Raises ArithmeticError if
-    HiGHS finds no solution.
+    Without `prove`, it ends as soon as a quick search finds no more patterns, and the bound may be weak. Raises
+    ArithmeticError if HiGHS finds no solution.
     """
     sacks = knapsacks(instance)
     master = Master(instance)
@@ -129,7 +129,7 @@ def relax(
 
 
 def _alone(instance: Instance, sacks: dict[str, Any]) -> list[Pattern]:
-    """For each program and device type, the pattern with as many programs as fit."""
+    """For each program and each device type that can run it, the pattern of as many copies of that program as fit."""
     types = range(len(instance.programs))
     return [
         Pattern(name, tuple(sack.most[t] if t == one else 0 for t in types))
@@ -142,7 +142,7 @@ def _alone(instance: Instance, sacks: dict[str, Any]) -> list[Pattern]:
 def _improving(
     instance: Instance, sacks: dict[str, Any], duals: Duals, groups: dict[str, float], *, beam: int
 ) -> tuple[list[Pattern], dict[str, int]]:
-    """Return patterns with a value above their cost, and for each device type an upper bound of a pattern's value."""
+    """Return patterns whose value exceeds their cost, and for each device type an upper bound of the value of any pattern."""
     found, worth = [], {}
     for device in instance.devices:
         price = device.cost + max(groups.get(device.owner, 0.0), 0.0) + float(duals.watts) * device.watts

@@ -1,4 +1,4 @@
-"""Heuristics: quick packings, which also serve as a baseline. Scores are floats; capacities are whole numbers."""
+"""Heuristics: quick packings, which also serve as a baseline. Scores are floats; capacities are integers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Supply:
 
 
 def packed(instance: Instance, patterns: Iterable[tuple[Pattern, int]]) -> Packing:
-    """Return the packing of these patterns without surplus programs and empty devices, with equal patterns merged."""
+    """Return the packing of these patterns without surplus programs or empty devices, with equal patterns merged."""
     left = [program.count for program in instance.programs]
     result: dict[Pattern, int] = {}
     for pattern, times in patterns:
@@ -55,8 +55,8 @@ def packed(instance: Instance, patterns: Iterable[tuple[Pattern, int]]) -> Packi
 def dot_product_fit(instance: Instance, *, left: Sequence[int] | None = None) -> Packing:
     """Fill one device after another with the program whose demand is best aligned with the remaining capacity.
 
-    This is the bin-centric dot-product heuristic (Panigrahy and others, 2011). Among device types, the one is opened whose
-    content has the highest value for its cost. `left`: programs of each type to place, by default all.
+    This is the bin-centric dot-product heuristic (Panigrahy and others, 2011). The device type to open is the one whose
+    contents have the highest value for its cost. `left`: the number of programs of each type to place; all by default.
     """
     counts = list(left) if left is not None else [program.count for program in instance.programs]
     wanted = tuple(counts)
@@ -87,7 +87,9 @@ def _best_pattern(instance: Instance, counts: Sequence[int], worth: Sequence[flo
 
 
 def _worth(instance: Instance) -> list[float]:
-    """The value of placing a program: its largest share of the device where that share costs least, or its penalty."""
+    """The value of placing each program: its penalty or, if it must run, the cost of its largest share of the device
+    where that costs least.
+    """
     result = []
     for program in instance.programs:
         shares = [
@@ -132,7 +134,7 @@ def _fill(
 def first_fit(instance: Instance, *, order: Sequence[int] | None = None) -> Packing:
     """Place each program on the first open device with room, else on a new one where its share costs least.
 
-    `order`: the types of the programs as they arrive, by default in the order of types.
+    `order`: the types of the programs in order of arrival; by default they arrive type by type.
     """
     arrivals = order if order is not None else [t for t, p in enumerate(instance.programs) for _ in range(p.count)]
     open_devices, supply = _Open(instance, len(arrivals)), Supply(instance)
@@ -146,7 +148,7 @@ def first_fit(instance: Instance, *, order: Sequence[int] | None = None) -> Pack
 
 
 def first_fit_decreasing(instance: Instance) -> Packing:
-    """First fit by descending size, where the size is the largest share of a device."""
+    """Place programs first fit by descending size. A program's size is its largest share of a device."""
     size = [
         max((_share(instance, t, device.name) for device in instance.devices if device.name in p.demands), default=0.0)
         for t, p in enumerate(instance.programs)
@@ -183,7 +185,7 @@ class _Open:
         return at if self.used and fits[at] else None
 
     def opened(self, t: int, supply: Supply) -> int | None:
-        """Open a device for a program of type t; None if none is left that it fits on."""
+        """Open a device for a program of type t; None if no remaining device can hold it."""
         program, types = self.instance.programs[t], self.instance.devices
         options = []
         for d, device in enumerate(types):

@@ -1,4 +1,4 @@
-"""The input and output of packing. All numbers are whole, so that every sum is exact."""
+"""The input and output of packing. All numbers are integers, so that every sum is exact."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Progress = Callable[[str, float], None]
 class DeviceType:
     """Identical devices with their capacity, hourly cost and idle power.
 
-    `capacity` is in units of `DIMENSIONS`: cycles per second, bytes per second each way, bytes. `cost` is in whole units of
-    money and `watts` in milliwatts. `group` names the devices that it counts against: power settings of one pool are types
-    of one group.
+    `capacity` is in units of `DIMENSIONS`: cycles per second, bytes per second each way, bytes. `cost` is in whole
+    units of money and `watts` in milliwatts. `group` names the limit that these devices count against: the power
+    settings of one pool are types of one group.
     """
 
     name: str
@@ -35,10 +35,10 @@ class DeviceType:
 
 @dataclass(frozen=True)
 class ProgramType:
-    """`count` identical programs. `demands`: what one uses of each device type that can run it.
+    """`count` identical programs. `demands`: the capacity that one program uses on each device type that can run it.
 
-    `watts`: milliwatts that one adds to the device's own, by device type. `penalty`: the cost of leaving one out, in the
-    unit of `cost`; None if it must run.
+    `watts`: the milliwatts that one program adds to the device's own power, by device type. `penalty`: the cost of
+    leaving one program out, in the unit of `cost`; None if it must run.
     """
 
     name: str
@@ -60,8 +60,8 @@ class Pattern:
 class Instance:
     """Programs to place. `limits`: the number of devices of a group; a group without a limit is unlimited.
 
-    `watts_limit`: the milliwatts for all devices and programs. Raises ValueError for a negative number, a vector of another
-    length, or an unknown device type.
+    `watts_limit`: the maximum milliwatts of all devices and programs together. Raises ValueError for a negative number,
+    a vector of another length, or an unknown device type.
     """
 
     devices: tuple[DeviceType, ...]
@@ -90,7 +90,7 @@ class Instance:
 
     @cached_property
     def must_run(self) -> int:
-        """The cost of leaving out a program that must run: more than any device can save."""
+        """The cost of leaving out a program that must run; it exceeds the saving from any device."""
         dearest = max([device.cost for device in self.devices] + [p.penalty or 0 for p in self.programs], default=0)
         return 1000 * (dearest or 1)
 
@@ -98,12 +98,14 @@ class Instance:
         return self.must_run if program.penalty is None else program.penalty
 
     def draw(self, pattern: Pattern) -> int:
-        """The milliwatts of one device with a pattern."""
+        """The milliwatts that one device draws with a pattern."""
         each = (count * p.watts.get(pattern.device, 0) for p, count in zip(self.programs, pattern.counts, strict=True))
         return self.by_name[pattern.device].watts + sum(each)
 
     def load(self, pattern: Pattern) -> Vector:
-        """Return what a pattern uses in each dimension. Raises KeyError if a program can't run there."""
+        """Return the capacity that a pattern uses in each dimension. Raises KeyError if one of its programs can't run
+        on the device.
+        """
         total = [0] * len(self.by_name[pattern.device].capacity)
         for program, count in zip(self.programs, pattern.counts, strict=True):
             if count:
@@ -124,17 +126,17 @@ def _whole(name: str, *numbers: int) -> None:
 
 @dataclass(frozen=True)
 class Packing:
-    """Patterns, each with a number of devices; `unserved`: programs of each type that are left out."""
+    """Patterns, each with its number of devices; `unserved`: how many programs of each type are left out."""
 
     patterns: tuple[tuple[Pattern, int], ...]
     unserved: tuple[int, ...]
 
     def devices(self, group: str | None = None, *, instance: Instance) -> int:
-        """Return the number of devices, of all groups or of one."""
+        """Return the number of devices, in all groups or in one."""
         return sum(times for pattern, times in self.patterns if group in (None, instance.by_name[pattern.device].owner))
 
     def cost(self, instance: Instance) -> int:
-        """Return the cost of devices and penalties."""
+        """Return the total cost of devices and penalties."""
         devices = sum(instance.by_name[pattern.device].cost * times for pattern, times in self.patterns)
         left = zip(instance.programs, self.unserved, strict=True)
         return devices + sum(instance.penalty(program) * count for program, count in left)

@@ -1,4 +1,4 @@
-"""Make a plan: the configuration linear program, rounded to whole devices, with its bound."""
+"""Make a plan: solve the configuration linear program, round it to whole devices, and give its bound."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NODES = 500  # of HiGHS's search: nodes, not seconds, so that a busy machine giv
 def plan(instance: Instance, *, progress: Progress | None = None) -> Plan:
     """Return the cheapest packing found, with a lower bound of the cost.
 
-    The solution of the linear program is rounded down; the rest is a smaller problem of the same kind, solved again until
-    nothing is left. If the result is above the bound, HiGHS searches whole numbers over all patterns so far.
-    `progress(stage, share)` is called from time to time; an exception in it ends the work. The same instance gives the same
-    plan on any machine. Raises ArithmeticError if HiGHS finds no solution.
+    The solution of the linear program is rounded down; the rest is a smaller problem of the same kind, solved again
+    until nothing is left. If the result is above the bound, HiGHS searches for the best whole numbers of all patterns
+    found so far. `progress(stage, share)` is called from time to time; an exception in it ends the work. The same
+    instance gives the same plan on any machine. Raises ArithmeticError if HiGHS finds no solution.
     """
     count = sum(program.count for program in instance.programs)
     if not instance.devices or not count:
@@ -41,7 +41,7 @@ def plan(instance: Instance, *, progress: Progress | None = None) -> Plan:
 
 
 def _rounded(instance: Instance, relaxed: Relaxation, progress: Progress | None) -> Iterator[Packing]:
-    """Yield packings by diving: keep the whole parts of the solution, solve the rest again, until nothing is left."""
+    """Yield packings by diving: keep the whole parts of the solution and solve the rest again, until nothing is left."""
     base, residual, current = Packing((), tuple(p.count for p in instance.programs)), instance, relaxed
     known = dict.fromkeys(relaxed.patterns)
     for number in range(DIVES):
@@ -64,7 +64,7 @@ def _rounded(instance: Instance, relaxed: Relaxation, progress: Progress | None)
 
 
 def _kept(instance: Instance, relaxed: Relaxation, *, up: bool = True) -> list[tuple[Pattern, int]]:
-    """The whole parts of the solution; without any and with `up`, the most used pattern once."""
+    """The whole parts of the solution. If there are none and `up` is set, the most used pattern once."""
     supply = Supply(instance)
     whole = np.floor(relaxed.times + 1e-6).astype(int).tolist()
     kept = []
@@ -81,7 +81,7 @@ def _kept(instance: Instance, relaxed: Relaxation, *, up: bool = True) -> list[t
 
 
 def _residual(instance: Instance, base: Packing) -> Instance:
-    """The programs, devices and milliwatts that the base leaves."""
+    """The programs, devices and milliwatts that remain after the base packing."""
     programs = tuple(
         replace(program, count=left) for program, left in zip(instance.programs, base.unserved, strict=True)
     )
@@ -91,7 +91,7 @@ def _residual(instance: Instance, base: Packing) -> Instance:
 
 
 def _clipped(instance: Instance, patterns: Iterable[Pattern]) -> Iterator[Pattern]:
-    """The patterns with at most as many programs as there are."""
+    """The patterns that use no more programs of any type than there are."""
     for pattern in patterns:
         counts = tuple(min(a, p.count) for a, p in zip(pattern.counts, instance.programs, strict=True))
         if any(counts):
@@ -103,7 +103,7 @@ def _joined(instance: Instance, base: Packing, rest: Packing) -> Packing:
 
 
 def _whole(instance: Instance, patterns: Iterable[Pattern]) -> Packing | None:
-    """The cheapest packing with these patterns that HiGHS finds; None without one."""
+    """The cheapest packing with these patterns that HiGHS finds; None if it finds none."""
     master = Master(instance)
     master.add(patterns)
     cost, matrix, right = master.rows()

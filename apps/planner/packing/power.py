@@ -1,8 +1,8 @@
-"""Power settings: a share s of a device's capability, with the rest switched off, and what follows by arithmetic.
+"""Power settings: a share s of a device's capability, with the rest switched off, and the figures that follow from it.
 
-The effective clock is s x clock, so a device does s x the cycles per second and an execution takes 1/s x the time. Links and
-memory do not change. The dynamic energy of an operation is the same; the static power (`static`, which may be lower with parts
-switched off) lasts 1/s x as long.
+The effective clock is s x clock, so a device does s x the cycles per second and an execution takes 1/s x the time.
+Links and memory do not change. The dynamic energy of an operation is the same. The static power (`static`, which may be
+lower with parts switched off) is drawn for 1/s x the time.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ class Draw:
 
 @dataclass(frozen=True)
 class Setting:
-    """A share of the capability in (0, 1]; `static`: its idle milliwatts, None if as in the full setting.
-
-    Raises ValueError for another share.
+    """A share of the capability in (0, 1]. `static`: its idle milliwatts; None means the same as at full capability.
+    Raises ValueError for a share outside this range.
     """
 
     share: Fraction
@@ -71,7 +70,7 @@ def effect(*, latency: int, interval: int, clock: int, draw: Draw, setting: Sett
 
 
 def set_to(device: DeviceType, setting: Setting, draw: Draw | None = None) -> DeviceType:
-    """Return the device type at a setting, in the same group, with less capacity and power."""
+    """Return the device type at a power setting, in the same group, with less capacity and power."""
     static = draw.static if draw is not None and setting.static is None else (setting.static or device.watts)
     return replace(
         device,
@@ -87,7 +86,8 @@ def with_settings(
 ) -> Instance:
     """Return the instance with a device type for each setting, within a limit of milliwatts.
 
-    Device types without a draw do not change. A program draws the dynamic power of its duty, rounded up to a milliwatt.
+    Device types without a known draw do not change. A program draws dynamic power for the share of time that it works,
+    rounded up to a milliwatt.
     """
     devices, names = [], {}
     for device in instance.devices:

@@ -1,9 +1,9 @@
-"""Find the most valuable patterns of a device: a multi-dimensional knapsack by branch and bound in whole numbers.
+"""Find the most valuable patterns of a device: a multi-dimensional knapsack, solved by branch and bound in integers.
 
-The search keeps states level by level in arrays. After the number of programs of a type is decided, a Lagrangian bound drops
-states that cannot reach the wanted value (one multiplier per dimension, from the linear relaxation; any multipliers are valid).
-Weights are rounded down to a grid, so the bound never understates. If more than `BEAM` states remain, the most promising are
-kept, and the dropped ones still count in the returned bound.
+The search keeps states level by level in arrays. After the number of programs of a type is decided, states whose
+Lagrangian bound is below the wanted value are dropped. (There is one multiplier per dimension, from the linear
+relaxation; any multipliers give a valid bound.) Weights are rounded down to a grid, so the bound never understates. If
+more than `BEAM` states remain, the most promising are kept, and the dropped ones still count in the returned bound.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MANY, SHARPER = 1_500, 6  # above so many states, better multipliers are compute
 
 @dataclass(frozen=True)
 class Priced:
-    """`found`: (value, counts) above the wanted value, most valuable first. No pattern exceeds `bound`."""
+    """The patterns found: (value, counts) above the wanted value, most valuable first. No pattern's value exceeds `bound`."""
 
     found: tuple[tuple[int, tuple[int, ...]], ...]
     bound: int
@@ -69,7 +69,7 @@ class _States:
 
 
 class _Tree:
-    """One search. `gain[t]` is the value of a program of type t above that of the capacity it uses."""
+    """One search. `gain[t]` is the value of a program of type t, less the value of the capacity that it uses."""
 
     def __init__(self, knapsack: Knapsack, values: list[int], used: list[int]) -> None:
         capacity = np.array(knapsack.capacity, dtype=np.int64)
@@ -95,7 +95,9 @@ class _Tree:
         self.curves = [self._curves(t) for t in range(len(used) + 1)]
 
     def _curves(self, t: int) -> list[tuple[Real, Real]]:
-        """For each dimension, the maximum value of the types from t on by remaining capacity, as a piecewise linear function."""
+        """For each dimension, the maximum value of type t and all later types, as a piecewise linear function of the
+        remaining capacity.
+        """
         curves = []
         for dimension in range(len(self.capacity)):
             weight, worth = self.weights[t:, dimension].astype(float), self.worth[t:].astype(float)
@@ -149,7 +151,7 @@ class _Tree:
         return children, parent, count, bound
 
     def _by_dimension(self, states: _States, t: int) -> Whole:
-        """The bound of each state by its tightest dimension alone: the fractional knapsack.
+        """The bound of each state from its tightest dimension alone, by the fractional knapsack.
 
         Computed in floats, with a margin far above their rounding errors.
         """
@@ -177,7 +179,7 @@ class _Tree:
         return fits
 
     def _narrowed(self, states: _States, t: int) -> tuple[Index, int]:
-        """The states to expand, with at most `CHILDREN` children, and the bound of the others."""
+        """The states to expand, with at most `CHILDREN` children in total, and the bound of the other states."""
         children = self._fits(states.room, t) + 1
         if int(children.sum()) <= CHILDREN:
             return np.arange(len(children)), 0
@@ -196,7 +198,7 @@ class _Tree:
     def _greedy(
         self, states: _States, t: int, trail: list[tuple[Index, Whole]], known: dict[tuple[int, ...], int], above: int
     ) -> int:
-        """The value of the most promising states when filled greedily with the following types; records the best."""
+        """The highest value of the most promising states when filled greedily with the remaining types; records that pattern."""
         chosen = np.argsort(-states.reach, kind="stable")[:32]
         left, worth = states.room[chosen].copy(), states.value[chosen].copy()
         steps = []
@@ -221,7 +223,7 @@ class _Tree:
     def _collect(
         self, value: Whole, trail: list[tuple[Index, Whole]], *, above: int, keep: int
     ) -> list[tuple[tuple[int, ...], int]]:
-        """The counts per type of the last level's best states."""
+        """The best states of the last level, each as its counts per type and its value."""
         order = np.argsort(-value, kind="stable")[:keep]
         order = order[value[order] > above]
         counts = np.zeros((len(order), self.types), dtype=np.int64)
@@ -240,7 +242,7 @@ def _multipliers(worth: Whole, grid: Whole, most: Whole) -> Whole:
 
 
 def _prices(worth: Real, weights: Real, most: Real, room: Real) -> Real:
-    """The duals of: maximise worth x subject to weights x <= room, 0 <= x <= most."""
+    """The dual values of the linear program: maximise worth x subject to weights x <= room, 0 <= x <= most."""
     solved = linprog(-worth, A_ub=weights.T, b_ub=room, bounds=np.stack([0 * most, most], axis=1), method="highs-ds")
     if solved.status != 0:
         return np.zeros(len(room))

@@ -1,8 +1,8 @@
 """The answers of models on held-out items, alone and combined, and the bounds that follow from them.
 
-Thresholds, orders and the combinations to test are chosen on the tuning items and tested on the test items, which nothing was
-chosen on. Several bounds from the same items are each made at the error divided by their number, so that all hold together
-(Bonferroni).
+Thresholds, orders and the combinations to test are chosen on the tuning items and tested on the test items, which
+played no part in any choice. When several bounds come from the same items, each is computed at the error divided by
+their number, so that all hold together (Bonferroni).
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ LEVELS = 50  # confidences to try for each of the two thresholds of a cascade of
 
 @dataclass(frozen=True)
 class Answers:
-    """For each item of one split: whether the answer was right, its confidence, and the class (`predicted`; empty if not
-    known)."""
+    """For each item of one split: whether the answer was right, its confidence, and the predicted class (`predicted`;
+    empty if unknown).
+    """
 
     right: tuple[bool, ...]
     confidence: tuple[Decimal, ...]
@@ -36,7 +37,7 @@ class Answers:
 
     @staticmethod
     def of(labels: Sequence[int], predicted: Sequence[int], confidence: Sequence[str]) -> Answers:
-        """From labels, predictions and decimal strings, all of one length."""
+        """Make answers from labels, predictions and confidences as decimal strings, all of one length."""
         right = tuple(a == b for a, b in zip(labels, predicted, strict=True))
         return Answers(right, tuple(Decimal(value) for value in confidence), tuple(predicted))
 
@@ -56,19 +57,19 @@ class Answers:
 
     @cached_property
     def classes(self) -> Counts:
-        """The predicted classes, shape (total,), if they are known."""
+        """The predicted classes, shape (total,); empty if they are not known."""
         return np.array(self.predicted, dtype=np.int64)
 
 
 class Ranks(NamedTuple):
-    """Confidences as ranks in the sorted list of all that occur and 0, so that comparing ranks is exact."""
+    """Confidences as their ranks in the sorted list of 0 and all confidences that occur, so that comparisons are exact."""
 
     levels: list[Decimal]
     tuning: Counts
     test: Counts
 
     def of(self, level: Decimal) -> int:
-        """The rank of a level."""
+        """Return the rank of a level."""
         return bisect_left(self.levels, level)
 
 
@@ -100,13 +101,14 @@ class Evaluated:
 
     @cached_property
     def steps(self) -> Counts:
-        """The distinct confidences on the tuning items, ascending, as ranks."""
+        """The distinct confidences of the tuning items as ranks, ascending."""
         return np.unique(self.ranks.tuning)
 
     @cached_property
     def grid(self) -> tuple[Counts, Counts]:
-        """At most LEVELS of those, evenly spaced and with the largest; and for each tuning item how many of them its
-        confidence reaches: at the following levels it falls back."""
+        """At most LEVELS of `steps`, evenly spaced and including the largest, and for each tuning item the number of
+        these levels that its confidence reaches. At any higher level, the item falls back.
+        """
         most = min(LEVELS, len(self.steps))
         levels = self.steps[np.arange(1, most + 1) * len(self.steps) // most - 1]
         return levels, np.searchsorted(levels, self.ranks.tuning, side="right")
@@ -120,7 +122,7 @@ class Counted(NamedTuple):
     reached: tuple[int, ...] = ()
 
     def elsewhere(self, total: int) -> Counted:
-        """The same shares of another number of items, each rounded to the pessimistic side."""
+        """Scale the counts to another number of items, each rounded to the pessimistic side."""
         fewer = self.correct * total // self.total
         return Counted(fewer, total, tuple(-(-one * total // self.total) for one in self.reached))
 
@@ -144,7 +146,7 @@ def judge(counted: Counted, error: Fraction) -> Judged:
 
 
 def judge_single(model: Evaluated, error: Fraction) -> Judged:
-    """Return the bound of one model; a metric that is not a share of right answers has a bound of its own."""
+    """Return the bound of one model; a metric that is not a share of right answers has its own bound."""
     judged = judge(count_single(model, on_tuning=False), error)
     return replace(judged, accuracy=model.bound(error)) if model.bound else judged
 
@@ -156,7 +158,9 @@ def count_single(model: Evaluated, *, on_tuning: bool) -> Counted:
 
 
 def count_cascade(models: Sequence[Evaluated], thresholds: Sequence[Decimal], *, on_tuning: bool) -> Counted:
-    """Count a cascade: each model answers the items for which those before it stayed below their thresholds."""
+    """Count a cascade: each model answers the items for which the confidences of the models before it stayed below
+    their thresholds.
+    """
     parts = [model.tuning if on_tuning else model.test for model in models]
     hits, reaching, reached = parts[0].hits, np.ones(parts[0].total, dtype=bool), []
     for model, threshold, following in zip(models, thresholds, parts[1:], strict=False):
@@ -168,7 +172,7 @@ def count_cascade(models: Sequence[Evaluated], thresholds: Sequence[Decimal], *,
 
 
 def count_ensemble(models: Sequence[Evaluated], *, on_tuning: bool) -> Counted:
-    """Count a vote of three models: the answer on which two agree, else the first model's."""
+    """Count a vote of three models: the answer of any two that agree, or else the first model's."""
     first, second, third = (model.tuning if on_tuning else model.test for model in models)
     hits = np.where(second.classes == third.classes, second.hits, first.hits)
     return Counted(int(hits.sum()), first.total)

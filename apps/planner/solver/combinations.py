@@ -1,8 +1,9 @@
-"""Combinations of programs on one pool, with everything tuned that the tuning items decide.
+"""Combinations of programs on one pool, tuned on the tuning items.
 
-A cascade runs two or three programs one after another; an item falls back to the next program while the confidence stays below a
-threshold. An ensemble runs three programs on every item and takes the answer on which two agree, else that of the one with
-the most right answers on the tuning items. (A vote of two would always give the answer of the better one.)
+A cascade runs two or three programs one after another; an item falls back to the next program if the confidence is
+below a threshold. An ensemble runs three programs on every item and uses the answer on which two agree, or else that of
+the program with the most right answers on the tuning items. (A vote of two programs would always give the better one's
+answer.)
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Combination:
 
     @property
     def bounds(self) -> int:
-        """The number of bounds that testing it takes: its accuracy, and each share that falls back."""
+        """The number of bounds needed to test it: one for its accuracy, and one for each share of items that falls back."""
         return len(self.parts) if self.kind == CASCADE else 1
 
     @property
@@ -49,14 +50,16 @@ class Combination:
 
     @property
     def statement(self) -> tuple[object, ...]:
-        """Equal for combinations of the same answers, on any pool; thresholds of three programs depend on the pool."""
+        """A key that is equal for combinations of the same answers, on any pool. A cascade of three programs also
+        includes its pool, since its thresholds depend on it.
+        """
         ids = tuple(id(model) for model in self.models)
         return (self.kind, ids, self.parts[0].pool if len(ids) == 3 and self.kind == CASCADE else "")
 
 
 @dataclass(frozen=True)
 class TunedCombination:
-    """A combination with its thresholds; `seen` is its result on the tuning items, `load` its cost per item there."""
+    """A combination with its thresholds; `seen` is its result on the tuning items, and `load` is its cost per item on them."""
 
     combination: Combination
     thresholds: tuple[Decimal, ...]
@@ -65,14 +68,14 @@ class TunedCombination:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal on every pool with the same answers and thresholds, so that it is tested once."""
+        """A key that is equal on every pool for the same answers and thresholds, so that each combination is tested once."""
         return (self.combination.kind, tuple(id(model) for model in self.combination.models), self.thresholds)
 
 
 def weights_of(variants: Sequence[Variant], requirements: Requirements) -> dict[str, int]:
-    """Return the cost of one execution of each variant by the objective, as whole numbers of one unit.
+    """Return what one execution of each variant costs by the objective, as whole numbers of a common unit.
 
-    The cost is the price (at the number of items) or the device time. Variants of unknown cost are left out.
+    The cost is the price (for the required number of items) or the device time. Variants of unknown cost are left out.
     """
     found: dict[str, Fraction] = {}
     for variant in variants:
@@ -96,7 +99,7 @@ def _weight(variant: Variant, requirements: Requirements) -> Fraction | None:
 def combinations_of(
     variants: Sequence[Variant], weights: Mapping[str, int]
 ) -> tuple[list[Combination], list[Narrowed]]:
-    """Return every combination of each pool's programs, and the pools where only some programs were combined."""
+    """Return every combination of each pool's programs, and the pools on which only some programs were combined."""
     pools: dict[str, list[Variant]] = defaultdict(list)
     for variant in variants:
         if variant.evaluated is not None and variant.evaluated.bound is None and variant.key in weights:
@@ -112,9 +115,9 @@ def combinations_of(
 
 
 def parts_of(variants: Sequence[Variant], weights: Mapping[str, int]) -> list[Variant]:
-    """Return the PARTS variants to combine.
+    """Return at most PARTS variants to combine.
 
-    First come those with more right tuning items than any cheaper one, then those with the most right items.
+    Variants with more right tuning items than any cheaper one come first, then those with the most right tuning items.
     """
     ordered = sorted(variants, key=lambda one: (weights[one.key], -_right(one), one.key))
     best = -1
@@ -130,12 +133,12 @@ def parts_of(variants: Sequence[Variant], weights: Mapping[str, int]) -> list[Va
 
 
 def _right(variant: Variant) -> int:
-    """The number of right tuning items."""
+    """The number of tuning items that the variant gets right."""
     return variant.evaluated.tuning.correct if variant.evaluated else 0
 
 
 def _answers(parts: Iterable[Variant]) -> Models | None:
-    """The answers of variants that can be combined; None if they cannot."""
+    """The answers of a variant that can be combined; None for one that can't."""
     some = list(parts)
     models = tuple(part.evaluated for part in some if part.evaluated is not None)
     sizes = {(model.tuning.total, model.test.total) for model in models}
@@ -155,7 +158,7 @@ def _cascades(parts: Sequence[Variant], length: int) -> Iterator[Combination]:
 
 
 def _ensembles(parts: Sequence[Variant]) -> Iterator[Combination]:
-    """Yield every three programs that give the same classes, first the one with the most right tuning items."""
+    """Yield every three programs that predict the same set of classes, first the one with the most right tuning items."""
     voting = [part for part in parts if part.classes is not None and part.evaluated and part.evaluated.tuning.predicted]
     for some in combinations(sorted(voting, key=lambda part: -_right(part)), 3):
         models = _answers(some)
@@ -164,7 +167,7 @@ def _ensembles(parts: Sequence[Variant]) -> Iterator[Combination]:
 
 
 class Tuner:
-    """Chooses the thresholds of combinations on the tuning items, once for equal answers."""
+    """Chooses the thresholds of combinations on the tuning items, once for all combinations of the same answers."""
 
     def __init__(self, weights: Mapping[str, int], wanted: Fraction | None, error: Fraction) -> None:
         self.weights, self.wanted, self.error = weights, wanted, error
@@ -212,7 +215,7 @@ class Tuner:
         )
 
     def _ensemble(self, combination: Combination) -> Tuning | None:
-        """A vote; None if it never changes the first program's answer."""
+        """A vote of three programs; None if it never changes the first program's answer."""
         first, second, third = (model.tuning.classes for model in combination.models)
         if not ((second == third) & (first != second)).any():
             return None

@@ -12,7 +12,7 @@ Rank = tuple[bool, bool, Fraction, Fraction, Fraction, str, str]
 
 
 def rank_of(candidate: Candidate, objective: str = COST) -> Rank:
-    """Order feasible candidates first, then by the objective, price, latency, name and pool; the order is total."""
+    """Order feasible candidates first, then by the objective, price, latency, name and pool; no two candidates tie."""
     price = None if candidate.price is None else Fraction(candidate.price)
     latency = candidate.latency
     first = price if objective == COST else latency if objective == LATENCY else candidate.duration
@@ -29,7 +29,7 @@ def rank_of(candidate: Candidate, objective: str = COST) -> Rank:
 
 
 def frontier(candidates: Sequence[Candidate]) -> set[int]:
-    """Return the indices of feasible candidates that no other one dominates in price, latency and accuracy."""
+    """Return the indices of feasible candidates that no other candidate dominates in price, latency and accuracy."""
     points = [(_point(c), index) for index, c in enumerate(candidates) if c.feasible and c.price is not None]
     front: list[tuple[tuple[Fraction, ...], int]] = []
     for point, index in sorted(points):  # a point that dominates another comes before it
@@ -39,7 +39,7 @@ def frontier(candidates: Sequence[Candidate]) -> set[int]:
 
 
 def _point(candidate: Candidate) -> tuple[Fraction, ...]:
-    """Price, latency and negated accuracy: smaller is better, and unknown is worst."""
+    """The candidate's price, latency and negated accuracy; smaller is better, and unknown values are the worst."""
     worst = Fraction(10**30)
     latency = candidate.latency if candidate.latency is not None else worst
     return (Fraction(candidate.price or 0), latency, -(candidate.accuracy or Fraction(0)))
@@ -50,7 +50,7 @@ def _dominates(one: tuple[Fraction, ...], other: tuple[Fraction, ...]) -> bool:
 
 
 def relaxations(candidates: Sequence[Candidate], requirements: Requirements) -> Iterator[Change]:
-    """Yield the changes of the fewest requirements, each only as far as needed, the cheapest result first."""
+    """Yield the changes that relax the fewest requirements, each only as far as needed, the cheapest result first."""
     priced = [(index, c) for index, c in enumerate(candidates) if c.gaps and c.price is not None]
     fewest = min((len(c.gaps) for _, c in priced), default=0)
     nearest = _nearest([(index, c) for index, c in priced if len(c.gaps) == fewest], requirements)

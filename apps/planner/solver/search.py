@@ -1,4 +1,4 @@
-"""The search: every variant alone and the most promising combinations of each pool, checked against every requirement."""
+"""The search: every variant alone and the most promising combinations of each pool are checked against every requirement."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ NOWHERE = Placed(None)
 
 
 def solve(variants: Sequence[Variant], requirements: Requirements, capacity: Capacity = idle) -> Solution:
-    """Return all candidates with the best feasible one by the objective, and the reasons against the others.
+    """Return all candidates, the best feasible one by the objective, and the reasons against the others.
 
-    `capacity` tells when a pool would be done with a demand. Raises ValueError without items, without variants or for an
-    unknown objective.
+    `capacity` returns when a pool would finish a demand. Raises ValueError if there are no items or no variants, or for
+    an unknown objective.
     """
     if requirements.items < 1 or not variants:
         raise ValueError("A plan needs at least one item and one model.")
@@ -70,7 +70,7 @@ def solve(variants: Sequence[Variant], requirements: Requirements, capacity: Cap
 def bounds_of(variants: Sequence[Variant], combinations: Sequence[Combination]) -> int:
     """Return the maximum number of bounds, fixed before any test item is looked at.
 
-    That is one for each model alone, and those of the LIMIT combinations that need the most.
+    That is one for each model alone, and the bounds of the LIMIT combinations that need the most.
     """
     # Answers are one object wherever they are used, so their identity counts the statements about them.
     alone = len({id(variant.evaluated) for variant in variants if variant.evaluated})
@@ -79,7 +79,7 @@ def bounds_of(variants: Sequence[Variant], combinations: Sequence[Combination]) 
 
 
 class _Market:
-    """Makes candidates of variants and combinations. Each statement is tested once, on however many pools it may run."""
+    """Makes candidates of variants and combinations. Each statement is tested once, even if several pools could run it."""
 
     def __init__(self, requirements: Requirements, capacity: Capacity, error: Fraction) -> None:
         self.requirements, self.capacity, self.error = requirements, capacity, error
@@ -109,7 +109,7 @@ class _Market:
         return candidate_of(combination, tuned.thresholds, self.known[tuned.key], self.requirements, self.capacity)
 
     def estimated(self, tuned: TunedCombination) -> Candidate:
-        """Return what a combination would be if the test items behaved as the tuning items."""
+        """Return the combination's figures if the test items behaved like the tuning items."""
         combination = tuned.combination
         judged = judge(tuned.seen.elsewhere(combination.models[0].test.total), self.error)
         return candidate_of(combination, tuned.thresholds, judged, self.requirements, self.capacity)
@@ -122,7 +122,7 @@ def candidate_of(
     requirements: Requirements,
     capacity: Capacity,
 ) -> Candidate:
-    """Return a single or a combination, priced, placed and checked against every requirement."""
+    """Return a single variant or a combination as a candidate, priced, placed and checked against every requirement."""
     parts = combination.parts
     uses = _uses(combination, judged, requirements.items)
     price, lacking = _price(parts, uses)
@@ -160,7 +160,7 @@ def candidate_of(
 
 
 def _explained(parts: Sequence[Variant], lacking: Sequence[str], unplaced: Sequence[str]) -> tuple[str, ...]:
-    """The requirements whose figures are unknown because a program, a price or a place is missing."""
+    """The requirements whose figures are unknown because a program, a price or free capacity is missing."""
     if any(part.missing for part in parts):
         return RELAXABLE
     if lacking:
@@ -169,14 +169,14 @@ def _explained(parts: Sequence[Variant], lacking: Sequence[str], unplaced: Seque
 
 
 def _tested(judged: Judged | None) -> dict[str, Any]:
-    """The counts on the test items and the shares that fall back."""
+    """The counts on the test items, and the shares that fall back."""
     if judged is None:
         return {"correct": None, "total": None, "shares": ()}
     return {"correct": judged.counted.correct, "total": judged.counted.total, "shares": judged.shares}
 
 
 def _outputs(combination: Combination) -> tuple[str, ...]:
-    """The outputs that give the confidences of a cascade, or the answers of a vote."""
+    """The names of the outputs that give the confidences of a cascade, or the answers of a vote."""
     if combination.kind == SINGLE:
         return ()
     models = combination.models[:-1] if combination.kind == CASCADE else combination.models
@@ -184,7 +184,9 @@ def _outputs(combination: Combination) -> tuple[str, ...]:
 
 
 def _uses(combination: Combination, judged: Judged | None, items: int) -> tuple[Use, ...]:
-    """All items for the first program and for each of a vote; for the later programs of a cascade those that may fall back."""
+    """The executions of each program: all items for the first program and for every program of a vote; for the later
+    programs of a cascade, the items that may fall back.
+    """
     first, *others = combination.parts
     uses = [Use(first.key, items, items)]
     if combination.kind == CASCADE and judged is not None:
@@ -197,7 +199,7 @@ def _uses(combination: Combination, judged: Judged | None, items: int) -> tuple[
 
 
 def _latency(parts: Sequence[Variant]) -> Fraction | None:
-    """The sum of all parts, because an item may pass through each; None if one is not known."""
+    """The sum over all parts, because an item may pass through each of them; None if a value is not known."""
     known = [part.latency for part in parts if part.latency is not None]
     return sum(known, Fraction(0)) if len(known) == len(parts) else None
 
@@ -209,7 +211,7 @@ def _certainty(parts: Sequence[Variant]) -> str:
 
 
 def _price(parts: Sequence[Variant], uses: Sequence[Use]) -> tuple[Decimal | None, list[str]]:
-    """The total price, or None with the reasons: programs that are missing, or have no price."""
+    """The total price, or None with the reasons: programs that are missing or have no price."""
     missing = [reason for part in parts for reason in part.missing]
     if missing:
         return None, missing
@@ -220,9 +222,9 @@ def _price(parts: Sequence[Variant], uses: Sequence[Use]) -> tuple[Decimal | Non
 
 
 def _demand(parts: Sequence[Variant], uses: Sequence[Use]) -> Demand | None:
-    """The device time of all executions one after another, as a quote reserves it; None if a time is not known.
+    """The device time of all executions run one after another, as a quote reserves it; None if a time is not known.
 
-    Each execution takes an interval. Loading, and the rest of the first latency, come once.
+    Each execution takes one interval. Loading, and the rest of the first latency, are added once.
     """
     streams = []
     for part, use in zip(parts, uses, strict=False):

@@ -1,8 +1,9 @@
-"""Choose the combinations to test: at most LIMIT, by the tuning items, prices and free time alone.
+"""Choose at most LIMIT combinations to test, from the tuning items, prices and free time alone.
 
-Every combination that is tested weakens the bounds of all others. Half of the slots go to those that should meet every
-requirement, best by the objective first. The next go to those with the most right answers that should meet everything but
-the accuracy, in case the cheap ones fall short on the test items. The rest is filled in the order of the objective.
+Every combination that is tested weakens the bounds of all others. Half of the slots go to the combinations that should
+meet every requirement, the best by the objective first. The next slots go to the combinations with the most right
+answers that should meet every requirement except possibly the accuracy, in case the cheap ones fall short on the test
+items. The remaining slots are filled in the order of the objective.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Order = tuple[Fraction, Fraction, str, str]
 def shortlist(
     tuned: Sequence[TunedCombination], requirements: Requirements, error: Fraction, estimated: Estimate
 ) -> list[TunedCombination]:
-    """Return the combinations to test, each on every pool where it is the same.
+    """Return the combinations to test, each on every pool on which it has the same key.
 
     `estimated` makes a candidate under the assumption that the test items behave like the tuning items.
     """
@@ -36,14 +37,14 @@ def shortlist(
 
 
 def order_of(tuned: TunedCombination, requirements: Requirements) -> Order:
-    """Order by the objective on the tuning items; among equals by cost, then by name."""
+    """Order by the objective on the tuning items, then by cost, then by name."""
     combination = tuned.combination
     latency = _latency(tuned) if requirements.objective == LATENCY else Fraction(0)
     return latency, tuned.load, combination.title, combination.parts[0].pool
 
 
 def _fill(chosen: dict[tuple[object, ...], None], most: int, tuned: Iterable[TunedCombination]) -> None:
-    """Add combinations in this order until there are `most`."""
+    """Add combinations in the given order until there are `most`."""
     if len(chosen) >= most:
         return
     for one in tuned:
@@ -53,7 +54,7 @@ def _fill(chosen: dict[tuple[object, ...], None], most: int, tuned: Iterable[Tun
 
 
 def _should(tuned: TunedCombination, requirements: Requirements, error: Fraction) -> bool:
-    """Tell quickly whether accuracy and latency should suffice, before `estimated` looks at everything."""
+    """Decide quickly whether accuracy and latency should suffice, before `estimated` checks every requirement."""
     there = tuned.combination.models[0].test.total
     needed = needed_of(requirements.accuracy, there, error)
     if requirements.accuracy is not None and (needed is None or tuned.seen.elsewhere(there).correct < needed):

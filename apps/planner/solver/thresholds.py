@@ -15,16 +15,18 @@ from apps.registry.confidence import successes_needed
 
 @lru_cache(maxsize=1000)
 def needed_of(wanted: Fraction | None, there: int, error: Fraction) -> int | None:
-    """Return the fewest right answers of `there` items that prove `wanted`; None without a requirement or if none do."""
+    """Return the smallest number of right answers among `there` items that proves `wanted`; None if nothing is required
+    or no number does.
+    """
     return None if wanted is None else successes_needed(wanted, there, error)
 
 
 def choose_threshold(first: Evaluated, second: Evaluated, wanted: Fraction | None, error: Fraction) -> Decimal:
     """Return the lowest threshold that should reach `wanted` on the test items.
 
-    Below the threshold, the second model answers. It should reach `wanted` if the same share of right answers on the test
-    items would prove it. If no threshold does, or nothing is wanted, return the one with the most right answers and, among
-    equals, the lowest, at which the fewest items fall back.
+    Below the threshold, the second model answers. A threshold should reach `wanted` if its share of right answers on
+    the tuning items would prove `wanted` on the test items. If no threshold does, or nothing is wanted, return the
+    threshold with the most right answers; among equals, the lowest, at which the fewest items fall back.
     """
     gains = (second.tuning.hits - first.tuning.hits)[first.order]
     right = first.tuning.correct + np.concatenate(([0], np.cumsum(gains)))  # by how many items fall back
@@ -36,14 +38,14 @@ def choose_threshold(first: Evaluated, second: Evaluated, wanted: Fraction | Non
 
 
 def _enough(right: Counts, model: Evaluated, wanted: Fraction | None, error: Fraction) -> np.ndarray:
-    """Tell for each count of right tuning items whether the same share of the test items would prove `wanted`."""
+    """Tell for each count of right tuning items whether the same share of right test items would prove `wanted`."""
     here, there = model.tuning.total, model.test.total
     needed = needed_of(wanted, there, error)
     return np.zeros(right.shape, dtype=bool) if needed is None else right * there // here >= needed
 
 
 class Grid(NamedTuple):
-    """A cascade of three programs by the levels of its thresholds.
+    """The results of a cascade of three programs for every pair of threshold levels.
 
     `second`: how many items reach the second program, shape (first,); `third`: how many reach the third and `right`: how
     many answers are right, shape (first, second).
@@ -56,7 +58,7 @@ class Grid(NamedTuple):
 
 
 def grid_of(first: Evaluated, second: Evaluated, third: Evaluated) -> Grid:
-    """Count every pair of levels at once."""
+    """Count the results of every pair of levels at once."""
     (low, row), (high, column) = first.grid, second.grid
     rows, columns = len(low), len(high)
     cell = row * (columns + 1) + column
@@ -80,11 +82,11 @@ def choose_thresholds(
     wanted: Fraction | None,
     error: Fraction,
 ) -> tuple[Decimal, Decimal] | None:
-    """Return the cheapest pair of levels that should reach `wanted` (see `choose_threshold`); of equals, the lowest.
+    """Return the cheapest pair of levels that should reach `wanted` (see `choose_threshold`); among equals, the lowest.
 
-    `costs` are those of one execution of the second and third model, in one unit. If no pair reaches it, or nothing is
-    wanted, return the pair with the most right answers, of equals the
-    cheapest. None if no pair sends items to both.
+    `costs`: the cost of one execution of the second and of the third model, in the same unit. If no pair reaches
+    `wanted`, or nothing is wanted, return the pair with the most right answers; among equals, the cheapest. Return None
+    if no pair sends items to both models.
     """
     first, second, _ = models
     sends = grid.third > 0

@@ -15,13 +15,13 @@ OBJECTIVES = (COST, LATENCY, DEVICE_TIME)
 
 @dataclass(frozen=True)
 class Requirements:
-    """The requirements of a task; None for what is not required.
+    """The requirements of a task; None means no requirement.
 
     `items`: the number of items; `accuracy`: the minimum lower bound; `latency`: the maximum seconds for one item;
     `duration`: the maximum device seconds for all items; `completion`: the maximum seconds from now until all items are
     done, including the wait for free devices; `budget`: the maximum price of all items in the price book's currency.
-    `objective`: one of OBJECTIVES, what the chosen candidate has least of: price, latency of one item, or device time.
-    `metric`: the title of the metric behind the accuracy, for sentences.
+    `objective`: one of OBJECTIVES, the figure that the chosen candidate minimises: price, latency of one item, or
+    device time. `metric`: the title of the metric behind the accuracy, for sentences.
     """
 
     items: int
@@ -38,8 +38,8 @@ class Requirements:
 class Demand:
     """The device time, in seconds, that a candidate needs on a pool.
 
-    `duration` is all of it and `setup` the part that comes once. `quantum` is the indivisible part of a single program;
-    it is None for several programs, whose work stays in one piece.
+    `duration` is the whole time, and `setup` is the part that occurs once. `quantum` is the indivisible part of a
+    single program; it is None for several programs, whose work is not divided.
     """
 
     pool: str
@@ -50,7 +50,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Placed:
-    """The seconds from now until a demand would be done if accepted now; None with the `reason` against it."""
+    """The seconds from now until a demand would be finished if it were accepted now; None with the `reason` against it."""
 
     completion: Fraction | None
     reason: str = ""
@@ -68,10 +68,11 @@ def idle(demand: Demand) -> Placed:
 class Variant:
     """A model as it runs on one pool: a compiled program, or the reasons why there is none (`missing`).
 
-    `price(n)` returns the exact price of n executions, or raises ValueError with a sentence. `least`: the minimum price of
-    a contract. `latency` and `interval` are in seconds; `certainty` is "exact", "bound" or "measured". `load`: seconds to
-    load the program onto a device, once in each window. Variants can be combined if they have equal `takes` (inputs, and the
-    items of their evaluations) and different `program`s, and for a vote the same number of `classes` (None: no classes).
+    `price(n)` returns the exact price of n executions, or raises ValueError with a sentence. `least`: the minimum price
+    of a contract. `latency` and `interval` are in seconds; `certainty` is "exact", "bound" or "measured". `load`:
+    seconds to load the program onto a device, once in each window. Variants can be combined if they have equal `takes`
+    (their inputs, and the items of their evaluations) and different `program`s. For a vote they also need the same
+    number of `classes` (None: no classes).
     """
 
     key: str
@@ -92,8 +93,9 @@ class Variant:
 
 @dataclass(frozen=True)
 class Use:
-    """The executions of a variant: `executions` are reserved and `expected` are likely; `per_item` is the share of items
-    that may need one."""
+    """The executions of a variant: `executions` are reserved and `expected` are likely; `per_item` is the maximum share
+    of items that need one.
+    """
 
     key: str
     executions: int
@@ -105,11 +107,11 @@ class Use:
 class Candidate:
     """A single program or a combination on one pool, feasible if there are no `reasons` against it.
 
-    `accuracy` is a lower bound that holds together with all others. `gaps`: the requirements that could be relaxed, each
-    with the value that this candidate needs. A cascade has `thresholds`, `shares` (upper bounds of the items that fall back)
-    and `outputs` (that give the confidences) for each program but the last; a vote has `outputs` for each program.
-    `price` is the price of its executions, by which candidates are compared; `total_price` is the price of a quote, which a
-    budget is compared with.
+    `accuracy` is a lower bound that holds together with all others. `gaps`: the requirements that could be relaxed,
+    each with the value that this candidate needs. A cascade has `thresholds`, `shares` (upper bounds of the items that
+    fall back) and `outputs` (that give the confidences) for each program but the last; a vote has `outputs` for each
+    program. `price` is the price of its executions, by which candidates are compared; `total_price` is the price of its
+    quote, which must be within a budget.
     """
 
     kind: str
@@ -134,7 +136,7 @@ class Candidate:
 
     @property
     def total_price(self) -> Decimal | None:
-        """The price, at least the minimum of a contract."""
+        """The price, raised to the minimum price of a contract if it is lower."""
         return None if self.price is None else max(self.price, self.least)
 
     @property
@@ -148,7 +150,7 @@ class Candidate:
 
     @property
     def share(self) -> Fraction | None:
-        """The upper bound of the items that fall back from the first program of a cascade."""
+        """The upper bound of the share of items that fall back from the first program of a cascade."""
         return next(iter(self.shares), None)
 
     @property
@@ -159,7 +161,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Change:
-    """Requirements relaxed to `values` make the candidate with index `candidate` feasible, at `price`."""
+    """A change that makes a candidate feasible: the requirements relaxed to `values`, the candidate's index, and its `price`."""
 
     values: tuple[tuple[str, Fraction], ...]
     candidate: int
@@ -168,7 +170,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Narrowed:
-    """On `pool`, only `used` of `known` programs were combined."""
+    """Records that only `used` of the `known` programs on `pool` were combined."""
 
     pool: str
     used: int
@@ -177,10 +179,11 @@ class Narrowed:
 
 @dataclass(frozen=True)
 class Solution:
-    """All candidates, the best first and the infeasible ones last; `chosen` is an index, None if none is feasible.
+    """All candidates, the best first and the infeasible ones last; `chosen` is an index, or None if no candidate is feasible.
 
-    Every variant alone is a candidate, and the most promising combinations. `changes`: how to make a candidate feasible if
-    none is. `examined` counts all singles and combinations that were compared; `bounds` counts the bounds, each at `error`.
+    The candidates are every variant alone and the most promising combinations. `changes`: the ways to make a candidate
+    feasible if none is. `examined` counts all singles and combinations that were compared; `bounds` counts the bounds,
+    each at `error`.
     """
 
     candidates: tuple[Candidate, ...]

@@ -99,9 +99,9 @@ def customer_tax_set(request: HttpRequest, pk: UUID, payload: TaxIn) -> dict[str
 )
 @idempotent
 def refund_create(request: HttpRequest, payload: RefundIn) -> tuple[int, dict[str, Any]]:
-    """For administrators: refund at most the balance, the amount paid or credited above the amount due.
+    """For administrators: refund at most the balance, which is the amount paid or credited above the amount due.
 
-    Refund card payments at Stripe instead; they are then posted here.
+    Refund card payments at Stripe instead; Takt then posts them automatically.
     """
     organisation, now = Organisation.objects.filter(pk=payload.organisation).first(), timezone.now()
     if organisation is None:

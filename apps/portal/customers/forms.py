@@ -1,4 +1,4 @@
-"""The administrator's forms of a customer and an invoice."""
+"""The administrator's forms for a customer and an invoice."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class GrantForm(OnceForm):
         return None if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
 
     def clean_expires(self) -> Any:
-        """Refuse the year 9999, which has no day after its last."""
+        """Refuse the year 9999, because its last day has no next day."""
         day = self.cleaned_data["expires"]
         if day is not None and day.year > 9998:
             raise forms.ValidationError("Choose a day before the year 9999.")
@@ -116,7 +116,7 @@ class TaxForm(forms.Form):
 
 
 class CreditNoteForm(MoneyForm):
-    """Credit parts of an invoice: an amount for each line. All boxes empty credits everything that is left."""
+    """Credit parts of an invoice: an amount for each line. If all fields are empty, everything that remains is credited."""
 
     reason = ReasonField(help_text="Printed on the credit note.")
     left = forms.DecimalField(required=False, max_digits=72, decimal_places=40, widget=forms.HiddenInput)
@@ -132,7 +132,7 @@ class CreditNoteForm(MoneyForm):
                 self.fields[f"line_{line.number}"] = box
 
     def clean(self) -> dict[str, Any]:
-        """Refuse 0 in a box: it would credit nothing, and only empty boxes mean everything."""
+        """Refuse 0 in a field: it would credit nothing, and only empty fields mean everything."""
         values = super().clean() or {}
         for line in self.lines:
             if values.get(f"line_{line.number}") == 0:
@@ -140,12 +140,12 @@ class CreditNoteForm(MoneyForm):
         return values
 
     def expected_left(self) -> Decimal | None:
-        """Return the amount that was left to credit when the page was made; None if the form does not state it."""
+        """Return the amount that remained to be credited when the page was made; None if the form does not state it."""
         left: Decimal | None = self.cleaned_data.get("left")
         return left
 
     def parts(self) -> dict[int, Decimal] | None:
-        """Return the amounts by line, or None to credit everything that is left."""
+        """Return the amounts by line, or None to credit everything that remains."""
         found = {line.number: self.cleaned_data.get(f"line_{line.number}") for line in self.lines}
         return {number: amount for number, amount in found.items() if amount is not None} or None
 

@@ -34,7 +34,7 @@ PER_PAGE = 25
 
 @require_GET
 def customer_list(request: HttpRequest) -> HttpResponse:
-    """List the organisations with open amounts and credits left, by currency. `?q=` searches by name."""
+    """List the organisations with open amounts and remaining credits, by currency. `?q=` searches by name."""
     platform_admin_check(request)
     words = request.GET.get("q", "")[:200].replace("\x00", "")
     page = page_of(request, organisations_found(words), ordering=("name", "pk"), size=PER_PAGE)
@@ -171,7 +171,7 @@ def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _invoice_action(form: CreditNoteForm | CloseForm, given: dict[str, Any]) -> str:
-    """Do what the form says; return the message to show."""
+    """Do what the form requests, and return the message to show."""
     reason = form.cleaned_data["reason"]
     if isinstance(form, CreditNoteForm):
         note = services.credit_note_issue(
