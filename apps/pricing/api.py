@@ -73,8 +73,8 @@ def price_book_get(request: HttpRequest, version: int) -> PriceBook:
 )
 @idempotent
 def price_book_publish(request: HttpRequest, payload: PriceBookIn) -> tuple[int, PriceBook]:
-    """Publish the next price book (administrators only). The previous book ends when this one starts, after the
-    notice period that it promised.
+    """Publish the next price book (administrators only). The previous book ends when this one starts, after the notice
+    period that the previous book promised.
     """
     return 201, services.pricebook_publish(
         document=payload.document,

@@ -6,7 +6,7 @@ class PricingConfig(AppConfig):
     label = "pricing"
 
     def ready(self) -> None:
-        """Register the source of prices for the report page, which is in a lower room."""
+        """Register the source of prices for the report page, which belongs to a lower layer."""
         from apps.compilation.selectors import PRICERS
         from apps.pricing.previews import program_price
 

@@ -1,10 +1,9 @@
-"""How a shipped price book follows from the required revenue of a device-hour: a pure function from targets to the
-book, step by step.
+"""Derive a shipped price book from the required revenue of a device-hour: a pure function from targets to the book, step by step.
 
-A device's hourly cost is its depreciation, its energy and its operation. With a margin this is the revenue that every
-hour must bring; because only a share of the hours is sold, each sold hour must bring more. A reference program
-determines how many operations a sold hour contains at each precision. Prices are rounded up to four significant
-digits, so that no sold hour brings less.
+A device's hourly cost is its depreciation, its energy and its operation. With a margin added, this is the revenue that
+every hour must bring. Because only a share of the hours is sold, each sold hour must bring more. A reference program
+determines how many operations a sold hour contains at each precision. Prices are rounded up to four significant digits,
+so that no sold hour brings less.
 """
 
 from __future__ import annotations
@@ -53,9 +52,7 @@ class Price:
 
 @dataclass(frozen=True)
 class ClassDerivation:
-    """Inputs, steps and prices of one processor class. `target` is the required revenue of an hour at the expected
-    utilisation.
-    """
+    """Inputs, steps and prices of one processor class. `target` is the required revenue per hour at the expected utilisation."""
 
     name: str
     reference: str
@@ -67,13 +64,13 @@ class ClassDerivation:
     prices: tuple[Price, ...]
 
     def price(self, precision: str) -> Price:
-        """The price at a precision. Raises StopIteration."""
+        """The price at a precision. Raises StopIteration if there is none."""
         return next(one for one in self.prices if one.precision == precision)
 
 
 @dataclass(frozen=True)
 class ProgramHour:
-    """The revenue of a device-hour with one real program at the expected utilisation, and the target beside it."""
+    """The revenue of a device-hour with one real program at the expected utilisation, and the target to compare it with."""
 
     name: str
     processor_class: str
@@ -85,7 +82,7 @@ class ProgramHour:
 
     @property
     def ratio(self) -> Fraction:
-        """Revenue over target: 1 for the reference program, more for a program with more operations per cycle."""
+        """The ratio of revenue to target: 1 for the reference program, more for a program with more operations per cycle."""
         return self.fetches / self.target
 
 
@@ -111,8 +108,8 @@ class Derivation:
 
 
 def derive(targets: dict[str, Any], base: dict[str, Any]) -> Derivation:
-    """The next book: `base` with the version, prices and minimums that follow from `targets`, and with its additional
-    `rules`.
+    """The next book: `base` with the version, prices and minimums that follow from `targets`, and with the additional
+    `rules` of the targets.
     """
     if targets["format"] != FORMAT:
         raise ValueError(f"these are {targets['format']!r}, not {FORMAT!r}")
@@ -140,7 +137,7 @@ def hour_fetches(one: ClassDerivation, precision: str, *, operations: int, cycle
 
 
 def rounded_up(value: Fraction, digits: int) -> Fraction:
-    """A positive `value`, rounded up to `digits` significant digits."""
+    """Return a positive `value`, rounded up to `digits` significant digits."""
     scale = Fraction(1)
     while value * scale < 10 ** (digits - 1):
         scale *= 10
@@ -150,7 +147,7 @@ def rounded_up(value: Fraction, digits: int) -> Fraction:
 
 
 def text(value: Fraction) -> str:
-    """A decimal fraction as plain text."""
+    """Write a fraction that has a finite decimal form as plain text."""
     places = 0
     while (value * 10**places).denominator != 1:
         places += 1
@@ -256,7 +253,7 @@ def _contract(row: dict[str, Any], exponent: int) -> tuple[tuple[tuple[Given, ..
 def _late(
     row: dict[str, Any], classes: tuple[ClassDerivation, ...], base: dict[str, Any]
 ) -> tuple[tuple[Given, ...], Computed]:
-    """The notice period of each class of service, and the share that late cancellation costs.
+    """The notice period of each class of service, and the share of the price that late cancellation costs.
 
     For each processor class, divide the required revenue of any hour by that of a sold hour. The share is the smallest
     result.
@@ -290,7 +287,7 @@ def _hour(row: dict[str, Any], classes: tuple[ClassDerivation, ...]) -> ProgramH
 
 
 def shown(value: Fraction) -> str:
-    """A number in a formula: four significant digits, or exact if it has fewer."""
+    """Write a number for a formula: with four significant digits, or exactly if it has fewer."""
     if value.denominator == 1 or abs(value) >= 1000:
         return f"{round(value):,}"
     places = 0

@@ -1,4 +1,4 @@
-"""The differences between two price books in the words of a reader: what changed, from what, to what, and by how much."""
+"""The differences between two price books, worded for a reader: which value changed, from what, to what, and by how much."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ class Row(NamedTuple):
 
 
 def rows_of(before: PriceBook, after: PriceBook) -> list[Row]:
-    """Every difference between two books but the version, ordered by place."""
+    """Every difference between two books except the version, ordered by place."""
     found = [one for one in book_differences(before, after) if one.place != "version"]
     codes = before.document["currency"]["code"], after.document["currency"]["code"]
     return [row_of(one, *codes) for one in found]
 
 
 def row_of(difference: Difference, before: str, after: str) -> Row:
-    """One difference in words; `before` and `after` are the currencies of the books."""
+    """One difference in words; `before` and `after` are the currencies of the two books."""
     values = [_value(difference.place, text) for text in (difference.before, difference.after)]
     if difference.place.startswith("prices."):
         priced = [
@@ -82,7 +82,7 @@ def row_of(difference: Difference, before: str, after: str) -> Row:
 
 
 def label_of(place: str) -> str:
-    """What a place of a document holds, in words."""
+    """The meaning of a place in the document, in words."""
     if place in _FIELDS:
         return _FIELDS[place]
     if place.startswith("classes."):
@@ -133,7 +133,7 @@ def _priced(text: str | None, currency: str) -> str:
 
 
 def _change(difference: Difference, same_currency: bool) -> str:
-    """The relative change of a decimal, such as "+5.0 %"; empty if there is none to tell."""
+    """The relative change of a decimal, such as "+5.0 %"; empty if it can't be stated."""
     before, after = _decimal(difference.before), _decimal(difference.after)
     is_money = difference.place.startswith(("prices.", "minimum_charge", "contract_minimum"))
     if not before or after is None or (is_money and not same_currency):
@@ -143,6 +143,6 @@ def _change(difference: Difference, same_currency: bool) -> str:
 
 
 def _decimal(text: str | None) -> Decimal | None:
-    """A value that a document holds as decimal text; None for any other."""
+    """Parse a value that a document holds as decimal text; None for any other value."""
     value = json.loads(text) if text else None
     return Decimal(value) if isinstance(value, str) and re.fullmatch(r"[0-9]+(\.[0-9]+)?", value) else None

@@ -1,4 +1,6 @@
-"""Form fields for the numbers and texts of a price book. Each cleans to what the document holds: decimals as text."""
+"""Form fields for the numbers and texts of a price book. Each field's cleaned value is what the document holds, with
+decimals as text.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ FACTOR_MOST = Decimal(1000)
 
 
 class DecimalText(forms.CharField):
-    """A decimal from `least` to `most`, cleaned to its canonical text; "" if it is empty.
+    """A field for a decimal from `least` to `most`. The cleaned value is its canonical text, "" if the field is empty.
 
     With `above`, `least` itself is refused. Commas may separate thousands.
     """
@@ -33,7 +35,7 @@ class DecimalText(forms.CharField):
         super().__init__(**options)
 
     def clean(self, value: Any) -> str:
-        """The canonical text. Raises ValidationError with a sentence."""
+        """Return the canonical text. Raises ValidationError with a sentence."""
         text = str(super().clean(value)).strip()
         if not text:
             return ""
@@ -51,7 +53,7 @@ class DecimalText(forms.CharField):
 
 
 class WholeNumber(forms.CharField):
-    """A whole number from `least` to `most`; None if it is empty. Commas may separate thousands."""
+    """A field for a whole number from `least` to `most`; None if it is empty. Commas may separate thousands."""
 
     def __init__(self, *, least: int, most: int, **options: Any) -> None:
         self.least, self.most = least, most
@@ -59,7 +61,7 @@ class WholeNumber(forms.CharField):
         super().__init__(**options)
 
     def clean(self, value: Any) -> Any:
-        """The number. Raises ValidationError with a sentence."""
+        """Return the number. Raises ValidationError with a sentence."""
         text = str(super().clean(value)).strip()
         if not text:
             return None
@@ -70,13 +72,13 @@ class WholeNumber(forms.CharField):
 
 
 class PlainText(forms.CharField):
-    """One line of printable text."""
+    """A field for one line of printable text."""
 
     def __init__(self, *, longest: int, **options: Any) -> None:
         super().__init__(max_length=longest, **options)
 
     def clean(self, value: Any) -> str:
-        """The text without surrounding spaces. Raises ValidationError with a sentence."""
+        """Return the text without surrounding spaces. Raises ValidationError with a sentence."""
         text = str(super().clean(value)).strip()
         if not text.isprintable():
             raise ValidationError("Write one line of text without control characters.")
@@ -84,10 +86,10 @@ class PlainText(forms.CharField):
 
 
 class KeyText(forms.CharField):
-    """A name as documents use it for keys."""
+    """A field for a name that documents use as a key."""
 
     def clean(self, value: Any) -> str:
-        """The name; "" if it is empty. Raises ValidationError with a sentence."""
+        """Return the name; "" if it is empty. Raises ValidationError with a sentence."""
         text = str(super().clean(value)).strip()
         if text and not re.fullmatch(r"[a-z0-9_-]{1,40}", text):
             raise ValidationError("Write 1 to 40 of the characters a-z, 0-9, _ and -.")
@@ -95,7 +97,7 @@ class KeyText(forms.CharField):
 
 
 def key_field(label: str, placeholder: str) -> KeyText:
-    """The key of a new entry; empty for none."""
+    """A field for the key of a new entry; empty for no new entry."""
     return KeyText(
         label=label,
         required=False,
@@ -105,7 +107,7 @@ def key_field(label: str, placeholder: str) -> KeyText:
 
 
 def price_field(label: str, **options: Any) -> DecimalText:
-    """The price of a tera-operation: above 0, at most 12 decimal places."""
+    """A field for the price of a tera-operation: above 0, at most 12 decimal places."""
     return DecimalText(
         least=Decimal(0),
         most=MONEY_MOST,
@@ -119,7 +121,7 @@ def price_field(label: str, **options: Any) -> DecimalText:
 
 
 def amount_field(label: str, **options: Any) -> DecimalText:
-    """An amount of money of at least 0."""
+    """A field for an amount of money of at least 0."""
     return DecimalText(
         least=Decimal(0), most=MONEY_MOST, places=PRICE_PLACES, example="0.50", label=label, required=False, **options
     )
@@ -128,7 +130,7 @@ def amount_field(label: str, **options: Any) -> DecimalText:
 def factor_field(
     label: str, *, least: int = 0, most: Decimal = Decimal(1), above: bool = False, **options: Any
 ) -> DecimalText:
-    """A factor with at most 4 decimal places."""
+    """A field for a factor with at most 4 decimal places."""
     return DecimalText(
         least=Decimal(least), most=most, places=FACTOR_PLACES, example="0.75", above=above, label=label, **options
     )

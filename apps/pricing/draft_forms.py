@@ -1,7 +1,7 @@
-"""Sections of a price book as forms: the base of all sections, prices, and classes of service.
+"""Sections of a price book as forms: the base class of all sections, the prices, and the classes of service.
 
-Each form is built from a document and, once it is valid, writes the document with its section changed. A fault of the
-whole book that concerns one of its fields (see `drafts.draft_faults`) is shown beside that field.
+Each form is built from a document. Once the form is valid, it returns the document with its section changed. A fault of
+the whole book that concerns one of its fields (see `drafts.draft_faults`) is shown beside that field.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OPERATIONS_MOST = 10**12
 
 
 class SectionForm(forms.Form):
-    """One section of a document. `places` maps the name of a field to the place in the document that it edits."""
+    """A form for one section of a document. `places` maps the name of a field to the place in the document that it edits."""
 
     title: ClassVar[str]
 
@@ -46,7 +46,7 @@ class SectionForm(forms.Form):
         raise NotImplementedError
 
     def written(self) -> Document:
-        """The document with this section as entered. Call it on a valid form."""
+        """Return the document with this section as entered. Call it only on a valid form."""
         raise NotImplementedError
 
     def add(self, name: str, field: forms.Field, place: str = "", initial: Any = None) -> None:
@@ -57,7 +57,7 @@ class SectionForm(forms.Form):
             self.places[name] = place
 
     def faults_show(self, faults: Iterable[str]) -> list[str]:
-        """Put each fault of the book beside the field that it names; the others are returned."""
+        """Put each fault of the book beside the field that it names; return the other faults."""
         others = []
         found = ErrorDict()
         by_place = sorted(self.places.items(), key=lambda item: -len(item[1]))
@@ -78,19 +78,19 @@ def _names(fault: str, place: str) -> bool:
 
 
 def sentence_of(fault: str) -> str:
-    """A fault without its place as a sentence."""
+    """Write a fault as a sentence, without its place."""
     text = fault.removeprefix(":").strip()
     text = f"This {text}" if text.startswith(("is ", "has ", "lacks ")) else f"{text[:1].upper()}{text[1:]}"
     return text if text.endswith(".") else f"{text}."
 
 
 class PricesForm(SectionForm):
-    """Prices of a tera-operation and the fewest operations billed per cycle, by processor class and precision."""
+    """Prices of a tera-operation and the minimum operations billed per cycle, by processor class and precision."""
 
     title = "Prices"
 
     def build(self) -> None:
-        """A row for each class, and an empty one for a new class."""
+        """Add a row for each class, and an empty row for a new class."""
         found = {name for row in self.document["prices"].values() for name in row}
         self.precisions = sorted({*Precision.values, *found})
         self.add("new", key_field("New processor class", "new class"))
@@ -113,7 +113,7 @@ class PricesForm(SectionForm):
 
     @property
     def rows(self) -> list[tuple[str, list[BoundField], list[BoundField]]]:
-        """(class, prices, minimums); the last is the new class, whose name is ""."""
+        """The rows (class, prices, minimums); the last is for a new class, whose name is ""."""
         return [
             (
                 name,
@@ -124,7 +124,7 @@ class PricesForm(SectionForm):
         ]
 
     def clean(self) -> dict[str, Any]:
-        """A price needs its minimum, and at least one class stays."""
+        """Check that every price has its minimum, and that at least one class remains."""
         values = super().clean() or {}
         for name in [*sorted(self.document["prices"]), ""]:
             for precision in self.precisions:
@@ -159,7 +159,7 @@ class PricesForm(SectionForm):
         return [values.get(f"price-{name}-{precision}") or "" for precision in self.precisions]
 
     def written(self) -> Document:
-        """The document with the prices that were entered; a class without any price is removed."""
+        """Return the document with the entered prices; a class without any price is removed."""
         values = self.cleaned_data
         prices: dict[str, dict[str, str]] = {}
         minimums: dict[str, Any] = {}
@@ -173,7 +173,9 @@ class PricesForm(SectionForm):
         return {**self.document, "prices": prices, "minimum_operations_per_cycle": minimums}
 
     def _minimum(self, name: str, least: dict[str, int]) -> int | dict[str, int]:
-        """One number if all precisions share it and the book had one number; a number for each otherwise."""
+        """Return one number if the book had one number and all precisions still share it; otherwise a number for each
+        precision.
+        """
         had = self.document["minimum_operations_per_cycle"].get(name)
         if not isinstance(had, dict) and len(set(least.values())) == 1:
             return next(iter(least.values()))
@@ -201,7 +203,7 @@ class ClassesForm(SectionForm):
     )
 
     def build(self) -> None:
-        """The fields of each class, and the name of a new one."""
+        """Add the fields of each class, and a field for the name of a new one."""
         classes = self.document["classes"]
         self.names = sorted(classes, key=lambda name: (not classes[name]["offered"], classes[name]["title"]))
         for name in self.names:
@@ -216,11 +218,11 @@ class ClassesForm(SectionForm):
 
     @property
     def rows(self) -> list[tuple[str, dict[str, BoundField]]]:
-        """(class, its fields by part)."""
+        """The rows (class, its fields by part)."""
         return [(name, {part: self[f"{part}-{name}"] for part in self.parts}) for name in self.document["classes"]]
 
     def clean(self) -> dict[str, Any]:
-        """Both terms of a late cancellation or none; at least one class stays."""
+        """Check that a late cancellation has both of its terms or neither, and that at least one class remains."""
         values = super().clean() or {}
         for name in self.names:
             self._late_check(name, values)
@@ -242,7 +244,7 @@ class ClassesForm(SectionForm):
             self.add_error(f"notice_minutes-{name}", "Enter the notice in minutes, or clear the share.")
 
     def written(self) -> Document:
-        """The document with the classes as entered; a new one starts as a copy of the list price, not offered."""
+        """Return the document with the classes as entered. A new class starts at the list price and is not offered."""
         classes = {
             name: self._written(name, item)
             for name, item in self.document["classes"].items()
@@ -278,7 +280,7 @@ _Fields = dict[str, tuple[forms.Field, Any]]
 
 
 def _price_fields(item: dict[str, Any]) -> _Fields:
-    """Title, promise and price factors of a class, each with its present value."""
+    """The fields for the title, promise and price factors of a class, each with its present value."""
     return {
         "title": (PlainText(label="Title", longest=60), item["title"]),
         "promise": (
@@ -302,7 +304,7 @@ def _price_fields(item: dict[str, Any]) -> _Fields:
 
 
 def _promise_fields(item: dict[str, Any]) -> _Fields:
-    """Hours, limits and late cancellation of a class, each with its present value."""
+    """The fields for the hours, limits and late cancellation of a class, each with its present value."""
     late = item.get("late_cancellation") or {}
     minutes: dict[str, Any] = {"least": 1, "most": MINUTES_MOST, "required": False}
     return {

@@ -34,12 +34,12 @@ class GridCell(NamedTuple):
 
 
 class HoursForm(SectionForm):
-    """Zone, periods, grids and holidays."""
+    """The form of the tariff: zone, periods, grids and holidays."""
 
     title = "Tariff hours"
 
     def build(self) -> None:
-        """The zone, a row for each period and an empty one, holidays, and the range that fills many hours at once."""
+        """Add the zone, a row for each period and an empty row, the holidays, and the controls that fill a range of hours."""
         tariff = self.document["tariff"]
         self.count = len(tariff["periods"])
         zone = PlainText(label="Time zone", longest=60, help_text="For example Europe/Berlin.")
@@ -85,7 +85,7 @@ class HoursForm(SectionForm):
 
     @property
     def rows(self) -> list[tuple[str, BoundField, BoundField, BoundField, BoundField | None]]:
-        """(letter, name, off-peak, factor, remove) of each period; the last is a new one."""
+        """The rows (letter, name, off-peak, factor, remove) of the periods; the last row is for a new period."""
         return [
             (
                 LETTERS[index],
@@ -99,7 +99,7 @@ class HoursForm(SectionForm):
 
     @property
     def choices(self) -> list[tuple[int, str]]:
-        """(index, letter) of each period that a cell may have."""
+        """The choices (index, letter) of periods for a cell."""
         return [(index, row[0]) for index, row in enumerate(self.rows)]
 
     @property
@@ -109,7 +109,7 @@ class HoursForm(SectionForm):
 
     @property
     def grids(self) -> list[tuple[str, list[tuple[str, list[GridCell]]]]]:
-        """(title, rows of (month, 24 cells)) of both grids."""
+        """Both grids as (title, rows of (month, 24 cells))."""
         return [
             (
                 title,
@@ -132,14 +132,14 @@ class HoursForm(SectionForm):
         ]
 
     def _index(self, key: str, month: int, hour: int) -> int:
-        """The period of a cell: as entered, else as stored."""
+        """Return the period of a cell: the entered one, or else the stored one."""
         text = str(self.data.get(f"{key}-{month}-{hour}", "")) if self.is_bound else ""
         if text.isascii() and text.isdigit() and len(text) < 3:
             return int(text)
         return int(self.document["tariff"][key][month][hour])
 
     def clean(self) -> dict[str, Any]:
-        """A known zone, periods of different names, cells of periods that exist, and dates."""
+        """Check that the zone is known, the periods' names differ, every cell has an existing period, and the dates are valid."""
         values = super().clean() or {}
         if values.get("zone"):
             try:
@@ -152,7 +152,7 @@ class HoursForm(SectionForm):
         return values
 
     def _filled(self, values: dict[str, Any]) -> dict[str, list[list[int]]]:
-        """Both grids as entered, with the range filled if its button was pressed."""
+        """Return both grids as entered, with the range filled if its button was pressed."""
         found = {
             key: [[self._index(key, month, hour) for hour in range(HOURS)] for month in range(len(MONTHS))]
             for key in GRIDS
@@ -174,7 +174,7 @@ class HoursForm(SectionForm):
                 found[key][month][hour] = period
 
     def _kept(self, values: dict[str, Any]) -> list[int]:
-        """The indices of the periods that stay, the new one if it has a name."""
+        """The indices of the periods that remain, including the new period if it has a name."""
         return [
             index
             for index in range(len(self.rows))
@@ -217,7 +217,7 @@ class HoursForm(SectionForm):
         return [{"day": day, "name": name} for day, name in sorted(found.items())]
 
     def written(self) -> Document:
-        """The document with this tariff; periods that were removed leave no gap in the indices."""
+        """Return the document with this tariff; indices are renumbered so that removed periods leave no gap."""
         values = self.cleaned_data
         kept = self._kept(values)
         place = {index: position for position, index in enumerate(kept)}
@@ -236,7 +236,7 @@ class HoursForm(SectionForm):
 
 
 def holiday_fault(day: str, name: str) -> str:
-    """What is wrong with a line of holidays, in a sentence; empty if nothing."""
+    """Say what is wrong with a line of holidays, in a sentence; empty if nothing is."""
     try:
         is_day = date.fromisoformat(day).isoformat() == day
     except ValueError:

@@ -14,7 +14,7 @@ from apps.pricing.draft_forms import MINUTES_MOST, Document, SectionForm
 
 
 class TermsForm(SectionForm):
-    """Currency, validity and notice, minimums, and the discounts of commitments."""
+    """The form of the general terms: currency, validity and notice, minimums, and the discounts of commitments."""
 
     title = "Terms"
     amounts: ClassVar[dict[str, tuple[str, str]]] = {
@@ -27,7 +27,7 @@ class TermsForm(SectionForm):
     }
 
     def build(self) -> None:
-        """General terms, then a row for each commitment and an empty one."""
+        """Add the general terms, a row for each commitment and an empty row."""
         document = self.document
         self.add(
             "currency",
@@ -77,11 +77,11 @@ class TermsForm(SectionForm):
 
     @property
     def rows(self) -> list[tuple[str, BoundField, BoundField]]:
-        """(commitment, factor, days); the last is the new one, whose name is ""."""
+        """The rows (commitment, factor, days); the last is for a new commitment, whose name is ""."""
         return [(name, self[f"factor-{name}"], self[f"days-{name}"]) for name in [*self.names, ""]]
 
     def clean(self) -> dict[str, Any]:
-        """A new commitment has a name and a factor."""
+        """Check that a new commitment has a name and a factor."""
         values = super().clean() or {}
         new, factor = values.get("new"), values.get("factor-")
         if new and (new == "none" or new in self.names):
@@ -99,7 +99,7 @@ class TermsForm(SectionForm):
             self.add_error(f"factor-{name}", "Write a factor. To remove the commitment, clear the days too.")
 
     def written(self) -> Document:
-        """The document with these terms; a commitment without a factor is removed."""
+        """Return the document with these terms; a commitment without a factor is removed."""
         values = self.cleaned_data
         code = values["currency"]
         same = code == self.document["currency"]["code"]

@@ -16,7 +16,7 @@ from apps.pricing.services import book_checked, pricebook_preview, pricebook_pub
 
 
 def book_last() -> PriceBook:
-    """The book with the highest version, in force or announced. Raises Problem if none is published."""
+    """Return the book with the highest version, in force or announced. Raises Problem if no book is published."""
     last = PriceBook.objects.order_by("-version").first()
     if last is None:
         raise Problem(409, "No price book", "No price book is published yet; import one first.", kind="no-price-book")
@@ -27,8 +27,8 @@ def book_last() -> PriceBook:
 def draft_create(*, actor: User | None, now: datetime, document: Any = None) -> PriceBookDraft:
     """Start a draft from the last published book, or from an imported document.
 
-    The actor's own open draft with the same content that was never saved is returned instead of a second one. Raises
-    Problem if the document is not a price book; its `errors` name every fault.
+    If the actor already has an open draft with the same content that was never saved, that draft is returned instead of
+    a second one. Raises Problem if the document is not a price book; its `errors` name every fault.
     """
     content = None if document is None else book_checked(document).to_json()
     last = PriceBook.objects.select_for_update(no_key=True).get(pk=book_last().pk)
@@ -47,7 +47,7 @@ def draft_create(*, actor: User | None, now: datetime, document: Any = None) -> 
 
 
 def draft_faults(document: dict[str, Any]) -> list[str]:
-    """What has to be corrected before the draft can be published, each with its place; empty if nothing."""
+    """The faults to correct before the draft can be published, each with its place; empty if there are none."""
     try:
         book_checked(document)
     except Problem as refusal:
@@ -59,7 +59,7 @@ def draft_faults(document: dict[str, Any]) -> list[str]:
 def draft_save(
     *, pk: UUID, document: dict[str, Any], revision: int, actor: User | None, now: datetime
 ) -> PriceBookDraft:
-    """Store a new content of an open draft. Saving the content that it has already changes nothing.
+    """Store new content of an open draft. Saving the content that it already has changes nothing.
 
     Raises Problem if the draft is settled, or was saved since `revision`.
     """
@@ -74,7 +74,7 @@ def draft_save(
 
 @transaction.atomic
 def draft_discard(*, pk: UUID, actor: User | None, now: datetime) -> PriceBookDraft:
-    """Discard an open draft; it stays in the list of drafts. Raises Problem if it is settled."""
+    """Discard an open draft; it remains in the list of drafts. Raises Problem if it is settled."""
     draft = _open(pk)
     draft.state, draft.saved_at, draft.saved_by = DraftState.DISCARDED, now, actor
     draft.save(update_fields=["state", "saved_at", "saved_by"])
@@ -85,9 +85,9 @@ def draft_discard(*, pk: UUID, actor: User | None, now: datetime) -> PriceBookDr
 def draft_publish(
     *, pk: UUID, revision: int, effective_from: datetime, actor: User | None, now: datetime
 ) -> PriceBookDraft:
-    """Publish an open draft as the next price book. A draft that is published already is returned as it is.
+    """Publish an open draft as the next price book. A draft that is already published is returned unchanged.
 
-    Raises Problem if the draft was saved since `revision`, and for everything that publishing a book refuses.
+    Raises Problem if the draft was saved since `revision`, and for every reason for which a book can't be published.
     """
     draft = PriceBookDraft.objects.select_for_update(of=("self",)).select_related("book").get(pk=pk)
     if draft.state == DraftState.PUBLISHED:
@@ -109,12 +109,14 @@ def draft_publish(
 
 
 def draft_preview(draft: PriceBookDraft, *, effective_from: datetime, now: datetime) -> PriceBook:
-    """The draft as the book that it would become, not stored. Raises Problem for everything that publishing refuses."""
+    """Return the book that the draft would become, without storing it. Raises Problem for every reason for which it
+    can't be published.
+    """
     return pricebook_preview(document=document_next(draft), effective_from=effective_from, now=now)
 
 
 def document_next(draft: PriceBookDraft) -> dict[str, Any]:
-    """The draft's document as the version after the last published book."""
+    """Return the draft's document, numbered as the version after the last published book."""
     return {**draft.document, "version": book_last().version + 1}
 
 

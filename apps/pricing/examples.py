@@ -1,4 +1,4 @@
-"""Worked examples for everybody: what a million inferences of each sample model cost by the price book in force."""
+"""Worked examples on a public page: the price of a million inferences of each sample model by the price book in force."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NIGHT_HOUR = 22
 class Example(NamedTuple):
     """A sample on a processor class: its counts, and the exact price of a million inferences by day and tonight.
 
-    `items`: inferences in one execution. `night` is None where the book sells nothing off-peak.
+    `items`: inferences in one execution. `night` is None if the book sells nothing off-peak.
     """
 
     title: str
@@ -32,12 +32,12 @@ class Example(NamedTuple):
 
     @property
     def tera_operations(self) -> Decimal:
-        """What is billed, in the unit of the prices."""
+        """The quantity that is billed, in the unit of the prices."""
         return Decimal(self.billed_operations).scaleb(-12).normalize()
 
 
 def examples(book: PriceBookDocument, *, now: datetime) -> list[Example]:
-    """Every sample on every processor class that the book has a price for."""
+    """Every sample on every processor class for which the book has a price."""
     document = json.loads(FILE.read_text())
     tonight = _tonight(book, now)
     found = []
@@ -60,7 +60,7 @@ def examples(book: PriceBookDocument, *, now: datetime) -> list[Example]:
 
 
 def _tonight(book: PriceBookDocument, now: datetime) -> datetime | None:
-    """The first off-peak instant of the night to come in the tariff's zone; None without such a class or hour."""
+    """The first off-peak instant of the coming night in the tariff's zone; None if there is no such class or hour."""
     price_class = book.classes.get(BY_NIGHT)
     if price_class is None or not price_class.offered:
         return None

@@ -24,7 +24,7 @@ class Hour:
 
     @property
     def period(self) -> str:
-        """The period in words, so that colour is never the only sign."""
+        """The period in words, so that colour is never the only indication."""
         return "off-peak" if self.off_peak else "partly off-peak" if self.partly else "peak"
 
 
@@ -41,7 +41,7 @@ class Day:
 
 @dataclass(frozen=True)
 class Grid:
-    """Seven days, starting at `first`."""
+    """Seven days, beginning with `first`."""
 
     zone: str
     tariff_zone: str

@@ -1,4 +1,4 @@
-"""When a class of service may run: the time limits that quotes, acceptance and later re-placements share."""
+"""The times at which a class of service may run: the limits that quotes, acceptance and later re-placements share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DEFAULT_WINDOW", "LONGEST_WINDOW", "Limits", "Window", "limits_of", 
 
 
 def window_of(start: datetime | None, end: datetime | None, *, now: datetime) -> Window:
-    """The requested period; by default it starts now and lasts seven days. Raises Problem."""
+    """Return the requested period; by default it starts now and lasts seven days. Raises Problem."""
     begin = max(start or now, now)
     finish = end or begin + DEFAULT_WINDOW
     if finish <= begin:
@@ -28,8 +28,8 @@ def window_of(start: datetime | None, end: datetime | None, *, now: datetime) ->
 
 
 def tariff_instant(*, book: PriceBookDocument, price_class: PriceClass, window: Window) -> datetime:
-    """The instant that determines the tariff: the start of the window, its first off-peak instant, or its most
-    expensive instant if the price follows the hours. Raises Problem.
+    """Return the instant that determines the tariff: the start of the window, its first off-peak instant if the class
+    runs off-peak only, or its most expensive instant if the price follows the hours. Raises Problem.
     """
     bound = tariff_bound(book, price_class.name, window.start, window.end)
     if bound is None:

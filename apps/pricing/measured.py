@@ -1,5 +1,4 @@
-"""The price of a host's operations as a measurement implies it, beside the price in the book: a pure function, step
-by step.
+"""Compare the price of a host's operations that a measurement implies with the price in the book: a pure function, step by step.
 
 A host's cycles are not proven, so its price is based on operations per second. `benchmarks.host` measures them and
 writes the record.
@@ -79,7 +78,7 @@ def _given(record: dict[str, Any]) -> tuple[Given, ...]:
 
 
 def _said(price: Price, stated: Price, found: Derivation) -> str:
-    """How the measured price compares with the book's, and why the book keeps its own."""
+    """Say how the measured price compares with the book's, and why the book keeps its own."""
     if price.price == stated.price:
         return "The price book has this price."
     share = percent_format(price.price / stated.price)

@@ -1,4 +1,4 @@
-"""Published price books. A book never changes; each book follows the previous one without a gap or an overlap."""
+"""Published price books. A book never changes, and each book follows the previous one without a gap or an overlap."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PriceBook(models.Model):
     """One version of the prices, in force during [lower, upper) of `effective`; upper is open until the next book is
     published.
 
-    The database rejects every change but one: an open end can be set once, to a future instant.
+    The database rejects every change except one: an open end can be set once, to a future instant.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -62,7 +62,7 @@ class PriceBook(models.Model):
 
 
 class DraftState(models.TextChoices):
-    """A draft is open until it is published or discarded."""
+    """The states of a draft, which is open until it is published or discarded."""
 
     OPEN = "open", "Open"
     PUBLISHED = "published", "Published"
@@ -73,7 +73,7 @@ class PriceBookDraft(models.Model):
     """A price book in preparation: a copy of a published book that administrators edit in forms.
 
     `base` is the version of the book that it was copied from. `revision` counts the saves, so that a page that was
-    loaded before a save can't overwrite it. Nothing is sold by a draft.
+    loaded before a save can't overwrite it. Nothing is ever sold at a draft's prices.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -104,5 +104,5 @@ class PriceBookDraft(models.Model):
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still be edited."""
+        """Whether the draft can still be edited."""
         return self.state == DraftState.OPEN

@@ -1,4 +1,4 @@
-"""What a program costs before a quote is requested; the report page shows it."""
+"""The price of a program before a quote is requested; the report page shows it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ EXECUTIONS = 1000
 
 
 def program_price(program: Program, now: datetime) -> dict[str, Any] | None:
-    """The price of a thousand executions in the book's default class on a pool of the target; None if there is no price."""
+    """Return the price of a thousand executions in the book's default class, on a pool of the program's target; None if
+    there is no price.
+    """
     pool = pools_for_target(program.target).first()
     if pool is None:
         return None

@@ -1,4 +1,6 @@
-"""The price book that ships with the product: published if none is, announced if the last book is an older shipped one."""
+"""Publish the price book that ships with the product if no book is published; announce it if the last book is an older
+shipped one.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ FIRST_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
-    """Publish the newest shipped book unless a book is published.
+    """Publish the newest shipped book if no book is published.
 
     If the last book is an older, unchanged shipped book, announce the next one with the promised notice period.
     """
@@ -34,17 +36,17 @@ def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User)
 
 
 def shipped(version: int) -> dict[str, Any]:
-    """The document of a shipped book."""
+    """Return the document of a shipped book."""
     found: dict[str, Any] = json.loads((BOOKS / f"book-{version}.json").read_text())
     return found
 
 
 def host_measured() -> Measured:
-    """The latest host measurement, and the price that it implies."""
+    """Return the latest host measurement, with the price that it implies."""
     return measured_price(derivation(), json.loads((BOOKS / "host-measured.json").read_text()))
 
 
 def derivation() -> Derivation:
-    """The derivation of the newest shipped book."""
+    """Return the derivation of the newest shipped book."""
     targets = json.loads((BOOKS / f"targets-{SHIPPED[-1]}.json").read_text())
     return derive(targets, json.loads((BOOKS / targets["base"]).read_text()))

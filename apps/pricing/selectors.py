@@ -1,4 +1,4 @@
-"""Read access to prices."""
+"""Read price books."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def book_next(*, at: datetime) -> PriceBook | None:
 
 
 def book_of_digest(digest: str) -> PriceBookDocument:
-    """The parsed book with that digest, by which contracts refer to it. Raises PriceBook.DoesNotExist."""
+    """The parsed book with that digest; contracts refer to books by digest. Raises PriceBook.DoesNotExist."""
     return document_of(PriceBook.objects.get(digest=digest))
 
 
@@ -50,7 +50,7 @@ def books_of_digests(digests: Iterable[str]) -> dict[str, PriceBookDocument]:
 
 
 def document_of(book: PriceBook) -> PriceBookDocument:
-    """The parsed document. Raises Problem if the stored document is not the published one."""
+    """The parsed document. Raises Problem if the stored document differs from the published one."""
     altered, parsed = _looked_into(book)
     if altered or parsed is None:
         raise Problem(
@@ -64,12 +64,12 @@ def document_of(book: PriceBook) -> PriceBookDocument:
 
 
 def book_alterations(book: PriceBook) -> list[str]:
-    """How a stored book differs from the one that was published, in sentences; normally empty."""
+    """Say how a stored book differs from the one that was published, in sentences; normally empty."""
     return list(_looked_into(book)[0])
 
 
 def _looked_into(book: PriceBook) -> tuple[tuple[str, ...], PriceBookDocument | None]:
-    """Alterations and the parsed document of the stored text, cached by that text."""
+    """The alterations and the parsed document of the stored text, cached by that text."""
     text = json.dumps(book.document, sort_keys=True)
     return _judged(text, book.digest, book.version, book.currency)
 
@@ -96,7 +96,7 @@ def book_differences(before: PriceBook, after: PriceBook) -> list[Difference]:
 
 
 def _flat(value: Any, place: str = "") -> dict[str, str]:
-    """Every leaf of a document by its path; a list of numbers (a row of hours) is one leaf."""
+    """Map the path of every leaf of a document to the leaf; a list of numbers (a row of hours) is one leaf."""
     if isinstance(value, dict):
         items = [(f"{place}.{key}" if place else str(key), item) for key, item in value.items()]
     elif isinstance(value, list) and not all(isinstance(item, int) for item in value):

@@ -1,4 +1,4 @@
-"""Changes to prices: only by publishing a new book."""
+"""Change prices, which is possible only by publishing a new book."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def pricebook_publish(
 
 
 def pricebook_preview(*, document: Any, effective_from: datetime, now: datetime) -> PriceBook:
-    """The book as it would be published, without storing it. Raises Problem for everything that publishing would refuse."""
+    """The book as it would be published, without storing it. Raises Problem for every reason for which it can't be published."""
     book = book_checked(document)
     last = PriceBook.objects.order_by("-version").first()
     if last is not None:
@@ -59,7 +59,9 @@ def pricebook_preview(*, document: Any, effective_from: datetime, now: datetime)
 
 
 def book_checked(document: Any) -> PriceBookDocument:
-    """The parsed document, with its currency as in ISO 4217. Raises Problem, whose `errors` name every fault with its place."""
+    """The parsed document, with its currency as defined in ISO 4217. Raises Problem, whose `errors` name every fault
+    with its place.
+    """
     try:
         book = book_from_json(document, currencies=PLACES)
         long = [name for name in book.classes if len(name) > CLASS_NAME_MAX]

@@ -1,4 +1,4 @@
-"""URLs of the pricing room."""
+"""URLs of prices."""
 
 from django.urls import URLPattern, URLResolver, path
 

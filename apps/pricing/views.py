@@ -1,4 +1,4 @@
-"""The price book in force, the next one, and their differences."""
+"""The pages of the price book in force, the next one, and their differences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from apps.pricing.selectors import book_in_force, book_next, document_of
 @require_GET
 @login_not_required
 def book(request: HttpRequest) -> HttpResponse:
-    """The current prices, with worked examples; public, as they are on every quote. Older books are for members."""
+    """The current prices, with worked examples. They are public, as on every quote; older books are for members."""
     now = timezone.now()
     zone = _zone(request)
     current = book_in_force(at=now)
@@ -55,7 +55,7 @@ def book(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_not_required
 def derivation(request: HttpRequest) -> HttpResponse:
-    """How the newest shipped book follows from the required revenue of a device-hour; public."""
+    """Show how the newest shipped book is derived from the required revenue of a device-hour; public."""
     found = derived()
     document = book_from_json(found.document)
     subtitle = (
@@ -114,7 +114,7 @@ def _price_rows(document: PriceBookDocument) -> list[dict[str, Any]]:
 
 
 def _zone(request: HttpRequest) -> str:
-    """The organisation's time zone; UTC for everybody else."""
+    """The organisation's time zone; UTC for anybody without an organisation."""
     if not request.user.is_authenticated:
         return "UTC"
     current = principal_get(request).current

@@ -1,4 +1,4 @@
-"""The period of a contract, and when a class of service may run in it. Pure: no Django, no clock."""
+"""The period of a contract, and the times in it at which a class of service may run. Pure: no Django, no clock."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Limits(NamedTuple):
 def limits_of(
     *, book: PriceBookDocument, price_class: PriceClass, window: Window, duration: Fraction, now: datetime
 ) -> Limits:
-    """The limits that a class sets at `now`; `duration` is in seconds. The ends of the window always apply."""
+    """The limits that a class sets at `now`; `duration` is in seconds. The start and end of the window always apply."""
     begin, end = max(window.start, now), window.end
     if price_class.start_within_minutes is not None:
         latest_start = begin + timedelta(minutes=price_class.start_within_minutes)

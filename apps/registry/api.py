@@ -1,4 +1,4 @@
-"""Uploads, models, versions and evaluations over JSON."""
+"""The API of uploads, models, versions and evaluations."""
 
 from __future__ import annotations
 
@@ -145,8 +145,8 @@ def _version(request: HttpRequest, pk: UUID, **access: Any) -> ModelVersion:
 @router.post("/uploads", auth=BUILD, response={201: UploadOut}, summary="Begin an upload")
 @idempotent
 def upload_open(request: HttpRequest, payload: UploadIn) -> tuple[int, Upload]:
-    """Begin an upload. Then PUT its chunks in order and complete the upload. A digest that the organisation already
-    has is a 409.
+    """Begin an upload. Then PUT its chunks in order and complete the upload. Returns 409 if the organisation already
+    has a file with this digest.
     """
     organisation = organisation_get(request, roles=ENGINEERING)
     uploads_take(request)
@@ -207,8 +207,7 @@ def upload_chunk(request: HttpRequest, pk: UUID, offset: int) -> Upload:
 def upload_complete(
     request: HttpRequest, response: HttpResponse, pk: UUID, payload: CompleteIn | None = None
 ) -> tuple[int, ModelVersion | Upload]:
-    """Queue the file for its check. Returns 202 until the check ends: repeat the call after the seconds in
-    Retry-After.
+    """Queue the file for its check. Returns 202 until the check ends: repeat the call after the number of seconds in Retry-After.
 
     After the check, the same call returns 201 with the new version, 200 with the version that already has these
     bytes, or 422 with every fault of the file.
@@ -330,8 +329,8 @@ def data_set_add(
     seed: Form[int] = 1,
     choose_percent: Form[int] = 33,
 ) -> tuple[int, DataSet]:
-    """Store a labelled data set from a .npz file: one array per input of the model, items along the first axis, and
-    `labels`. Returns 200 if it is already stored.
+    """Store a labelled data set from a .npz file, which holds one array per input of the model, with items along the
+    first axis, and `labels`. Returns 200 if it is already stored.
     """
     row, is_new = services.dataset_add(
         organisation=organisation_get(request, roles=ENGINEERING),

@@ -1,8 +1,7 @@
-"""The upper tail of a binomial distribution in double precision: with SciPy if installed, otherwise summed term by
-term.
+"""The upper tail of a binomial distribution in double precision: from SciPy if it is installed, otherwise summed term by term.
 
-The `takt` command runs with NumPy alone. Both methods agree far more closely than the margin within which
-`confidence` switches to exact integers, so a bound is the same with either.
+The `takt` command runs with NumPy alone. The two methods differ by far less than the margin within which `confidence`
+switches to exact integers, so a bound is the same with either.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ HALVINGS = 48  # of the interval from 0 to 1: finer than a step of the grid of b
 
 
 def tail(successes: int, trials: int, share: float) -> float:
-    """P(at least `successes` of `trials`), 1 <= successes <= trials, each with probability `share`."""
+    """P(at least `successes` of `trials`), where 1 <= successes <= trials and each trial succeeds with probability `share`."""
     try:
         from scipy.special import betainc  # heavy, and few processes judge
     except ImportError:
@@ -26,7 +25,7 @@ def tail(successes: int, trials: int, share: float) -> float:
 
 
 def share_at(successes: int, trials: int, error: float) -> float:
-    """The success probability at which that tail equals `error`."""
+    """The success probability at which the tail equals `error`."""
     try:
         from scipy.special import betaincinv
     except ImportError:
@@ -44,7 +43,7 @@ def tail_summed(successes: int, trials: int, share: float) -> float:
 
 
 def share_halved(successes: int, trials: int, error: float) -> float:
-    """The probability by bisection; the tail increases with it."""
+    """The probability at which the tail equals `error`, by bisection; the tail increases with the probability."""
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2

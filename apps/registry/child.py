@@ -1,7 +1,7 @@
-"""Runs code over untrusted input in a child process with limits on memory, CPU time, wall time and file size.
+"""Run code on untrusted input in a child process with limits on memory, CPU time, wall time and file size.
 
-The child is one of our modules, started with `python -m`. It receives no secret of the server (no address of the
-database, Redis or storage), works in a temporary folder, limits itself before it imports any parser, and writes its
+The child is one of our modules, started with `python -m`. It receives no secret of the server (not even the address of
+the database, Redis or storage), works in a temporary folder, limits itself before it imports any parser, and writes its
 answer as one JSON object to `answer.json` in that folder.
 """
 
@@ -42,9 +42,8 @@ class Limits:
 
 
 class ChildFailed(Exception):
-    """The child returned no answer. `reason` is "memory", "time", "killed" or "defect"; `stderr` is for our log only.
-
-    `is_wall`: it ran out of wall time, which on a busy machine says little about the work.
+    """The child returned no answer. `reason` is "memory", "time", "killed" or "defect"; `stderr` is only for our log.
+    `is_wall`: the child ran out of wall time, which on a busy machine need not be the fault of the work.
     """
 
     def __init__(self, reason: str, stderr: str = "", *, is_wall: bool = False) -> None:
@@ -53,7 +52,9 @@ class ChildFailed(Exception):
 
 
 def limit_self(limits: Limits) -> None:
-    """Called first by the child: nothing that follows can exceed the limits, and the child dies with its parent."""
+    """Limit this process, which is the child; it must call this first. Afterwards nothing can exceed the limits, and
+    the child dies with its parent.
+    """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
     resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu, limits.cpu + 1))
@@ -62,8 +63,8 @@ def limit_self(limits: Limits) -> None:
 
 
 def child_main(work: Callable[[Path, dict[str, Any]], dict[str, Any]]) -> None:
-    """The main function of a child: set the limits, run `work(folder, request)`, write the answer. The folder is the
-    first argument.
+    """The main function of a child: set the limits, run `work(folder, request)`, and write the answer. The folder is
+    the first command-line argument.
     """
     folder = Path(sys.argv[1])
     request = json.loads((folder / "request.json").read_text())
@@ -83,13 +84,13 @@ BEAT_SECONDS = 5.0
 
 
 class Child:
-    """A running child; it shares `folder` with us until the context ends."""
+    """A running child; it shares `folder` with its parent until the context ends."""
 
     def __init__(self, folder: Path, process: subprocess.Popen[bytes], deadline: float) -> None:
         self.folder, self.process, self.deadline = folder, process, deadline
 
     def poll(self) -> bool:
-        """Whether it has ended. Raises ChildFailed("time") once its wall time is over."""
+        """Whether the child has ended. Raises ChildFailed("time") once its wall time is over."""
         if self.process.poll() is not None:
             return True
         if time.monotonic() > self.deadline:
@@ -97,7 +98,7 @@ class Child:
         return False
 
     def wait(self, beat: Callable[[], None]) -> dict[str, Any]:
-        """Wait for its answer, calling `beat` every few seconds. Raises ChildFailed."""
+        """Wait for the child's answer, calling `beat` every few seconds. Raises ChildFailed."""
         while not self.poll():
             left = max(0.0, self.deadline - time.monotonic())
             with suppress(subprocess.TimeoutExpired):
@@ -156,7 +157,7 @@ def child_run(
 
 
 def folders_sweep() -> int:
-    """Remove the folders of children whose server was killed more than an hour ago; returns how many."""
+    """Remove the folders of children whose server was killed more than an hour ago; return how many were removed."""
     old = time.time() - LEFT_BEHIND_SECONDS
     found = [path for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if path.stat().st_mtime < old]
     for path in found:
@@ -165,7 +166,7 @@ def folders_sweep() -> int:
 
 
 def _disk_check(folder: Path) -> None:
-    """Raises Unavailable if the folder's disk is full: then neither the file nor the child is at fault."""
+    """Raise Unavailable if the folder's disk is full: in that case neither the file nor the child is at fault."""
     from django.conf import settings  # here, since the child itself imports this module and knows no Django
 
     from apps.accounts.outages import Unavailable
@@ -176,6 +177,6 @@ def _disk_check(folder: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """A minimal environment: only the search path, and one thread, because limits count per process."""
+    """A minimal environment: only the search path, and a limit of one thread, because limits apply to each process."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **threads}

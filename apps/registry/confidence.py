@@ -1,8 +1,8 @@
 """Exact (Clopper-Pearson) confidence bounds of a proportion. Pure: no Django.
 
-A bound is a multiple of 1/10^6, rounded away from the observed proportion, so that it holds as printed. The
-incomplete beta function (the binomial tail) decides if the tail is clearly above or below the error; otherwise exact
-integers do.
+A bound is a multiple of 1/10^6, rounded away from the observed proportion, so that the printed bound holds. If the
+incomplete beta function (the binomial tail) is clearly above or below the error, it decides; otherwise exact integers
+decide.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ CLEAR = 1e-7
 
 
 def lower_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) -> Fraction:
-    """The largest proportion p on the grid with P(at least `successes` of `trials` | p) <= error; 0 without a
-    success.
+    """The largest proportion p on the grid with P(at least `successes` of `trials` | p) <= error; 0 if there are no successes.
 
     One-sided: the true proportion is lower with probability at most `error`. Raises ValueError for impossible counts.
     """
@@ -41,7 +40,7 @@ def _lower(successes: int, trials: int, error: Fraction) -> int:
 
 
 def _holds(successes: int, trials: int, p: int, error: Fraction) -> bool:
-    """Whether P(X >= successes) <= error, with X binomial with probability p/10^6."""
+    """Whether P(X >= successes) <= error, where X is binomial with probability p/10^6."""
     tail, most = binomial.tail(successes, trials, p / GRID), float(error)
     if abs(tail - most) > CLEAR * most:
         return tail < most
@@ -49,7 +48,9 @@ def _holds(successes: int, trials: int, p: int, error: Fraction) -> bool:
 
 
 def successes_needed(share: Fraction, trials: int, error: Fraction = Fraction(1, 20)) -> int | None:
-    """The minimum number of successes in `trials` with a lower bound of at least `share`; None if even all are not enough."""
+    """The minimum number of successes in `trials` with a lower bound of at least `share`; None if even `trials`
+    successes are not enough.
+    """
     _check(trials, trials, error)
     if lower_bound(trials, trials, error) < share:
         return None
@@ -61,12 +62,12 @@ def successes_needed(share: Fraction, trials: int, error: Fraction = Fraction(1,
 
 
 def upper_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) -> Fraction:
-    """The mirror image of `lower_bound`: the true proportion is higher with probability at most `error`."""
+    """The counterpart of `lower_bound`: the true proportion is higher with probability at most `error`."""
     return 1 - lower_bound(trials - successes, trials, error)
 
 
 def _tail_at_most(successes: int, trials: int, p: int, error: Fraction) -> bool:
-    """Whether P(X >= successes) <= error, with X binomial with probability p/10^6; sums the shorter tail."""
+    """Whether P(X >= successes) <= error, where X is binomial with probability p/10^6; sums the shorter tail."""
     q = GRID - p
     whole: int = GRID**trials
     if trials - successes < successes:
@@ -77,7 +78,7 @@ def _tail_at_most(successes: int, trials: int, p: int, error: Fraction) -> bool:
 
 
 def _first_terms(trials: int, count: int, p: int, q: int) -> int:
-    """The sum of C(trials, i) p^i q^(trials - i) over i < count; each term follows exactly from the previous one."""
+    """The sum of C(trials, i) p^i q^(trials - i) over i < count; each term is computed exactly from the previous one."""
     term: int = q**trials
     total = 0
     for i in range(count):

@@ -6,7 +6,7 @@ from django import forms
 
 
 class UploadForm(forms.Form):
-    """Upload of a whole file in one request, for browsers without JavaScript."""
+    """A form to upload a whole file in one request, for browsers without JavaScript."""
 
     file = forms.FileField(allow_empty_file=True, label="Model file (.onnx)")
     name = forms.CharField(max_length=120, required=False, label="Name", help_text="Default: the file's name.")

@@ -1,7 +1,7 @@
 """Labelled data sets: checked, identified by a digest, and split by a seed. Pure: NumPy and bytes.
 
-One part of the items serves to choose thresholds and models. The other part proves the promised accuracy and is never used
-to choose.
+One part of the items is used to choose thresholds and models. The other part proves the promised accuracy and is never
+used for a choice.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Split(NamedTuple):
 
 
 def labelled_read(file: BinaryIO, limits: Limits) -> Labelled:
-    """The data set in a .npz file: one array per input, and `labels`. Raises InputError with every fault."""
+    """Read the data set in a .npz file: one array per input, and `labels`. Raises InputError with every fault."""
     head = file.read(len(ZIP_MAGIC))
     file.seek(0)
     if head and head != ZIP_MAGIC:
@@ -58,7 +58,9 @@ def labelled_read(file: BinaryIO, limits: Limits) -> Labelled:
 
 
 def labelled_check(arrays: Mapping[str, Array]) -> Labelled:
-    """The arrays as a data set. Raises InputError, with a sentence per fault that names array, item and remedy."""
+    """Check the arrays as a data set. Raises InputError, with a sentence for each fault that names the array, the item
+    and the remedy.
+    """
     inputs = {name: array for name, array in sorted(arrays.items()) if name != LABELS}
     if not inputs:
         raise InputError(
@@ -86,12 +88,12 @@ def digest_of(data: bytes) -> str:
 
 
 def split_digest(digest: str, seed: int, choose: int) -> str:
-    """The identity of the part that proves the promise: the data and its split."""
+    """The identity of the part that proves the promised accuracy: the data and their split."""
     return hashlib.sha256(f"takt-split/1 {digest} {seed} {choose}".encode()).hexdigest()
 
 
 def split(items: int, *, seed: int, choose: int) -> Split:
-    """`choose` items for choosing and the rest for the promise, in an order that depends only on the seed.
+    """Split the items: `choose` of them for choosing and the rest for the proof, in an order that depends only on the seed.
 
     The order is that of SHA-256 over seed and item number, so any program can reproduce it. Raises ValueError unless
     both parts have an item.
@@ -126,9 +128,9 @@ def _value_problems(what: str, array: Array) -> list[str]:
 
 
 def labels_read(file: BinaryIO, limits: Limits, *, items: int) -> Array:
-    """Labels that are sent after the answers, as integers [items] or [items, positions].
+    """Read labels that are sent after the answers, as integers [items] or [items, positions].
 
-    Reads a .npz file with `labels`, a .npy file, or text with one line per item. All labels may be of one class.
+    Reads a .npz file with `labels`, a .npy file, or text with one line per item. All labels may belong to one class.
     Raises InputError.
     """
     head = file.read(len(ZIP_MAGIC))

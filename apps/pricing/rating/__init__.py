@@ -1,4 +1,4 @@
-"""What something costs: one pure function for quotes, holds, invoices and the customer's own verification.
+"""Compute prices: one pure function for quotes, holds, invoices and the customer's own verification.
 
 No Django, no database, no clock. The inputs are a price book, counts and terms; the outputs are steps and an exact
 amount.

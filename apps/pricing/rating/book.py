@@ -29,7 +29,7 @@ class Currency:
 
 @dataclass(frozen=True)
 class LateCancellation:
-    """What a late release of reserved time costs: `share` (above 0, at most 1) of the price of unused work that was
+    """The cost of a late release of reserved time: `share` (above 0, at most 1) of the price of unused work that was
     reserved for less than `notice_minutes` after the hour of the release.
     """
 
@@ -44,11 +44,12 @@ class LateCancellation:
 class PriceClass:
     """A class of service: its price and its promises.
 
-    `surcharge` (at least 1) always applies. `discount` (at most 1) competes with other discounts; only the largest
-    applies. `unused` is the share charged for reserved, unused work (0: nothing). `start_within_minutes` and
-    `finish_within_minutes` limit the reservation, counted from acceptance (None: no promise). `off_peak_only`
-    restricts it to off-peak hours. With `time_of_use`, the price follows the factor of the tariff period. A class
-    that is not `offered` has a price but can't be bought. `late` is None if the time of a release does not matter.
+    `surcharge` (at least 1) always applies. `discount` (at most 1) competes with other discounts, of which only the
+    largest applies. `unused` is the share charged for work that was reserved but not used (0: nothing).
+    `start_within_minutes` and `finish_within_minutes` limit the reservation, counted from acceptance (None: no
+    promise). `off_peak_only` restricts it to off-peak hours. With `time_of_use`, the price follows the factor of the
+    tariff period. A class that is not `offered` has a price but can't be bought. `late` is None if the time of a
+    release makes no difference.
     """
 
     name: str
@@ -110,7 +111,7 @@ class PriceBookDocument:
     contract_minimum: Decimal = Decimal(0)
 
     def unit_price(self, processor_class: str, precision: str) -> Decimal:
-        """The price of one tera-operation. Raises NotPriced; never returns 0 instead."""
+        """The price of one tera-operation. Raises NotPriced if the book has none; never returns 0 instead."""
         by_precision = self.prices.get(processor_class)
         if by_precision is None:
             known = ", ".join(sorted(self.prices))
@@ -123,7 +124,7 @@ class PriceBookDocument:
         return by_precision[precision]
 
     def minimum(self, processor_class: str, precision: str) -> int:
-        """The minimum number of operations billed per cycle. Raises NotPriced."""
+        """The minimum number of operations billed per cycle. Raises NotPriced if the book has none."""
         found = self.minimum_operations_per_cycle.get(processor_class)
         if isinstance(found, dict):
             found = found.get(precision)
@@ -134,7 +135,7 @@ class PriceBookDocument:
         return found
 
     def price_class(self, name: str) -> PriceClass:
-        """The class of service with that name. Raises NotPriced."""
+        """The class of service with that name. Raises NotPriced if there is none."""
         if name not in self.classes:
             raise NotPriced(
                 f"price book {self.version} has no class {name!r} (it has {', '.join(sorted(self.classes))})"
@@ -142,7 +143,7 @@ class PriceBookDocument:
         return self.classes[name]
 
     def commitment(self, name: str) -> Decimal:
-        """The factor of a commitment. Raises NotPriced."""
+        """The factor of a commitment. Raises NotPriced if the book does not have it."""
         if name not in self.commitments:
             raise NotPriced(
                 f"price book {self.version} has no commitment {name!r} (it has {', '.join(sorted(self.commitments))})"

@@ -1,4 +1,4 @@
-"""What the rating function refuses: invalid counts, terms and instants, and anything without a price."""
+"""The inputs that the rating function refuses: invalid counts, terms and instants, and anything without a price."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check_inputs(
 
 
 def check_off_peak(book: PriceBookDocument, terms: Terms) -> None:
-    """Raises NotPriced unless the tariff instant is in an off-peak hour."""
+    """Raise NotPriced unless the tariff instant is in an off-peak hour."""
     if terms.instant is None:
         raise NotPriced(f"class {terms.klass!r} needs the instant at which its window starts")
     if not book.tariff.is_off_peak(terms.instant):
@@ -58,7 +58,7 @@ def check_off_peak(book: PriceBookDocument, terms: Terms) -> None:
 
 
 def check_late(book: PriceBookDocument, price_class: PriceClass, *, late: bool, unused: bool) -> None:
-    """Raises RatingError if used work is released, NotPriced if the class charges nothing for a late release."""
+    """Raise RatingError if used work is released, and NotPriced if the class charges nothing for a late release."""
     if late and not unused:
         raise RatingError("Only unused executions are released late.")
     if late and price_class.late is None:
@@ -66,7 +66,7 @@ def check_late(book: PriceBookDocument, price_class: PriceClass, *, late: bool, 
 
 
 def check_amount(amount: Decimal, *, may_be_nothing: bool) -> None:
-    """Raises if the ledger can't hold the amount exactly, or if work would cost nothing."""
+    """Raise RatingError if the ledger can't hold the amount exactly, or if work would cost nothing."""
     if -int(amount.as_tuple().exponent) > AMOUNT_PLACES:
         raise RatingError(f"The amount {amount} has more than {AMOUNT_PLACES} places.")
     if amount > MOST_AMOUNT:

@@ -1,4 +1,4 @@
-"""The classes of service of a price book, in the order of pages, and the one that applies when none is named."""
+"""The classes of service of a price book in display order, and the one that applies when none is named."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STANDARD = "standard"
 
 
 def classes_ordered(book: PriceBookDocument) -> list[PriceClass]:
-    """Return all classes: offered ones first, those at the list price at the top, then from expensive to cheap."""
+    """Return all classes: the offered ones first, beginning with those at the list price, then from expensive to cheap."""
 
     def place(item: PriceClass) -> tuple[bool, bool, Decimal, str]:
         factor = _factor(item)
@@ -21,12 +21,12 @@ def classes_ordered(book: PriceBookDocument) -> list[PriceClass]:
 
 
 def classes_offered(book: PriceBookDocument) -> list[PriceClass]:
-    """Return the classes that can be bought, in the order of pages. A checked book has at least one."""
+    """Return the classes that can be bought, in display order. A checked book has at least one."""
     return [one for one in classes_ordered(book) if one.offered]
 
 
 def classes_plannable(book: PriceBookDocument) -> list[PriceClass]:
-    """Return the offered classes that run at any hour, in the order of pages. A plan is made in one of these."""
+    """Return the offered classes that run at any hour, in display order. A plan uses one of these."""
     return [one for one in classes_offered(book) if not one.off_peak_only]
 
 

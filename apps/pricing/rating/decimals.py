@@ -53,17 +53,17 @@ def decimal_of(text: object, *, places: int) -> Decimal:
 
 
 def multiply(left: Decimal, right: Decimal | int) -> Decimal:
-    """The exact product. Raises decimal.Inexact instead of rounding."""
+    """Return the exact product. Raises decimal.Inexact instead of rounding."""
     return CONTEXT.multiply(left, Decimal(right) if isinstance(right, int) else right)
 
 
 def subtract(left: Decimal, right: Decimal) -> Decimal:
-    """The exact difference."""
+    """Return the exact difference."""
     return CONTEXT.subtract(left, right)
 
 
 def exact_sum(values: Iterable[Decimal]) -> Decimal:
-    """The exact sum (0 for none)."""
+    """Return the exact sum (0 for no values)."""
     total = Decimal(0)
     for value in values:
         total = CONTEXT.add(total, value)
@@ -81,7 +81,7 @@ def decimal_text(value: Decimal) -> str:
 
 
 def amount_text(value: Decimal, *, exponent: int) -> str:
-    """An exact amount for people: thousands separated by commas, at least `exponent` decimal places, never rounded."""
+    """Write an exact amount for people: thousands separated by commas, at least `exponent` decimal places, never rounded."""
     text = decimal_text(value)
     sign, text = ("-", text[1:]) if text.startswith("-") else ("", text)
     whole, _, fraction = text.partition(".")

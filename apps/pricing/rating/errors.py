@@ -1,14 +1,14 @@
-"""Errors of the rating function. Each message says what to do."""
+"""Errors of the rating function. Each message says how to correct the error."""
 
 from __future__ import annotations
 
 
 class RatingError(ValueError):
-    """Something can't be priced; the message says why and what to do."""
+    """Something can't be priced; the message says why, and what to do."""
 
 
 class BookError(RatingError):
-    """A price book can't be used. `problems` lists everything that is wrong, each with its place."""
+    """A price book can't be used. `problems` lists every fault, each with its place."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("The price book cannot be used: " + "; ".join(problems) + ".")
@@ -16,7 +16,7 @@ class BookError(RatingError):
 
 
 class NotPriced(RatingError):
-    """The book has no price for this; `missing` names what is missing. Nothing is ever priced at 0 instead."""
+    """The book has no price for this; `missing` names the missing price. Nothing is ever priced at 0 instead."""
 
     def __init__(self, missing: str) -> None:
         super().__init__(f"Not priced: {missing}.")

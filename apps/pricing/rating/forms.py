@@ -1,4 +1,4 @@
-"""The forms of a contract (G11) and monthly rules, as thin wrappers of the rating function."""
+"""The forms of a contract (G11) and the monthly rules, as thin wrappers of the rating function."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def rate_quota(
     """Price a quota of billed operations for any program; `terms.form` is "quota".
 
     Work drawn from the quota is rated with the same terms by `rate`: its billed operations count against the quota.
-    `unused` prices the rest that was not drawn; with `late`, the amount is the addition for its late release.
+    `unused` prices the operations that were not drawn; with `late`, the amount is the additional charge for releasing
+    them late.
     """
     if terms.form != QUOTA:
         raise RatingError(f"A contract of the form {terms.form} has executions, not a quota of operations.")
@@ -41,23 +42,26 @@ def rate_quota(
 
 
 def rate_schedule(*, book: PriceBookDocument, counts: Counts, terms: Terms) -> Rating:
-    """Price the whole volume of a contract with a schedule (forms spread and interval), all of it used: the amount to hold."""
+    """Price the whole volume of a contract with a schedule (forms spread and interval) as if all of it were used: the
+    amount to hold.
+    """
     if terms.schedule is None:
         raise RatingError(f"A contract of the form {terms.form} needs its schedule.")
     return rate(book=book, counts=counts, executions=terms.schedule.executions, terms=terms)
 
 
 def both_ends(book: PriceBookDocument, rating: Rating) -> tuple[Rating, Rating]:
-    """(least, most) that the contracted volume of `rating` can cost: none of it used, all of it used."""
+    """Return the lowest and the highest price of the contracted volume of `rating`: none of it used, and all of it used."""
     terms, counts, executions = replace(rating.terms, served=""), rating.counts, rating.executions
     least = rate(book=book, counts=counts, executions=executions, terms=terms, unused=True)
     return least, rate(book=book, counts=counts, executions=executions, terms=terms)
 
 
 def rate_bought(book: PriceBookDocument, rating: Rating) -> Rating:
-    """What used work would have cost as bought: in its class, at its agreed hours, at its worst case.
+    """Price used work on the terms on which it was bought: in its class, at its agreed hours, at its worst case.
 
-    The difference from the rating's own amount is the reduction for class served, cheaper hours and measured counts.
+    The difference from the rating's own amount is the reduction for the class served, cheaper hours and measured
+    counts.
     """
     terms = replace(rating.terms, served="")
     return rate(book=book, counts=rating.counts, executions=rating.executions, terms=terms)
@@ -65,14 +69,16 @@ def rate_bought(book: PriceBookDocument, rating: Rating) -> Rating:
 
 @dataclass(frozen=True)
 class Reduction:
-    """Why used work cost less than as bought: `measured` counts, cheaper `hours`, or the class `served`."""
+    """A reason why used work cost less than on the terms on which it was bought: `measured` counts, cheaper `hours`, or
+    the class `served`.
+    """
 
     name: str
     amount: Decimal
 
 
 def reductions(book: PriceBookDocument, rating: Rating) -> list[Reduction]:
-    """The reasons, in order, why used work cost less than `rate_bought`; their amounts sum to the difference."""
+    """The reasons, in order, why used work cost less than `rate_bought` returns; their amounts sum to the difference."""
     if rating.unused or rating.missed:
         return []
     kept = replace(rating.terms, served="")
@@ -142,8 +148,8 @@ def rate_lease(
 ) -> Rating:
     """Price one lease: executions that start at `start` and follow each other every `seconds` of device time.
 
-    If the price of the class follows the hours, each execution costs what the hour of its first cycle costs, at most
-    the agreed price. `measured`: the lease's total counts, used if the terms charge measured counts.
+    If the price of the class follows the hours, each execution is charged at the price of the hour of its first cycle,
+    but at most at the agreed price. `measured`: the lease's total counts, used if the terms charge measured counts.
     """
     by_lease = [measured] if terms.measured and measured is not None else None
     periods: dict[str, int] | None = None
@@ -155,7 +161,7 @@ def rate_lease(
 
 
 def group_key(rating: Rating) -> str:
-    """Ratings with the same key fit on one line: same program counts, book, terms and kind."""
+    """Return a key that is equal for ratings that fit on one line: the same program counts, book, terms and kind."""
     key = [
         rating.book_digest,
         rating.counts.to_json(),
@@ -171,7 +177,9 @@ def group_key(rating: Rating) -> str:
 
 
 def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
-    """One rating for all of them, whose amount is exactly the sum of theirs. Raises RatingError if they can't be merged."""
+    """Return one rating whose amount is exactly the sum of the given ratings' amounts. Raises RatingError if they can't
+    be merged.
+    """
     _check_mergeable(ratings)
     first = ratings[0]
     if first.charged is not None:
@@ -202,7 +210,7 @@ def _check_mergeable(ratings: Sequence[Rating]) -> None:
 
 
 def _periods_sum(ratings: Sequence[Rating]) -> dict[str, int]:
-    """Executions by period, of all ratings together."""
+    """Executions by period, summed over all ratings."""
     periods: dict[str, int] = {}
     for item in ratings:
         for name, count in (item.periods or {}).items():
@@ -211,7 +219,7 @@ def _periods_sum(ratings: Sequence[Rating]) -> dict[str, int]:
 
 
 def _minimum_alone(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
-    """Recompute a contract's minimum, which is charged once."""
+    """Recompute the charge of a contract's minimum, which is made once."""
     first = ratings[0]
     again = rate_contract_minimum(book=book, charged=first.charged or Decimal(0), terms=first.terms)
     if len(ratings) > 1 or again.amount != first.amount:
@@ -231,10 +239,9 @@ class FreeShare:
 
 
 def free_tier(book: PriceBookDocument, ratings: Sequence[Rating], *, taken: int = 0) -> list[FreeShare]:
-    """The month's free operations by version 1 of the rules, applied to used work in order; `taken` of them are
-    already used.
+    """The month's free operations by version 1 of the rules, applied to used work in order; `taken` of them were already granted.
 
-    Only used work counts. The value of an operation is the exact price at which it was rated, part by part.
+    Only used work counts. The value of an operation is the exact price at which its part was rated.
     """
     left = int(CONTEXT.scaleb(book.free_tera_operations, TERA)) - taken
     found: list[FreeShare] = []
@@ -264,14 +271,14 @@ def commitment_for(book: PriceBookDocument, days: int) -> str:
 
 
 def commitment_factor(book: PriceBookDocument, name: str) -> Decimal:
-    """The factor of a commitment that customers may enter. Raises NotPriced."""
+    """The factor of a commitment that customers may enter. Raises NotPriced for any other."""
     if name == NO_COMMITMENT:
         raise NotPriced("'none' is not a commitment")
     return book.commitment(name)
 
 
 def priced_parts(rating: Rating) -> Iterator[tuple[int, Decimal]]:
-    """(billed operations, amount) for every part with its own price."""
+    """Yield (billed operations, amount) for every part that has its own price."""
     if rating.periods is None:
         yield rating.billed_operations, rating.amount
         return

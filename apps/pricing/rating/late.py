@@ -1,4 +1,4 @@
-"""How much reserved and unused work is released late: time, not money.
+"""Compute how much of the reserved, unused work is released late: time, not money.
 
 A contract's remaining work occupies the end of its reserved time, line after line. Reserved time that starts at least
 `notice` after the release is released in good time; everything else is late, including time that passed unused. A
@@ -20,7 +20,7 @@ Period = tuple[datetime, datetime]
 
 @dataclass(frozen=True)
 class Unused:
-    """The unused executions of a line (operations, for a quota), each of `seconds` of device time."""
+    """The unused executions of a line (for a quota, operations), each of which needs `seconds` of device time."""
 
     count: int
     seconds: Fraction
@@ -40,7 +40,7 @@ def hour_start(instant: datetime) -> datetime:
 
 
 def late_before(released: datetime, *, notice_minutes: int) -> datetime:
-    """Reserved time before this instant is late if it is released at `released`."""
+    """The instant before which reserved time is late if it is released at `released`."""
     return hour_start(released) + timedelta(minutes=notice_minutes)
 
 
@@ -64,7 +64,7 @@ def late_counts(
 
 
 def free_until(lines: Sequence[Unused], *, reserved: Sequence[Period], notice_minutes: int) -> datetime | None:
-    """Before this instant a release is free. None if nothing is unused, or if the reserved time does not cover all
+    """The instant before which a release is free. None if nothing is unused, or if the reserved time does not cover all
     unused work, so that part of it is already late.
     """
     left = sum((line.count * line.seconds for line in lines), start=Fraction(0))

@@ -14,8 +14,8 @@ from apps.pricing.rating.terms import LARGER, PLUS, Counts, Rating, Terms, step_
 def rate_contract_minimum(*, book: PriceBookDocument, charged: Decimal, terms: Terms) -> Rating:
     """The shortfall of a contract whose lines cost `charged`, or 0.
 
-    The rating counts no operations and one execution, which is the contract. Raises NotPriced if the book has no such
-    minimum, RatingError if `charged` is negative.
+    The rating counts no operations and one execution, which represents the contract. Raises NotPriced if the book has
+    no such minimum, and RatingError if `charged` is negative.
     """
     if not book.contract_minimum:
         raise NotPriced(f"price book {book.version} asks for no minimum per contract")

@@ -1,8 +1,8 @@
-"""The rules for charging a month, whatever the time and number of its invoices (version 2).
+"""The rules for charging a month, independent of the dates and number of its invoices (version 2).
 
-Everything here is a function of usage and its time, of credits, and of what other valid invoices hold. No rule looks
-at an id or at the order of invoices: an invoice asks for everything charged so far minus what the others hold, so the
-sum over any time is the same for every order. docs/reference/invoice-amounts.md states the rules in words.
+Everything here is a function of usage and its time, of credits, and of the amounts on other valid invoices. No rule
+uses an id or the order of invoices: an invoice charges the total so far minus the amounts on the other invoices, so
+that the sum is the same for every order. docs/reference/invoice-amounts.md states the rules in words.
 
 A *section* is a part of a calendar month (UTC) during which the same credits are valid. Its name is its first
 instant; a month without credits has one section.
@@ -40,16 +40,16 @@ def month_end(instant: datetime) -> datetime:
 
 
 def section_of(instant: datetime, cuts: Sequence[datetime]) -> datetime:
-    """The section of an instant: the latest of its month's start and the sorted `cuts` up to the instant."""
+    """The start of the section that contains an instant: its month's start, or the last of the sorted `cuts` up to the
+    instant if that is later.
+    """
     start, at = month_start(instant), bisect_right(cuts, instant)
     return max(start, cuts[at - 1]) if at else start
 
 
 @dataclass(frozen=True, order=True)
 class Eligible:
-    """Used operations that may be free, each with the value `worth`, rated with a book that grants `allowance` free
-    operations a month.
-    """
+    """Used operations that may be free, each worth `worth`, rated with a book that grants `allowance` free operations a month."""
 
     allowance: int
     worth: Decimal
@@ -77,7 +77,7 @@ def allowance_of(book: PriceBookDocument) -> int:
 
 
 def eligible_of(book: PriceBookDocument, rating: Rating) -> list[Eligible]:
-    """The used work of a rating that may be free, one part per price, by the book that rated it."""
+    """The used work of a rating that may be free, one item per price, by the book that rated it."""
     allowance = allowance_of(book)
     if not allowance or rating.unused or rating.missed:
         return []
@@ -89,7 +89,7 @@ def eligible_of(book: PriceBookDocument, rating: Rating) -> list[Eligible]:
 
 
 def eligible_sum(parts: Iterable[Eligible]) -> list[Eligible]:
-    """The same operations with equal prices combined, sorted."""
+    """The same operations, sorted, with operations at equal prices combined."""
     found: defaultdict[tuple[int, Decimal], int] = defaultdict(int)
     for part in parts:
         found[part.allowance, part.worth] += part.operations
@@ -97,10 +97,10 @@ def eligible_sum(parts: Iterable[Eligible]) -> list[Eligible]:
 
 
 def free_most(parts: Iterable[Eligible], *, taken: int = 0) -> Free:
-    """The free operations of a month: the most expensive first, in whatever order they were used or invoiced.
+    """The free operations of a month: the most expensive ones first, whatever the order in which they were used or invoiced.
 
     Work rated with books that grant at most n free operations gets at most n in total, so several books in one month
-    together grant what the most generous one grants. `taken` operations are already free on version 1 invoices.
+    together grant as many as the most generous one alone. `taken` operations are already free on version 1 invoices.
     """
     merged = eligible_sum(parts)
     levels = sorted({part.allowance for part in merged})
@@ -119,11 +119,11 @@ def free_most(parts: Iterable[Eligible], *, taken: int = 0) -> Free:
 def free_due(
     *, earlier: Sequence[Eligible], section: Sequence[Eligible], given: Free, most: Decimal, taken: int = 0
 ) -> Free:
-    """What an invoice grants free in a section: what the section's work adds to the free operations of `earlier`
-    sections of the month, minus what other invoices granted; at most `most`, the invoice's charge for the section's
-    work.
+    """The free operations that an invoice grants in a section: those that the section's work adds to the free
+    operations of `earlier` sections of the month, minus those that other invoices granted. Their value is at most
+    `most`, the invoice's charge for the section's work.
 
-    `section` is the work of all invoices, including this one. Negative if others granted too much.
+    `section` is the work of all invoices, including this one. The result is negative if the others granted too much.
     """
     before, after = free_most(earlier, taken=taken), free_most([*earlier, *section], taken=taken)
     amount = subtract(subtract(after.amount, before.amount), given.amount)
@@ -131,16 +131,18 @@ def free_due(
 
 
 def minimum_due(least: Decimal, *, charged: Decimal, topped: Decimal) -> Decimal:
-    """What a finished month still has to be charged to reach `least`. `charged` is the total of all invoices without
-    their top-ups, and `topped` is the total of those. Negative if the top-ups were too high.
+    """The amount still to be charged for a finished month to reach `least`. `charged` is the total of all invoices
+    without their top-ups, and `topped` is the total of the top-ups. The result is negative if the top-ups were too
+    high.
     """
     return subtract(max(subtract(least, charged), NOTHING), topped)
 
 
 @dataclass(frozen=True)
 class Fund:
-    """A credit that can pay charges from `start` until `end` (exclusive; None: no end), or until a person `ended` it.
-    A credit note that restores part of a credit creates a separate fund from its own instant on.
+    """A credit that can pay charges from `start` until `end` (exclusive; None: no end), or until an administrator
+    `ended` it. A credit note that restores part of a credit creates a separate fund that starts when the note is
+    issued.
     """
 
     credit: str
@@ -151,19 +153,19 @@ class Fund:
 
     @property
     def over(self) -> datetime | None:
-        """The first instant at which it no longer pays; None if it never ends."""
+        """The instant from which the fund no longer pays; None if it never ends."""
         return min((end for end in (self.end, self.ended) if end is not None), default=None)
 
     @property
     def order(self) -> tuple[Any, ...]:
         """Sort key: the earliest end first. Funds with the same end are interchangeable once they have started.
 
-        `ended` does not count, because ending a fund by hand does not change what it paid before.
+        `ended` is ignored, because ending a fund by hand does not change what it paid before.
         """
         return (self.end is None, self.end or self.start, self.start, self.amount, self.credit)
 
     def is_valid(self, at: datetime) -> bool:
-        """Whether it pays for a charge at that instant."""
+        """Whether the fund can pay a charge at that instant."""
         return self.start <= at and (self.over is None or at < self.over)
 
 
@@ -172,7 +174,9 @@ Uses = dict[tuple[datetime, str], Decimal]
 
 
 def credits_allot(charges: Mapping[datetime, Decimal], funds: Iterable[Fund]) -> Uses:
-    """Which credit pays what: sections in chronological order, each from the credits valid in it, the earliest end first."""
+    """Allot credits to charges: sections in chronological order, each paid from the credits valid in it, the earliest
+    end first.
+    """
     ordered = sorted(funds, key=lambda fund: fund.order)
     left = [fund.amount for fund in ordered]
     found: Uses = {}
@@ -196,8 +200,9 @@ def credits_due(
     funds: Sequence[Fund],
     left: Mapping[str, Decimal],
 ) -> Uses:
-    """The credits that an invoice charging `own` uses: what they pay for its sections, minus what other invoices,
-    which charge `beside`, already used. Never more than its charge for a section or what is `left` of a credit.
+    """The credits that an invoice uses for its charges `own`: the credits allotted to its sections, minus those already
+    `used` by other invoices, whose charges are `beside`. An invoice never uses more than its charge for a section or
+    the amount `left` of a credit.
     """
     charges = {at: exact_sum([own.get(at, NOTHING), beside.get(at, NOTHING)]) for at in own.keys() | beside.keys()}
     wanted, rest = credits_allot(charges, funds), dict(left)
@@ -217,7 +222,9 @@ def credits_due(
 
 
 def funds_left(funds: Iterable[Fund], before: Mapping[str, Decimal]) -> list[Fund]:
-    """The funds after the amounts already used, earliest fund of each credit first; exhausted funds are left out."""
+    """The funds that remain after the amounts already used, which come from the earliest fund of each credit first;
+    exhausted funds are left out.
+    """
     rest, found = dict(before), []
     for fund in sorted(funds, key=lambda one: (one.credit, one.start, one.amount)):
         taken = min(max(rest.get(fund.credit, NOTHING), NOTHING), fund.amount)

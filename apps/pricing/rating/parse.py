@@ -164,7 +164,7 @@ class _Reader:
         return number
 
     def price_factor(self, value: Any, where: str, at_most: Decimal) -> Decimal:
-        """A factor that may reduce a price, but not to 0."""
+        """Return a factor that may reduce a price, but not to 0."""
         number = self.factor(value, where, at_most)
         if number == 0:
             self.problems.append(f"{where} is 0; nothing is sold for nothing, give a factor above 0")

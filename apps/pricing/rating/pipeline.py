@@ -1,4 +1,4 @@
-"""The rating function: a pipeline of small steps, each stored with its input, factor, result and rule.
+"""The rating function: a pipeline of small steps, each recorded with its input, factor, result and rule.
 
 Every step is linear in the number of executions, so the parts of a contract sum exactly to the whole.
 """
@@ -31,13 +31,13 @@ def rate(
     """Price `executions` executions of a program (G11, G12, G13, T1).
 
     `unused`: the executions were reserved and not run; the class's share for unused work applies to the list price
-    instead of surcharge and discounts. `late` (with `unused`): they were released late; the amount is what this adds.
-    `missed`: they were guaranteed and not done in time; the amount is the credit.
+    instead of surcharge and discounts. `late` (with `unused`): they were released late; the amount is the additional
+    charge for that. `missed`: they were guaranteed but not finished in time; the amount is the credit.
 
     `measured`: total counts of each lease, for terms that charge measured counts. `periods`: executions by the tariff
     period of their first cycle, for classes whose price follows the hours; no period costs more than the agreed one.
 
-    Raises NotPriced if the book lacks a price, RatingError for invalid counts, terms or instants. The result is
+    Raises NotPriced if the book lacks a price, and RatingError for invalid counts, terms or instants. The result is
     exact: at most 40 decimal places, never rounded.
     """
     check_inputs(book, counts, executions, terms, unused=unused, missed=missed, measured=measured, periods=periods)
@@ -89,7 +89,7 @@ def _run_steps(
 
 
 def bound_period(book: PriceBookDocument, terms: Terms) -> Period | None:
-    """The tariff period agreed in the terms; None if neither class follows the hours."""
+    """The tariff period agreed in the terms; None if neither the class bought nor the class served follows the hours."""
     classes = [book.price_class(name) for name in (terms.klass, terms.served) if name]
     if not any(item.time_of_use for item in classes) or terms.instant is None:
         return None
@@ -169,7 +169,7 @@ def _list_step(book: PriceBookDocument, billed: Decimal, terms: Terms) -> Step:
 def _use_steps(
     book: PriceBookDocument, listed: Step, terms: Terms, period: Period | None, mark: str, last: str = "amount"
 ) -> list[Step]:
-    """The steps from the list price to the amount, by the class bought, or by the class served if that costs less."""
+    """The steps from the list price to the amount, by the class bought, or by the class served if that is cheaper."""
     bought = book.price_class(terms.klass)
     if not terms.served:
         return _class_steps(book, bought, listed, terms, period, mark, last)
@@ -310,7 +310,7 @@ def _unused_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step
 
 
 def _late_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step, terms: Terms) -> list[Step]:
-    """The late-cancellation share of the price as bought, minus what the class already charges for unused work."""
+    """The steps that charge the late-cancellation share of the price as bought, less the class's usual charge for unused work."""
     late, unit = price_class.late, book.currency.code
     assert late is not None  # check_late refuses a class without such a term
     steps = _use_steps(book, listed, terms, bound_period(book, terms), "", "bought")
@@ -337,7 +337,7 @@ def _late_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step, 
 
 
 def _unused_amount(price_class: PriceClass, listed: Step, bought: Decimal, unit: str) -> Step:
-    """What is charged for unused work in any case, as one step."""
+    """The charge for unused work that applies whenever it is released, as one step."""
     share = multiply(listed.result, price_class.unused)
     rule = (
         f"Unused work costs {decimal_text(price_class.unused)} of the list price, never more than its use would have."
@@ -357,7 +357,7 @@ def _missed_steps(book: PriceBookDocument, listed: Step, terms: Terms) -> list[S
 
 
 def step_named(steps: Sequence[Step], name: str) -> Step:
-    """The step with that name. Raises KeyError."""
+    """Return the step with that name. Raises KeyError."""
     for item in steps:
         if item.name == name:
             return item

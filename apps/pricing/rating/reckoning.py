@@ -1,4 +1,4 @@
-"""What one invoice charges, given what the others hold: the rules of `months` applied to every section of a draft.
+"""Compute the charges of one invoice, given those of the others: the rules of `months` applied to every section of a draft.
 
 No Django and no clock: the standing invoices, the credits and the draft's usage are plain data.
 """
@@ -28,7 +28,7 @@ from apps.pricing.rating.months import (
 
 @dataclass
 class Held:
-    """What one invoice or draft charges for a section: its usage, and the named lines of the section."""
+    """The charges of one invoice or draft for a section: its usage, and the named lines of the section."""
 
     usage: Decimal = Decimal(0)
     free: Free = field(default_factory=Free)
@@ -43,7 +43,7 @@ class Held:
 
     @property
     def charge(self) -> Decimal:
-        """The amount that credits can pay."""
+        """The amount that credits may pay."""
         return exact_sum([self.charged, self.minimum])
 
     def use(self, amount: Decimal, eligible: Iterable[Eligible]) -> None:
@@ -52,7 +52,7 @@ class Held:
         self.eligible = eligible_sum([*self.eligible, *eligible])
 
     def to_json(self, section: datetime) -> dict[str, Any]:
-        """Its form in a document; `held_of_json` reads it."""
+        """Return the charges as they are written in a document; `held_of_json` reads them."""
         return {
             "start": stamp(section),
             "usage": decimal_text(self.usage),
@@ -69,7 +69,7 @@ def stamp(instant: datetime) -> str:
 
 
 def held_of_json(document: Mapping[str, Any]) -> tuple[datetime, Held]:
-    """A section of a document."""
+    """Return a section as it is written in a document."""
     return datetime.fromisoformat(document["start"]), Held(
         usage=Decimal(document["usage"]),
         free=Free(int(document["free"]["operations"]), Decimal(document["free"]["amount"])),
@@ -81,7 +81,7 @@ def held_of_json(document: Mapping[str, Any]) -> tuple[datetime, Held]:
 
 @dataclass
 class Older:
-    """What version 1 invoices hold of the month in which they end."""
+    """The amounts that version 1 invoices charge and grant for the month in which they end."""
 
     charged: Decimal = Decimal(0)
     free: int = 0
@@ -89,7 +89,7 @@ class Older:
 
 @dataclass(frozen=True)
 class Standing:
-    """All sections of standing invoices, and what version 1 invoices hold of each month."""
+    """All sections of standing invoices, and the amounts of version 1 invoices by month."""
 
     sections: Mapping[datetime, list[Held]]
     older: Mapping[datetime, Older]
@@ -99,19 +99,19 @@ class Standing:
         return [one for start, held in self.sections.items() if month_start(start) == month for one in held]
 
     def eligible(self, sections: Iterable[datetime]) -> list[Eligible]:
-        """The work of these sections that may be free."""
+        """The work of these sections that may be granted free."""
         return eligible_sum(part for at in sections for one in self.sections.get(at, []) for part in one.eligible)
 
     def free(self, section: datetime) -> Free:
-        """What is already free in a section."""
+        """The operations already granted free in a section."""
         held = [one.free for one in self.sections.get(section, [])]
         return Free(sum(one.operations for one in held), exact_sum(one.amount for one in held))
 
 
 @dataclass(frozen=True)
 class FreeLine:
-    """What a draft grants free in a section. `most` is the allowance of the most generous book, and `basis` explains
-    the result.
+    """The free operations that a draft grants in a section. `most` is the allowance of the most generous book, and
+    `basis` explains the result.
     """
 
     section: datetime
@@ -121,7 +121,7 @@ class FreeLine:
 
 
 def free_lines(own: Mapping[datetime, Held], standing: Standing) -> list[FreeLine]:
-    """The free operations of a draft's sections in chronological order; also writes them into `own`."""
+    """Compute the free operations of a draft's sections in chronological order; also writes them into `own`."""
     found = (_free_line(section, own, standing) for section in sorted(own) if own[section].eligible)
     return [line for line in found if line is not None]
 
@@ -155,7 +155,7 @@ def _free_line(section: datetime, own: Mapping[datetime, Held], standing: Standi
 
 
 def _between(sections: Iterable[datetime], month: datetime, section: datetime) -> list[datetime]:
-    """The sections of a month before a section."""
+    """The sections of a month that precede a section."""
     return [start for start in sections if month <= start < section]
 
 
@@ -165,7 +165,7 @@ def _free_operations(held: Iterable[Held]) -> int:
 
 @dataclass(frozen=True)
 class MinimumLine:
-    """What a finished month still has to be charged, and the basis of that amount."""
+    """The amount still to be charged for a finished month, and the basis of that amount."""
 
     amount: Decimal
     basis: dict[str, Any]
@@ -174,8 +174,8 @@ class MinimumLine:
 def minimum_line(
     month: datetime, least: Decimal, own: Mapping[datetime, Held], standing: Standing
 ) -> MinimumLine | None:
-    """A month's shortfall against `least`, before credits: usage, free operations and commitment shortfalls on all
-    invoices count. None if there is no shortfall.
+    """A month's shortfall against `least`, before credits; None if there is none. Usage, free operations and commitment
+    shortfalls on all invoices count.
     """
     ours = [held for section, held in own.items() if month_start(section) == month]
     theirs = standing.of_month(month)
@@ -200,8 +200,8 @@ def minimum_line(
 
 @dataclass(frozen=True)
 class Purse:
-    """The credits of one currency: their funds, the amount `left` of each, and what standing invoices and version 1
-    invoices `used` by section.
+    """The credits of one currency: their funds, the amount `left` of each, the amounts that standing invoices `used` by
+    section, and those that version 1 invoices used (`older`).
     """
 
     funds: tuple[Fund, ...] = ()
@@ -211,7 +211,7 @@ class Purse:
 
     @property
     def cuts(self) -> list[datetime]:
-        """The instants at which the set of valid credits changes: they divide a month into sections."""
+        """The instants at which the set of valid credits changes; they divide a month into sections."""
         return sorted({fund.start for fund in self.funds} | {fund.over for fund in self.funds if fund.over is not None})
 
 
@@ -224,7 +224,7 @@ class Payment:
 
 
 def credits_pay(purse: Purse, own: Mapping[datetime, Held], standing: Standing) -> Payment:
-    """What credits pay of a draft's sections, given what standing invoices charge and used."""
+    """Compute the part of a draft's sections that credits pay, given the charges and used credits of standing invoices."""
     first = min(own, default=None)
     funds = [] if first is None else _funds_at(purse, first)
     if first is None or not funds:
@@ -253,7 +253,7 @@ def _beside_basis(charged: Mapping[datetime, Decimal], used: Uses) -> dict[str, 
 
 
 def _funds_at(purse: Purse, first: datetime) -> list[Fund]:
-    """The funds that sections before `first` left, without those that are over by then."""
+    """The funds that remain after the sections before `first`, without those that have ended by then."""
     before = dict(purse.older)
     for (section, credit), amount in purse.used.items():
         if section < first:

@@ -1,4 +1,4 @@
-"""The only rounding: half-even to the currency's minor unit, of a quote's total, and of all invoices together."""
+"""The only rounding: half-even to the currency's minor unit, applied to a quote's total and to the total of all invoices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROUNDING = Context(prec=120, traps=[InvalidOperation])
 
 @dataclass(frozen=True)
 class Payable:
-    """An exact total and the payable part of it: exact == payable + carried + correction, always."""
+    """An exact total and its payable part; exact == payable + carried + correction always holds."""
 
     exact: Decimal
     payable: Decimal
@@ -32,10 +32,11 @@ def payable_of(exact: Decimal, *, exponent: int) -> Payable:
 
 
 def asked_of(total: Decimal, *, before: Decimal, exponent: int) -> Payable:
-    """What an invoice of `total`, including the amount carried in, charges if earlier invoices charged `before`.
+    """The amount that an invoice of `total`, including the amount carried in, charges if earlier invoices charged `before`.
 
     All invoices together charge the rounded, half-even sum of everything, and nothing while that is below one minor
-    unit, so the sum does not depend on their number. Rounding differences are carried in either direction.
+    unit. The sum therefore does not depend on the number of invoices. Rounding differences are carried in either
+    direction.
     """
     whole = exact_sum([before, total])
     asked = max(subtract(payable_of(whole, exponent=exponent).payable, before), Decimal(0))
@@ -43,8 +44,8 @@ def asked_of(total: Decimal, *, before: Decimal, exponent: int) -> Payable:
 
 
 def tax_of(taxed: Decimal, *, carried_in: Decimal, before: Decimal, exponent: int) -> Payable:
-    """The tax of an invoice; `taxed` is the exact tax on what it charges. As `asked_of`, except that amounts below
-    one minor unit are rounded too: 0.0076 becomes 0.01.
+    """The tax of an invoice; `taxed` is the exact tax on the amount that it charges. Rounded like `asked_of`, except
+    that amounts below one minor unit are rounded too: 0.0076 becomes 0.01.
     """
     unit, exact = Decimal(1).scaleb(-exponent), exact_sum([taxed, carried_in])
     whole = exact_sum([before, exact]).quantize(unit, rounding=ROUND_HALF_EVEN, context=_ROUNDING)

@@ -1,6 +1,6 @@
-"""A pricing step as people read it: unit prices have four significant digits, everything else keeps every digit.
+"""A pricing step in the form that people read: unit prices have four significant digits, everything else keeps every digit.
 
-What is stored, hashed, billed and recomputed is the step itself; files for programs (JSON, CSV) contain that.
+The step itself is stored, hashed, billed and recomputed; files for programs (JSON, CSV) contain it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class StepShown:
 
 
 def step_shown(step: Step | Mapping[str, str], currency: Currency) -> StepShown:
-    """A step, or its JSON form, for reading; `currency` is that of the price."""
+    """Return a step, or its JSON form, as texts; `currency` is that of the price."""
     told = step.to_json() if isinstance(step, Step) else step
     value, factor, rule, exact = figure(told["input"]), figure(told["factor"]), told["rule"], ""
     if told["operation"] == PER_TERA:
@@ -43,6 +43,6 @@ def step_shown(step: Step | Mapping[str, str], currency: Currency) -> StepShown:
 
 
 def figure(text: str) -> str:
-    """A decimal text with thousands separated; every digit is kept."""
+    """Return a decimal text with thousands separators; every digit is kept."""
     whole, dot, part = text.removeprefix("-").partition(".")
     return f"{'-' if text.startswith('-') else ''}{int(whole):,}{dot}{part}"

@@ -1,7 +1,8 @@
 """Hours and their periods: month x hour matrices in a named time zone, as in the US Utility Rate Database.
 
-Every interval is half-open and in UTC. Local time is only derived from UTC and never added to, so days of 23 or 25
-hours have their real length: a 00-06 window in New York lasts 5 or 7 hours on two nights a year.
+Every interval is half-open and in UTC. Local time is only derived from UTC and never used in arithmetic, so days of 23
+or 25 hours have their real length. For example, a 00-06 window in New York lasts 5 hours on one night a year and 7
+hours on another.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Tariff:
 
     @cached_property
     def tzinfo(self) -> ZoneInfo:
-        """The zone's rules, from the machine's time zone data."""
+        """The time zone's rules, from the time zone data of this machine."""
         return zone_of(self.zone)
 
     @cached_property
@@ -81,7 +82,7 @@ class Tariff:
         return self.period_at(instant).off_peak
 
     def period(self, name: str) -> Period:
-        """The period with that name. Raises NotPriced."""
+        """The period with that name. Raises NotPriced if there is none."""
         for item in self.periods:
             if item.name == name:
                 return item
@@ -89,7 +90,7 @@ class Tariff:
         raise NotPriced(f"the tariff has no period {name!r} (it has {known})")
 
     def spans(self, start: datetime, end: datetime) -> list[Span]:
-        """[start, end) divided where the period changes: (period, from, to) in UTC, in order, without gaps."""
+        """Divide [start, end) where the period changes; return (period, from, to) in UTC, in order, without gaps."""
         _check_span(start, end)
         found: list[Span] = []
         left = start.astimezone(UTC)
@@ -106,7 +107,7 @@ class Tariff:
         return found
 
     def intervals(self, start: datetime, end: datetime, *, off_peak: bool = True) -> list[Interval]:
-        """The parts of [start, end) that are off-peak (or not, with `off_peak=False`), in UTC, merged, in order."""
+        """The parts of [start, end) that are off-peak (not off-peak, with `off_peak=False`), in UTC, merged and in order."""
         return merge([(left, right) for period, left, right in self.spans(start, end) if period.off_peak == off_peak])
 
     def dearest(self, start: datetime, end: datetime) -> datetime:
@@ -118,7 +119,7 @@ class Tariff:
         return next(left for period, left, _ in spans if period.factor == most)
 
     def to_json(self) -> dict[str, Any]:
-        """The document form; `parse.book_from_json` reads it."""
+        """Return the tariff as it is written in a document; `parse.book_from_json` reads it."""
         return {
             "zone": self.zone,
             "periods": [period.to_json() for period in self.periods],
@@ -129,7 +130,7 @@ class Tariff:
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """The IANA time zone with that name. Raises RatingError if this machine does not know it."""
+    """The IANA time zone with that name. Raises RatingError if this machine does not have it."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -140,7 +141,7 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def intersect(left: list[Interval], right: list[Interval]) -> list[Interval]:
-    """The intersection of two ordered lists of half-open intervals."""
+    """Return the intersection of two ordered lists of half-open intervals."""
     found: list[Interval] = []
     i = j = 0
     while i < len(left) and j < len(right):
@@ -155,7 +156,7 @@ def intersect(left: list[Interval], right: list[Interval]) -> list[Interval]:
 
 
 def merge(intervals: list[Interval]) -> list[Interval]:
-    """The union as ordered, disjoint, non-touching half-open intervals."""
+    """Return the union of intervals as ordered, disjoint, non-touching half-open intervals."""
     found: list[Interval] = []
     for start, end in sorted(intervals):
         if found and start <= found[-1][1]:

@@ -1,6 +1,6 @@
 """Inputs and outputs of a price: counts, terms, steps, the rating. Plain data, each with one JSON form.
 
-A field that was added later is left out of the JSON while it has its default, so documents of any age keep their
+A field that was added later is left out of the JSON if it has its default value, so documents of any age keep their
 digests.
 """
 
@@ -31,8 +31,8 @@ PLUS = "plus"
 
 @dataclass(frozen=True)
 class Counts:
-    """What one execution takes according to the compiled program: operations, and the cycles during which it occupies
-    the device (the program's initiation interval).
+    """The counts of one execution according to the compiled program: operations, and the cycles during which it
+    occupies the device (the program's initiation interval).
     """
 
     operations: int
@@ -56,12 +56,12 @@ class Schedule:
 
     @property
     def executions(self) -> int:
-        """The total volume."""
+        """The total number of executions."""
         return self.each * self.intervals
 
     @staticmethod
     def between(*, each: int, every: Fraction, start: datetime, end: datetime) -> Schedule:
-        """As many whole intervals as fit into [start, end). Raises RatingError if none fits."""
+        """Return a schedule of as many whole intervals as fit into [start, end). Raises RatingError if none fits."""
         if each < 1 or every <= 0:
             raise RatingError("An interval needs at least one execution and a length of more than 0 seconds.")
         span = end.astimezone(UTC) - start.astimezone(UTC)
@@ -81,15 +81,14 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Terms:
-    """What was agreed: processor class, precision, class of service, commitment and form.
+    """The agreed terms: processor class, precision, class of service, commitment and form.
 
-    `instant` determines the tariff; it is required for a class that is off-peak only or whose price follows the
-    hours. `discounts` are additional factors (name -> factor, above 0 and at most 1) that compete with the class's
-    own discount. `form` is one of FORMS; `schedule` belongs to the forms spread and interval. `measured`:
-    data-dependent programs are charged their measured counts, at most the worst case (otherwise always the worst
-    case, G13). `served` is the class that the work received if that was lower than the class bought.
-    `commitment_factor` was agreed when the commitment was entered and holds whatever a later book says (None: the
-    book's factor).
+    `instant` determines the tariff; it is required for a class that is off-peak only or whose price follows the hours.
+    `discounts` are additional factors (name -> factor, above 0 and at most 1) that compete with the class's own
+    discount. `form` is one of FORMS; `schedule` belongs to the forms spread and interval. `measured`: data-dependent
+    programs are charged by their measured counts, at most by the worst case (without it, always by the worst case,
+    G13). `served` is the class that the work received if that was lower than the class bought. `commitment_factor` was
+    agreed when the commitment was entered, and no later book changes it (None: the book's factor).
     """
 
     processor_class: str
@@ -191,7 +190,7 @@ class Step:
 
 @lru_cache(maxsize=1024)
 def _words(name: str, title: str, operation: str, unit: str, rule: str) -> tuple[str, str]:
-    """The JSON text before and after a step's result; cached, because ratings repeat it."""
+    """The JSON text before and after a step's result; cached because many ratings use the same steps."""
     return (
         f'","name":{_quoted(name)},"operation":{_quoted(operation)},"result":"',
         f'","rule":{_quoted(rule)},"title":{_quoted(title)},"unit":{_quoted(unit)}}}',
@@ -199,8 +198,8 @@ def _words(name: str, title: str, operation: str, unit: str, rule: str) -> tuple
 
 
 def _steps_text(steps: Iterable[Step]) -> str:
-    """The canonical JSON of steps, written directly. Most steps take the previous result, often unchanged, so equal
-    values are converted to text once.
+    """The canonical JSON of steps, written directly for speed. The input of most steps is the previous result, often
+    unchanged, so equal values are converted to text only once.
     """
     parts, value, text = [], Decimal(0), "0"
     for step in steps:
@@ -226,20 +225,20 @@ _COMPUTED: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
 def step_of(
     name: str, title: str, operation: str, value: Decimal | int, factor: Decimal | int, unit: str, rule: str
 ) -> Step:
-    """A step with its result computed: the only place that computes an amount."""
+    """Return a step with its result computed. Amounts are computed nowhere else."""
     left, right = Decimal(value), Decimal(factor)
     return Step(name, title, operation, left, right, _COMPUTED[operation](left, right), unit, rule)
 
 
 @dataclass(frozen=True)
 class Rating:
-    """A price and its reasons: all inputs, every step, and the exact amount.
+    """A price and its derivation: all inputs, every step, and the exact amount.
 
     `measured`: total counts of each lease, for terms that charge measured counts. `periods`: executions by the tariff
     period in which they ran; None if all have the agreed tariff. `missed`: the amount is a credit for guaranteed work
-    that was not done in time. `charged`: the total of a contract's lines, if the rating is their shortfall against
-    the contract minimum. `late`: the amount is what a late release adds to the charge for unused work; such a rating
-    is also `unused`.
+    that was not finished in time. `charged`: the total of a contract's lines, if the rating is their shortfall against
+    the contract minimum. `late`: the amount is the addition of a late release to the charge for unused work; such a
+    rating is also `unused`.
     """
 
     book_version: int
@@ -259,8 +258,8 @@ class Rating:
 
     @property
     def billed_operations(self) -> int:
-        """The operations that the price was multiplied by; 0 for a contract minimum and for a late release, which
-        bill no work.
+        """The operations by which the price was multiplied; 0 for a contract minimum and for a late release, which bill
+        no operations.
         """
         return 0 if self.charged is not None or self.late else int(self.step("billed").result)
 
@@ -271,10 +270,10 @@ class Rating:
 
     @cached_property
     def text(self) -> str:
-        """The canonical text of its document (`canonical_json(self.to_json())`), made once for all usage rows that
-        carry it.
+        """The canonical text of the rating's document (`canonical_json(self.to_json())`), made once for all usage rows
+        that contain it.
 
-        It is written directly, because every lease has its own rating; keys are in alphabetical order.
+        For speed it is written directly, because every lease has its own rating; keys are in alphabetical order.
         """
         measured = ""
         if self.measured is not None:
@@ -348,18 +347,18 @@ class Rating:
 
 
 def charged_of(document: dict[str, Any]) -> Decimal | None:
-    """The total of a contract's lines, from the rating document of its minimum; None for any other document."""
+    """The total of a contract's lines, read from the rating document of its minimum; None for any other document."""
     found = document.get("charged")
     return None if found is None else Decimal(found)
 
 
 def measured_of(document: dict[str, Any]) -> tuple[Counts, ...] | None:
-    """The measured counts of a rating document."""
+    """Read the measured counts from a rating document."""
     found = document.get("measured")
     return None if found is None else tuple(Counts.from_json(item) for item in found)
 
 
 def periods_of(document: dict[str, Any]) -> dict[str, int] | None:
-    """The executions by period of a rating document."""
+    """Read the executions by period from a rating document."""
     found = document.get("periods")
     return None if found is None else {name: int(count) for name, count in found.items()}

@@ -1,4 +1,4 @@
-"""How pages show the figures of a derivation."""
+"""Filters for the figures of a derivation on pages."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ register = template.Library()
 
 @register.filter
 def figure_of(value: Fraction) -> str:
-    """Four significant digits; whole numbers with thousands separated."""
+    """Show four significant digits; whole numbers have thousands separators."""
     return shown(value)
 
 
 @register.filter
 def decimal_figure(value: Fraction) -> str:
-    """All digits."""
+    """Show all digits."""
     return text(value)
 
 
 @register.filter
 def notice(minutes: int) -> str:
-    """{{ term.notice_minutes|notice }}: 1440 -> 24 h."""
+    """Show minutes as hours. {{ term.notice_minutes|notice }}: 1440 -> 24 h."""
     return notice_format(minutes)
 
 
 @register.filter
 def agreed(share: Decimal | str) -> str:
-    """{{ term.share|agreed }}: 0.4 -> 40 %."""
+    """Show a share as a percentage. {{ term.share|agreed }}: 0.4 -> 40 %."""
     return share_format(Decimal(share))

@@ -1,4 +1,4 @@
-"""Arrays of items (a job's inputs and outputs, a data set): reads and checks what customers send, and stores results.
+"""Arrays of items (a job's inputs and outputs, a data set): read and check the files that customers send, and store results.
 
 Pure: NumPy and bytes, no Django.
 """

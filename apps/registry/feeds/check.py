@@ -1,4 +1,4 @@
-"""Checks whether arrays fit a program's inputs. Lists every fault with its remedy."""
+"""Check whether arrays fit a program's inputs, and list every fault with its remedy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TensorType:
 
 
 def items_check(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> dict[str, Array]:
-    """The arrays with a leading dimension of items and exactly the program's element types: name -> [items, *shape].
+    """Return the arrays with a leading dimension of items and exactly the program's element types: name -> [items, *shape].
 
     An array may omit a leading 1 of the program's shape ([items, 3, 48, 192] for 1 x 3 x 48 x 192). Types are
     converted only if no value changes beyond float rounding. Raises InputError with every fault.
@@ -66,7 +66,7 @@ def items_check(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> dic
 
 
 def items_count_check(items: int) -> None:
-    """Raises InputError if a job can't have that many items."""
+    """Raise InputError if a job can't have that many items."""
     if items > ITEMS_MAX:
         raise InputError([f"A job takes at most {ITEMS_MAX:,} items; split yours into several jobs."])
 
@@ -93,7 +93,7 @@ def _names_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) ->
 
 
 def _size_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> list[str]:
-    """Faults of size, before any conversion: the bytes that the arrays need in the program's own types."""
+    """Yield faults of size before any conversion: arrays that need too many bytes in the program's own types."""
     sizes = {one.name: np.dtype(one.dtype).itemsize for one in types}
     taken = sum(array.size * max(array.dtype.itemsize, sizes.get(name, 0)) for name, array in arrays.items())
     if taken <= BYTES_MAX:
@@ -113,7 +113,7 @@ def _shaped(array: Array, wanted: TensorType) -> Array:
 
 
 def _typed(array: Array, wanted: TensorType) -> Array:
-    """The array in the program's element type, if no value changes; floats may be rounded to a narrower float."""
+    """The array in the program's element type, provided that no value changes; floats may be rounded to a narrower float type."""
     dtype = np.dtype(wanted.dtype)
     if array.dtype == dtype:
         return np.ascontiguousarray(array)
@@ -134,7 +134,7 @@ def _typed(array: Array, wanted: TensorType) -> Array:
 
 
 def _lost(array: Array, converted: Array) -> Array:
-    """A mask of the values that the conversion changed: floats that became infinite, integers that became others."""
+    """A mask of the values that the conversion changed: floats that became infinite, and integers with another value."""
     lost: Array
     if array.dtype.kind == "f":
         lost = np.isfinite(array) & ~np.isfinite(converted)
@@ -150,7 +150,7 @@ def _lost(array: Array, converted: Array) -> Array:
 def seeded_items(types: Sequence[TensorType], items: Sequence[int] | Array, *, seed: int) -> dict[str, Array]:
     """Generated inputs of the given types for trying a program: small numbers.
 
-    An item depends only on the seed and its number, so a worker generates just the items of its block.
+    An item depends only on the seed and its number, so a worker can generate just the items of its block.
     """
     arrays = {one.name: np.empty((len(items), *one.shape), one.dtype) for one in types}
     for row, item in enumerate(items):

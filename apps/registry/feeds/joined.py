@@ -1,4 +1,4 @@
-"""Joins the outputs of many blocks into one .npz on disk; only one block is in memory at a time."""
+"""Join the outputs of many blocks into one .npz file on disk; only one block is in memory at a time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Joined:
             self._write(name, array)
 
     def overwrite(self, rows: Array, block: Mapping[str, Array]) -> dict[str, Array]:
-        """Overwrite these rows in the arrays with a matching name and shape; returns the arrays that don't match."""
+        """Overwrite these rows in the arrays with a matching name and shape; return the arrays that don't match."""
         others: dict[str, Array] = {}
         for name, array in block.items():
             dtype, shape, start = self._kinds.get(name, (array.dtype, (-1,), 0))
@@ -58,7 +58,7 @@ class Joined:
         self._write(name, array)
 
     def pack(self, to: BinaryIO) -> None:
-        """Write the .npz, with the same bytes as `arrays_pack` for the same arrays."""
+        """Write the .npz file, with the same bytes as `arrays_pack` would for the same arrays."""
         with zipfile.ZipFile(to, "w", zipfile.ZIP_STORED) as archive:
             for name in sorted(self._files):
                 self._files[name].seek(0)

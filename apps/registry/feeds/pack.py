@@ -1,4 +1,4 @@
-"""Converts arrays from and to .npz, .npy and JSON, with limits that apply before anything large is read."""
+"""Convert arrays from and to .npz, .npy and JSON, with limits that apply before anything large is read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ UNREADABLE = (
 
 @dataclass(frozen=True)
 class Limits:
-    """The maximum bytes of the file, and of its unpacked arrays. A request holds about three copies, so 256 MiB in total."""
+    """The maximum bytes of the file, and of its unpacked arrays. A request holds about three copies in memory, so 256
+    MiB in total.
+    """
 
     file_bytes: int = 64 * 1024 * 1024
     array_bytes: int = BYTES_MAX
@@ -81,7 +83,7 @@ def _members(file: BinaryIO, limits: Limits) -> dict[str, Array]:
 
 
 def _array_of(file: IO[bytes], name: str, bytes_max: int) -> Array:
-    """One .npy array. Refuses objects, and shapes that claim more than `bytes_max`."""
+    """One .npy array. Refuses object arrays, and shapes that would need more than `bytes_max`."""
     try:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -125,7 +127,7 @@ def arrays_read_json(document: object, types: Sequence[TensorType]) -> dict[str,
 
 
 def _array_of_lists(nested: object, wanted: np.dtype[Any]) -> Array:
-    """Nested lists as an array of their own type; integers are accepted for floats."""
+    """Nested lists as an array of their own type; integers are accepted in place of floats."""
     array = np.array(nested)
     if array.dtype.kind not in "biuf":
         raise TypeError("not numbers")

@@ -1,4 +1,4 @@
-"""The limited process that inspects an uploaded file: `python -m apps.registry.inspection.child <folder>`."""
+"""The limited child process that inspects an uploaded file: `python -m apps.registry.inspection.child <folder>`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NICE = 10  # pages and small work come before a check
 
 
 def work(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """`model.onnx` of the folder -> the inspection as JSON."""
+    """Inspect `model.onnx` in the folder and return the result as JSON."""
     from apps.registry.inspection.compilable import compile_findings, supported_operators
     from apps.registry.inspection.report import inspect
 

@@ -1,4 +1,4 @@
-"""The compiler's view of a model: its supported operators, and the problems that it finds on loading."""
+"""The compiler's view of a model: its supported operators, and the problems that it finds when it loads the model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apps.registry.inspection.findings import Finding
 
 @lru_cache(maxsize=1)
 def supported_operators() -> dict[str, frozenset[str]]:
-    """Operator names by domain ("" is the standard one): those with a lowering rule, and those composed of others."""
+    """Supported operator names by domain ("" is the standard one): those with a lowering rule, and those composed of others."""
     import onnx.defs
 
     from compiler.frontend import operators
@@ -21,7 +21,7 @@ def supported_operators() -> dict[str, frozenset[str]]:
 
 
 def compile_findings(data: bytes) -> Iterator[Finding]:
-    """Every problem that loading finds in a model without variable dimensions."""
+    """Yield every problem that the compiler finds when it loads a model without variable dimensions."""
     from compiler.errors import ModelError
     from compiler.frontend import load
 

@@ -8,7 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem. `kind` is a stable code for programs, `count` the number of occurrences, `node` the first of them."""
+    """One problem. `kind` is a stable code for programs, `count` is the number of occurrences, and `node` is the first
+    of them.
+    """
 
     kind: str
     message: str
@@ -45,7 +47,7 @@ NO_GRAPH = Finding(
 
 
 def cut(missing: int) -> Finding:
-    """The file is truncated."""
+    """The finding for a truncated file."""
     return Finding(
         "truncated",
         f"The file was cut off: at least {missing:,} more bytes belong to it.",

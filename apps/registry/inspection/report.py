@@ -1,4 +1,4 @@
-"""The whole inspection: takes bytes, returns one dictionary with every problem."""
+"""The whole inspection: from bytes to one dictionary with every problem."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def parameters_of(model: ModelProto) -> int:
 
 
 def read(data: bytes) -> tuple[ModelProto | None, Finding | None]:
-    """The parsed model, or the finding that explains why it is not one. Never opens external files."""
+    """The parsed model, or the finding that explains why the file is not a model. Never opens external files."""
     if not data:
         return None, findings.EMPTY
     missing = wire.missing_bytes(data)
@@ -102,7 +102,7 @@ def opset_findings(model: ModelProto) -> Iterator[Finding]:
 
 
 def shape_findings(model: ModelProto) -> Iterator[Finding]:
-    """Shapes that are too large for any memory, or invalid."""
+    """Yield findings for shapes that are too large for any memory, or invalid."""
     graph = model.graph
     for kind, values in (("input", graph.input), ("output", graph.output), ("value", graph.value_info)):
         for value in values:
@@ -122,7 +122,7 @@ def shape_findings(model: ModelProto) -> Iterator[Finding]:
 
 
 def element_bytes(value: ValueInfoProto) -> int:
-    """Bytes per element; 1 for types without a fixed size."""
+    """The bytes per element; 1 for types without a fixed size."""
     try:
         return int(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).itemsize)
     except (KeyError, TypeError, ValueError):
@@ -130,7 +130,7 @@ def element_bytes(value: ValueInfoProto) -> int:
 
 
 def shape_of(value: ValueInfoProto) -> list[int | str]:
-    """Dimensions, with a symbol for each variable one, named as the compiler names it ("input.axis" if it has no name)."""
+    """The dimensions, with a symbol for each variable one, named as in the compiler ("input.axis" if it has no name)."""
     shape: list[int | str] = []
     for axis, dimension in enumerate(value.type.tensor_type.shape.dim):
         if dimension.HasField("dim_value") and dimension.dim_value >= 0:
@@ -142,7 +142,7 @@ def shape_of(value: ValueInfoProto) -> list[int | str]:
 
 
 def value_json(value: ValueInfoProto) -> dict[str, Any]:
-    """Name, NumPy element type and shape."""
+    """The name, NumPy element type and shape of an input or output."""
     kind = value.type.tensor_type.elem_type
     try:
         dtype = str(onnx.helper.tensor_dtype_to_np_dtype(kind))
@@ -152,7 +152,7 @@ def value_json(value: ValueInfoProto) -> dict[str, Any]:
 
 
 def symbols_of(inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Variable dimensions in order of appearance, each with the inputs that use it."""
+    """The variable dimensions in order of appearance, each with the inputs that use it."""
     places: dict[str, list[str]] = {}
     for value in inputs:
         for length in value["shape"]:

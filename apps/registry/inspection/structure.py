@@ -1,4 +1,4 @@
-"""Checks the graph's consistency: names, order, cycles, sizes, external data, operators. Includes subgraphs."""
+"""Check the graph's consistency, including subgraphs: names, order, cycles, sizes, external data, operators."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def label(node: NodeProto) -> str:
 
 
 def unknown_operators(model: ModelProto, supported: Mapping[str, Collection[str]]) -> Iterator[Finding]:
-    """One finding per operator type that can't be compiled, with its count."""
+    """Yield one finding for each operator type that can't be compiled, with its number of occurrences."""
     places: dict[tuple[str, str], list[str]] = {}
     own = {(function.domain, function.name) for function in model.functions}
     for graph in graphs_of(model.graph):

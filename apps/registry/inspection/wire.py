@@ -1,4 +1,4 @@
-"""Recognises a model file, a truncated one, or something else, from the outermost layer of the encoding.
+"""Recognise a model file, a truncated model file, or any other file from the outermost layer of the encoding.
 
 A model is a protocol buffer: a sequence of (field number, wire type, content). A field that extends beyond the end of
 the file shows where the file was truncated.
@@ -13,7 +13,9 @@ LENGTH_DELIMITED = 2
 
 
 def varint(data: bytes, at: int) -> tuple[int, int] | None:
-    """(value, next offset) of the variable-length integer at `at`; None if it exceeds the data or ten bytes."""
+    """Return (value, next offset) of the variable-length integer at `at`; None if it extends beyond the data or has
+    more than ten bytes.
+    """
     value = shift = 0
     while at < len(data) and shift < 70:
         byte = data[at]
@@ -25,7 +27,7 @@ def varint(data: bytes, at: int) -> tuple[int, int] | None:
 
 
 def missing_bytes(data: bytes) -> int | None:
-    """0 for a complete model file, the number of missing bytes for a truncated one, None for anything else."""
+    """Return 0 for a complete model file, the number of missing bytes for a truncated one, and None for anything else."""
     at, seen = 0, False
     while at < len(data):
         tag = varint(data, at)
@@ -52,7 +54,7 @@ def looks_like_text(data: bytes) -> bool:
 
 
 def has_unreadable_text(message: Any) -> bool:
-    """Whether a text in a parsed message is not UTF-8; the parser then returns bytes in place of text."""
+    """Whether a text in a parsed message is not UTF-8; the parser returns such a text as bytes."""
     for field, value in message.ListFields():
         values = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
         if field.type == field.TYPE_STRING and any(isinstance(one, bytes) for one in values):
