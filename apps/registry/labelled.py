@@ -168,7 +168,7 @@ def _labels_text(data: bytes) -> Array:
 
 
 def _label_lines(data: bytes) -> list[str]:
-    """Return the lines with labels: without empty lines and without a header."""
+    """Return the lines that hold labels, without empty lines and without a header."""
     try:
         lines = [line.strip() for line in data.decode("utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError as error:
@@ -189,7 +189,7 @@ def _label_row(number: int, line: str) -> list[int]:
 
 
 def _labels(given: Array | None, *, is_one_class: bool = False) -> tuple[Array | None, list[str]]:
-    """Return the labels as integers, or what is wrong with them."""
+    """Return the labels as integers, and a sentence for each fault."""
     if given is None:
         return None, []
     labels: np.ndarray[Any, np.dtype[Any]] = given
@@ -212,7 +212,7 @@ def _labels(given: Array | None, *, is_one_class: bool = False) -> tuple[Array |
 
 
 def _wrong_label(labels: np.ndarray[Any, np.dtype[Any]]) -> str:
-    """Return a sentence about the first value that is not a class number; empty if all are."""
+    """Return a sentence about the first value that is not a class number; empty if all values are."""
     if labels.dtype.kind not in "biuf":
         return f"'{LABELS}' holds {labels.dtype}; send class numbers, from 0."
     is_float = labels.dtype.kind == "f"

@@ -1,4 +1,4 @@
-"""The queue for upload checks. Organisations take turns, so that one customer's flood delays nobody else."""
+"""The queue for upload checks. Organisations take turns, so that a flood from one customer delays nobody else."""
 
 from __future__ import annotations
 

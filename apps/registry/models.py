@@ -1,4 +1,4 @@
-"""Models, their versions, their evaluations, and uploads in progress."""
+"""Models, their versions and evaluations, and uploads in progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apps.accounts.models import Organisation
 
 
 class Project(models.Model):
-    """A group of models, by which an organisation reads its usage."""
+    """A group of models; usage can be summed by project."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="projects")
@@ -86,7 +86,7 @@ class Upload(models.Model):
 
     @property
     def is_finished(self) -> bool:
-        """Whether it was accepted or rejected."""
+        """Whether the upload was accepted or rejected."""
         return self.state in FINISHED
 
 
@@ -172,12 +172,12 @@ class ModelVersion(models.Model):
 
 
 class DataSet(models.Model):
-    """Labelled items, on which the platform evaluates programs. Stored once per organisation, digest and split.
+    """Labelled items on which the platform evaluates programs. A data set is stored once per organisation, digest and split.
 
     `inputs`: [{"name", "dtype", "shape"}] of one item. `label_shape`: [] for one class per item, [positions] for
     several, None without labels. `classes`: the largest label plus one. `seed` and `choose` split the items
-    (apps/registry/labelled.py): `choose` items are for choosing, the rest for the promise. `deleted_at`: the file is
-    deleted.
+    (apps/registry/labelled.py): `choose` items are for choosing, the rest for the proof of accuracy. `deleted_at`: the
+    file is deleted.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -238,7 +238,7 @@ class Evaluation(models.Model):
     """A version's answers on items that were not used to train it or to choose anything about it.
 
     `items` holds, for the parts `choose` and `evaluate`, the label, the prediction and the confidence (a decimal
-    string) of each item, so that a cascade's threshold is chosen on one part and judged on the other.
+    string) of each item, so that a cascade's threshold can be chosen on one part and tested on the other.
     `program_digest`: the program that the platform ran, on a host pool if `is_host`; empty if the customer stated the
     answers.
     """
@@ -273,5 +273,5 @@ class Evaluation(models.Model):
 
     @property
     def is_stated(self) -> bool:
-        """Whether the customer stated it; the platform did not run it."""
+        """Whether the customer stated the evaluation; if so, the platform did not run it."""
         return not self.program_digest

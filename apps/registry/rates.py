@@ -1,4 +1,4 @@
-"""Limits on the number of uploads, by account and by client address."""
+"""Limits on the number of uploads by account and by client address."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ HOUR = 3600
 
 
 def uploads_take(request: HttpRequest) -> None:
-    """Count one upload for the account and address of a request. Raises Problem(429) above the limits."""
+    """Count one upload against the limits of the account and the address of a request. Raises Problem(429) above a limit."""
     rate_take(Rate("uploads-address", settings.UPLOADS_PER_HOUR_ADDRESS, HOUR), client_key(request))
     rate_take(Rate("uploads-account", settings.UPLOADS_PER_HOUR, HOUR), str(principal_get(request).user.pk))

@@ -1,4 +1,4 @@
-"""Read access to the registry."""
+"""Read models, versions, evaluations and uploads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAMPLES_FOLDER = Path(settings.BASE_DIR) / "samples"
 
 @dataclass(frozen=True)
 class Sample:
-    """A model that one click adds."""
+    """A model that the user can add with one click."""
 
     slug: str
     title: str
@@ -34,7 +34,7 @@ class Sample:
         return SAMPLES_FOLDER / f"{self.slug}.onnx"
 
     def evaluation(self) -> dict[str, Any]:
-        """The evaluation document of the sample: its answers on held-out items."""
+        """The evaluation document of the sample, which holds its answers on held-out items."""
         document: dict[str, Any] = json.loads((SAMPLES_FOLDER / f"{self.slug}.evaluation.json").read_text())
         return document
 
@@ -55,7 +55,7 @@ SAMPLES = (
 
 
 def versions_present() -> QuerySet[ModelVersion]:
-    """The versions whose file exists."""
+    """The versions whose file still exists."""
     return ModelVersion.objects.filter(deleted_at__isnull=True).select_related("model", "model__project")
 
 
@@ -84,7 +84,7 @@ def version_of_digest(*, organisation: Organisation, sha256: str) -> ModelVersio
 
 
 def line_now() -> list[tuple[UUID, UUID]]:
-    """(upload, organisation) for all waiting uploads, in the order of their checks."""
+    """Return (upload, organisation) for all waiting uploads, in the order of their checks."""
     rows = Upload.objects.filter(state=UploadState.QUEUED)
     columns = ("id", "organisation_id", "queued_at", "created_at")
     waiting = [Waiting(pk, owner, queued or created) for pk, owner, queued, created in rows.values_list(*columns)]
@@ -105,13 +105,15 @@ REPORTED = ("opset", "producer", "description", "parameters", "inputs", "outputs
 
 
 def report_of_digest(sha256: str) -> dict[str, Any] | None:
-    """The stored check of these bytes from any organisation, or None. For the public samples only."""
+    """The stored check of these bytes, whichever organisation uploaded them; None if there is none. For the public
+    samples only.
+    """
     found = ModelVersion.objects.filter(sha256=sha256).values("model__name", *REPORTED).first()
     return {**found, "name": found["model__name"]} if found else None
 
 
 def modelversion_bytes(version: ModelVersion) -> bytes:
-    """The model's file. Raises FileNotFoundError if it was deleted."""
+    """Open the model's file. Raises FileNotFoundError if it was deleted."""
     if version.deleted_at is not None:
         raise FileNotFoundError(f"The file of {version} was deleted.")
     with default_storage.open(version.storage_key, "rb") as stored:
@@ -131,7 +133,7 @@ def family_of(version: ModelVersion) -> ModelFamily | None:
 
 
 def family_evaluations(family_id: UUID) -> list[Evaluation]:
-    """The owners' evaluations of the family's existing versions, most accurate last."""
+    """The owners' evaluations of the family's existing versions, from the least to the most accurate."""
     rows = Evaluation.objects.filter(family_id=family_id, model_version__deleted_at__isnull=True, program_digest="")
     return list(rows.select_related("model_version__model").order_by("lower_bound", "model_version__model__name"))
 
@@ -142,7 +144,7 @@ def data_sets(*, organisation: Organisation) -> QuerySet[DataSet]:
 
 
 def data_set_read(data_set: DataSet) -> Labelled:
-    """The items. Raises FileNotFoundError if the data set was deleted."""
+    """Open the file of a data set's items. Raises FileNotFoundError if the data set was deleted."""
     if data_set.deleted_at is not None:
         raise FileNotFoundError(f"The file of {data_set} was deleted.")
     with default_storage.open(data_set.storage_key, "rb") as stored:

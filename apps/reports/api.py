@@ -1,4 +1,4 @@
-"""Capacity over JSON, for administrators."""
+"""The API of capacity, for administrators."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class CapacityOut(Schema):
 
 @router.get("/capacity", auth=requires(Scope.ADMIN), response=CapacityOut, summary="Capacity of every pool over a day")
 def capacity(request: HttpRequest, day: Day | None = None) -> dict[str, Any]:
-    """`day` is a UTC day, by default today. Times are whole microseconds of device time; free windows are from now on."""
+    """`day` is a UTC day, by default today. Times are whole microseconds of device time; free windows start now or later."""
     now = timezone.now()
     report = selectors.capacity(day=day_of(day.isoformat() if day else "", now=now), now=now)
     return {

@@ -69,7 +69,7 @@ class BookForm(forms.Form):
 
 @require_http_methods(["GET", "POST"])
 def book_new(request: HttpRequest) -> HttpResponse:
-    """Show the form. POST with `action`: `preview` shows the changes, `draft` keeps a draft, `publish` publishes."""
+    """Show the form. POST with `action`: `preview` shows the changes, `draft` stores a draft, `publish` publishes."""
     principal, now = platform_admin_check(request), timezone.now()
     current = book_in_force(at=now)
     notice = timedelta(days=int(current.document["notice_days"]), hours=1)
@@ -89,7 +89,7 @@ def book_new(request: HttpRequest) -> HttpResponse:
 
 
 def _done(request: HttpRequest, form: BookForm, user: User, now: datetime) -> HttpResponse | None:
-    """Publish the book or keep it as a draft, as the button says; None for a preview. Raises Problem."""
+    """Publish the book or store it as a draft, depending on the button; return None for a preview. Raises Problem."""
     if request.POST.get("action") == "draft":
         draft = draft_create(document=form.cleaned_data["document"], actor=user, now=now)
         return redirect("reports:draft", pk=draft.pk, section="prices")
@@ -109,7 +109,7 @@ def _asked(form: BookForm, now: datetime) -> dict[str, Any]:
 
 
 def _preview(draft: PriceBook, current: PriceBook, form: BookForm, user: User, now: datetime) -> dict[str, Any]:
-    """Return the changes of the book, and start re-ratings of last month and this one."""
+    """Return the changes of the book, and start re-ratings of last month and this month."""
     last = PriceBook.objects.order_by("-version").first() or current
     this_month, _ = month_of(now)
     days = [(this_month - timedelta(days=1)).date(), this_month.date()]

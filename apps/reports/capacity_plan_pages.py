@@ -1,4 +1,4 @@
-"""Capacity plans: requested, shown and downloaded, as pages and over JSON."""
+"""The pages and the API of capacity plans: request, show and download."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ METHODS = {"configuration": "Linear program over patterns", "dot-product": "Dot-
 
 
 class CapacityPlanOut(Schema):
-    """`percent` is the progress; `result` is null until the plan is finished, and for a cancelled one. Fractions are text such
-    as "3/4", in devices, watts, seconds, and money in `currency`."""
+    """`percent` is the progress; `result` is null until the plan is finished, and for a cancelled plan. Fractions are
+    text such as "3/4"; they count devices, watts, seconds, or money in `currency`.
+    """
 
     id: UUID
     asked_at: datetime
@@ -60,7 +61,7 @@ class CapacityPlanOut(Schema):
 )
 @idempotent
 def capacity_plan_create(request: HttpRequest) -> tuple[int, CapacityPlan]:
-    """Returns at once; a worker makes the plan. It assumes that programs share devices, which they do not today."""
+    """Returns at once; a worker makes the plan. The plan assumes that programs share devices, which they do not do today."""
     return 202, capacity_plan_begin(principal_get(request).user)
 
 
@@ -103,7 +104,7 @@ def capacity_plan_stop(request: HttpRequest, pk: UUID) -> CapacityPlan:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def plan_list(request: HttpRequest) -> HttpResponse:
-    """Show the newest plan and a list of all; POST starts another."""
+    """Show the newest plan and a list of all plans; POST starts another."""
     if request.method == "POST":
         return redirect("reports:capacity_plan", pk=capacity_plan_begin(principal_get(request).user).pk)
     plans = CapacityPlan.objects.select_related("asked_by").defer("result").annotate(needed=NEEDED)
@@ -116,7 +117,7 @@ def plan_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def plan_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show one plan; htmx fetches the changing part alone, `?format=csv` and `json` return a file."""
+    """Show one plan; htmx fetches the changing part alone, and `?format=csv` or `json` returns a file."""
     plan = get_object_or_404(CapacityPlan, pk=pk)
     wanted = request.GET.get("format")
     if wanted in ("csv", "json") and plan.result is not None:
@@ -171,7 +172,7 @@ def _pool(pool: dict[str, Any]) -> dict[str, Any]:
 
 
 def _load(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the load of one dimension with its unit."""
+    """Return the load of a device in one dimension, with its unit."""
     name = row["dimension"]
     suffix = "" if name == "resident" else "/s"
     written = figures.cycles_format if name == "duty" else figures.bytes_format

@@ -1,4 +1,4 @@
-"""The change of a what-if, as plain data, and its validation."""
+"""The change that a what-if supposes, as plain data, and its validation."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ REQUEST_SECONDS = (0.000_001, 86_400.0)
 
 @dataclass(frozen=True)
 class Change:
-    """Devices added or removed by pool (slug), sites that fail, power in per cent of the present setting, a factor of demand,
-    the pool that serves a trace and the device time of one of its requests in seconds, and a price book by version."""
+    """Devices added or removed by pool (slug), sites that fail, power as a percentage of the present setting, a factor
+    by which demand changes, the pool that serves a trace, the device time of one request of the trace in seconds, and
+    the version of a price book.
+    """
 
     devices: dict[str, int] = field(default_factory=dict)
     failed_sites: list[str] = field(default_factory=list)
@@ -33,7 +35,7 @@ class Change:
 
 
 def change_check(change: Change, *, pools: Mapping[str, int], sites: set[str], has_trace: bool) -> Change:
-    """Return the change if it is possible. `pools` has the number of active devices by slug. Raises Problem."""
+    """Return the change if it is possible. `pools`: the number of active devices by slug. Raises Problem."""
     unknown = sorted(set(change.devices) - set(pools))
     if unknown:
         raise _wrong(f"There is no pool '{unknown[0]}'. Choose among: {', '.join(sorted(pools))}.")

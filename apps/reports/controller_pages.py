@@ -1,4 +1,4 @@
-"""The controller: rules by pool, open proposals, and closed ones."""
+"""The pages and the API of the controller: rules by pool, open proposals, and closed ones."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def proposal_all(request: HttpRequest) -> QuerySet[ControllerProposal]:
 
 
 class RuleForm(forms.Form):
-    """What the controller may do to a pool."""
+    """A form to set the changes that the controller may make to a pool."""
 
     mode = forms.ChoiceField(label="Mode", choices=ControllerMode.choices)
     power_least = forms.IntegerField(label="Lowest power", min_value=1, max_value=100)
@@ -113,7 +113,7 @@ def _shown(row: ControllerProposal) -> dict[str, Any]:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def controller_pool(request: HttpRequest, slug: str) -> HttpResponse:
-    """Show what the controller may do to a pool; POST sets it."""
+    """Show the changes that the controller may make to a pool; POST sets them."""
     pool = get_object_or_404(Pool, slug=slug, is_active=True, kind=PoolKind.SIMULATED)
     rule = rule_of(pool)
     form = RuleForm(request.POST or None, initial={"mode": rule.mode, **asdict(limits_of(rule))})
@@ -136,7 +136,7 @@ def controller_pool(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def proposal(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show what a proposal would change in the fleet; POST applies it, regardless of the controller's limits."""
+    """Show the changes that a proposal would make to the fleet; POST applies it, regardless of the controller's limits."""
     row = get_object_or_404(ControllerProposal.objects.select_related("pool", "plan"), pk=pk)
     if request.method == "POST":
         return _applied(request, row)

@@ -1,4 +1,4 @@
-"""Cost rates: the cost of a device-hour by processor class, as a page and over JSON."""
+"""The page and the API of cost rates: the cost of a device-hour by processor class."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AT = ["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d"]
 
 
 class CostRateIn(RequestBody):
-    """`per_hour` is a decimal in quotes, in `currency`, by default that of the price book in force."""
+    """`per_hour` is a decimal as text, in `currency`, which defaults to that of the price book in force."""
 
     processor_class: str = Field(max_length=20)
     per_hour: str = Field(max_length=40)
@@ -69,7 +69,7 @@ class CostRateOut(Schema):
 )
 @paginate(Cursor, ordering=("-id",))
 def cost_rate_list(request: HttpRequest) -> QuerySet[CostRate]:
-    """Rates are only added. Of several that start at the same instant, the last one entered applies."""
+    """Rates can only be added. If several start at the same instant, the last one entered applies."""
     return CostRate.objects.all()
 
 
@@ -82,7 +82,7 @@ def cost_rate_list(request: HttpRequest) -> QuerySet[CostRate]:
 )
 @idempotent
 def cost_rate_create(request: HttpRequest, payload: CostRateIn) -> tuple[int, CostRate]:
-    """The cost applies from `effective_from`, which may be in the past, until the next rate of the class starts."""
+    """The cost applies from `effective_from`, which may be in the past, until the next rate of the same class starts."""
     try:
         per_hour = decimal_of(payload.per_hour, places=PRICE_PLACES)
     except ValueError as error:
@@ -100,7 +100,7 @@ def cost_rate_create(request: HttpRequest, payload: CostRateIn) -> tuple[int, Co
 
 
 class CostForm(forms.Form):
-    """The cost of a device-hour of a class from an instant on."""
+    """A form for the cost of a device-hour of a class from an instant on."""
 
     processor_class = forms.ChoiceField(label="Processor class", widget=forms.Select(attrs={"class": "form-select"}))
     per_hour = PriceField(label="Cost of a device-hour")

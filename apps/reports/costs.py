@@ -1,6 +1,7 @@
-"""The cost of owning devices: rates by processor class, each from an instant on. A cost that nobody entered is unknown.
+"""The cost of owning devices: rates by processor class, each in force from an instant on. A cost is unknown until
+somebody enters it.
 
-If no rate of a class is in force, the cost follows from the pool's own data (capital, depreciation, power).
+If no rate of a class is in force, the cost is derived from the pool's own data (capital, depreciation, power).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def costrate_set(
     actor: User,
     now: datetime,
 ) -> CostRate:
-    """Add the cost of a device-hour of a class from an instant on, which may be in the past. Raises Problem for bad input."""
+    """Add the cost of a device-hour of a class from an instant on, which may be in the past. Raises Problem for invalid input."""
     known = processor_classes()
     if processor_class not in known:
         raise Problem(
@@ -82,8 +83,9 @@ def costrate_set(
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a period in which no cost changes: `per_hour` holds the entered rates by class, `derived` the costs that
-    follow from the data of pools. Unknown costs are left out."""
+    """A part of a period in which no cost changes: `per_hour` holds the entered rates by class, and `derived` the costs
+    that follow from the data of pools. Unknown costs are left out.
+    """
 
     start: datetime
     end: datetime
@@ -149,19 +151,19 @@ def _segment(
 
 
 def _at(ordered: Sequence[CostRate], instant: datetime) -> CostRate | None:
-    """Return the rate in force: the last to start, and of those that start together the last one entered."""
+    """Return the rate in force: the one that started last; if several started together, the last one entered."""
     place = bisect_right([rate.effective_from for rate in ordered], instant)
     return ordered[place - 1] if place else None
 
 
 def _derived(ordered: Sequence[PoolCost], instant: datetime) -> Fraction | None:
-    """Return the cost of a device-hour by the pool data in force, the last to start."""
+    """Return the cost of a device-hour by the newest pool data in force."""
     place = bisect_right([row.begins for row in ordered], instant)
     return cost_of(ordered[place - 1]).per_hour if place else None
 
 
 def unknown(some: Sequence[Segment], processor_class: str, pool_id: UUID | None = None) -> str:
-    """Return a sentence that says why a cost is unknown; empty if every segment has one."""
+    """Return a sentence that says why a cost is unknown; empty if every segment has a cost."""
     missing = [one for one in some if one.rate(processor_class, pool_id) is None]
     if not missing:
         return ""
@@ -171,7 +173,9 @@ def unknown(some: Sequence[Segment], processor_class: str, pool_id: UUID | None 
 
 
 def rounded(amount: Fraction | Decimal | None) -> Decimal | None:
-    """Round a cost half-even to 12 places, because its exact value may not be a decimal; a Decimal stays as it is."""
+    """Round a fraction half-even to 12 places, because its exact value may have no finite decimal form; a Decimal is
+    returned unchanged.
+    """
     if amount is None or isinstance(amount, Decimal):
         return amount
     with localcontext(prec=120, rounding=ROUND_HALF_EVEN):

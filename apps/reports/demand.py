@@ -1,4 +1,4 @@
-"""Demand and capacity of each pool by hour, in seconds of device time and in operations."""
+"""The demand on each pool and its capacity by hour, in seconds of device time and in operations."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ UNITS = {DEVICE_TIME: "s", OPERATIONS: "op"}
 
 
 class Demand(NamedTuple):
-    """One dimension of a pool: usage by hour since its first use (None if it was never used), the capacity of an hour, and the
-    number of leases in these hours."""
+    """One dimension of a pool: usage by hour since its first use (None if it was never used), the capacity per hour,
+    and the number of leases in these hours.
+    """
 
     pool: Pool
     dimension: str
@@ -38,7 +39,7 @@ class Demand(NamedTuple):
 
 
 def hour_of(instant: datetime) -> datetime:
-    """Return the start of the hour of an instant."""
+    """Return the start of the hour that contains an instant."""
     return instant.replace(minute=0, second=0, microsecond=0)
 
 
@@ -68,7 +69,7 @@ def demands(*, until: datetime) -> list[Demand]:
 
 
 def operations_in_hour(pool: Pool) -> float:
-    """Return the peak operations of a device in an hour, in its fastest precision; 0 if no rate is stated."""
+    """Return the peak operations of a device per hour, in its fastest precision; 0 if no rate is stated."""
     if pool.processor is None:
         return 0.0
     target = processor_find(name=pool.processor.name, digest=pool.processor.digest)

@@ -21,7 +21,7 @@ MICROS = 1_000_000
 
 
 def trace_upload(*, name: str, size: int, lines: Iterable[bytes], actor: User | None, now: datetime) -> DemandTrace:
-    """Read and store a trace. Raises Problem that names the line and the remedy."""
+    """Read and store a trace. Raises Problem, which names the line and the remedy."""
     if size > BYTES_MOST:
         detail = f"The file has {size:,} bytes; the maximum is {BYTES_MOST:,}. Upload a shorter period."
         raise Problem(413, "Trace too large", detail, kind="trace-too-large")

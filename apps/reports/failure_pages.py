@@ -1,4 +1,6 @@
-"""Recording the failure of a device: a preview of what moves and what is lost, then the record; as a page and over JSON."""
+"""Record the failure of a device, on a page and through the API: a preview of the windows that move or are lost, then
+the record.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class FailureIn(RequestBody):
 )
 @idempotent
 def failure_create(request: HttpRequest, pk: UUID, payload: FailureIn) -> dict[str, Any]:
-    """Windows move to other devices if possible; the others are lost and credited, in one transaction. It cannot be undone."""
+    """Windows move to other devices if possible. Windows that cannot move are lost and credited, in the same
+    transaction. This cannot be undone.
+    """
     change = failure_record(
         device=_device(pk), expected=payload.expected, actor=principal_get(request).user, now=timezone.now()
     )

@@ -1,7 +1,7 @@
-"""Recording the failure of a device: windows that no other device can take are lost and credited, in one transaction.
+"""Record the failure of a device: windows that no other device can take over are lost and credited, in one transaction.
 
 A lost block of a job is credited like any block that fails on our side. Lost reserved time without a job is credited by
-the number of executions that it was reserved for.
+the number of executions for which it was reserved.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ NOTE = "failure"
 
 @file_transaction()
 def failure_record(*, device: Device, expected: str = "", actor: User | None, now: datetime) -> FleetChange | None:
-    """Record that a device failed: windows move, spare devices come into service, and lost windows are credited to their
-    owners, who are notified. Return None if the failure was recorded already. Raises Problem like any change of the fleet.
+    """Record that a device failed: windows move, spare devices come into service, and lost windows are credited to
+    their owners, who are notified. Return None if the failure was already recorded. Raises Problem like any other
+    change of the fleet.
     """
     edit = edits.device_set(device.pool.slug, device.name, "failed")
     return fleet_edit(
@@ -69,7 +70,7 @@ def _contracts(free: dict[UUID, Fraction]) -> dict[UUID, Contract]:
 
 
 def _free_seconds(windows: list[UUID], now: datetime) -> dict[UUID, Fraction]:
-    """Return by contract the future seconds of these windows in which no block of a job is planned."""
+    """Return, by contract, the future seconds of these windows for which no block of a job is planned."""
     found: dict[UUID, Fraction] = {}
     for window in Window.objects.filter(pk__in=windows).select_related("reservation"):
         pk = window.reservation.contract_id
@@ -96,7 +97,7 @@ def _time_credit(
     actor: User | None,
     now: datetime,
 ) -> None:
-    """Credit the executions without a job that the lost time was reserved for."""
+    """Credit the executions without a job for which the lost time was reserved."""
     weights = [
         Fraction(1) if contract.pool.is_host else snapshot_of_line(line).seconds or Fraction(1) for line, _, _ in lines
     ]

@@ -1,4 +1,4 @@
-"""Forecasts: page, CSV and API."""
+"""Forecasts of demand: the page, the CSV file and the API."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ LINES = ("low", "middle", "high")
 
 
 class ScoreOut(Schema):
-    """A method in the backtest: weighted absolute percentage error (WAPE), mean absolute scaled error against repeating the
-    previous hour (MASE), and the share of hours inside its 80 % band, null if too few errors are known."""
+    """The results of a method in the backtest: weighted absolute percentage error (WAPE), mean absolute scaled error
+    relative to repeating the previous hour (MASE), and the share of hours inside its 80 % band, which is null if too
+    few errors are known.
+    """
 
     method: str
     wape: float
@@ -39,7 +41,7 @@ class ScoreOut(Schema):
 
 
 class BacktestOut(Schema):
-    """Forecasts from `origins` instants in the past, each `leads` hours ahead."""
+    """The backtest: forecasts from `origins` instants in the past, each `leads` hours ahead."""
 
     origins: int
     leads: int
@@ -55,8 +57,10 @@ class HeadroomOut(Schema):
 
 
 class EntryOut(Schema):
-    """One pool and dimension. `needed` is the required history in hours if `known` is too little; otherwise the lines hold the
-    10 %, 50 % and 90 % quantiles by hour from `start` on, in `unit`. `capacity` is that of an hour."""
+    """The forecast of one pool and dimension. `needed` is the required history in hours if the `known` hours are too
+    few. Otherwise the lines hold the 10 %, 50 % and 90 % quantiles for each hour from `start` on, in `unit`. `capacity`
+    is the capacity per hour.
+    """
 
     pool: str
     dimension: str
@@ -100,7 +104,7 @@ class ForecastOut(Schema):
     summary="Get the newest forecast",
 )
 def forecast_get(request: HttpRequest) -> ForecastRun:
-    """The newest finished forecast, otherwise the one in progress."""
+    """The newest finished forecast; if there is none, the forecast in progress."""
     found = forecast_latest() or forecast_waiting(now=timezone.now())
     if found is None:
         raise Problem(404, "No forecast yet", "Start one with POST.", kind="not-found")
@@ -116,13 +120,13 @@ def forecast_get(request: HttpRequest) -> ForecastRun:
 )
 @idempotent
 def forecast_create(request: HttpRequest) -> tuple[int, ForecastRun]:
-    """Returns at once; a worker fits the forecast. If one is in progress, that one is returned."""
+    """Returns at once; a worker computes the forecast. If a forecast is already in progress, that one is returned."""
     return 202, forecast_request(asked_by=principal_get(request).user, now=timezone.now())
 
 
 @require_http_methods(["GET", "POST"])
 def forecast_page(request: HttpRequest) -> HttpResponse:
-    """Show the pool and dimension of `?pool=` and `?dimension=`; POST starts a forecast."""
+    """Show the pool and dimension that `?pool=` and `?dimension=` name; POST starts a forecast."""
     principal, now = platform_admin_check(request), timezone.now()
     if request.method == "POST":
         forecast_request(asked_by=principal.user, now=now)
@@ -162,7 +166,7 @@ def forecast_csv(request: HttpRequest) -> HttpResponse:
 
 
 def _chosen(entries: list[dict[str, Any]], request: HttpRequest) -> dict[str, Any] | None:
-    """Return the requested entry, otherwise the first with a forecast, otherwise the first."""
+    """Return the requested entry, or else the first entry with a forecast, or else the first entry."""
     pool, dimension = request.GET.get("pool"), request.GET.get("dimension")
     named = [one for one in entries if pool in (None, one["pool"]) and dimension in (None, one["dimension"])]
     known = [one for one in named or entries if "low" in one]
@@ -170,7 +174,7 @@ def _chosen(entries: list[dict[str, Any]], request: HttpRequest) -> dict[str, An
 
 
 def _row(one: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry for the table of pools, with instants parsed."""
+    """Return an entry with its instants parsed, for the table of pools."""
     ends = {name: end and datetime.fromisoformat(end) for name, end in one.get("headroom", {}).items()}
     peak = max(one["middle"]) / one["capacity"] if one.get("middle") and one["capacity"] else None
     return {**one, "ends": ends, "peak": peak}
@@ -194,7 +198,7 @@ def _shares(day: dict[str, Any], capacity: float) -> dict[str, Any]:
 
 
 def _chart(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return past usage, the three lines and the capacity; device time is in fully busy devices."""
+    """Return past usage, the three lines and the capacity; device time is expressed as fully busy devices."""
     past, ahead = len(entry["past"]), len(entry["low"])
     part, unit = (SECONDS, "devices") if entry["dimension"] == DEVICE_TIME else (1, entry["unit"])
     first = datetime.fromisoformat(entry["past_start"])

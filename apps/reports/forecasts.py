@@ -1,4 +1,4 @@
-"""Forecasts of every pool: requested, fitted by a worker, and shown."""
+"""Forecasts of every pool: request one, have a worker fit it, and show it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PLACES = 6  # significant digits of a stored amount; a forecast is not more prec
 
 
 def forecast_request(*, asked_by: User | None, now: datetime) -> ForecastRun:
-    """Create a forecast from the last full hour on for a worker to fit. If one is in progress, return that one."""
+    """Create a forecast that starts at the last full hour, for a worker to fit. If one is in progress, return that one."""
     with transaction.atomic():
         waiting = ForecastRun.objects.filter(finished_at=None, asked_at__gt=now - DAILY).first()
         if waiting is not None:
@@ -53,7 +53,9 @@ def forecast_daily(*, now: datetime) -> None:
 
 
 def forecast_run(*, pk: UUID, now: datetime) -> ForecastRun:
-    """Fit every pool and dimension, with progress, and store the result. Safe to repeat; one process at a time."""
+    """Fit every pool and dimension, with progress, and store the result. Safe to repeat; only one process works on a
+    forecast at a time.
+    """
     run = ForecastRun.objects.get(pk=pk)
     with turn(f"forecast {pk}") as is_ours:
         if run.finished_at is None and is_ours:
@@ -74,7 +76,7 @@ def _fit(run: ForecastRun, now: datetime) -> None:
 
 
 def entry_of(demand: Demand) -> dict[str, Any]:
-    """Return the result of one pool and dimension. With too little history it only has `needed` and `known` hours."""
+    """Return the result of one pool and dimension. If the history is too short, it has only the `needed` and `known` hours."""
     known = 0 if demand.used is None or not demand.used.values.any() else len(demand.used.values)
     found: dict[str, Any] = {
         "pool": demand.pool.slug,
@@ -100,7 +102,9 @@ def needed_hours() -> int:
 
 
 def forecast_json(made: Forecast, capacity: float) -> dict[str, Any]:
-    """Return the stored form of a forecast: three lines by hour, the past, the backtest, and the end of headroom."""
+    """Return the stored form of a forecast: three lines by hour, the past, the backtest, and the first hours above the
+    capacity.
+    """
     ends = headroom_end(made, capacity)
     past = made.series.values[-PAST_SHOWN:]
     return {

@@ -1,4 +1,4 @@
-"""The administrator's dashboard: the state of the platform now, and what needs attention."""
+"""The data of the administrator's dashboard: the present state of the platform, and the points that need attention."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REASON_CHARACTERS = 200
 
 
 class Overdue(NamedTuple):
-    """Overdue invoices in one currency: how many, and the open amount."""
+    """Overdue invoices in one currency: their number and the open amount."""
 
     currency: str
     invoices: int
@@ -51,7 +51,7 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True)
 class Failures:
-    """Jobs and compiles that failed in the last 24 hours, and the newest of both."""
+    """The numbers of jobs and compiles that failed in the last 24 hours, and the newest of them."""
 
     jobs: int
     compiles: int
@@ -59,12 +59,12 @@ class Failures:
 
     @property
     def count(self) -> int:
-        """Jobs and compiles together."""
+        """The number of failed jobs and compiles together."""
         return self.jobs + self.compiles
 
 
 class Notice(NamedTuple):
-    """One thing that needs attention, and the page where it is handled."""
+    """A point that needs attention, with the page on which it is handled."""
 
     text: str
     url: str
@@ -94,28 +94,28 @@ class Home:
 
     @property
     def running(self) -> int:
-        """Leases that run."""
+        """Leases that are running."""
         return sum(load.queue.get("running", 0) for load in self.capacity.pools)
 
     @property
     def slowest(self) -> PoolLoad | None:
-        """The pool with the longest 95th percentile of waits in the last 24 hours; None if nothing waited."""
+        """The pool with the longest 95th percentile of waiting times in the last 24 hours; None if nothing waited."""
         known = [load for load in self.capacity.pools if load.waits.p95 is not None]
         return max(known, key=lambda load: load.waits.p95 or timedelta(0), default=None)
 
     @property
     def out_of_service(self) -> int:
-        """Devices that failed or are draining."""
+        """The number of devices that failed or are draining."""
         return self.devices[DeviceState.FAILED] + self.devices[DeviceState.DRAINING]
 
     @property
     def overdue_count(self) -> int:
-        """Overdue invoices in all currencies."""
+        """The number of overdue invoices in all currencies."""
         return sum(one.invoices for one in self.overdue)
 
     @property
     def notices(self) -> list[Notice]:
-        """What needs attention, the most urgent first."""
+        """The points that need attention, the most urgent first."""
         return [notice for find in (_reconciliation_notices, _fleet_notices, _work_notices) for notice in find(self)]
 
 
@@ -191,7 +191,7 @@ def _failures(now: datetime) -> Failures:
 
 
 def _devices() -> Counter[str]:
-    """Owned devices of active pools, by state."""
+    """Count the owned devices of active pools by state."""
     rows = Device.objects.filter(owned_until=None, pool__is_active=True).values("state").annotate(count=Count("pk"))
     return Counter({row["state"]: row["count"] for row in rows.order_by()})
 
@@ -249,5 +249,5 @@ def _work_notices(found: Home) -> list[Notice]:
 
 
 def _counted(count: int, noun: str) -> str:
-    """ "1 job", "1,200 jobs"."""
+    """Write a number with its noun: "1 job", "1,200 jobs"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -70,7 +70,7 @@ class Ran(NamedTuple):
 
 
 class Time(NamedTuple):
-    """Device time in exact seconds and its cost, which is None if a part of it is unknown; `unknown` says which."""
+    """Device time in exact seconds, and its cost, which is None if a part of the cost is unknown; `unknown` names that part."""
 
     seconds: Fraction
     cost: Fraction | None
@@ -95,7 +95,7 @@ class _Sum:
 
 
 class PoolTime(NamedTuple):
-    """Device time of a pool: all that was owned, and the part that was used (`ran`)."""
+    """Device time of a pool: all owned time (`owned`) and the part of it that was used (`ran`)."""
 
     pool: Pool
     owned: Time
@@ -103,7 +103,7 @@ class PoolTime(NamedTuple):
 
 
 class DeviceTime(NamedTuple):
-    """The device time of a period by pool, and the used part of it by class and by customer."""
+    """The device time of a period by pool, and the used part by class and by customer."""
 
     pools: list[PoolTime]
     by_class: dict[str, Time]
@@ -121,7 +121,9 @@ def total(costs: Iterable[Fraction | None]) -> Fraction | None:
 
 
 def device_time(*, start: datetime, end: datetime, currency: str) -> DeviceTime:
-    """Return owned and used device time of [start, end), with costs from the entered rates, otherwise from the pools' data."""
+    """Return the owned and the used device time of [start, end), with costs from the entered rates or, without a rate,
+    from the pools' data.
+    """
     parts = segments(start=start, end=end, currency=currency)
     pools = {pool.pk: pool for pool in Pool.objects.order_by("slug")}
     owned = {pk: _Sum() for pk in pools}
@@ -149,14 +151,14 @@ def device_time(*, start: datetime, end: datetime, currency: str) -> DeviceTime:
 
 
 def _owned(device: Device, part: Segment) -> Fraction:
-    """Return the seconds in which the device was owned within the part."""
+    """Return the seconds within the part during which the device was owned."""
     first = max(part.start, device.owned_from or device.pool.created_at)
     last = min(part.end, device.owned_until or part.end)
     return max(Fraction(0), seconds_of(last - first))
 
 
 def ran_within(parts: Sequence[Segment]) -> list[list[Ran]]:
-    """Return the used device time within each of the parts; leases that cross the end of a part are cut there."""
+    """Return the used device time within each part; a lease that crosses the end of a part is split there."""
     found: list[list[Ran]] = [[] for _ in parts]
     if not parts:
         return found

@@ -1,4 +1,4 @@
-"""Tables of the reports room: reconciliations, cost rates, re-ratings, capacity plans, the controller, forecasts, what-ifs."""
+"""Tables of reports: reconciliations, cost rates, re-ratings, capacity plans, the controller, forecasts, what-ifs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from apps.fleet.models import FleetChange, Pool
 
 
 class ReconciliationRun(models.Model):
-    """One comparison of everything executed with everything metered, rated, posted and invoiced.
+    """A reconciliation: one comparison of everything executed with everything metered, rated, posted and invoiced.
 
-    `stripe` is null if no key is set: {"rows": our counts and sums and Stripe's, "differences": sentences}. A run without
-    `finished_at` is running, or its worker died. A finished run never changes.
+    `stripe` is null if no key is set: {"rows": our counts and sums beside Stripe's, "differences": sentences}. A run
+    without `finished_at` is running, or its worker died. A finished run never changes.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -33,8 +33,9 @@ class ReconciliationRun(models.Model):
 
 
 class ReconciliationRow(models.Model):
-    """The result of a run for one organisation: `stages` in the order in which money passes them, each
-    {"name", "rows", "executions", "amounts": {currency: amount}}, and `differences` as sentences."""
+    """The result of a run for one organisation: `stages` in the order in which amounts pass through them, each {"name",
+    "rows", "executions", "amounts": {currency: amount}}, and `differences`, which are sentences.
+    """
 
     id = models.BigAutoField(primary_key=True)
     run = models.ForeignKey(ReconciliationRun, on_delete=models.PROTECT, related_name="rows")
@@ -56,8 +57,8 @@ class ReconciliationRow(models.Model):
 class CostRate(models.Model):
     """The cost of owning one device of a processor class for an hour, from an instant on, until the next rate starts.
 
-    Rows are only added (a trigger ensures it): of several that start together the last one entered applies. Before the
-    first one starts the cost is unknown, which is not the same as 0.
+    Rows can only be added (a trigger ensures this). If several start together, the last one entered applies. Before the
+    first rate starts, the cost is unknown, which is not the same as 0.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -81,11 +82,11 @@ class CostRate(models.Model):
 
 
 class Rerating(models.Model):
-    """The usage of a month rated again by another price book, published or not, by a worker, row by row.
+    """A re-rating: a worker rates the usage of a month again, row by row, by another price book, published or not.
 
-    `result` is null until it is finished: {"whole": part, "pool": [part], "class": [part], "customer": [part]}, each part
-    {"name", "executions", "amount", "other", "unpriced"} with amounts as text. Usage recorded from `until` on is left out,
-    so that a repeated run gives the same result.
+    `result` is null until the re-rating is finished; then it is {"whole": part, "pool": [part], "class": [part],
+    "customer": [part]}, each part {"name", "executions", "amount", "other", "unpriced"} with amounts as text. Usage
+    recorded from `until` on is left out, so that a repeated run gives the same result.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -109,10 +110,11 @@ class Rerating(models.Model):
 
 
 class CapacityPlan(models.Model):
-    """The number of devices of each pool that would be enough for what was sold at `asked_at`, with a lower bound.
+    """A capacity plan: the number of devices of each pool that would suffice for the work sold at `asked_at`, with a lower bound.
 
-    A worker makes it. `result` is null until then: {"currency", "pools": [see `capacity_plans.arithmetic.pool_plan`],
-    "left_out": sentences}. `inputs_digest`: SHA-256 of its inputs. A cancelled plan is finished without a result.
+    A worker makes the plan. `result` is null until the plan is finished; then it is {"currency", "pools": [see
+    `capacity_plans.arithmetic.pool_plan`], "left_out": sentences}. `inputs_digest`: SHA-256 of the plan's inputs. A
+    cancelled plan is finished without a result.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -133,7 +135,7 @@ class CapacityPlan(models.Model):
 
 
 class ControllerMode(models.TextChoices):
-    """What the controller does with a pool."""
+    """The controller's mode for a pool."""
 
     OFF = "off", "Off"
     PROPOSES = "proposes", "Proposes"
@@ -141,7 +143,7 @@ class ControllerMode(models.TextChoices):
 
 
 class ControllerRule(models.Model):
-    """What the controller may do to a pool; see `controller.limits.Limits`. Without a rule it only proposes."""
+    """The controller's limits for a pool; see `controller.limits.Limits`. Without a rule, the controller only proposes."""
 
     pool = models.OneToOneField(Pool, on_delete=models.PROTECT, primary_key=True, related_name="+")
     mode = models.CharField(max_length=10, choices=ControllerMode, default=ControllerMode.PROPOSES)
@@ -172,7 +174,7 @@ class ControllerRule(models.Model):
 
 
 class ProposalState(models.TextChoices):
-    """A proposal is open until it reaches one of the other states."""
+    """The states of a proposal, which is open until it reaches one of the other states."""
 
     OPEN = "open", "Open"
     APPLIED = "applied", "Applied"
@@ -182,10 +184,10 @@ class ProposalState(models.TextChoices):
 
 
 class ControllerProposal(models.Model):
-    """A proposal of a capacity plan that the controller keeps; `facts` is a copy from the plan.
+    """A proposal from a capacity plan, stored by the controller; `facts` is a copy from the plan.
 
-    `reason`: why an open proposal was not applied, or why it was refused. `change`: the fleet change that applied it, in
-    which `moved` devices changed state. `settled_by` is null if the controller settled it.
+    `reason`: why an open proposal was not applied, or why it was refused. `change`: the fleet change that applied the
+    proposal, in which `moved` devices changed state. `settled_by` is null if the controller settled it.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -224,8 +226,8 @@ class ControllerProposal(models.Model):
 class ForecastRun(models.Model):
     """A forecast of the demand on every pool, made by a worker once a day and on request.
 
-    `result` is null until it is finished: a list with an entry for each pool and dimension, as `forecasts.py` writes it. It
-    is based on usage before `until`, a full hour.
+    `result` is null until the forecast is finished; then it is a list with an entry for each pool and dimension, as
+    `forecasts.py` writes it. The forecast is based on usage before `until`, a full hour.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -245,7 +247,7 @@ class ForecastRun(models.Model):
 
 
 class DemandTrace(models.Model):
-    """Requests of another system, as uploaded: how many by hour, and by second in their last 24 hours."""
+    """An uploaded trace of another system's requests: their number by hour, and by second in the last 24 hours."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=120)
@@ -267,9 +269,10 @@ class DemandTrace(models.Model):
 
 
 class WhatIf(models.Model):
-    """A what-if: the fleet as it is compared with the fleet after a change.
+    """A what-if: a comparison of the present fleet with the fleet after a change.
 
-    `change` is as `changes.py` writes it. `result` is null until a worker has finished: a list with an entry for each pool.
+    `changes.py` defines the form of `change`. `result` is null until a worker has finished; then it is a list with an
+    entry for each pool.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

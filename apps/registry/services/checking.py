@@ -1,4 +1,4 @@
-"""Check a file in a child process with limits before any part is stored."""
+"""Check a file in a limited child process before any part of it is stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENDINGS = {
 
 
 def model_check(data: bytes, *, beat: Callable[[], None]) -> dict[str, Any]:
-    """The result of `inspection.report.inspect` for the file; calls `beat` every few seconds meanwhile.
+    """Return the result of `inspection.report.inspect` for the file, calling `beat` every few seconds in the meantime.
 
     Raises Problem(422) with every problem if the file can't be accepted.
     """
@@ -57,7 +57,7 @@ def refusal(problems: list[dict[str, Any]]) -> Problem:
 
 
 class CheckLate(Problem):
-    """The check did not get enough time on a busy machine; it can be tried again."""
+    """The check did not get enough time on a busy machine; it can be repeated."""
 
     def __init__(self) -> None:
         again = ended("late")

@@ -1,4 +1,4 @@
-"""Upload checks by the workers of the queue `check`: claimed in turns, run in a limited child, recorded on the row."""
+"""Upload checks by the workers of the queue `check`: claimed in turn, run in a limited child, and recorded on the row."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ log = structlog.get_logger("registry")
 
 
 def upload_check_next(*, clock: Clock) -> bool:
-    """Check the next upload in the queue; returns False if none can be checked now. Any number of workers may call this."""
+    """Check the next upload in the queue; return False if none can be checked now. Any number of workers may call this
+    at once.
+    """
     upload = _claim(clock())
     if upload is None:
         return False
@@ -61,7 +63,7 @@ def upload_check_next(*, clock: Clock) -> bool:
 
 
 def _version_of(upload: Upload, *, clock: Clock) -> tuple[ModelVersion, bool]:
-    """The version made from the upload, and whether it is new. Raises Problem with every fault of the file."""
+    """Return the version made from the upload, and whether it is new. Raises Problem with every fault of the file."""
     data = b"".join(_part(key) for key in upload.parts.order_by("offset").values_list("storage_key", flat=True))
     if upload.sha256 and hashlib.sha256(data).hexdigest() != upload.sha256:
         raise damaged()
@@ -78,9 +80,7 @@ def _version_of(upload: Upload, *, clock: Clock) -> tuple[ModelVersion, bool]:
 
 
 def _beat(upload: Upload, *, now: datetime) -> None:
-    """Record a sign of life. If the database is unavailable the upload may be checked twice, but its result is
-    recorded once.
-    """
+    """Record a sign of life. If the database is unavailable, the upload may be checked twice, but its result is recorded once."""
     with suppress(DatabaseError):
         Upload.objects.filter(_mine(upload)).update(seen_at=now)
 
@@ -139,7 +139,9 @@ def _finish(
     is_new: bool = False,
     refusal: Problem | None = None,
 ) -> None:
-    """Record the result and delete the chunks. If two workers have the same upload, the one that claimed it last records it."""
+    """Record the result and delete the chunks. If two workers check the same upload, the one that claimed it last
+    records the result.
+    """
     result: dict[str, Any] = {"state": Upload.State.READY, "version": version, "is_new": is_new}
     if refusal is not None:
         result = {"state": Upload.State.REFUSED, "refusal": refusal_stored(refusal)}
@@ -168,7 +170,7 @@ def refusal_of(upload: Upload) -> Problem:
 
 
 def checks_sweep(*, now: datetime, send: Callable[[], None]) -> int:
-    """Request a check if an upload waits or was abandoned, in case a message was lost; returns how many wait."""
+    """Request a check if an upload is waiting or was abandoned, in case a message was lost; return how many there are."""
     waiting = Upload.objects.filter(state=Upload.State.QUEUED).count()
     waiting += _abandoned(now).count()
     if waiting:
@@ -177,7 +179,7 @@ def checks_sweep(*, now: datetime, send: Callable[[], None]) -> int:
 
 
 def parts_remove(upload: Upload) -> None:
-    """Delete the chunks, files before rows, so that a sweep can find what is left. Raises Unavailable."""
+    """Delete the chunks, files before rows, so that a later sweep can find the remaining ones. Raises Unavailable."""
     folder = f"uploads/{upload.pk}"
     for key in upload.parts.values_list("storage_key", flat=True):
         default_storage.delete(key)

@@ -33,10 +33,10 @@ def dataset_add(
     actor: User,
     now: datetime,
 ) -> tuple[DataSet, bool]:
-    """Check and store a .npz file; returns (data set, True), or (the one with the same bytes and split, False).
+    """Check and store a .npz file. Returns (data set, True), or (the existing one with the same bytes and split, False).
 
-    `choose_percent` (1 to 99) of the items are for choosing, the rest for the promise. Raises Problem with every
-    fault.
+    `choose_percent` (1 to 99) of the items are for choosing, the rest for the proof of accuracy. Raises Problem with
+    every fault.
     """
     if size > LIMITS.file_bytes:
         detail = f"The file has {size:,} bytes; at most {LIMITS.file_bytes:,} are accepted. Send a random sample of the items."
@@ -96,7 +96,7 @@ def _value(name: str, array: Array) -> dict[str, Any]:
 
 @transaction.atomic
 def dataset_delete(*, data_set: DataSet, actor: User, now: datetime) -> None:
-    """Delete the file. Evaluations on it stay, because they hold answers and not inputs."""
+    """Delete the file. Evaluations on it are kept, because they hold answers and not inputs."""
     row = DataSet.objects.select_for_update().get(pk=data_set.pk)
     if row.deleted_at is None:
         row.deleted_at = now

@@ -23,7 +23,7 @@ ITEMS_MAX = 20_000
 
 
 class Split(BaseModel):
-    """Answers on one part of the data, item by item."""
+    """Answers for one part of the data, item by item."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -45,12 +45,12 @@ class Split(BaseModel):
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """The stored form; confidences stay decimal strings."""
+        """Return the stored form, in which confidences remain decimal strings."""
         return {**self.model_dump(), "confidence": [str(value) for value in self.confidence]}
 
 
 class Splits(BaseModel):
-    """`choose` is for choosing thresholds, `evaluate` for judging them; they share no item."""
+    """The two parts: `choose` is for choosing thresholds, `evaluate` for testing them; they share no item."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -65,7 +65,7 @@ class Splits(BaseModel):
 
 
 class Document(BaseModel):
-    """The evaluation file (docs/how-to/evaluate-a-model.md); each sample has one."""
+    """The format of the evaluation file (docs/how-to/evaluate-a-model.md); each sample has such a file."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -82,8 +82,8 @@ class Document(BaseModel):
 def evaluation_record(*, version: ModelVersion, document: dict[str, Any], actor: User, now: datetime) -> Evaluation:
     """Store the evaluation of a version and add it to the family evaluated on the same data.
 
-    The bound is computed here and never taken from the document. Raises Problem(422) if the document contradicts
-    itself or belongs to another file.
+    The bound is computed here and never read from the document. Raises Problem(422) if the document contradicts itself
+    or belongs to another file.
     """
     parsed = _parse(document)
     if parsed.model_sha256 != version.sha256:
@@ -153,7 +153,7 @@ def evaluation_store(
     now: datetime,
     bound: Callable[[dict[str, Any]], Fraction | None] | None = None,
 ) -> Evaluation:
-    """Store what the platform measured by running a program on a data set, judged on the part for the promise.
+    """Store the result of the platform's run of a program on a data set, judged on the part for the proof.
 
     `bound` computes the lower bound of the metric from both parts; by default it is that of the share of correct
     answers.
@@ -206,7 +206,7 @@ def _part(answered: Answered, indices: Iterable[Any]) -> dict[str, Any]:
 
 
 def _decimal(bound: Fraction) -> Decimal:
-    """A bound, a multiple of 1/10^6, with six decimal places."""
+    """Write a bound, which is a multiple of 1/10^6, with six decimal places."""
     return Decimal(bound.numerator * (GRID // bound.denominator)).scaleb(-6)
 
 
@@ -223,7 +223,7 @@ def _parse(document: dict[str, Any]) -> Document:
 
 
 def _said(kind: str, place: tuple[int | str, ...], message: str) -> str:
-    """What is wrong at a place in the document; for an unknown name it suggests the nearest known one."""
+    """Say what is wrong at a place in the document; for an unknown name, suggest the nearest known one."""
     if kind != "extra_forbidden":
         return message
     known = (Document, Splits, Split)[min(len(place), 3) - 1].model_fields

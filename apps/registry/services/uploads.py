@@ -1,4 +1,4 @@
-"""Chunked uploads: open, put, complete or cancel. However an upload ends, its chunks are deleted and its row expires."""
+"""Chunked uploads: begin, put, complete or cancel. However an upload ends, its chunks are deleted and its row expires."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def upload_chunk_put(
 ) -> Upload:
     """Store the chunk that starts at byte `offset`; chunks arrive in order.
 
-    Repeating a stored chunk has no effect, so that clients can retry. Raises Problem: 404 if unknown or expired, 409
-    with the expected offset, 422 for a wrong digest or too many bytes.
+    Repeating a stored chunk has no effect, so that clients can retry. Raises Problem: 404 if the upload is unknown or
+    expired, 409 with the expected offset, 422 for a wrong digest or too many bytes.
     """
     upload = _locked(organisation, upload_id, now)
     if upload.state != Upload.State.OPEN:
@@ -136,8 +136,8 @@ def upload_chunk_put(
 def upload_complete(*, organisation: Organisation, upload_id: UUID, now: datetime, sha256: str = "") -> Upload:
     """Queue the complete file for its check and request a worker after the commit.
 
-    Safe to repeat: an upload that is waiting, in check or finished is returned unchanged. Raises Problem: 404, or 409
-    while bytes are missing.
+    Safe to repeat: an upload that is waiting, being checked or finished is returned unchanged. Raises Problem: 404 for
+    an unknown upload, 409 while bytes are missing.
     """
     upload = _locked(organisation, upload_id, now)
     if upload.state != Upload.State.OPEN:
@@ -161,8 +161,8 @@ def upload_cancel(*, organisation: Organisation, upload_id: UUID, now: datetime)
 
 
 def uploads_sweep(*, now: datetime) -> int:
-    """Remove uploads that were not finished within a day, expired results, and folders of killed children; returns
-    the number of uploads.
+    """Remove uploads that were not finished within a day, expired results, and folders of killed children; return the
+    number of uploads.
     """
     expired = list(Upload.objects.filter(expires_at__lte=now))
     for upload in expired:
@@ -186,6 +186,6 @@ def _locked(organisation: Organisation, upload_id: UUID, now: datetime) -> Uploa
 
 
 def _remove(upload: Upload) -> None:
-    """Delete the chunks first, then the row: a row without chunks can be swept again, chunks without a row can't."""
+    """Delete the chunks first, then the row: a sweep can find a row without chunks again, but not chunks without a row."""
     parts_remove(upload)
     Upload.objects.filter(pk=upload.pk).delete()

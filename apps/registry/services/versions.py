@@ -24,7 +24,7 @@ KEEPERS: list[Callable[[ModelVersion], str | None]] = []
 
 
 def project_ensure(*, organisation: Organisation, name: str, now: datetime) -> Project:
-    """The organisation's project with that name, created if missing."""
+    """Return the organisation's project with that name, and create it if it is missing."""
     clean = name.strip() or "Default"
     return Project.objects.get_or_create(organisation=organisation, name=clean, defaults={"created_at": now})[0]
 
@@ -45,7 +45,7 @@ def model_file_add(
     the check.
 
     Calls `beat` every few seconds during the check. Returns (version, True), or (the version that already has these
-    bytes, False). Raises Problem(422) with every problem of the file; then nothing is stored.
+    bytes, False). Raises Problem(422) with every problem of the file, in which case nothing is stored.
     """
     digest = hashlib.sha256(data).hexdigest()
     known = selectors.version_of_digest(organisation=organisation, sha256=digest)
@@ -118,7 +118,7 @@ def _version_create(
 
 
 def sample_add(*, organisation: Organisation, actor: User, slug: str, now: datetime) -> ModelVersion:
-    """Add a sample with its evaluation. Raises Problem(404) for an unknown one."""
+    """Add a sample with its evaluation. Raises Problem(404) for an unknown sample."""
     sample = next((sample for sample in selectors.SAMPLES if sample.slug == slug), None)
     if sample is None:
         names = ", ".join(known.slug for known in selectors.SAMPLES)
@@ -142,7 +142,7 @@ def sample_add(*, organisation: Organisation, actor: User, slug: str, now: datet
 def version_delete(*, version: ModelVersion, actor: User, now: datetime) -> None:
     """Delete a version's file permanently, and its row if no program was made from it.
 
-    Raises Problem(409) with the reason while the file is still needed.
+    Raises Problem(409) with the reason if the file is still needed.
     """
     for keeper in KEEPERS:
         reason = keeper(version)

@@ -1,1 +1,1 @@
-"""Capacity plans: how many devices would be enough for what is sold, if programs shared devices."""
+"""Capacity plans: the number of devices that would suffice for the sold work if programs shared devices."""

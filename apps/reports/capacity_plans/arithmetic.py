@@ -1,6 +1,6 @@
 """The capacity plan of a pool: devices needed and owned, power settings, and proposals with their cost.
 
-Exact, without a clock. JSON documents hold fractions as text, such as "3/4".
+The arithmetic is exact and reads no clock. JSON documents hold fractions as text, such as "3/4".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Progress = Callable[[float], None]
 
 
 def pool_plan(pool: PoolFacts, *, progress: Progress) -> dict[str, Any]:
-    """Return the plan of a pool. An exception of `progress` ends the work."""
+    """Return the plan of a pool. An exception raised by `progress` ends the work."""
     settings = [_setting(pool, share, part(progress, at, len(SHARES))) for at, share in enumerate(SHARES)]
     full = settings[0]
     return {
@@ -51,15 +51,15 @@ def pool_plan(pool: PoolFacts, *, progress: Progress) -> dict[str, Any]:
 
 
 def part(progress: Progress, at: int, of: int) -> Progress:
-    """Return the progress function of part `at` of `of` equal parts."""
+    """Return the progress function of part number `at` of `of` equal parts."""
     return lambda done: progress((at + done) / of)
 
 
 def instance_of(pool: PoolFacts, share: Fraction) -> Instance:
     """Return the packing instance of a pool at a share of its clock.
 
-    A program that needs more than one device is split into the fewest equal parts that fit; each has the whole program in
-    memory.
+    A program that needs more than one device is split into the fewest equal parts that fit; each part keeps the whole
+    program in memory.
     """
     capacity = (int(pool.clock * share), pool.link_in, pool.link_out, pool.memory)
     programs = tuple(
@@ -70,7 +70,7 @@ def instance_of(pool: PoolFacts, share: Fraction) -> Instance:
 
 
 def demand(load: Load, parts: int) -> tuple[int, int, int, int]:
-    """Return cycles and bytes a second of one part, each rounded up, and its resident bytes."""
+    """Return the cycles and bytes per second of one part, each rounded up, and its resident bytes."""
     rate = load.rate / parts
     return (ceil(rate * load.interval), ceil(rate * load.bytes_in), ceil(rate * load.bytes_out), load.resident)
 
@@ -114,7 +114,7 @@ def _setting(pool: PoolFacts, share: Fraction, progress: Progress) -> dict[str, 
 
 
 def _devices_bound(instance: Instance, value: int, packing: Packing) -> int:
-    """Return the bound in devices: the bound of the cost less the penalty of programs that no device can run."""
+    """Return the bound in devices: the bound of the cost, less the penalty of programs that no device can run."""
     left = sum(instance.penalty(p) * count for p, count in zip(instance.programs, packing.unserved, strict=True))
     return max(0, value - left)
 
@@ -207,8 +207,10 @@ def _proposals(pool: PoolFacts, settings: list[dict[str, Any]]) -> Iterator[dict
 
 
 def spare(pool: PoolFacts, full: dict[str, Any]) -> dict[str, Any]:
-    """Return the proposal to make devices spare, with its cost: every part of every program is loaded once over the link,
-    during which its device does nothing else. The payback period is the time until the spare devices have saved that cost."""
+    """Return the proposal to make devices spare, with its cost: every part of every program is loaded once over the
+    link, during which that device does nothing else. The payback period is the time until the spare devices have saved
+    that cost.
+    """
     devices = pool.owned - full["needed"]
     moved = sum(load.moved * parts(load, (pool.clock, pool.link_in, pool.link_out)) for load in pool.loads)
     seconds = Fraction(moved, pool.link_in)

@@ -1,4 +1,4 @@
-"""Inputs of a capacity plan: pools with their devices, and the demand of the contracts in force."""
+"""Inputs of a capacity plan: pools with their devices, and the demand from the contracts in force."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from compiler import ModelError, targets
 
 @dataclass(frozen=True)
 class Load:
-    """A program and its demand: `rate` executions a second, spread evenly over the time of each contract in force.
+    """A program and its demand: `rate` executions per second, spread evenly over the period of each contract in force.
 
     Cycles, bytes and femtojoules are for one execution. `resident`: bytes that the program keeps on the device; `moved`:
     bytes over the link to load it.
@@ -45,15 +45,16 @@ class Load:
 
 
 def _load_bytes(program: Program) -> int:
-    """Return the bytes over the link to load the program; the size of its binary if that is unknown."""
+    """Return the bytes over the link to load the program, or the size of its binary if that number is unknown."""
     load = program_load(program)
     return program.binary_bytes if load is None else load["bytes_in"]
 
 
 @dataclass(frozen=True)
 class PoolFacts:
-    """One pool: cycles and bytes a second of a device, its memory, the idle energy of a cycle in femtojoules, the cost of a
-    device-hour (None if unknown), and its programs."""
+    """One pool: cycles and bytes per second of a device, its memory, the idle energy per cycle in femtojoules, the cost
+    of a device-hour (None if unknown), and its programs.
+    """
 
     slug: str
     owned: int
@@ -68,7 +69,7 @@ class PoolFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """Inputs of all pools; `left_out` has a sentence for everything that is not in the plan."""
+    """Inputs of all pools; `left_out` has a sentence for everything that the plan leaves out."""
 
     pools: tuple[PoolFacts, ...]
     left_out: tuple[str, ...]
@@ -120,7 +121,7 @@ def facts_at(*, now: datetime, currency: str) -> Facts:
 
 
 def target_of(name: str, digest: str) -> Any | None:
-    """Return the description of a processor by name and digest; None if it is no longer offered."""
+    """Return the processor's description by name and digest; None if the processor is no longer offered."""
     try:
         return processor_find(name=name, digest=digest) or targets.find(name, digest)
     except ModelError:
@@ -145,7 +146,7 @@ def _lines(now: datetime) -> tuple[dict[Any, list[ContractLine]], list[str]]:
 
 
 def _loads(lines: Iterable[ContractLine], target: Any, left_out: list[str], now: datetime) -> Iterable[Load]:
-    """Return one load for each program, over all its contracts."""
+    """Return one load for each program, summed over all its contracts."""
     by_digest: dict[str, list[ContractLine]] = defaultdict(list)
     for line in lines:
         by_digest[line.program_digest].append(line)

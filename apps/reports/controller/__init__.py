@@ -1,1 +1,3 @@
-"""The controller: what a capacity plan proposes, on a schedule; applied where an administrator allowed it, within limits."""
+"""The controller makes capacity plans on a schedule and applies their proposals where an administrator allows it,
+within limits.
+"""

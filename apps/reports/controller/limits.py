@@ -13,8 +13,10 @@ HOUR = 3600
 
 @dataclass(frozen=True)
 class Limits:
-    """Power settings in per cent of the clock, devices that may change state in 24 hours, hours of the UTC day
-    `[from_hour, until_hour)` (across midnight if `until_hour` is smaller), and the longest payback period in hours."""
+    """The limits: power settings as a percentage of the clock, the number of devices that may change state in 24 hours,
+    hours of the UTC day `[from_hour, until_hour)` (across midnight if `until_hour` is smaller), and the maximum payback
+    period in hours.
+    """
 
     power_least: int = 50
     power_most: int = 100
@@ -33,8 +35,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Effect:
-    """The effect of a change of the fleet on one pool: devices that change state, devices added or removed, the power setting
-    before and after, and whether anything else changes (`is_more`)."""
+    """The effect of a change of the fleet on one pool: how many devices change state, how many are added or removed,
+    the power setting before and after, and whether anything else changes (`is_more`).
+    """
 
     moved: int
     bought: int
@@ -52,7 +55,7 @@ def effect_of(before: Document, after: Document, slug: str) -> Effect:
 
 
 def outside(limits: Limits, effect: Effect, *, payback: Fraction | None, moved_today: int, now: datetime) -> list[str]:
-    """Return a sentence for each limit that the change exceeds. `payback` is in seconds, None if nothing is migrated."""
+    """Return a sentence for each limit that the change exceeds. `payback` is in seconds, or None if nothing is migrated."""
     found = []
     if not limits.is_open(now):
         found.append(

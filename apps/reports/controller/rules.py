@@ -28,7 +28,7 @@ def pools_ruled() -> list[Pool]:
 
 
 def rules_now() -> list[ControllerRule]:
-    """Return a rule for each of these pools, by default an unsaved one that only proposes. Takes two queries."""
+    """Return a rule for each of these pools; the default is an unsaved rule that only proposes. Uses two queries."""
     pools = pools_ruled()
     stored = {
         rule.pool_id: rule for rule in ControllerRule.objects.filter(pool__in=pools).select_related("pool", "set_by")
@@ -44,7 +44,7 @@ def rule_of(pool: Pool, *, is_locked: bool = False) -> ControllerRule:
 
 @transaction.atomic
 def rule_set(*, pool: Pool, mode: str, limits: Limits, actor: User, now: datetime) -> ControllerRule:
-    """Set what the controller may do to a pool. Raises Problem(422) for contradicting limits."""
+    """Set the changes that the controller may make to a pool. Raises Problem(422) for contradictory limits."""
     if mode not in ControllerMode.values:
         raise Problem(422, "No such mode", "Choose one of the modes: off, proposes, applies.", kind="controller-rule")
     _check(limits)

@@ -1,4 +1,4 @@
-"""The controller: keeps the proposals of a new capacity plan, and applies those within the limits, each in a transaction.
+"""The controller: store the proposals of a new capacity plan, and apply those within the limits, each in its own transaction.
 
 Administrators apply or dismiss the others.
 """
@@ -40,7 +40,7 @@ MATTERS = ("devices", "share")  # two proposals that agree in these are the same
 
 
 def controller_turn(*, clock: Callable[[], datetime]) -> CapacityPlan | None:
-    """Run the controller once: make a plan, keep its proposals, and apply the allowed ones.
+    """Run the controller once: make a plan, store its proposals, and apply the allowed ones.
 
     Return None if another run is in progress, or the controller is off for every pool.
     """
@@ -64,7 +64,7 @@ def _turn(clock: Callable[[], datetime]) -> CapacityPlan | None:
 
 
 def _attempt(pk: UUID, seen: str, now: datetime) -> str:
-    """Try to apply a proposal, and return the digest of the fleet afterwards. A failure is logged and stored as its reason."""
+    """Try to apply a proposal, and return the digest of the resulting fleet. A failure is logged, and its reason is stored."""
     if not ControllerProposal.objects.filter(pk=pk, state=ProposalState.OPEN).exists():
         return seen
     try:
@@ -79,10 +79,10 @@ def _attempt(pk: UUID, seen: str, now: datetime) -> str:
 
 @transaction.atomic
 def proposals_keep(*, plan: CapacityPlan, now: datetime) -> list[ControllerProposal]:
-    """Store the proposals of a plan, and return them in its order.
+    """Store the proposals of a plan, and return them in the plan's order.
 
-    A proposal that was open or refused keeps its row. One that was dismissed or undone is not made again until the plan
-    proposes something else. Open proposals that the plan does not contain are superseded.
+    A proposal that is already open or refused keeps its row. A proposal that was dismissed or undone is not made again
+    until the plan proposes something else. Open proposals that the plan does not contain are superseded.
     """
     pools = {rule.pool.slug: rule.pool for rule in rules_now() if rule.mode != ControllerMode.OFF}
     kept: list[ControllerProposal] = []
@@ -125,10 +125,10 @@ def _replaced(new: ControllerProposal, *, besides: Sequence[UUID] = ()) -> None:
 
 @transaction.atomic
 def proposal_apply(*, pk: UUID, actor: User | None, expected: str, now: datetime) -> ControllerProposal:
-    """Apply an open proposal to the fleet, once. Without `actor` it is the controller, which observes the pool's limits.
+    """Apply an open proposal to the fleet, once. Without `actor`, the controller applies it, within the pool's limits.
 
-    `expected` is the digest of the fleet that was seen. If the fleet refuses the change, the proposal keeps the reason.
-    Raises Problem: 404 for an unknown proposal, 409 for a closed one.
+    `expected` is the digest of the fleet that the actor saw. If the fleet refuses the change, the reason is stored on
+    the proposal. Raises Problem: 404 for an unknown proposal, 409 for a closed one.
     """
     row = _open(pk)
     if actor is None:
@@ -195,7 +195,7 @@ def payback_of(facts: dict[str, Any]) -> Fraction | None:
 
 
 def moved_since(row: ControllerProposal, start: datetime) -> int:
-    """Return how many devices of the pool changed state by proposals applied after an instant, including undone ones."""
+    """Return how many devices of the pool changed state through proposals applied after an instant, including undone ones."""
     rows = ControllerProposal.objects.filter(pool=row.pool, state=ProposalState.APPLIED, settled_at__gt=start)
     return sum(rows.values_list("moved", flat=True))
 

@@ -1,8 +1,8 @@
-"""Backtest: chooses the method and the width of its band by forecasts from instants in the past.
+"""Backtest: choose the method and the width of its band from forecasts that start at instants in the past.
 
-From each origin every method forecasts from the data before it. The errors of a method, divided by its stated deviation,
-are grouped by lead; their quantiles are the band (conformal prediction: Vovk et al., 2005). The reported coverage counts
-only origins whose band came from earlier errors.
+Every method makes a forecast at each origin from the data before that origin. The errors of a method, divided by its
+stated deviation, are grouped by lead time, and their quantiles form the band (conformal prediction: Vovk et al., 2005).
+The reported coverage includes only origins whose band was computed from earlier errors.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ NORMAL = 1.2816  # the 90 % quantile of the normal distribution
 
 
 class Plan(NamedTuple):
-    """The origins of a backtest, as numbers of known steps, and the steps of each forecast."""
+    """The origins of a backtest, each as the number of steps known there, and the number of steps that each forecast covers."""
 
     origins: tuple[int, ...]
     leads: int
 
 
 class NotEnough(SeriesError):
-    """The series is too short; `needed` and `known` are numbers of steps."""
+    """Raised if the series is too short; `needed` and `known` are numbers of steps."""
 
     def __init__(self, needed: int, known: int) -> None:
         super().__init__(f"The series has {known} steps; a forecast with a backtest needs {needed}.")
@@ -44,8 +44,10 @@ class NotEnough(SeriesError):
 
 @dataclass(frozen=True)
 class Score:
-    """A method over all origins and leads: weighted absolute percentage error (WAPE), mean absolute scaled error against
-    repeating the previous step (MASE), the share of steps inside its 80 % band, and the number of steps."""
+    """The results of a method over all origins and lead times: weighted absolute percentage error (WAPE), mean absolute
+    scaled error relative to repeating the previous step (MASE), the share of steps inside its 80 % band, and the number
+    of steps.
+    """
 
     method: str
     wape: float
@@ -56,7 +58,7 @@ class Score:
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """10 %, 50 % and 90 % quantiles by step from `start` on, and the result of the backtest."""
+    """A forecast: the 10 %, 50 % and 90 % quantiles for each step from `start` on, and the result of the backtest."""
 
     method: str
     start: datetime
@@ -69,14 +71,15 @@ class Forecast:
 
 
 def least_steps(series: Series) -> int:
-    """Return the number of steps that a forecast needs."""
+    """Return the number of known steps that a forecast needs."""
     return LEAST_HOURS if series.step == HOUR else LEAST_STEPS
 
 
 def plan_of(series: Series) -> Plan:
-    """Return the plan of a backtest: for hours, origins a day apart and a week ahead; otherwise a step apart, five ahead.
+    """Return the plan of a backtest. For hourly series, origins are a day apart and forecasts cover a week; for others,
+    origins are one step apart and forecasts cover five steps.
 
-    The first origin knows at least half of the series. Raises NotEnough.
+    At least half of the series is known at the first origin. Raises NotEnough.
     """
     known, needed = len(series.values), least_steps(series)
     if known < needed:
@@ -88,7 +91,7 @@ def plan_of(series: Series) -> Plan:
 
 
 def forecast(series: Series, *, horizon: int, progress: Callable[[int, int], None] | None = None) -> Forecast:
-    """Return the forecast of the best method for `horizon` steps; `progress` is called with (fits done, all fits).
+    """Return the forecast of the best method for `horizon` steps; `progress` is called with (finished fits, all fits).
 
     Raises NotEnough.
     """
@@ -145,7 +148,7 @@ def _score(name: str, paths: list[tuple[int, Path]], series: Series, roots: Amou
 
 
 def _known_errors(paths: list[tuple[int, Path]], roots: Amounts, leads: int, until: int) -> tuple[Amounts, Amounts]:
-    """Return (leads, errors in stated deviations) of all steps before `until` that earlier forecasts covered."""
+    """Return (lead times, errors in stated deviations) of all steps before `until` that earlier forecasts covered."""
     found_leads, found = [np.empty(0)], [np.empty(0)]
     for origin, path in paths:
         count = min(leads, until - origin)
@@ -155,7 +158,9 @@ def _known_errors(paths: list[tuple[int, Path]], roots: Amounts, leads: int, unt
 
 
 def _band(path: Path, paths: list[tuple[int, Path]], roots: Amounts, leads: int, until: int) -> tuple[Amounts, Amounts]:
-    """Return the 10 % and 90 % quantiles by lead, in roots: from errors of similar leads, otherwise the method's own."""
+    """Return the 10 % and 90 % quantiles by lead time, in square roots: from errors at similar lead times or, if they
+    are too few, from the method's own deviation.
+    """
     at, errors = _known_errors(paths, roots, leads, until)
     horizon = len(path.middle)
     low, high = np.full(horizon, -NORMAL), np.full(horizon, NORMAL)
@@ -171,12 +176,12 @@ def _band(path: Path, paths: list[tuple[int, Path]], roots: Amounts, leads: int,
 
 
 def _edges(leads: int) -> list[int]:
-    """Return the edges of groups of leads: up to a day, up to three days, and beyond."""
+    """Return the edges of the groups of lead times: up to a day, up to three days, and beyond."""
     return sorted({0, min(DAY, leads), min(3 * DAY, leads), leads})
 
 
 def _quantiles(errors: Amounts) -> tuple[float, float]:
-    """Return the bounds of the next error with a probability of 80 %, corrected for few errors."""
+    """Return bounds that contain the next error with a probability of 80 %, corrected for a small number of errors."""
     count = len(errors)
     high = min(1.0, np.ceil((count + 1) * HIGH) / count)
     low = max(0.0, np.floor((count + 1) * LOW) / count)

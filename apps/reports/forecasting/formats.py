@@ -1,4 +1,4 @@
-"""Readers of trace formats: each turns a line into events. Errors name the line and the remedy."""
+"""Readers of trace formats: each reader converts a line to events. Errors name the line and the remedy."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _ACCESS = re.compile(r'^\S+ \S+ .*?\[(?P<time>[^\]]+)\] "(?P<request>[^"]*)" \d{
 
 
 class TraceError(ValueError):
-    """A trace cannot be read; the message names the line and the remedy."""
+    """Raised if a trace cannot be read; the message names the line and the remedy."""
 
 
 class Event(NamedTuple):
-    """`amount` requests of a program at an instant (microseconds since 1970, UTC)."""
+    """An event: `amount` requests of a program at an instant (microseconds since 1970, UTC)."""
 
     micros: int
     amount: float
@@ -34,7 +34,7 @@ class Event(NamedTuple):
 
 
 class Reader(Protocol):
-    """Turns a numbered line into events."""
+    """Converts a numbered line to events."""
 
     has_header: bool
     ignored: tuple[str, ...]
@@ -44,14 +44,14 @@ class Reader(Protocol):
 
 
 def detect(first: str) -> str:
-    """Return the format of a file by its first line."""
+    """Return the format of a file, judged by its first line."""
     if first.startswith("{"):
         return "otlp"
     return "access" if _ACCESS.match(first) else "csv"
 
 
 class CsvReader:
-    """CSV with a header: a column timestamp, optionally count and program; other columns are ignored."""
+    """CSV with a header: a column `timestamp`, and optionally `count` and `program`; other columns are ignored."""
 
     has_header = True
 
@@ -97,7 +97,7 @@ def _cells(number: int, line: str) -> list[str]:
 
 
 def iso_instant(number: int, text: str) -> tuple[int, bool]:
-    """Return microseconds since 1970, and whether the text has a time zone; without one it is UTC."""
+    """Return microseconds since 1970, and whether the text states a time zone; without one, it is read as UTC."""
     try:
         read = datetime.fromisoformat(text.strip())
         has_zone = read.tzinfo is not None
@@ -128,7 +128,7 @@ class SpanReader:
         pass
 
     def events(self, number: int, line: str) -> Iterator[Event]:
-        """Return an event for each span, at its start, with its name as program."""
+        """Return an event for each span, at the start of the span, with its name as the program."""
         try:
             found = json.loads(line)
             spans = list(_spans(found))

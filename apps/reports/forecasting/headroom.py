@@ -1,4 +1,4 @@
-"""When demand exceeds capacity."""
+"""Find when demand exceeds capacity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from apps.reports.forecasting.series import Amounts
 
 
 class Headroom(NamedTuple):
-    """The first steps in which the low, middle and high forecasts exceed the capacity; None if not within the forecast.
+    """The first steps in which the low, middle and high forecasts exceed the capacity; None if that does not happen
+    within the forecast.
 
     The high forecast gives the earliest instant, the low one the latest.
     """
@@ -23,7 +24,7 @@ class Headroom(NamedTuple):
 
 
 def headroom_end(forecast: Forecast, capacity: float | Amounts) -> Headroom:
-    """Return when each line exceeds `capacity`, one amount or one for each step."""
+    """Return the first step in which each line exceeds `capacity`, which is one amount or one for each step."""
     return Headroom(*(_first(forecast, line, capacity) for line in (forecast.low, forecast.middle, forecast.high)))
 
 

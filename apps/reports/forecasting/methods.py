@@ -1,8 +1,9 @@
-"""Forecast methods. Each returns a median and a standard deviation by lead.
+"""Forecast methods. Each returns a median and a standard deviation for each lead time.
 
-All work on square roots, because seasons and noise of demand grow with its level and hours without usage are common. The
-smoothing and the seasons are statsmodels' (ETS; Hyndman et al., "Forecasting with Exponential Smoothing", 2008; MSTL;
-Bandara et al., 2021). The deviations of the naive methods are those of Hyndman and Athanasopoulos, section 5.5.
+All methods work on square roots, because the seasons and the noise of demand grow with its level, and because hours
+without usage are common. The smoothing and the seasons are computed by statsmodels (ETS; Hyndman et al., "Forecasting
+with Exponential Smoothing", 2008; MSTL; Bandara et al., 2021). The deviations of the naive methods are those of Hyndman
+and Athanasopoulos, section 5.5.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SMALLEST_DEVIATION = 1e-6
 
 
 class Path(NamedTuple):
-    """A forecast by lead, in square roots of the series' unit: median and standard deviation."""
+    """A forecast by lead time, in square roots of the series' unit: median and standard deviation."""
 
     middle: Amounts
     deviation: Amounts
@@ -33,14 +34,14 @@ Method = Callable[[Amounts, int], Path]
 
 
 def seasons_of(step: timedelta, length: int) -> tuple[int, ...]:
-    """Return the seasons, in steps, that a series of this length shows: a day, a week."""
+    """Return the seasonal periods, in steps, that a series of this length can show: a day, a week."""
     if step != HOUR:
         return ()
     return tuple(season for season in (DAY, WEEK) if length > SEASONS_SEEN * season)
 
 
 def methods_for(step: timedelta, length: int) -> dict[str, Method]:
-    """Return the methods for a series of this length by name, simplest first."""
+    """Return the methods for a series of this length by name, the simplest first."""
     seasons = seasons_of(step, length)
     found: dict[str, Method] = {"last value": last_value}
     if seasons:
@@ -81,8 +82,9 @@ def smoothing(roots: Amounts, horizon: int) -> Path:
 
 
 def seasonal_smoothing(roots: Amounts, horizon: int, *, seasons: Sequence[int]) -> Path:
-    """Constant seasons by LOESS; the level by exponential smoothing of daily means; the deviation of the last hour decays by
-    its autocorrelation."""
+    """Constant seasons from LOESS, and the level from exponential smoothing of daily means; the deviation of the last
+    hour decays by its autocorrelation.
+    """
     from statsmodels.tsa.seasonal import MSTL
 
     if np.ptp(roots) == 0:
@@ -112,5 +114,5 @@ def _fading(away: Amounts) -> float:
 
 
 def _deviation(errors: Amounts) -> float:
-    """Return the root mean square, at least a small positive number, so that no band has width 0."""
+    """Return the root mean square, but at least a small positive number, so that no band has width 0."""
     return max(float(np.sqrt(np.mean(errors**2))) if len(errors) else 0.0, SMALLEST_DEVIATION)

@@ -14,7 +14,7 @@ LONGEST = 100_000  # steps: eleven years of hours
 
 
 class SeriesError(ValueError):
-    """A series cannot be used; the message names the place and the remedy."""
+    """Raised if a series cannot be used; the message names the place and the remedy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +61,9 @@ def series_of_hours(amounts: dict[datetime, float], *, start: datetime, end: dat
 
 
 def series_of_events(micros: npt.NDArray[np.int64], counts: Amounts, *, step: timedelta) -> Series:
-    """Sum events (microseconds since 1970, UTC) by step. The first and last step, which are incomplete, are left out if at
-    least three remain."""
+    """Sum events (microseconds since 1970, UTC) by step. The first and last steps, which are incomplete, are left out
+    if at least three steps remain.
+    """
     width = step // timedelta(microseconds=1)
     places = micros // width
     first, last = int(places.min()), int(places.max())

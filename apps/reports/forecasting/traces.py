@@ -1,7 +1,7 @@
 """Traces of requests, read line by line from CSV, OpenTelemetry spans or access logs.
 
-Each error names the line and the remedy. Lines are in order of time up to `TOLERANCE`, because servers log a request when
-it ends, and exporters send spans in batches.
+Each error names the line and the remedy. Lines may be out of chronological order by at most `TOLERANCE`, because
+servers log a request when it ends, and exporters send spans in batches.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ SHORT = {"csv": "CSV", "otlp": "OpenTelemetry", "access": "access log"}
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Requests in order of time: microseconds since 1970 (UTC), the number at each instant, and the program as an index into
-    `names` (one empty name if the trace has no programs)."""
+    """Requests in chronological order: microseconds since 1970 (UTC), the number of requests at each instant, and the
+    program as an index into `names` (one empty name if the trace has no programs).
+    """
 
     format: str
     micros: npt.NDArray[np.int64]
@@ -39,7 +40,7 @@ class Trace:
 
     @property
     def total(self) -> float:
-        """The number of all requests."""
+        """The total number of requests."""
         return float(self.counts.sum())
 
 

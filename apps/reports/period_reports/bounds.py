@@ -1,4 +1,4 @@
-"""Devices in service compared with the proven lower bound for what is sold, from the capacity plans of the period."""
+"""Compare devices in service with the proven lower bound for the sold work, from the capacity plans of the period."""
 
 from __future__ import annotations
 

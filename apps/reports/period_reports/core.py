@@ -1,4 +1,4 @@
-"""What reports over a period share: the request, the result with columns and exact rows, and the files made from it."""
+"""The common parts of reports over a period: the request, the result with columns and exact rows, and the files made from it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Column(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """A figure above the table."""
+    """A figure shown above the table."""
 
     label: str
     value: Value
@@ -53,8 +53,9 @@ class Heat(NamedTuple):
 
 @dataclass(frozen=True)
 class ReportData:
-    """The result of a report. `total` is the sum of all rows; `notes` are sentences below the table; `chart` holds the
-    data of a chart of the kind `drawn` (static/js/charts.js)."""
+    """The result of a report. `total` is the sum of all rows, `notes` are sentences below the table, and `chart` holds
+    the data for a chart of the kind `drawn` (static/js/charts.js).
+    """
 
     columns: Sequence[Column]
     rows: list[tuple[Value, ...]]
@@ -71,7 +72,7 @@ class ReportData:
 
 @dataclass(frozen=True)
 class Period:
-    """Days from `first` to `last`, both included, in UTC. `notice` says why another period was requested and not used."""
+    """The days from `first` to `last`, both included, in UTC. `notice` says why this is not the requested period."""
 
     first: date
     last: date
@@ -79,7 +80,7 @@ class Period:
 
     @property
     def start(self) -> datetime:
-        """The first instant."""
+        """The first instant of the period."""
         return datetime(self.first.year, self.first.month, self.first.day, tzinfo=UTC)
 
     @property
@@ -104,7 +105,9 @@ class ReportRequest(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """A report of the index. `line` is the question that it answers; `empty` says what to do if there is no data, with a link."""
+    """A report as listed in the index. `line` is the question that it answers; `empty` says what to do if there is no
+    data, with a link.
+    """
 
     slug: str
     title: str
@@ -116,7 +119,9 @@ class Report:
 
 
 def period_read(first: str, last: str, *, now: datetime, is_ahead: bool) -> Period:
-    """Return the period of two dates as text. Without dates, or with unusable ones, it is the default period with a notice."""
+    """Return the period between two dates given as text. Without dates, or with unusable ones, return the default
+    period with a notice.
+    """
     usual = _usual(now.astimezone(UTC).date(), is_ahead)
     if not first and not last:
         return usual
@@ -150,7 +155,7 @@ def _usual(today: date, is_ahead: bool) -> Period:
 
 
 def exported(value: Value) -> str | int | None:
-    """Return a value as files hold it: decimals as text with at most 12 places, instants in UTC, None if unknown."""
+    """Return a value as it is written in files: decimals as text with at most 12 places, instants in UTC, None if unknown."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     if isinstance(value, Fraction | Decimal):
@@ -174,7 +179,7 @@ def as_json(report: Report, request: ReportRequest, data: ReportData) -> dict[st
 
 
 def as_csv(report: Report, request: ReportRequest, data: ReportData) -> HttpResponse:
-    """Return the report as a CSV file; an empty cell is unknown."""
+    """Return the report as a CSV file; an empty cell means that the value is unknown."""
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     name = f"{report.slug}-{request.period.first}-{request.period.last}.csv"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
@@ -190,10 +195,10 @@ def ratio(part: Fraction | int, whole: Fraction | int) -> Fraction | None:
 
 
 def whole(value: Value) -> int:
-    """Return a count of a row, 0 if it is unknown."""
+    """Return a count from a row; 0 if it is unknown."""
     return value if isinstance(value, int) else 0
 
 
 def hours(seconds: Fraction) -> float:
-    """Return seconds in hours, for charts."""
+    """Convert seconds to hours, for charts."""
     return float(seconds / 3600)

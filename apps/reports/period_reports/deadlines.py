@@ -1,4 +1,4 @@
-"""Blocks of work that kept or missed their promise, and the cost of repeated and lost ones."""
+"""Report the blocks of work that kept or missed their promise, and the cost of repeated and lost blocks."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _Blocks(NamedTuple):
 
 
 def promises(request: ReportRequest) -> ReportData:
-    """Return a row for each pool and sold class."""
+    """Return a row for each pool and each class sold."""
     parts = segments(start=request.period.start, end=request.until, currency=request.currency)
     pools = {pool.pk: pool for pool in Pool.objects.order_by("slug")}
     groups: dict[tuple[str, str], list[_Blocks]] = {}

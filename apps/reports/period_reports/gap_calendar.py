@@ -1,4 +1,4 @@
-"""Free device time by day, and what it could earn at the prices in force."""
+"""Report free device time by day, and the revenue that it could earn at the prices in force."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class _Day:
 
 @dataclass(frozen=True)
 class Rates:
-    """The least revenue of a used device-hour of a pool, at any hour and at off-peak hours, with the names of the classes.
+    """The minimum revenue of a used device-hour of a pool, at any hour and at off-peak hours, with the names of the classes.
 
-    None if the book has no price, or no minimum of operations per cycle (hosts).
+    A revenue is None if the book has no price, or no minimum of operations per cycle (hosts).
     """
 
     anytime: Fraction | None
@@ -51,7 +51,7 @@ class Rates:
 
 
 def calendar(request: ReportRequest) -> ReportData:
-    """Return a row for each pool and day from now on; gaps are split at midnight (UTC)."""
+    """Return a row for each pool and day from now on; gaps are split at midnight UTC."""
     try:
         book = document_of(book_in_force(at=request.now))
     except Problem:
@@ -103,7 +103,7 @@ def _days(
 
 
 def gap_rates(book: PriceBookDocument | None, pool: Pool) -> Rates:
-    """Return the least revenue of a used device-hour in a gap of the pool."""
+    """Return the minimum revenue of a used device-hour in a gap of the pool."""
     hourly = None if book is None or pool.processor is None else _list_price(book, pool)
     if book is None or hourly is None:
         return Rates(None, None, "")
@@ -120,14 +120,14 @@ def gap_rates(book: PriceBookDocument | None, pool: Pool) -> Rates:
 
 
 def _classes(book: PriceBookDocument) -> tuple[PriceClass | None, PriceClass | None]:
-    """Return the cheapest offered class that may run at any hour, and the cheapest of all."""
+    """Return the cheapest offered class that may run at any hour, and the cheapest offered class of all."""
     classes = [one for one in book.classes.values() if one.offered and not one.unused and not one.time_of_use]
     anytime = min((one for one in classes if not one.off_peak_only), key=_factor, default=None)
     return anytime, min(classes, key=_factor, default=None)
 
 
 def _list_price(book: PriceBookDocument, pool: Pool) -> Fraction | None:
-    """Return the list price of a device-hour: minimum operations per cycle x cycles, in the cheapest precision."""
+    """Return the list price of a device-hour: the minimum operations per cycle times the cycles, in the cheapest precision."""
     assert pool.processor is not None
     cycles = pool.clock_at(pool.processor.clock_hz) * HOUR
     found = []
@@ -146,7 +146,7 @@ def _factor(one: PriceClass) -> Fraction:
 def _spread(
     gap: Gap, rates: Rates, off_peak: list[tuple[datetime, datetime]], days: dict[tuple[UUID, datetime], _Day]
 ) -> None:
-    """Add the gap to each of its days."""
+    """Add the gap to each day that it overlaps."""
     at = gap.start
     while at < gap.end:
         midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)

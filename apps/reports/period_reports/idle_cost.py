@@ -1,4 +1,4 @@
-"""The cost of idle device time by owner: reserved by a customer but unused, or unallocated."""
+"""Report the cost of idle device time by owner: time that a customer reserved but did not use, and unallocated time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMNS = (
 
 @dataclass
 class _Line:
-    """Device time of a pool that an owner reserved and used; `costs` are those of the unused time."""
+    """Device time of a pool that an owner reserved and used; `costs` are the costs of the unused time."""
 
     sold: Fraction
     ran: Fraction
@@ -37,7 +37,7 @@ class _Line:
 
 
 def idle(request: ReportRequest) -> ReportData:
-    """Return a row for each owner and pool, highest cost first; unallocated time of each pool comes last."""
+    """Return a row for each owner and pool, the highest cost first; the unallocated time of each pool comes last."""
     start, until = request.period.start, request.until
     parts = segments(start=start, end=until, currency=request.currency)
     pools = {pool.pk: pool for pool in Pool.objects.order_by("slug")}
@@ -75,7 +75,7 @@ def _rows(lines: dict[tuple[UUID, UUID], _Line], pools: dict[UUID, Pool]) -> lis
 
 
 def _lines(parts: list[Segment], pools: dict[UUID, Pool]) -> dict[tuple[UUID, UUID], _Line]:
-    """Return by owner and pool the time sold, the time used within it, and the costs of the rest."""
+    """Return by owner and pool the time sold, the time used within it, and the costs of the unused time."""
     sold_seconds: dict[tuple[int, UUID, UUID], Fraction] = {}
     for one in sold((part.start, part.end) for part in parts):
         sold_seconds[one.place, one.organisation, one.pool] = one.seconds
@@ -113,7 +113,7 @@ def _unallocated(request: ReportRequest, lines: dict[tuple[UUID, UUID], _Line]) 
 
 
 def _chart(rows: list[tuple[Value, ...]], currency: str) -> dict[str, object]:
-    """Return the owners with the highest idle cost, in money if it is known for all, otherwise in hours."""
+    """Return the owners with the highest idle cost, or with the most idle hours if the cost is not known for all."""
     sums: dict[str, list[Value]] = {}
     for row in rows:
         sums.setdefault(str(row[0]), []).append(row[6])
