@@ -1,4 +1,4 @@
-"""Projection of a pool under a demand: utilisation, end of headroom, and waits. Pure: no database."""
+"""Project a pool under a demand: utilisation, end of headroom, and waiting times. Pure: no database."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ SEED = 1
 
 @dataclass(frozen=True, eq=False)
 class ProjectionInput:
-    """The inputs: devices, `power` as a factor of the present speed, device seconds used by hour, a factor of demand, and the
-    device seconds of one request. `seconds`: requests by second of a day, if a trace states them."""
+    """The inputs: the number of devices, `power` as a factor of the present speed, device seconds used by hour, a
+    factor by which demand changes, and the device seconds of one request. `seconds`: the requests in each second of a
+    day, if a trace states them.
+    """
 
     devices: int
     power: float
@@ -40,8 +42,9 @@ class ProjectionInput:
 
 @dataclass(frozen=True)
 class Projection:
-    """The result: shares of device time by hour of the week (UTC, Monday first; None if unknown), the end of headroom as
-    instants, and waits in seconds (None without requests or devices)."""
+    """The result: shares of device time by hour of the week (UTC, Monday first; None if unknown), the end of headroom
+    as instants, and waiting times in seconds (None without requests or devices).
+    """
 
     devices: int
     mean: float | None
@@ -57,7 +60,7 @@ class Projection:
 
 
 def project(inputs: ProjectionInput) -> Projection:
-    """Return the projection for these inputs."""
+    """Return the projection of these inputs."""
     scaled = None if inputs.used is None else inputs.used.scaled(inputs.factor / inputs.power)
     capacity = inputs.devices * 3600.0
     mean = peak = None
@@ -89,7 +92,9 @@ def _headroom(series: Series | None, capacity: float) -> dict[str, str | None] |
 
 
 def _waits(inputs: ProjectionInput, scaled: Series | None) -> tuple[dict[str, float] | None, int]:
-    """Simulate a day with one program that is resident on every device; return waits, and the requests not served."""
+    """Simulate a day with one program that is resident on every device; return waiting times, and the number of
+    requests not served.
+    """
     requests, until = _requests(inputs, scaled)
     if requests is None or not inputs.request_seconds:
         return None, 0
@@ -105,7 +110,9 @@ def _waits(inputs: ProjectionInput, scaled: Series | None) -> tuple[dict[str, fl
 
 
 def _requests(inputs: ProjectionInput, scaled: Series | None) -> tuple[Requests | None, int]:
-    """Return the requests of the trace's last day, otherwise random requests for the device time of the last 24 hours."""
+    """Return the requests of the trace's last day or, without a trace, random requests that use the device time of the
+    last 24 hours.
+    """
     dice = np.random.default_rng(SEED)
     if inputs.seconds is not None:
         rates, width = inputs.seconds * inputs.factor, SECOND

@@ -1,4 +1,4 @@
-"""What-ifs and proposals of capacity plans as changes of the fleet: shown here, applied and undone by the fleet pages."""
+"""What-ifs and proposals of capacity plans as changes of the fleet. They are shown here; the fleet pages apply and undo them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ router = Router(tags=["capacity"])
 
 
 class ProposedOut(Schema):
-    """A fleet file for `POST /fleet/diff` and, together with `expected`, for `POST /fleet/apply`."""
+    """A fleet file to send to `POST /fleet/diff` and, together with `expected`, to `POST /fleet/apply`."""
 
     expected: str
     toml: str
@@ -39,7 +39,7 @@ class ProposedOut(Schema):
     summary="Get a what-if as a fleet file",
 )
 def what_if_fleet_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """Changes nothing. Demand and prices are not part of the file."""
+    """This request changes nothing. Demand and prices are not part of the file."""
     return _proposed(document_of_what_if(get_object_or_404(WhatIf, pk=pk), now=timezone.now()))
 
 
@@ -51,7 +51,7 @@ def what_if_fleet_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     summary="Get a proposal of a capacity plan as a fleet file",
 )
 def plan_fleet_get(request: HttpRequest, pk: UUID, pool: str, kind: str) -> dict[str, Any]:
-    """Changes nothing; `kind` is spare, power or short."""
+    """This request changes nothing. `kind` is spare, power or short."""
     return _proposed(document_of_plan(get_object_or_404(CapacityPlan, pk=pk), pool=pool, kind=kind, now=timezone.now()))
 
 

@@ -1,4 +1,4 @@
-"""Fleet documents proposed by what-ifs and capacity plans; `apps/dispatch/fleet` checks and applies them."""
+"""Fleet documents that what-ifs and capacity plans propose; `apps/dispatch/fleet` checks and applies them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def windows_held(*, now: datetime) -> dict[tuple[str, str], int]:
 
 
 def is_of_the_fleet(change: Change) -> bool:
-    """Return whether the change affects the fleet, and not only demand or prices."""
+    """Return whether the change affects the fleet, rather than only demand or prices."""
     return bool(any(change.devices.values()) or change.failed_sites or change.power_percent != 100)
 
 
 def document_of_what_if(what_if: WhatIf, *, now: datetime) -> Document:
-    """Return the present fleet with the change of a what-if. Raises Problem(422) if that is impossible."""
+    """Return the present fleet with the change of a what-if. Raises Problem(422) if the change is impossible."""
     change = Change(**what_if.change)
     if not is_of_the_fleet(change):
         detail = "This what-if changes only demand or prices, so there is no change to the fleet to apply."
@@ -117,7 +117,7 @@ def _serve(raw: Raw, slug: str, count: int) -> None:
 
 
 def _idlest(raw: Raw, slug: str, count: int, held: Held) -> list[str]:
-    """Return the active devices with the fewest future windows; of equals the last by name."""
+    """Return the active devices with the fewest future windows; among equals, the last by name."""
     active = [one["name"] for one in raw["pools"][slug]["devices"] if one["state"] == DeviceState.ACTIVE]
     if count > len(active):
         detail = f"Pool {slug} now has {len(active):,} active devices, so {count:,} cannot be removed. Start a new comparison."
@@ -134,7 +134,9 @@ def _fail(raw: Raw, site: str) -> None:
 
 
 def _power(raw: Raw, slug: str, share: Fraction) -> None:
-    """Multiply the present power setting by the share, if the result is a whole number of per cent."""
+    """Multiply the present power setting by the share. Raises Problem(422) unless the result is a whole percentage from
+    1 to 100.
+    """
     setting = raw["pools"][slug]["power_percent"] * share
     if setting.denominator != 1 or not 1 <= setting <= 100:
         detail = (
@@ -146,7 +148,7 @@ def _power(raw: Raw, slug: str, share: Fraction) -> None:
 
 
 def _unchanged_check(raw: Raw, slug: str, since: datetime) -> None:
-    """Raise Problem if the pool has changed since `since`: a proposal is relative to the pool as it was."""
+    """Raise Problem if the pool has changed since `since`, because a proposal is relative to the pool at that time."""
     change = FleetChange.objects.filter(at__gt=since).order_by("at", "id").first()
     then = change.before["pools"].get(slug) if change is not None else None
     if then is not None and slug in raw["pools"] and _served(then) != _served(raw["pools"][slug]):

@@ -64,7 +64,7 @@ class RowOut(Schema):
 )
 @paginate(Cursor, ordering=("-started_at", "id"))
 def reconciliation_list(request: HttpRequest) -> QuerySet[ReconciliationRun]:
-    """One run a day, and every requested one."""
+    """There is one run a day, and one for each request."""
     return ReconciliationRun.objects.all()
 
 
@@ -129,7 +129,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show one run, organisations with differences first."""
+    """Show one run, with the organisations that have differences first."""
     run = get_object_or_404(ReconciliationRun, pk=pk)
     rows = run.rows.select_related("organisation").order_by("organisation__name", "id")
     wrong = list(rows.exclude(differences=[])[:PER_PAGE])

@@ -1,4 +1,4 @@
-"""Reconciliation: compares what was executed, metered, rated, posted and invoiced, organisation by organisation.
+"""Reconciliation: compare all executed, metered, rated, posted and invoiced work, organisation by organisation.
 
 Each organisation is read at one instant while work continues. A difference raises an alarm: a line in the log, and a
 message in the outbox in the transaction that stores the result.
@@ -43,7 +43,7 @@ log = structlog.get_logger("reconciliation")
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage that money passes: rows, executions (None if they are not counted), and amounts."""
+    """One stage that amounts pass through: rows, executions (None if they are not counted), and amounts."""
 
     name: str
     rows: int
@@ -79,7 +79,7 @@ WHERE executed.count IS DISTINCT FROM metered.quantity ORDER BY 1, 2 LIMIT %(lim
 
 
 def organisation_compare(organisation: Organisation) -> Compared:
-    """Compare counts and sums of everything executed, metered, rated, posted, invoiced and not yet invoiced."""
+    """Compare the counts and sums of all work that was executed, metered, rated, posted, invoiced or not yet invoiced."""
     with one_instant():
         found = reconcile_all(organisation)
         leases = Lease.objects.filter(stage__job__organisation=organisation, state=LeaseState.DONE).order_by()
@@ -108,7 +108,7 @@ def _amounts(found: FullReconciliation, name: str) -> dict[str, str]:
 
 
 def _unmatched(organisation_id: UUID) -> list[str]:
-    """Return sentences about leases without usage, usage without a finished lease, and different executions."""
+    """Return sentences about leases without usage, usage without a finished lease, and executions that differ."""
     with connection.cursor() as cursor:
         cursor.execute(_MATCHED, {"organisation": organisation_id, "limit": NAMED})
         found = cursor.fetchall()
@@ -133,7 +133,9 @@ def reconciliation_request(*, asked_by: User | None, now: datetime) -> Reconcili
 
 
 def reconciliation_run(*, run_id: UUID, now: datetime) -> ReconciliationRun:
-    """Compare every organisation that is not compared yet, and finish the run. Safe to repeat; one process at a time."""
+    """Compare every organisation that has not been compared yet, and finish the run. Safe to repeat; only one process
+    works on a run at a time.
+    """
     run = ReconciliationRun.objects.get(pk=run_id)
     with turn(f"reconciliation {run_id}") as is_ours:
         if run.finished_at is not None or not is_ours:
@@ -147,7 +149,7 @@ def reconciliation_run(*, run_id: UUID, now: datetime) -> ReconciliationRun:
 
 
 def _stripe_compare(now: datetime) -> dict[str, Any] | None:
-    """Compare collected money with Stripe; None without a key. An outage counts as a difference."""
+    """Compare collected money with Stripe; None if no Stripe key is set. An outage counts as a difference."""
     if not settings.STRIPE_API_KEY:
         return None
     try:
@@ -198,7 +200,7 @@ def _finish(run: ReconciliationRun, stripe: dict[str, Any] | None, now: datetime
 
 
 def reconciliation_daily(*, now: datetime) -> ReconciliationRun | None:
-    """Run the reconciliation of the day (UTC) unless it is finished. It is called hourly, so that an outage only delays it."""
+    """Run the reconciliation of the day (UTC) unless it is finished. This is called hourly, so that an outage only delays it."""
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     of_today = ReconciliationRun.objects.filter(
         asked_by=None, started_at__gte=today, started_at__lt=today + timedelta(1)

@@ -1,4 +1,4 @@
-"""Reports over a period, as pages, files and JSON from the same rows."""
+"""Reports over a period, as pages, files and JSON made from the same rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOWN = 500  # rows on a page; files have all rows
 
 
 class ReportLineOut(Schema):
-    """A report and the question that it answers."""
+    """A report, with the question that it answers."""
 
     report: str
     title: str
@@ -41,8 +41,9 @@ class ColumnOut(Schema):
 
 
 class ReportOut(Schema):
-    """Days from `from` to `to`, both included (UTC). Rows are keyed by column names. Decimals are text with at most 12 places;
-    null is unknown."""
+    """The report covers the days from `from` to `to`, both included (UTC). Rows are keyed by column names. Decimals are
+    text with at most 12 places; null means unknown.
+    """
 
     report: str
     title: str
@@ -74,7 +75,9 @@ def report_all(request: HttpRequest) -> list[dict[str, Any]]:
     summary="One report over a period",
 )
 def report_get(request: HttpRequest, slug: str, first: Day | None = None, last: Day | None = None) -> dict[str, Any]:
-    """By default the last 28 days, at most 366. The report `gaps` covers the next 7 days by default, at most 62."""
+    """The default period is the last 28 days, the maximum 366 days. The report `gaps` covers the next 7 days by
+    default, and at most 62.
+    """
     report = REPORTS.get(slug)
     if report is None:
         detail = f"There is no report '{slug}'. Choose one of: {', '.join(REPORTS)}."
@@ -97,7 +100,9 @@ def report_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def report_page(request: HttpRequest, slug: str) -> HttpResponse:
-    """Show a report: `?from=2026-11-01&to=2026-11-28`, `&view=` of the heat map, `&format=csv` or `json` for a file."""
+    """Show a report. `?from=2026-11-01&to=2026-11-28` sets the period, `&view=` the heat map; `&format=csv` or `json`
+    returns a file.
+    """
     report = REPORTS.get(slug)
     if report is None:
         raise Http404
@@ -130,7 +135,7 @@ def report_page(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _height(data: ReportData) -> str:
-    """Return the height of the chart; horizontal bars need space for each bar."""
+    """Return the height of the chart; a chart with horizontal bars needs space for each bar."""
     bars = len(data.chart["categories"]) if data.chart and data.chart.get("horizontal") else 0
     return "sm" if 0 < bars <= 4 else "lg" if bars > 10 else "md"
 

@@ -1,4 +1,4 @@
-"""Re-rating: the usage of a month rated again by another price book, row by row, by a worker."""
+"""Re-rating: a worker rates the usage of a month again by another price book, row by row."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GROUPS = ("pool", "class", "customer")
 
 
 class RatedPart(NamedTuple):
-    """One pool, class or customer: the amount that was rated, and the amount by the `other` book without `unpriced` rows."""
+    """One pool, class or customer: the amount that was charged, and the amount by the `other` book, without `unpriced` rows."""
 
     name: str
     executions: int
@@ -37,7 +37,7 @@ class RatedPart(NamedTuple):
 
     @property
     def difference(self) -> Decimal | None:
-        """The change by the other book; None if it does not price every row."""
+        """The difference that the other book makes; None if it does not price every row."""
         return None if self.unpriced else subtract(self.other, self.amount)
 
     def to_json(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def rerating_request(*, book: PriceBook, month: datetime, asked_by: User | None,
 
 
 def rerating_run(*, pk: UUID, now: datetime) -> Rerating:
-    """Rate every row, with progress, and store the result. Safe to repeat; one process at a time."""
+    """Rate every row, with progress, and store the result. Safe to repeat; only one process works on a re-rating at a time."""
     rerating = Rerating.objects.get(pk=pk)
     with turn(f"rerating {pk}") as is_ours:
         if rerating.finished_at is None and is_ours:
@@ -131,7 +131,7 @@ def usage_of(rerating: Rerating) -> QuerySet[UsageRow]:
 
 
 def _names(rerating: Rerating) -> tuple[dict[UUID, str], dict[str, str]]:
-    """Return the pool of each contract, and the name of each organisation by its id as text."""
+    """Return the pool of each contract and the name of each organisation, keyed by their ids as text."""
     rows = usage_of(rerating).order_by()
     contracts = Contract.objects.filter(pk__in=rows.values("contract_id"))
     organisations = Organisation.objects.filter(pk__in=rows.values("organisation_id"))
@@ -150,7 +150,9 @@ def parts_of(rerating: Rerating) -> dict[str, list[RatedPart]]:
 
 
 def _minimum_again(document: PriceBookDocument, row: UsageRow) -> Decimal | None:
-    """Return the shortfall of a contract against another book's minimum; None if the book does not price all its usage."""
+    """Return the shortfall of a contract against another book's minimum; None if that book does not price all of the
+    contract's usage.
+    """
     others = UsageRow.objects.filter(contract_id=row.contract_id).exclude(pk=row.pk)
     amounts = [rated_again(document, one) for one in others]
     known = [amount for amount in amounts if amount is not None]

@@ -1,4 +1,4 @@
-"""Re-ratings of a month by another price book, as pages and over JSON."""
+"""The pages and the API of re-ratings of a month by another price book."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ SHOWN = ("customer", "pool", "class")
 
 
 class RatedPartOut(Schema):
-    """`amount` is what was rated; `other` is the same usage by the other book, without the `unpriced` rows."""
+    """`amount` is the amount that was charged; `other` is the amount for the same usage by the other book, without the
+    `unpriced` rows.
+    """
 
     name: str
     executions: int
@@ -79,7 +81,7 @@ class ReratingOut(Schema):
 
 
 class RatingIn(RequestBody):
-    """The version of a published book, and any day of the month (UTC), by default today."""
+    """The version of a published book, and any day of the month (UTC), which defaults to today."""
 
     book: int
     month: Day | None = None
@@ -113,7 +115,7 @@ def rerating_get(request: HttpRequest, pk: UUID) -> Rerating:
 @require_POST
 @platform_admin_required
 def rerating_new(request: HttpRequest) -> HttpResponse:
-    """Start a re-rating of a month by the published book of the form."""
+    """Start a re-rating of a month by the published book that the form names."""
     text = request.POST.get("book", "")
     book = _book(int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0)
     month = month_read(request.POST.get("month", ""))
@@ -127,7 +129,7 @@ def rerating_new(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def rerating_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the progress, then the result by customer, pool and class; htmx fetches the changing part alone."""
+    """Show the progress, then the result by customer, pool and class; htmx fetches only the part that changes."""
     rerating = get_object_or_404(Rerating, pk=pk)
     name = "reports/_rerating.html" if request.headers.get("HX-Request") else "reports/rerating.html"
     return render(request, name, {**shown(rerating), "api_path": f"/api/v1/revenue/ratings/{pk}"})

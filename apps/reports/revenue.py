@@ -1,8 +1,8 @@
 """Revenue, cost and margin of a month, by pool, class and customer.
 
-Amounts are exact and come from the ledger. Usage that credit notes of the month credited is subtracted: the rest is net
-revenue. The cost of used device time counts for the class and the customer that used it; the rest of the owned time is
-idle: net revenue - cost of used time - idle cost = margin.
+Amounts are exact and come from the ledger. Usage that credit notes of the month credited is subtracted; the remainder
+is net revenue. The cost of used device time is attributed to the class and the customer that used it; the other owned
+time is idle. Net revenue - cost of used time - idle cost = margin.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ SAMPLE = " (sample data)"
 
 
 class Part(NamedTuple):
-    """One pool, class or customer: executions, their revenue, what credit notes of the month credited (of this month's or
-    earlier usage), the device time used (`ran`) and its cost.
+    """One pool, class or customer: executions, their revenue, the total of the month's credit notes (`credited`, for
+    usage of this or an earlier month), and the device time used (`ran`) with its cost.
 
     `owned` is the device time of a pool with its cost; None for a class or a customer.
     """
@@ -54,12 +54,12 @@ class Part(NamedTuple):
 
     @property
     def idle(self) -> Fraction:
-        """Owned seconds in which nothing ran."""
+        """Owned seconds during which nothing ran."""
         return self.owned.seconds - self.ran.seconds if self.owned else Fraction(0)
 
     @property
     def idle_cost(self) -> Fraction | None:
-        """Idle cost; None if it is unknown, or there is no owned time."""
+        """The cost of idle time; None if it is unknown or there is no owned time."""
         if self.owned is None or self.owned.cost is None or self.ran.cost is None:
             return None
         return self.owned.cost - self.ran.cost
@@ -78,9 +78,9 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Revenue:
-    """A month in one currency; device time counts up to `until`, the end of the month or now.
+    """A month in one currency; device time is counted up to `until`, which is the end of the month or now.
 
-    `sample` is the part of its revenue that is sample data of a demo, which nobody pays.
+    `sample` is the part of the revenue that comes from the sample data of a demo, which nobody pays.
     """
 
     start: datetime
@@ -116,7 +116,7 @@ def revenue(*, month: datetime, currency: str, now: datetime) -> Revenue:
 
 
 def _sample(start: datetime, end: datetime, currency: str) -> Decimal:
-    """What was recorded in the period up to the instant until which an organisation's data are sample data."""
+    """Sum the revenue that was recorded in the period while an organisation's data were sample data."""
     rows = UsageSum.objects.filter(recorded_at__gte=start, recorded_at__lt=end, currency=currency)
     found = rows.filter(recorded_at__lt=F("organisation__sample_until")).aggregate(total=Sum("amount"))["total"]
     return found or NOTHING
@@ -125,8 +125,8 @@ def _sample(start: datetime, end: datetime, currency: str) -> Decimal:
 def revenues(*, month: datetime, first: str, now: datetime) -> list[Revenue]:
     """Return a report for `first` and for every other currency with usage or credits in the month.
 
-    Amounts of different currencies are never added. Device time is the same in each report; its cost is the one entered in
-    that currency.
+    Amounts of different currencies are never added. Device time is the same in each report; its cost is the one entered
+    in the report's currency.
     """
     start, end = month_of(month)
     rows = UsageSum.objects.filter(recorded_at__gte=start, recorded_at__lt=end).order_by()
@@ -158,7 +158,7 @@ def _income(start: datetime, end: datetime, currency: str) -> dict[str, _Income]
 
 
 def credited(start: datetime, end: datetime, currency: str) -> dict[str, dict[str, Decimal]]:
-    """Return the usage that credit notes of the month credited, by pool, class and customer.
+    """Return the amounts of usage that the month's credit notes credited, by pool, class and customer.
 
     Amounts carried over from earlier invoices have no pool and no class. Void invoices are left out, because their usage is
     invoiced again.
@@ -189,7 +189,7 @@ def _pool_part(one: PoolTime, income: _Income) -> Part:
 
 
 def _parts(income: _Income, ran: dict[str, Time], back: dict[str, Decimal]) -> list[Part]:
-    """Return a part for each name with revenue, device time or credits, highest revenue first."""
+    """Return a part for each name that has revenue, device time or credits, the highest revenue first."""
     parts = []
     for name in sorted(income.keys() | ran.keys() | back.keys()):
         time = ran.get(name, Time(Fraction(0), Fraction(0)))

@@ -1,4 +1,4 @@
-"""Revenue and margin of a month: page, CSV and API."""
+"""The revenue and margin of a month: page, CSV file and API."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ router = Router(tags=["capacity"])
 
 
 class PartOut(Schema):
-    """`credited` is the total of the month's credit notes, for usage of this month or earlier ones. `net` is `amount` less
-    `credited`, and the margin is computed from `net`. Device time is in whole microseconds, used time also in exact seconds.
-    `owned_us` and `cost_idle` are null for classes and customers. A cost or margin that is null is unknown, and `unknown`
-    says why. Costs and seconds are rounded half-even to 12 places."""
+    """`credited` is the total of the month's credit notes, for usage of this or an earlier month. `net` is `amount`
+    less `credited`, and the margin is computed from `net`. Device time is in whole microseconds; used time is also
+    given in exact seconds. `owned_us` and `cost_idle` are null for classes and customers. A cost or margin of null is
+    unknown, and `unknown` says why. Costs and seconds are rounded half-even to 12 places.
+    """
 
     name: str
     executions: int
@@ -77,8 +78,9 @@ class RevenueOut(Schema):
     summary="Revenue and margin of a month",
 )
 def revenue_get(request: HttpRequest, month: Day | None = None, currency: Code | None = None) -> dict[str, Any]:
-    """`month` is any day of the month (UTC), by default today; `currency` is by default that of the price book in force. Device
-    time counts up to `until`, the end of the month or now."""
+    """`month` is any day of the month (UTC) and defaults to today; `currency` defaults to that of the price book in
+    force. Device time is counted up to `until`, which is the end of the month or now.
+    """
     chosen = currency_chosen(currency, now=timezone.now()).code
     reports = reports_of(month)
     report = next((one for one in reports if one.currency == chosen), None) or report_in(chosen, month)
@@ -92,7 +94,9 @@ def revenue_get(request: HttpRequest, month: Day | None = None, currency: Code |
 @require_GET
 @platform_admin_required
 def revenue_page(request: HttpRequest) -> HttpResponse:
-    """Show a month: `?month=2026-11`, by default this one; `&currency=KWD`; `&format=csv` for a file with every currency."""
+    """Show a month: `?month=2026-11` selects it (by default the present one), `&currency=KWD` the currency;
+    `&format=csv` returns a file with every currency.
+    """
     text = request.GET.get("month", "")
     month = month_read(text)
     reports = reports_of(month)
@@ -112,20 +116,23 @@ def revenue_page(request: HttpRequest) -> HttpResponse:
 
 
 def reports_of(month: date | None) -> list[Revenue]:
-    """Return the reports of a month, by default this one: first in the currency of the price book in force, then in every
-    other currency with usage."""
+    """Return the reports of a month (by default the present one): first in the currency of the price book in force,
+    then in every other currency with usage.
+    """
     now = timezone.now()
     return revenues(month=month_instant(month, now), first=book_in_force(at=now).currency, now=now)
 
 
 def report_in(currency: str, month: date | None) -> Revenue:
-    """Return the report in one currency, even without usage in it."""
+    """Return the report in one currency, even if there is no usage in it."""
     now = timezone.now()
     return revenue(month=month_instant(month, now), currency=currency, now=now)
 
 
 def month_instant(month: date | None, now: datetime) -> datetime:
-    """Return the first instant of the month of a day; `now` without a day, or in the last year of the calendar."""
+    """Return the first instant of the month that contains a day; `now` without a day, or for a day in the last year of
+    the calendar.
+    """
     return datetime(month.year, month.month, 1, tzinfo=UTC) if month and month.year < 9999 else now
 
 
@@ -139,7 +146,7 @@ def month_read(text: str) -> date | None:
 
 
 def _chart(report: Revenue) -> dict[str, Any]:
-    """Return net revenue, cost of used time and idle cost of each pool; unknown values are left out of the chart."""
+    """Return net revenue, cost of used time and idle cost of each pool; the chart leaves out unknown values."""
     pools = report.parts["pool"]
     series = (
         ("Net revenue", [part.net for part in pools]),

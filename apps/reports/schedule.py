@@ -1,4 +1,4 @@
-"""Periodic tasks of the reports room. Daily work is checked every hour, so that an outage only delays it."""
+"""Periodic tasks of reports. Daily work is checked every hour, so that an outage only delays it."""
 
 from celery.schedules import crontab
 

@@ -1,4 +1,4 @@
-"""Capacity of the pools over a day. Times are whole microseconds; shares are exact fractions."""
+"""The capacity of the pools over a day. Times are whole microseconds; shares are exact fractions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ HEAT_STEPS = 6
 
 
 class Cell(NamedTuple):
-    """One pool in one hour: device time available, sold and used (`executed`). `heat` is 0 to 6 by the share sold."""
+    """One pool in one hour: device time available, sold and used (`executed`). `heat` is a level from 0 to 6 for the
+    share sold.
+    """
 
     start: datetime
     available: int
@@ -61,7 +63,7 @@ class Cell(NamedTuple):
 
     @property
     def unused(self) -> timedelta:
-        """Device time that was sold and in which nothing ran."""
+        """Device time that was sold but during which nothing ran."""
         return timedelta(microseconds=max(0, self.sold - self.executed))
 
     @property
@@ -76,18 +78,18 @@ class Cell(NamedTuple):
 
     @property
     def share_idle(self) -> Fraction:
-        """The share of the sold device time in which nothing ran; 0 where a host took longer than what was reserved."""
+        """The share of the sold device time during which nothing ran; 0 if a host took longer than the reserved time."""
         return Fraction(max(0, self.sold - self.executed), self.sold) if self.sold else Fraction(0)
 
     @property
     def heat(self) -> int:
-        """0 if nothing was sold, then six equal steps."""
+        """The heat level: 0 if nothing was sold, then six equal steps."""
         return -int(-self.share_sold * HEAT_STEPS // 1)
 
 
 @dataclass(frozen=True)
 class Waits:
-    """How long due leases waited for a worker; None if no lease was taken."""
+    """The time that due leases waited for a worker; None if no worker took a lease."""
 
     count: int
     p50: timedelta | None
@@ -133,7 +135,7 @@ class PoolLoad:
 
 
 class Income(NamedTuple):
-    """Revenue of one class on one pool: executions in the day's device time, and their exact amount."""
+    """The revenue of one class on one pool: executions in the day's device time, and their exact amount."""
 
     pool: str
     klass: str
@@ -190,7 +192,7 @@ def capacity(*, day: datetime, now: datetime) -> Capacity:
 
 
 def income(start: datetime, end: datetime) -> list[Income]:
-    """Return income by pool and class, from usage whose device time started in [start, end), full hours."""
+    """Return income by pool and class, from usage whose device time started in [start, end), which consists of full hours."""
     rows = (
         UsageSum.objects.filter(occurred_at__gte=start, occurred_at__lt=end)
         .values("contract_id", "klass", "currency")
@@ -208,7 +210,7 @@ def income(start: datetime, end: datetime) -> list[Income]:
 
 
 class _Facts(NamedTuple):
-    """Data of all pools: device time sold and used by device, free slots in order, queues, and waits by pool."""
+    """The data of all pools: device time sold and used by device, free slots in order, queues, and waiting times by pool."""
 
     sold: dict[UUID, list[Interval]]
     executed: dict[UUID, list[Interval]]
@@ -218,7 +220,7 @@ class _Facts(NamedTuple):
 
     @classmethod
     def of(cls, devices: Sequence[Device], hours: Sequence[datetime], now: datetime) -> _Facts:
-        """Read everything in one query each."""
+        """Read all of these data, each in one query."""
         start, end = hours[0], hours[-1] + HOUR
         free = slots_free([device for device in devices if device.is_active], now, now + FREE_AHEAD, now=now)
         ids = [device.pk for device in devices]
@@ -255,7 +257,7 @@ def _slot_row(slot: Slot) -> SlotRow:
 
 
 def _sold(devices: Sequence[UUID], start: datetime, end: datetime) -> dict[UUID, list[Interval]]:
-    """Return sold device time by device; held time is not sold."""
+    """Return sold device time by device; held time is not counted as sold."""
     rows = Window.objects.filter(
         device__in=devices, state=WindowState.ACTIVE, period__overlap=DateTimeTZRange(start, end, "[)")
     )
@@ -278,7 +280,9 @@ def _by_device(rows: Iterable[tuple[UUID, datetime, datetime]]) -> dict[UUID, li
 
 
 def _by_hour(of_devices: Iterable[list[Interval]], hours: Sequence[datetime]) -> list[int]:
-    """Return the microseconds of all intervals in each of the consecutive hours; overlaps of one device count once."""
+    """Return the microseconds of all intervals in each of the consecutive hours; overlapping intervals of one device
+    count once.
+    """
     start, end = micros_of(hours[0]), micros_of(hours[-1] + HOUR)
     sums = [0] * len(hours)
     for some in of_devices:
@@ -311,7 +315,7 @@ WHERE lease.taken_at >= %(since)s AND lease.epoch = 1 GROUP BY 1
 
 
 def waits(*, since: datetime) -> dict[UUID, Waits]:
-    """Return the waits of leases taken since an instant, by pool; pools without leases are left out."""
+    """Return the waiting times of leases taken since an instant, by pool; pools without leases are left out."""
     with connection.cursor() as cursor:
         cursor.execute(_WAITS, {"since": since})
         return {pool: Waits(count, *ranks) for pool, count, ranks in cursor.fetchall()}

@@ -1,4 +1,4 @@
-"""Celery tasks of the reports room."""
+"""Celery tasks of reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.reports.controller.services import controller_turn
 
 @shared_task(name="apps.reports.tasks.reconcile_daily", queue="books", ignore_result=True)
 def reconcile_daily() -> None:
-    """Run the daily reconciliation unless it is done."""
+    """Run the daily reconciliation unless it was already run."""
     reconciling.reconciliation_daily(now=timezone.now())
 
 
@@ -32,7 +32,7 @@ def rerate(*, pk: str) -> None:
 
 @shared_task(name="apps.reports.tasks.forecast_daily", queue="books", ignore_result=True)
 def forecast_daily() -> None:
-    """Start the daily forecast unless it was started."""
+    """Start the daily forecast unless it was already started."""
     forecasts.forecast_daily(now=timezone.now())
 
 
@@ -44,7 +44,7 @@ def forecast(*, pk: str) -> None:
 
 @shared_task(name="apps.reports.tasks.what_if", queue="books", ignore_result=True)
 def what_if(*, pk: str) -> None:
-    """Answer a what-if."""
+    """Compute the result of a what-if."""
     whatif.what_if_run(pk=UUID(pk), now=timezone.now())
 
 
@@ -62,7 +62,7 @@ def capacity_plan(*, pk: str) -> None:
 
 @shared_task(name="apps.reports.tasks.capacity_plan_nightly", queue="books", ignore_result=True)
 def capacity_plan_nightly() -> None:
-    """Make the nightly capacity plan unless one was made."""
+    """Make the nightly capacity plan unless it was already made."""
     capacity_plans.capacity_plan_nightly(now=timezone.now())
 
 

@@ -22,7 +22,7 @@ from apps.reports.margin import DeviceTime, Time, device_time, total
 @require_GET
 @platform_admin_required
 def capacity(request: HttpRequest) -> HttpResponse:
-    """Show one UTC day: today, or the one of `?day=2026-03-01`."""
+    """Show one UTC day: today, or the day of `?day=2026-03-01`."""
     now = timezone.now()
     text = request.GET.get("day", "")
     report = selectors.capacity(day=day_of(text, now=now), now=now)
@@ -37,7 +37,7 @@ def capacity(request: HttpRequest) -> HttpResponse:
 
 
 def day_of(text: str, *, now: datetime) -> datetime:
-    """Return the start of a UTC day from its date; of today if the text is no date from 2000 to 2100."""
+    """Return the start of a UTC day from its date; the start of today if the text is not a date from 2000 to 2100."""
     try:
         day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
@@ -48,7 +48,9 @@ def day_of(text: str, *, now: datetime) -> datetime:
 
 
 class IdleCost(NamedTuple):
-    """The cost of owned device time in which nothing ran; `amount` is None if a cost is unknown, and `unknown` says which."""
+    """The cost of owned device time during which nothing ran; `amount` is None if a cost is unknown, and `unknown`
+    names that cost.
+    """
 
     amount: Fraction | None
     currency: str

@@ -1,4 +1,4 @@
-"""What-ifs: each pool as it is and as it would be with a change, compared by a worker that can be cancelled."""
+"""What-ifs: a worker, which can be cancelled, compares each pool at present with the same pool after a change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RERATE = "apps.reports.tasks.rerate"
 
 
 def what_if_request(*, change: Change, trace: DemandTrace | None, asked_by: User | None, now: datetime) -> WhatIf:
-    """Create a what-if for a worker to answer. A price book is compared on last month's usage. Raises Problem."""
+    """Create a what-if for a worker to compute. A price book is compared on last month's usage. Raises Problem."""
     rows = list(pools())
     change_check(
         change,
@@ -67,7 +67,9 @@ def what_if_request(*, change: Change, trace: DemandTrace | None, asked_by: User
 
 
 def what_if_cancel(*, pk: UUID, actor: User | None, now: datetime) -> WhatIf:
-    """Cancel a what-if; the worker stops after the present pool. A finished one is left as it is. Raises WhatIf.DoesNotExist."""
+    """Cancel a what-if; the worker stops after the present pool. A finished what-if does not change. Raises
+    WhatIf.DoesNotExist.
+    """
     with transaction.atomic():
         open_rows = WhatIf.objects.filter(pk=pk, finished_at=None, cancelled_at=None)
         if open_rows.update(cancelled_at=now):
@@ -76,7 +78,7 @@ def what_if_cancel(*, pk: UUID, actor: User | None, now: datetime) -> WhatIf:
 
 
 def what_if_run(*, pk: UUID, now: datetime) -> WhatIf:
-    """Answer a what-if, with progress after each pool. Safe to repeat; one process at a time."""
+    """Compute a what-if, with progress after each pool. Safe to repeat; only one process works on a what-if at a time."""
     what_if = WhatIf.objects.select_related("trace").get(pk=pk)
     with turn(f"what-if {pk}") as is_ours:
         if what_if.finished_at is None and what_if.cancelled_at is None and is_ours:
@@ -110,7 +112,7 @@ def _answer(what_if: WhatIf, now: datetime) -> None:
 def projection_inputs(
     one: Demand, change: Change, trace: DemandTrace | None
 ) -> tuple[ProjectionInput, ProjectionInput]:
-    """Return the pool as it is, and as it would be."""
+    """Return the pool as it is at present, and as it would be after the change."""
     devices = len(one.pool.devices.all())
     mean = 0.0
     if one.used is not None and one.leases:
@@ -129,6 +131,6 @@ def projection_inputs(
 
 
 def projection_json(side: Projection, rate: Fraction | None) -> dict[str, Any]:
-    """Return the stored form of one side, with the hourly cost of its devices as text, null if unknown."""
+    """Return the stored form of one side, with the hourly cost of its devices as text, or null if the cost is unknown."""
     cost = rounded(None if rate is None else rate * side.devices)
     return {**side.to_json(), "cost_per_hour": None if cost is None else decimal_text(cost)}

@@ -18,7 +18,7 @@ SHOWN = 50
 
 
 class WhatIfForm(forms.Form):
-    """A change of the fleet, demand or prices; every field starts with the present state."""
+    """A form for a change of the fleet, demand or prices; every field starts with the present value."""
 
     failed_sites = forms.MultipleChoiceField(label="Failed sites", required=False, widget=forms.CheckboxSelectMultiple)
     power_percent = forms.IntegerField(
@@ -70,7 +70,7 @@ class WhatIfForm(forms.Form):
 
     @property
     def device_fields(self) -> list[forms.BoundField]:
-        """Return the field of each pool."""
+        """Return the form field of each pool."""
         return [self[f"devices-{slug}"] for slug in self.slugs]
 
     def change(self) -> Change:
@@ -93,6 +93,6 @@ def _books() -> list[int]:
 
 
 class TraceForm(forms.Form):
-    """A trace: a file with requests of another system."""
+    """A form to upload a trace: a file with requests of another system."""
 
     file = forms.FileField(label="File", widget=forms.ClearableFileInput({"class": "form-control"}))

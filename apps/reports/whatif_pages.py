@@ -1,4 +1,4 @@
-"""What-ifs and the traces uploaded for them, as pages and over JSON."""
+"""The pages and the API of what-ifs, and of the traces uploaded for them."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ class TraceOut(Schema):
 
 
 class WhatIfIn(RequestBody):
-    """`devices` to add by pool (negative to remove), slugs of failed sites, power in per cent of the present setting, a factor
-    of demand, a trace with the pool that serves it and the device time of one request in seconds, and the version of a
-    published price book."""
+    """The change: `devices` to add by pool (negative to remove), slugs of failed sites, power as a percentage of the
+    present setting, a factor by which demand changes, a trace with the pool that serves it and the device time of one
+    request in seconds, and the version of a published price book.
+    """
 
     devices: dict[str, int] = Field(default_factory=dict, max_length=1000)
     failed_sites: list[str] = Field(default_factory=list, max_length=1000)
@@ -65,8 +66,9 @@ class WhatIfIn(RequestBody):
 
 
 class SideOut(Schema):
-    """Shares of device time by hour of the week (UTC, Monday first), waits in seconds, and the hourly cost of the devices.
-    Values are null if they are unknown or no device is left."""
+    """Shares of device time by hour of the week (UTC, Monday first), waiting times in seconds, and the hourly cost of
+    the devices. Values are null if they are unknown or no device is left.
+    """
 
     devices: int
     mean: float | None
@@ -79,7 +81,7 @@ class SideOut(Schema):
 
 
 class DifferenceOut(Schema):
-    """A pool as it is, and as it would be."""
+    """A pool as it is at present, and as it would be after the change."""
 
     pool: str
     now: SideOut
@@ -87,8 +89,9 @@ class DifferenceOut(Schema):
 
 
 class WhatIfOut(Schema):
-    """`pools` is null until `finished_at` is set; `steps_done` of `steps_total` is the progress. `rerating_id` is the
-    re-rating of last month's usage by the other price book."""
+    """`pools` is null until `finished_at` is set; `steps_done` of `steps_total` is the progress. `rerating_id`
+    identifies the re-rating of last month's usage by the other price book.
+    """
 
     id: UUID
     asked_at: datetime
@@ -116,7 +119,7 @@ class WhatIfOut(Schema):
 )
 @paginate(Cursor, ordering=("-uploaded_at", "-id"))
 def trace_list(request: HttpRequest) -> QuerySet[DemandTrace]:
-    """Requests of other systems, for what-ifs."""
+    """Traces of requests to other systems, for what-ifs."""
     return DemandTrace.objects.defer("hours", "seconds")
 
 
@@ -129,7 +132,9 @@ def trace_list(request: HttpRequest) -> QuerySet[DemandTrace]:
 )
 @idempotent
 def trace_create(request: HttpRequest, file: File[UploadedFile]) -> tuple[int, DemandTrace]:
-    """CSV with a column timestamp (and count, program), OpenTelemetry spans as JSON lines, or an access log, in order of time."""
+    """The file is CSV with a column `timestamp` (and optionally `count` and `program`), OpenTelemetry spans as JSON
+    lines, or an access log, in chronological order.
+    """
     return 201, _uploaded(file, principal_get(request).user)
 
 
@@ -175,7 +180,7 @@ def what_if_get(request: HttpRequest, pk: UUID) -> WhatIf:
 )
 @idempotent
 def what_if_stop(request: HttpRequest, pk: UUID) -> WhatIf:
-    """The worker stops after the present pool. A finished what-if is left as it is."""
+    """The worker stops after the present pool. A finished what-if does not change."""
     get_object_or_404(WhatIf, pk=pk)
     return what_if_cancel(pk=pk, actor=principal_get(request).user, now=timezone.now())
 
@@ -231,7 +236,7 @@ def _asking(request: HttpRequest, form: WhatIfForm, upload: TraceForm, refusal: 
 @require_GET
 @platform_admin_required
 def what_if_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the progress, then the comparison; htmx fetches the changing part alone."""
+    """Show the progress, then the comparison; htmx fetches only the part that changes."""
     what_if = get_object_or_404(WhatIf.objects.select_related("trace", "rerating"), pk=pk)
     name = "reports/_what_if.html" if request.headers.get("HX-Request") else "reports/what_if_detail.html"
     context: dict[str, Any] = {
@@ -258,7 +263,7 @@ def what_if_cancelled(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _row(one: dict[str, Any]) -> dict[str, Any]:
-    """Return the comparison of a pool, with instants parsed."""
+    """Return the comparison of a pool, with its instants parsed."""
     for side in ("now", "then"):
         ends = one[side]["headroom"]
         if ends is not None:
@@ -275,7 +280,7 @@ def _row(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def change_sentences(what_if: WhatIf) -> list[str]:
-    """Return the change in short sentences."""
+    """Describe the change in short sentences."""
     change = Change(**what_if.change)
     found = [f"{pool}: {count:+,} devices." for pool, count in sorted(change.devices.items()) if count]
     found += [f"Site {site} fails." for site in change.failed_sites]

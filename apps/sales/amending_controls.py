@@ -1,4 +1,4 @@
-"""The initial controls of an amendment: the unused rest of its contract."""
+"""The initial controls of an amendment, which start with the unused remainder of its contract."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def amending_subject(subject: Subject) -> Subject:
 
 
 def amending_controls(subject: Subject) -> dict[str, Any]:
-    """Return controls for the rest of the contract. The smallest volume is 1, or 0 for one of several programs."""
+    """Return controls for the remainder of the contract. The smallest volume is 1, or 0 for one of several programs."""
     contract = subject.amends
     assert contract is not None
     is_quota = contract.form == FormName.QUOTA
@@ -52,7 +52,7 @@ def amending_controls(subject: Subject) -> dict[str, Any]:
 
 
 def _length(seconds: Fraction) -> dict[str, str]:
-    """Return a length in the largest unit in which it is a whole number."""
+    """Return a duration in the largest unit that gives a whole number."""
     for unit, size in reversed(UNITS.items()):
         if (seconds / size).denominator == 1:
             return {"every": str(seconds / size), "unit": unit}

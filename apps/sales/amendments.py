@@ -1,4 +1,4 @@
-"""Amendments of contracts: the unused rest of a contract, its value, and the cost of ending it."""
+"""Amendments of contracts: the unused remainder of a contract, its value, and the cost of ending it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from apps.sales.selectors import LineUsage, contract_usage
 class RestLine:
     """The unused part of a line: its quoted price (`worth`), and the charge for ending it, which is 0 in most classes.
 
-    The last line may be the contract minimum: `worth` is its shortfall if the rest were used, `charge` if the contract ends now.
+    The last line may be the contract minimum: `worth` is then the shortfall if the remainder were used, and `charge` is
+    the shortfall if the contract ends now.
     """
 
     model: str
@@ -46,7 +47,7 @@ class RestLine:
 
 @dataclass(frozen=True)
 class Rest:
-    """The unused rest of a contract."""
+    """The unused remainder of a contract."""
 
     quoted: Decimal
     used: Decimal
@@ -54,12 +55,12 @@ class Rest:
 
     @property
     def worth(self) -> Decimal:
-        """The price of the rest if it were used; this part of the hold is released."""
+        """The price of the remainder if it were used; this part of the hold is released."""
         return exact_sum(line.worth for line in self.lines)
 
     @property
     def charge(self) -> Decimal:
-        """The charge for ending the contract."""
+        """The charge for ending the contract now."""
         return exact_sum(line.charge for line in self.lines)
 
     @property

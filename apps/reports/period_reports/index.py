@@ -1,4 +1,4 @@
-"""The reports in the order of the index; reports with their own pages are linked."""
+"""The reports in the order of the index; reports that have their own pages are linked."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ REPORTS = {
 
 
 class Elsewhere(NamedTuple):
-    """A report with its own page."""
+    """A report that has its own page."""
 
     route: str
     title: str

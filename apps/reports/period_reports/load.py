@@ -1,4 +1,4 @@
-"""Load of each pool by hour of the day: device time, bytes over the link, and memory."""
+"""Report the load of each pool by hour of the day: device time, bytes over the link, and memory."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class _Cell:
 
 @dataclass(frozen=True)
 class _Rates:
-    """Link rates of one device in bytes a second, and its memory in bytes; None for hosts, where they are not stated."""
+    """The link rates of one device in bytes per second, and its memory in bytes; None for hosts, which do not state them."""
 
     link_in: int | None = None
     link_out: int | None = None
@@ -212,7 +212,7 @@ def _row(pool: Pool, hour: int, cell: _Cell, rates: _Rates) -> tuple[Value, ...]
 
 
 def _of(amount: Fraction | None, rate: int | None, seconds: Fraction) -> Fraction | None:
-    """Return the share of an amount in what a rate gives over `seconds`; None without a rate or time."""
+    """Return an amount as a share of what a rate would give over `seconds`; None if there is no rate or no time."""
     if not rate or not seconds:
         return None
     return (amount or Fraction(0)) / (rate * seconds)

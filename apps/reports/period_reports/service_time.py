@@ -1,4 +1,4 @@
-"""When devices were in service, from the changes of the fleet, and which parts of that time no window uses."""
+"""Derive when devices were in service from the changes of the fleet, and find the parts of that time that no window uses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MICROS = Fraction(1, 10**6)
 
 
 class Span(NamedTuple):
-    """A device in service over [start, end): it accepted windows, in a pool at a power setting in per cent."""
+    """A device in service over [start, end): it accepted windows, in a pool at a power setting (a percentage)."""
 
     device: UUID
     pool: UUID
@@ -33,7 +33,9 @@ class Span(NamedTuple):
 
 @dataclass
 class Service:
-    """Devices in a period: spans in service, and by pool the seconds owned, out of service, and saved by power settings."""
+    """Devices in a period: their spans in service, and for each pool the seconds owned, the seconds out of service, and
+    the seconds that power settings saved.
+    """
 
     spans: list[Span] = field(default_factory=list)
     owned: dict[UUID, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
@@ -51,7 +53,7 @@ class Gap(NamedTuple):
 
 
 def service(*, start: datetime, end: datetime) -> Service:
-    """Return states and power settings over [start, end), from the changes of the fleet.
+    """Return the service of devices over [start, end): their states and power settings, from the changes of the fleet.
 
     `saved` counts the seconds at full power that a power setting below 100 % switches off.
     """
@@ -158,7 +160,7 @@ def usual_work(*, start: datetime, end: datetime) -> dict[UUID, int]:
 
 
 class Gaps(NamedTuple):
-    """All gaps of a pool: number and seconds, in total and of those that are too short."""
+    """All gaps of a pool: their number and seconds, and the number and seconds of those that are too short."""
 
     number: int
     seconds: Fraction
@@ -169,7 +171,7 @@ class Gaps(NamedTuple):
 def gaps_summed(
     spans: Iterable[Span], least: Mapping[UUID, int], *, start: datetime, end: datetime
 ) -> dict[UUID, Gaps]:
-    """Return the sums of gaps by pool; a gap shorter than `least` (microseconds, by pool) is too short."""
+    """Return the totals of gaps by pool; a gap shorter than `least` (microseconds, by pool) is too short."""
     params = _params(spans, start, end) | {"pools": list(least), "least": list(least.values())}
     with connection.cursor() as cursor:
         cursor.execute(_GAPS + _SUMMED, params)
@@ -211,7 +213,7 @@ GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 
 
 class Sold(NamedTuple):
-    """Device time that one organisation holds of a pool, in one of the parts of a period."""
+    """Device time that one organisation holds on a pool, in one of the parts of a period."""
 
     place: int
     pool: UUID
@@ -220,7 +222,7 @@ class Sold(NamedTuple):
 
 
 def sold(parts: Iterable[tuple[datetime, datetime]]) -> list[Sold]:
-    """Sold device time within each of the parts, by pool and organisation; `place` counts parts from 0."""
+    """Return the sold device time within each part, by pool and organisation; `place` counts parts from 0."""
     some = list(parts)
     with connection.cursor() as cursor:
         cursor.execute(_SOLD, {"starts": [one[0] for one in some], "ends": [one[1] for one in some]})

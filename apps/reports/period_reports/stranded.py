@@ -1,4 +1,4 @@
-"""The use of owned device time: used, reserved but unused, free, and what could not be sold, by cause."""
+"""Report the use of owned device time: used, reserved but unused, free, and unsellable, by cause."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 def stranded(request: ReportRequest) -> ReportData:
-    """Return a row for each pool and cause; the causes of a pool add up to its owned time at full power."""
+    """Return a row for each pool and cause; the causes of a pool add up to the pool's owned time at full power."""
     start, until = request.period.start, request.until
     found = service(start=start, end=until)
     before = until - min(USUAL_OVER, until - datetime.min.replace(tzinfo=UTC))  # dates start with the year 1
@@ -86,7 +86,9 @@ def _parts(found: Service, usual: dict[UUID, int], request: ReportRequest) -> di
 def _split(
     pool: UUID, found: Service, empty: dict[UUID, Gaps], ran: dict[UUID, Fraction], closed: dict[UUID, Fraction]
 ) -> dict[str, Fraction]:
-    """Divide owned time: first out of service, then the power setting's share of the rest, then by use."""
+    """Divide owned time: first the time out of service, then the share of the rest that the power setting switches off,
+    then by use.
+    """
     zero = Fraction(0)
     owned, out, saved = found.owned[pool], found.out.get(pool, zero), found.saved.get(pool, zero)
     serving = owned - out
@@ -108,7 +110,7 @@ def _split(
 def _closed(found: Service, start: datetime, until: datetime) -> dict[UUID, Fraction]:
     """Return by pool the free seconds in which no class of the price book in force may start.
 
-    It is empty if a class may run at any hour.
+    The result is empty if any class may run at any hour.
     """
     try:
         book = document_of(book_in_force(at=until))
@@ -126,7 +128,7 @@ def _closed(found: Service, start: datetime, until: datetime) -> dict[UUID, Frac
 
 
 def _outside(allowed: list[Interval], start: datetime, until: datetime) -> list[Interval]:
-    """Return the parts of [start, until) that are in none of the ordered intervals."""
+    """Return the parts of [start, until) outside all of the ordered intervals."""
     edges = [start, *(instant for one in allowed for instant in one), until]
     return [(first, last) for first, last in list(pairwise(edges))[::2] if first < last]
 
