@@ -119,7 +119,7 @@ class WhatIfOut(Schema):
 )
 @paginate(Cursor, ordering=("-uploaded_at", "-id"))
 def trace_list(request: HttpRequest) -> QuerySet[DemandTrace]:
-    """Traces of requests to other systems, for what-ifs."""
+    """Traces of other systems' requests, for what-ifs."""
     return DemandTrace.objects.defer("hours", "seconds")
 
 

@@ -69,14 +69,15 @@ class Rest:
         return exact_sum(line.late_charge for line in self.lines)
 
     def difference(self, net: Decimal) -> Decimal:
-        """Return the change in total cost with an amendment that costs `net`."""
+        """Return the change in total cost from an amendment that costs `net`."""
         return subtract(exact_sum([net, self.charge]), self.worth)
 
 
 def rest_of(contract: Contract, *, late: Mapping[str, int] | None = None) -> Rest:
-    """Return the unused rest of a contract; an ended contract has none.
+    """Return the unused remainder of a contract; an ended contract has none.
 
-    `late`: how much of the rest is released late, by program digest (see `release_of`); nothing by default.
+    `late`: the executions of the remainder that are released late, by program digest (see `release_of`); none by
+    default.
     """
     usage = contract_usage(contract)
     if contract.state != ContractState.ACTIVE:
@@ -99,20 +100,20 @@ def _rest_line(book: PriceBookDocument, contract: Contract, line: LineUsage, lat
 
 
 def _minimum(book: PriceBookDocument, used: Decimal, lines: Sequence[RestLine]) -> list[RestLine]:
-    """Return the shortfall to the contract minimum, with and without the rest; no line if there is none."""
+    """Return the shortfall to the contract minimum, with and without the remainder; no line if there is no shortfall."""
     worth = minimum_lacking(book, exact_sum([used, *(line.worth for line in lines)]))
     charge = minimum_lacking(book, exact_sum([used, *(line.charge for line in lines)]))
     return [RestLine(TITLE, "contract", 1, worth, charge)] if worth or charge else []
 
 
 def amendment_check(contract: Contract, *, now: datetime) -> None:
-    """Raises Problem(409) unless the contract is active and its time is not over."""
+    """Raise Problem(409) unless the contract is active and has not reached its end."""
     if contract.state != ContractState.ACTIVE or now >= contract.ends_at:
         raise Problem(409, "Contract is over", "This contract has ended. Make a new quote.", kind="contract-over")
 
 
 def amendment_rest(contract: Contract, takeover: Takeover, *, now: datetime) -> tuple[Rest, Release]:
-    """Return the rest of a contract that an amendment ends at `now`, and its late release."""
+    """Return the remainder of a contract that an amendment ends at `now`, and its late release."""
     released = release_of(contract, now=now, takeover=takeover)
     return rest_of(contract, late=released.late), released
 

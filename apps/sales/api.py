@@ -1,4 +1,4 @@
-"""Quotes and contracts over JSON."""
+"""The API of quotes and contracts."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ class QuotaIn(RequestBody):
 
 
 class FormIn(RequestBody):
-    """`every` in seconds, as a decimal or a fraction ("1/1000"): the length of a part (spread) or interval."""
+    """`every`: the length of a part (spread) or an interval in seconds, as a decimal or a fraction ("1/1000")."""
 
     name: Literal["execution", "spread", "interval"]
     every: str | None = Field(default=None, pattern=r"^[0-9]{1,9}(\.[0-9]{1,12}|/[1-9][0-9]{0,11})?$")
 
 
 class QuoteIn(RequestBody):
-    """Either `lines`, or `plan` with `items`, or `quota`."""
+    """Send either `lines`, or `plan` with `items`, or `quota`."""
 
     lines: list[LineIn] = Field(default=[], max_length=20)
     plan: UUID | None = None
@@ -171,7 +171,7 @@ class QuoteOut(Schema):
 
 
 class WaitOut(Schema):
-    """`start` and `seconds` are null if the pool has no room in the days that quotes cover."""
+    """`start` and `seconds` are null if the pool has no room on the days that quotes cover."""
 
     pool: str
     start: datetime | None
@@ -186,7 +186,7 @@ class WaitOut(Schema):
 class QuoteDetailOut(QuoteOut):
     """`refused` lists the reasons why accepting would be refused now, apart from capacity and spend caps.
 
-    `wait` is how long the work would wait for room; null if there is room in its period.
+    `wait` is the time that the work would wait for room; null if there is room in its period.
     """
 
     refused: list[RefusedOut]
@@ -225,7 +225,7 @@ class _Work(NamedTuple):
 
 
 def _work(organisation: Organisation, payload: QuoteIn) -> _Work:
-    """Return what is priced: a quota, a plan, or programs. Raises Problem."""
+    """Return the work to price: a quota, a plan, or programs. Raises Problem."""
     if payload.quota is not None:
         quota = services.Quota(payload.quota.precision, payload.quota.tera_operations)
         return _Work(quota, pool_get(payload.pool))
@@ -244,7 +244,7 @@ def _work(organisation: Organisation, payload: QuoteIn) -> _Work:
 
 
 def _arguments(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -> dict[str, Any]:
-    """Return the arguments that preview and creation share."""
+    """Return the arguments that the preview and the creation of a quote share."""
     work = _work(organisation, payload)
     every = None if payload.form.every is None else Fraction(payload.form.every)
     return {
@@ -263,7 +263,7 @@ def _arguments(request: HttpRequest, organisation: Organisation, payload: QuoteI
     "/quotes/preview", auth=BUILD, response=PreviewOut, operation_id="quote_preview", summary="Price, store nothing"
 )
 def quote_preview(request: HttpRequest, payload: QuoteIn) -> dict[str, Any]:
-    """Returns the document that a quote would have now."""
+    """Returns the document that such a quote would have now."""
     organisation, principal, now = organisation_get(request, roles=ENGINEERING), principal_get(request), timezone.now()
     arguments = _arguments(request, organisation, payload)
     offer = services.offer_make(**arguments, now=now)
@@ -295,7 +295,7 @@ def quote_create(request: HttpRequest, payload: QuoteIn) -> tuple[int, Quote]:
 @router.get("/quotes", response=list[QuoteOut], operation_id="quote_list", summary="Quotes")
 @paginate(Cursor, ordering=("-created_at", "-id"))
 def quote_list(request: HttpRequest, state: str = "", form: str = "", project: str = "") -> QuerySet[Quote]:
-    """Newest first."""
+    """Returns the newest quotes first."""
     rows = selectors.quotes_of(organisation_get(request))
     filters = filters_strict(states=[name for name, _ in QUOTE_STATES], state=state, form=form, project=project)
     return quotes_filter(rows, filters, now=timezone.now())
@@ -309,7 +309,7 @@ def quote_get(request: HttpRequest, pk: UUID) -> Quote:
 
 @router.patch("/quotes/{uuid:pk}", auth=BUILD, response=QuoteOut, operation_id="quote_rename", summary="Name a quote")
 def quote_rename(request: HttpRequest, pk: UUID, payload: NameIn) -> Quote:
-    """Sets the name; what was quoted does not change."""
+    """Sets the name; the quoted content does not change."""
     return _change(request, pk, partial(services.quote_rename, name=payload.name))
 
 
@@ -361,7 +361,7 @@ def quote_withdraw(request: HttpRequest, pk: UUID) -> Quote:
     "/quotes/{uuid:pk}/share", auth=BUILD, response=QuoteOut, operation_id="quote_share", summary="Create a share link"
 )
 def quote_share(request: HttpRequest, pk: UUID, payload: ShareIn | None = None) -> Quote:
-    """Makes a link that works for `days`, 30 by default. An existing link keeps its address. Safe to repeat."""
+    """Makes a link that works for `days`, 30 by default. An existing link keeps its URL. Safe to repeat."""
     return _change(request, pk, partial(services.quote_share, days=payload.days if payload else None))
 
 

@@ -1,4 +1,4 @@
-"""The assumptions of a quote, as sentences: what its price depends on."""
+"""The assumptions of a quote, as sentences about what its price depends on."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _unused_sentence(priced: Priced, request_line: QuoteRequestLine) -> str:
 
 
 def _form_sentence(priced: Priced, request_line: QuoteRequestLine) -> str:
-    """Return what the form of the contract means; empty for a contract per execution."""
+    """Return a sentence that explains the form of the contract; empty for a contract per execution."""
     schedule = request_line.schedule
     snapshot = request_line.snapshot
     if snapshot.is_quota:

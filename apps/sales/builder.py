@@ -1,4 +1,4 @@
-"""The controls of the quote builder, read from a form or an address. They are priced by the path of stored quotes."""
+"""The controls of the quote builder, read from a form or a query string. They are priced by the same code as stored quotes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 class Subject:
     """The subject of a quote: a program, a plan or a quota of the organisation.
 
-    `amends`: the contract that the quote amends. If that contract has several programs, `several` holds all of them.
+    `amends`: the contract that the quote amends. If that contract has several programs, `several` holds them all.
     """
 
     program: Program | None = None
@@ -75,7 +75,7 @@ class Subject:
 
     @property
     def exact(self) -> bool:
-        """Whether the cost of every program is independent of its data."""
+        """Whether the costs of all programs are independent of the data."""
         return all(program.exact for program in self.programs)
 
 
@@ -101,12 +101,12 @@ class Controls:
 
     @property
     def window(self) -> tuple[datetime | None, datetime | None]:
-        """The window, as arguments of services."""
+        """The window, as arguments for services."""
         return self.start, self.end
 
     @property
     def volume_form(self) -> Form:
-        """The form, as an argument of services. Raises Problem for a length that is not a number above 0."""
+        """The form, as an argument for services. Raises Problem for a length that is not a number above 0."""
         if self.form not in {FormName.SPREAD, FormName.INTERVAL}:
             return Form()
         if not NUMBER.fullmatch(self.every) or self.unit not in UNITS or not Fraction(self.every):
@@ -120,7 +120,7 @@ class Controls:
 
     @property
     def hidden(self) -> list[tuple[str, str]]:
-        """All controls as hidden fields, to make the displayed quote."""
+        """All controls as hidden fields, so that the displayed quote can be made."""
         subject = self.subject
         pairs = [
             ("program", subject.program and subject.program.pk),
@@ -148,12 +148,12 @@ class Controls:
 
     @property
     def address(self) -> str:
-        """The query that opens the page in this state."""
+        """The query string that opens the page in this state."""
         return urlencode(self.hidden)
 
     @property
     def sold(self) -> str:
-        """The volume in words, for the button that makes the quote."""
+        """The volume in words, for the label of the button that makes the quote."""
         unit = "tera-operations" if self.subject.is_quota else "items" if self.subject.plan_id else "executions"
         return f"{sum(self.volumes) if self.volumes else self.volume:,} {unit}"
 
@@ -175,7 +175,7 @@ class Controls:
         return replace(self, klass=klass, start=start, end=end)
 
     def local(self, instant: datetime | None) -> str:
-        """Write an instant for a date and time field."""
+        """Write an instant in the form of a date and time field."""
         return "" if instant is None else instant.astimezone(zone_of(self.zone)).strftime("%Y-%m-%dT%H:%M")
 
     @property
@@ -188,7 +188,7 @@ class Controls:
 
     @property
     def step(self) -> int:
-        """The slider's position."""
+        """The position of the slider."""
         return step_of(self.volume)
 
 
@@ -197,12 +197,12 @@ NO_STATE = frozenset({"previous", "shown", "box", "csrfmiddlewaretoken"})
 
 
 def typed_address(data: Mapping[str, Any]) -> str:
-    """Return the query that shows the entered values again if they cannot be read as controls."""
+    """Return the query string that shows the entered values again, for values that cannot be read as controls."""
     return urlencode([(name, value) for name, value in data.items() if name not in NO_STATE and value != ""])
 
 
 def box_check(data: Mapping[str, Any], controls: Controls) -> None:
-    """Raises Problem(409) if the volume field held another value than the priced one when the button was pressed."""
+    """Raise Problem(409) if the volume field differed from the priced volume when the button was pressed."""
     if "box" not in data or controls.volumes:
         return
     try:
@@ -220,7 +220,7 @@ def box_check(data: Mapping[str, Any], controls: Controls) -> None:
 
 
 def step_of(volume: int) -> int:
-    """Return the slider position at or below a volume."""
+    """Return the position of the slider at or below a volume."""
     return max((index for index, value in enumerate(STEPS) if value <= volume), default=0)
 
 
@@ -232,7 +232,7 @@ def volume_name(program: Program) -> str:
 def controls_read(
     data: Mapping[str, Any], *, organisation: Organisation, subject: Subject, klass: str, now: datetime
 ) -> Controls:
-    """Read the controls; `klass` applies where no class is chosen.
+    """Read the controls; `klass` applies if no class is chosen.
 
     Raises Problem for an invalid value, with a sentence that says what to enter.
     """
@@ -259,7 +259,7 @@ def controls_read(
 
 
 class _Window(NamedTuple):
-    """The window that was entered or picked in the hour grid. `passed`: an entered start that has passed; it is dropped."""
+    """The window that was entered, or picked in the hour grid. `passed`: an entered start in the past, which is ignored."""
 
     start: datetime | None
     end: datetime | None
@@ -268,7 +268,7 @@ class _Window(NamedTuple):
 
 
 def _window(data: Mapping[str, Any], *, zone: str, now: datetime) -> _Window:
-    """Read the window. An hour that was picked also names a class. Raises Problem."""
+    """Read the window. Picking an hour also picks a class. Raises Problem."""
     pick, _, picked_class = str(data.get("pick") or "").partition("|")
     picked, end = _instant(pick, zone), _instant(data.get("end"), zone)
     if picked is not None:
@@ -281,7 +281,7 @@ def _window(data: Mapping[str, Any], *, zone: str, now: datetime) -> _Window:
 
 
 def _pool(slug: Any, subject: Subject) -> Pool | None:
-    """Return the chosen pool, or the first that fits. Raises Problem for an unknown pool."""
+    """Return the chosen pool, or the first suitable one. Raises Problem for an unknown pool."""
     if slug:  # PostgreSQL accepts no NUL in texts, and no pool has one in its name
         return pool_get(str(slug).replace("\x00", "?"))
     return next(iter(pools_of(subject)), None)
@@ -306,7 +306,7 @@ def pools_of(subject: Subject) -> list[Pool]:
 
 
 def pools_missing(subject: Subject) -> list[dict[str, str]]:
-    """Return the pools that cannot run the subject, with the reasons. Empty for a plan, which has a pool already."""
+    """Return the pools that cannot run the subject, with the reasons. Empty for a plan, which already has a pool."""
     if not subject.programs and not subject.is_quota:
         return []
     fitting = {pool.slug for pool in pools_of(subject)}
@@ -325,7 +325,7 @@ def _unfit(subject: Subject, pool: Pool) -> str:
 
 
 def pools_fitting(program: Program) -> list[Pool]:
-    """Return the pools that can run a program: those of its processor version, then hosts, which run the model in float32."""
+    """Return the pools that can run a program: the pools of its processor version, then hosts, which run the model in float32."""
     fitting = [
         pool
         for pool in pools()

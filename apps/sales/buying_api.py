@@ -1,4 +1,4 @@
-"""Buying limits in the API, for administrators."""
+"""The API of buying limits, for administrators."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADMIN = requires(Scope.ADMIN)
 
 
 class RefusedOut(Schema):
-    """Why accepting would be refused, and the remedy."""
+    """The reason why accepting would be refused, and the remedy."""
 
     code: str
     title: str
@@ -37,9 +37,11 @@ class RefusedOut(Schema):
 
 
 class BuyingRulesIn(RequestBody):
-    """`newcomer_credit` is the credit limit of organisations without payment method and approval; null means no limit.
+    """`newcomer_credit` is the credit limit of organisations that have neither a payment method nor an approval; null
+    means no limit.
 
-    `pool_share` is the share of a pool's device time within `horizon_days` that one organisation may reserve ahead.
+    `pool_share` is the share of a pool's device time within `horizon_days` that one organisation may reserve in
+    advance.
     """
 
     newcomer_credit: Entered | None
@@ -54,7 +56,9 @@ class BuyingRulesOut(Schema):
 
 
 class StandingIn(RequestBody):
-    """`is_approved` lifts the credit limit of newcomers. `credit` and `pool_share` are own limits; null means the general one."""
+    """`is_approved` lifts the credit limit of newcomers. `credit` and `pool_share` are the organisation's own limits;
+    null means that the general limit applies.
+    """
 
     is_approved: bool
     credit: Entered | None = None
@@ -72,7 +76,7 @@ class StandingOut(Schema):
     "/buying-rules", auth=ADMIN, response=BuyingRulesOut, operation_id="buying_rules_get", summary="Buying limits"
 )
 def buying_rules_get(request: HttpRequest) -> BuyingRulesOut:
-    """Returns the limits of organisations without their own."""
+    """Returns the limits of organisations that have no limits of their own."""
     rules = services.rules_now()
     return BuyingRulesOut(
         newcomer_credit=_text(rules.newcomer_credit),
@@ -85,7 +89,7 @@ def buying_rules_get(request: HttpRequest) -> BuyingRulesOut:
     "/buying-rules", auth=ADMIN, response=BuyingRulesOut, operation_id="buying_rules_set", summary="Set buying limits"
 )
 def buying_rules_set(request: HttpRequest, payload: BuyingRulesIn) -> BuyingRulesOut:
-    """The limits apply from the next acceptance on. Existing contracts stay."""
+    """The limits apply from the next acceptance on. Existing contracts do not change."""
     services.buying_rules_set(
         newcomer_credit=_amount(payload.newcomer_credit),
         pool_share=payload.pool_share,

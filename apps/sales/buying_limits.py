@@ -1,7 +1,7 @@
 """The buying limits of an organisation: a credit limit, and a share of each pool. Pure functions.
 
-Acceptance checks them under the organisation's lock, and the page of a quote shows their result beforehand. Both use the same
-functions, so a quote that is shown as acceptable is accepted.
+Acceptance checks them under the organisation's lock, and the page of a quote shows their result beforehand. Both use
+the same functions, so a quote that is shown as acceptable will be accepted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from apps.pricing.rating import exact_sum
 
 @dataclass(frozen=True)
 class Rules:
-    """The general limits that the administrator set. None means no limit."""
+    """The general limits, as set by the administrator. None means no limit."""
 
     newcomer_credit: Decimal | None  # in the quote's currency, in each currency; until a payment method or an approval
     pool_share: Decimal  # of a pool's device time within `horizon`, from 0 to 1
@@ -46,7 +46,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Purchase:
-    """A purchase that is checked: what it adds, and what is committed and reserved already."""
+    """A purchase to check: the amounts that it adds, and those already committed and reserved."""
 
     amount: Decimal
     currency: figures.Currency
@@ -59,7 +59,7 @@ class Purchase:
 
 
 def seconds_allowed(share: Decimal, devices: int, horizon: timedelta) -> Fraction:
-    """Return the device time that one organisation may reserve ahead on a pool, in seconds."""
+    """Return the device time that one organisation may reserve in advance on a pool, in seconds."""
     return Fraction(share) * devices * Fraction(int(horizon.total_seconds()))
 
 

@@ -1,4 +1,4 @@
-"""The device time that request lines need on a pool, and whether the pool runs their programs."""
+"""Compute the device time that request lines need on a pool, and check that the pool runs their programs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ HOST_PRECISION = "float32"
 def duration_of(
     request_lines: Sequence[QuoteRequestLine], pool: Pool, book: PriceBookDocument, form: Form = PER_EXECUTION
 ) -> tuple[Fraction, Fraction]:
-    """Seconds of device time for the worst case, and the part of them that comes once in each window: loading every
-    program, and what its first result takes longer.
+    """Return the seconds of device time for the worst case, and the part of them that occurs once in each window:
+    loading every program, and the additional time of its first result.
 
-    On a host pool it is the measured 95th percentile of one execution, times the executions. A quota takes what its
-    operations take at most: none is billed for less than the book's fewest operations per cycle. A granular interval
-    takes all of its time. What a quota will run is not known, so it reserves no loading. Raises Problem where that is not known.
+    On a host pool, it is the measured 95th percentile of one execution, times the executions. A quota reserves the
+    maximum time of its operations, because every cycle is billed at least the book's minimum operations. It reserves no
+    loading, because its programs are not known yet. A granular interval reserves all of its time. Raises Problem if the
+    time is not known.
     """
     only = request_lines[0]
     if form.name == FormName.QUOTA:
@@ -97,7 +98,7 @@ def _duration_of_interval(snapshot: ProgramSnapshot, schedule: Schedule, pool: P
 
 
 def _check_runs_on_host(snapshot: ProgramSnapshot, pool: Pool) -> None:
-    """A host runs the model file itself, in the numbers that it came with."""
+    """Raise Problem(422) unless the precision is that of the host, which runs the model file itself, unconverted."""
     if snapshot.precision != HOST_PRECISION:
         raise Problem(
             422,
@@ -109,7 +110,7 @@ def _check_runs_on_host(snapshot: ProgramSnapshot, pool: Pool) -> None:
 
 
 def pool_check(snapshot: ProgramSnapshot, pool: Pool) -> None:
-    """Raises Problem unless the pool runs the program."""
+    """Raise Problem unless the pool runs the program."""
     if snapshot.is_quota:
         return
     if pool.is_host:

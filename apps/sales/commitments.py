@@ -1,4 +1,4 @@
-"""Queries for commitments: which one applies, how much of it is left, and the usage of each month."""
+"""Queries for commitments: the one that applies, the amount left under it, and the usage of each month."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ TITLES = {"month": "One month", "year": "One year", "three_years": "Three years"
 class Month:
     """One month of a commitment, [start, end), counted from its start: minimum, usage and shortfall.
 
-    It is `priced` if a price book in its currency was in force all the time. Otherwise nobody could buy under the commitment, and
-    there is no shortfall.
+    It is `priced` if a price book in its currency was in force for the whole month. Otherwise nobody could buy under
+    the commitment, and there is no shortfall.
     """
 
     commitment: Commitment
@@ -45,14 +45,14 @@ class Month:
 
     @property
     def missing(self) -> Decimal:
-        """The shortfall."""
+        """The amount by which usage falls short of the minimum."""
         if not self.priced:
             return Decimal(0)
         return max(subtract(self.minimum, self.used), Decimal(0))
 
     @property
     def key(self) -> str:
-        """The permanent key of its shortfall."""
+        """The permanent key of the month's shortfall."""
         return f"commitment:{self.commitment.id}:{self.start:%Y-%m-%d}"
 
     @property
@@ -62,13 +62,13 @@ class Month:
 
     @property
     def sentence(self) -> str:
-        """The shortfall as a sentence for an invoice."""
+        """The shortfall, worded as a sentence for an invoice."""
         used, least = (money_format(value, self.commitment.currency) for value in (self.used, self.minimum))
         return f"{TITLES[self.commitment.kind]}: minimum {least} from {self.start:%Y-%m-%d} to {self.end:%Y-%m-%d}, used {used}."
 
     @property
     def basis(self) -> dict[str, Any]:
-        """The basis of the shortfall, for the document of an invoice."""
+        """The basis of the shortfall, for an invoice's document."""
         return {
             "key": self.key,
             "commitment": str(self.commitment.id),
@@ -92,7 +92,7 @@ def commitments_of(organisation: Organisation) -> QuerySet[Commitment]:
 
 
 def commitment_at(organisation: Organisation, *, at: datetime, currency: str) -> Commitment | None:
-    """Return the commitment in a currency at an instant. The database allows one at a time per currency."""
+    """Return the commitment in a currency at an instant. The database allows one at a time for each currency."""
     return Commitment.objects.filter(organisation=organisation, currency=currency, period__contains=at).first()
 
 
@@ -124,7 +124,7 @@ def commitments_months(commitments: Sequence[Commitment], *, until: datetime | N
 
 
 def books_in(currency: str) -> list[tuple[datetime, datetime | None]]:
-    """Return when books in a currency are in force, in order. The last end is None if the book has no end."""
+    """Return the periods in which books in a currency are in force, in order. The last end is None if the book has no end."""
     books = PriceBook.objects.filter(currency=currency).order_by("effective")
     return [(book.effective_from, book.effective_until) for book in books]
 
@@ -175,7 +175,7 @@ def _used(months: Sequence[tuple[Commitment, datetime, datetime]]) -> list[Decim
 
 
 def shortfalls_ended(organisation: Organisation, *, currency: str, until: datetime) -> list[Month]:
-    """Return every month with a shortfall that ended by `until`, oldest first. Each is invoiced once, by its key.
+    """Return every month that ended by `until` with a shortfall, oldest first. Each shortfall is invoiced once, by its key.
 
     Usage is recorded when it happens, so an ended month never changes.
     """
@@ -185,9 +185,10 @@ def shortfalls_ended(organisation: Organisation, *, currency: str, until: dateti
 
 
 def commitment_left(commitment: Commitment) -> Decimal:
-    """Return how much may still be bought at its factor: the sum of all months less its contracts.
+    """Return the amount that may still be bought at the commitment's factor: the sum of all months less the
+    commitment's contracts.
 
-    A closed contract counts with its charges, so the factor applies to the committed amount and no more.
+    A closed contract counts with its actual charges, so the factor applies to the committed amount and no more.
     """
     contracts = list(Contract.objects.filter(commitment=commitment))
     over = [contract for contract in contracts if contract.state != ContractState.ACTIVE]
@@ -197,7 +198,7 @@ def commitment_left(commitment: Commitment) -> Decimal:
 
 
 def promised(commitment: Commitment) -> Decimal:
-    """Return the sum of the minimum over all months."""
+    """Return the total of the minimums of all months."""
     return multiply(commitment.minimum, MONTHS[commitment.kind])
 
 
@@ -210,10 +211,11 @@ def commitment_covers(
     amends: Contract | None = None,
     late: Mapping[str, int] | None = None,
 ) -> bool:
-    """Whether work of `net` in `window` can be bought under a commitment: in its time, in its currency, within what is left.
+    """Whether work of `net` in `window` can be bought under a commitment: within its period, in its currency, and
+    within the amount left.
 
-    An amendment returns the unused rest of a contract under the same commitment, less the cost of ending it. `late`: the
-    executions that are released late.
+    An amendment returns the unused remainder of a contract under the same commitment, less the cost of ending it.
+    `late`: the executions that are released late.
     """
     left = commitment_left(commitment)
     if amends is not None and amends.commitment_id == commitment.id:
@@ -223,7 +225,7 @@ def commitment_covers(
 
 
 def commitment_ends(kind: str, starts_at: datetime) -> datetime:
-    """Return when a commitment that begins at `starts_at` no longer applies."""
+    """Return the instant at which a commitment that begins at `starts_at` ends."""
     return months_after(starts_at, MONTHS[kind])
 
 

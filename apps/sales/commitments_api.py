@@ -1,4 +1,4 @@
-"""Commitments in the API."""
+"""The API of commitments."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class CommitmentOut(Schema):
 
 
 class CommitmentMonthOut(Schema):
-    """`missing` is the shortfall. After the month it is a line of an invoice, under `key`.
+    """`missing` is the shortfall. After the end of the month, it becomes a line of an invoice, identified by `key`.
 
-    A month is not `priced` if no price book in the currency of the commitment was in force for some of its time; then there is no
-    shortfall.
+    A month is not `priced` if no price book in the currency of the commitment was in force for some part of it; then
+    there is no shortfall.
     """
 
     number: int
@@ -98,7 +98,7 @@ class CommitmentDetailOut(CommitmentOut):
 @router.get("/commitments", response=list[CommitmentOut], operation_id="commitment_list", summary="Commitments")
 @paginate(Cursor, ordering=("-accepted_at", "id"))
 def commitment_list(request: HttpRequest) -> QuerySet[Commitment]:
-    """Returns the newest first."""
+    """Returns the newest commitments first."""
     return commitments_of(organisation_get(request))
 
 
@@ -106,7 +106,7 @@ def commitment_list(request: HttpRequest) -> QuerySet[Commitment]:
     "/commitments/{uuid:pk}", response=CommitmentDetailOut, operation_id="commitment_get", summary="One commitment"
 )
 def commitment_get(request: HttpRequest, pk: UUID) -> Commitment:
-    """Returns its months too, and the amount that can still be bought at its factor."""
+    """Also returns the commitment's months, and the amount that can still be bought at its factor."""
     return org_object_get(request, Commitment, pk=pk)
 
 
@@ -119,7 +119,7 @@ def commitment_get(request: HttpRequest, pk: UUID) -> Commitment:
 )
 @idempotent
 def commitment_enter(request: HttpRequest, payload: CommitmentIn) -> tuple[int, Commitment]:
-    """The commitment begins at once. The shortfall of each month to `minimum` is charged."""
+    """The commitment begins at once. For each month, the shortfall to `minimum` is charged."""
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
     minimum = amount_entered(payload.minimum, currency=currency_chosen(None, now=now))
     return 201, services.commitment_enter(

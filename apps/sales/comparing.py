@@ -31,8 +31,9 @@ MOST_COLUMNS = 4
 
 @dataclass(frozen=True)
 class Cell:
-    """One value of one quote: a text for display, the exact value, whether it differs from the baseline, and for numbers the
-    relative change."""
+    """One value of one quote: its text, its exact value, whether it differs from the baseline, and for numbers the
+    relative change.
+    """
 
     text: str
     value: str
@@ -41,14 +42,14 @@ class Cell:
 
     @property
     def change_text(self) -> str:
-        """The change such as "+75.0 %"; empty for equal values and texts."""
+        """The change, such as "+75.0 %"; empty for equal values and for texts."""
         if self.change is None or self.change == 0:
             return ""
         return f"{'+' if self.change > 0 else '-'}{percent_format(abs(self.change))}"
 
     @property
     def tone(self) -> str:
-        """The colour class of the change: smaller numbers are better."""
+        """The colour class of the change, in which smaller numbers are better."""
         return "same" if not self.change_text else "ok" if self.change and self.change < 0 else "bad"
 
 
@@ -68,7 +69,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Field:
-    """How a row is read: `exact` value, `shown` text, and `number` if the values can be compared as numbers."""
+    """A row's definition: its `exact` value, its `shown` text, and its `number` if the values can be compared as numbers."""
 
     name: str
     title: str

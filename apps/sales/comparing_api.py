@@ -1,4 +1,4 @@
-"""The comparison of quotes in the API."""
+"""The API of quote comparisons."""
 
 from __future__ import annotations
 

@@ -18,7 +18,9 @@ TITLE = "Contract minimum"
 
 
 def minimum_rating(book: PriceBookDocument, terms: Terms, amounts: Iterable[Decimal]) -> Rating | None:
-    """Rate the shortfall of lines with these amounts, under the terms of the first line. None if the book has no minimum."""
+    """Rate the shortfall of lines with these amounts, under the terms of the first line. Return None if the book has no
+    minimum.
+    """
     if not book.contract_minimum:
         return None
     return rate_contract_minimum(book=book, charged=exact_sum(amounts), terms=terms)

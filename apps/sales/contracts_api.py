@@ -1,4 +1,4 @@
-"""Contracts in the API: volume, usage, the cost of ending one, and ending it."""
+"""The API of contracts: volume, usage, the cost of ending one, and ending it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BUY = requires(Scope.BUY, roles=BUYING)
 
 
 def _usage(row: Contract) -> selectors.ContractUsage:
-    """Return the usage, read once for all fields of an answer and all contracts of a list."""
+    """Return the usage, which is read once for all fields of a response and all contracts of a list."""
     known = getattr(row, "_usage_of_answer", None)
     if not isinstance(known, selectors.ContractUsage):
         _usages_attach([row])
@@ -59,7 +59,7 @@ class ContractLineOut(Schema):
 
 
 class LateOut(Schema):
-    """The late cancellation term. Null if the contract has none; then it is never charged."""
+    """The late cancellation term. Null if the contract has none, in which case it is never charged."""
 
     notice_minutes: int
     share: str = Field(description="The charged share of the price of unused time that is released late.")
@@ -175,7 +175,7 @@ class EndingOut(Schema):
 
     @staticmethod
     def of(contract: Contract, ending: Ending) -> dict[str, Any]:
-        """Build the answer for one contract."""
+        """Build the response for one contract."""
         return {
             "charge": decimal_text(ending.charge),
             "late_charge": decimal_text(ending.late_charge),
@@ -197,7 +197,7 @@ class EndingOut(Schema):
 
 
 def contract_of(request: HttpRequest, pk: UUID, **access: Any) -> Contract:
-    """Return a contract of the organisation of the request. Raises Problem(404)."""
+    """Return a contract of the request's organisation. Raises Problem(404)."""
     return org_object_get(request, Contract.objects.select_related("pool", "quote"), pk=pk, **access)
 
 
@@ -212,7 +212,7 @@ def contract_list(request: HttpRequest, state: str = "", form: str = "", project
 
 @router.get("/contracts/{uuid:pk}", response=ContractOut, operation_id="contract_get", summary="One contract")
 def contract_get(request: HttpRequest, pk: UUID) -> Contract:
-    """Returns the usage too, with quoted and actual amounts."""
+    """Also returns the usage, with quoted and actual amounts."""
     return contract_of(request, pk)
 
 
@@ -224,7 +224,7 @@ def contract_get(request: HttpRequest, pk: UUID) -> Contract:
     summary="Name a contract",
 )
 def contract_rename(request: HttpRequest, pk: UUID, payload: NameIn) -> Contract:
-    """Sets the name; what was agreed does not change."""
+    """Sets the name; the agreed terms do not change."""
     contract = contract_of(request, pk, roles=ENGINEERING)
     services.contract_rename(
         contract_id=contract.id,
@@ -243,7 +243,7 @@ class RevisionRow(Schema):
 
 
 class RevisionOut(Schema):
-    """A new plan for the unused part of the contract. It is applied by accepting a quote of `plan` with `amends`."""
+    """Makes a new plan for the unused part of the contract. To apply it, accept a quote of `plan` with `amends`."""
 
     plan: UUID
     items: int
@@ -277,7 +277,7 @@ def contract_plan(request: HttpRequest, pk: UUID) -> tuple[int, RevisionOut]:
 )
 @idempotent
 def contract_end(request: HttpRequest, pk: UUID, payload: ContractEndIn | None = None) -> Contract:
-    """Releases the capacity and the rest of the hold. A late release may cost something: see the preview first."""
+    """Releases the capacity and the remainder of the hold. A late release may be charged, so look at the preview first."""
     contract = contract_of(request, pk, roles=BUYING)
     return services.contract_end(
         contract_id=contract.id,
@@ -295,6 +295,6 @@ def contract_end(request: HttpRequest, pk: UUID, payload: ContractEndIn | None =
     summary="Cost of ending a contract now",
 )
 def contract_end_preview(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """Changes nothing. Send the `charge` as `at_most` to end the contract at no higher cost."""
+    """This request changes nothing. Send its `charge` as `at_most` when you end the contract, to end it at no higher cost."""
     contract = contract_of(request, pk)
     return EndingOut.of(contract, ending_of(contract, now=timezone.now()))

@@ -1,4 +1,6 @@
-"""Quoted and actual amounts: every reason why the cost of a contract differs from its quote, with the amount."""
+"""The differences between quoted and actual amounts: every reason why a contract's cost differs from its quote, with
+the amount.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,7 @@ def _named(
 
 
 def _minimum(contract: Contract, usage: ContractUsage, amount: Decimal) -> dict[str, Any]:
-    """Return why the contract minimum differs from its line of the quote."""
+    """Return the difference between the contract minimum and its line of the quote, with the reason."""
     if contract.state == ContractState.ACTIVE:
         sentence = "The contract minimum is settled when the contract closes."
     elif usage.minimum:
@@ -124,7 +126,7 @@ def _unused(
 def _reduced(book: PriceBookDocument, contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
     """Sum the reductions of used work below its quote, by program and reason, over all leases.
 
-    Usage never costs more than quoted. So no lease is read if the total equals the quoted price of the same work.
+    Usage never costs more than quoted, so no lease is read if the total equals the quoted price of the same work.
     """
     if all(Fraction(line.actual) * line.executions == Fraction(line.quoted) * line.used for line in usage.lines):
         return []

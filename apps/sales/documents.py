@@ -1,4 +1,4 @@
-"""Pricing and documents of quotes. The live preview, the stored quote and its alternatives share one path."""
+"""Prices and documents of quotes. The live preview, the stored quote and its alternatives use the same code."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _late(priced: Priced, slots: Sequence[Slot] | None) -> dict[str, Any]:
 def alternatives_of(
     *, request_lines: Sequence[QuoteRequestLine], chosen: Priced, now: datetime
 ) -> list[dict[str, Any]]:
-    """Return the other offered classes for the same work, cheapest first, with the start of each."""
+    """Return the other offered classes for the same work, the cheapest first, with the start in each class."""
     found: list[tuple[Decimal, dict[str, Any]]] = []
     for name, price_class in chosen.book.classes.items():
         if not price_class.offered or name == chosen.price_class.name:
@@ -119,7 +119,7 @@ def alternatives_of(
 
 
 def pool_json(pool: Pool) -> dict[str, Any]:
-    """Describe a pool for documents."""
+    """Return the description of a pool for documents."""
     return {
         "slug": pool.slug,
         "name": pool.name,

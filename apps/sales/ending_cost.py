@@ -1,4 +1,4 @@
-"""The cost of ending a contract at an instant."""
+"""Compute the cost of ending a contract at an instant."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from apps.sales.selectors import ContractUsage, contract_usage
 class Ending:
     """The additional charge if the contract ends now.
 
-    `charge` is the sum: the charge of the class for unused work, late cancellation, and the shortfall to the contract minimum.
-    `free_until`: until then there is no late charge; None if a part is late already, or nothing ever is. `rises_at`: when the
-    charge may rise next, if nothing more is used; None if it cannot.
+    `charge` is the sum of the class's charge for unused work, the late cancellation charge, and the shortfall to the
+    contract minimum. `free_until`: the instant before which there is no late charge; None if a part is already late, or
+    if no part can become late. `rises_at`: the next instant at which the charge may rise, if nothing more is used; None
+    if it cannot rise.
     """
 
     rest: Rest
@@ -34,22 +35,22 @@ class Ending:
 
     @property
     def late_charge(self) -> Decimal:
-        """The part for late cancellation."""
+        """The part of the charge for late cancellation."""
         return self.rest.late_charge
 
     @property
     def minimum(self) -> Decimal:
-        """The part for the shortfall to the contract minimum."""
+        """The part of the charge for the shortfall to the contract minimum."""
         return exact_sum(line.charge for line in self.rest.lines if line.unit == "contract")
 
     @property
     def breakage(self) -> Decimal:
-        """The part that the class charges for unused work at any time."""
+        """The part of the charge that the class makes for unused work, whenever it is released."""
         return subtract(self.charge, exact_sum([self.late_charge, self.minimum]))
 
 
 def ending_of(contract: Contract, *, now: datetime) -> Ending:
-    """Return the cost of ending a contract at `now`; nothing for a contract that is over."""
+    """Return the cost of ending a contract at `now`; a contract that is over costs nothing."""
     usage = contract_usage(contract)
     if contract.state != ContractState.ACTIVE or usage.hold is None or usage.hold.state != HoldState.PENDING:
         return Ending(rest_of(contract), Decimal(0), 0, 0, None, None)
@@ -62,13 +63,13 @@ def ending_of(contract: Contract, *, now: datetime) -> Ending:
 
 
 def _free_until(contract: Contract, usage: ContractUsage, now: datetime) -> datetime | None:
-    """Return until when there is no late charge; None if that has passed, or there never is one."""
+    """Return the instant before which there is no late charge; None if it has passed, or if there is never a late charge."""
     until = release_free_until(contract, usage)
     return until if until is not None and now < until else None
 
 
 def _rises_at(contract: Contract, free: datetime | None, *, is_all_late: bool, now: datetime) -> datetime | None:
-    """Return when the charge may rise: at the end of the free time, or with the next hour. None if it cannot rise."""
+    """Return the instant at which the charge may rise: the end of the free time, or the next hour. None if it cannot rise."""
     if late_term(contract.terms) is None or is_all_late:
         return None
     return free or hour_start(now) + timedelta(hours=1)

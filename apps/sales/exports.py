@@ -97,7 +97,7 @@ def priced_lines(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def line_subject(line: dict[str, Any]) -> str:
-    """Return the subject of a line of a quote or an invoice: a program, a quota, or the contract minimum."""
+    """Return the subject of a line of a quote or an invoice: the program, the quota, or the contract minimum."""
     if "charged" in line["rating"]:
         return TITLE
     if line["program"] is None and "quota" not in line:  # a quota on an invoice
@@ -106,7 +106,7 @@ def line_subject(line: dict[str, Any]) -> str:
 
 
 def line_machine(line: dict[str, Any]) -> str:
-    """Return the machine of a line: its pool and processor class. Old documents have the processor class only."""
+    """Return the machine of a line: its pool and processor class. Old documents have only the processor class."""
     processor_class = str(line["rating"]["terms"]["processor_class"])
     return f"{line['pool']['name']} ({processor_class})" if "pool" in line else processor_class
 
@@ -121,7 +121,7 @@ def line_title(line: dict[str, Any]) -> str:
 
 
 def text_cell(text: str) -> str:
-    """Mark a text that a spreadsheet would read as a formula."""
+    """Mark a text that a spreadsheet would read as a formula, so that it is read as text."""
     return f"'{text}" if text[:1] in "=+-@\t\r" else text
 
 
@@ -190,7 +190,7 @@ def _lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any])
 
 
 def _amendment(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
-    """Add the rest that an amendment ends, and the change in total."""
+    """Add the remainder that an amendment ends, and the change in the total."""
     amended = document.get("amends")
     if amended is None:
         return

@@ -1,15 +1,15 @@
-"""The order in which standing requests are served when a pool has free time, and the time that is reserved for old requests.
+"""The order in which standing requests are served when a pool has free time, and the time that is kept free for old requests.
 
 Pure: no Django, no clock.
 
 The rule (docs/adr/0087):
 
-- A request is *protected* once it has waited a quarter of its time, at most a day, or once 20 requests that were filed
+- A request is *protected* once it has waited a quarter of its time, but at most a day, or once 20 requests that were filed
   after it were served on the pool. Protected requests come first, by the instant of filing.
 - All others are served round-robin: the first request of each organisation, then the second of each, and so on. In each
   round the organisation that was served least recently comes first. Within an organisation the order is that of filing.
-- The four oldest protected requests without room each keep a *claim*: the free part of the place where the least time is
-  missing for them. Later requests are not placed there. So no other request can increase what is missing, and the first
+- The four oldest protected requests without room each have a *claim*: the free part of the place where the least time is
+  missing for them. Later requests are not placed there. So no other request can increase the missing time, and the first
   release of that time serves them.
 
 Times are whole microseconds.
@@ -33,7 +33,7 @@ Free = Mapping[str, Sequence[Interval]]
 
 
 class Waiting(NamedTuple):
-    """A waiting request. `passed`: how many requests that were filed later have been served on the pool."""
+    """A waiting request. `passed`: the number of requests filed later that have been served on the pool."""
 
     key: Hashable
     organisation: Hashable
@@ -43,7 +43,7 @@ class Waiting(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Free time that is kept for a protected request, by device, and how much time is still missing there."""
+    """Free time that is kept for a protected request, by device, and the amount of time that is still missing in that place."""
 
     kept: dict[str, list[Interval]]
     missing: int
@@ -55,7 +55,7 @@ def protected_from(one: Waiting) -> int:
 
 
 def is_protected(one: Waiting, now: int) -> bool:
-    """Whether later requests may not use the time that it claims."""
+    """Whether the request is protected, so that later requests may not use the time that it claims."""
     return now >= protected_from(one) or one.passed >= PASSED_MOST
 
 
@@ -78,8 +78,8 @@ def order(waiting: Iterable[Waiting], served: Mapping[Hashable, int], now: int) 
 def claim_of(work: Work, free: Free, limits: Limits) -> Claim:
     """Return the claim of work that has no room: the free part of the place where the least time is missing.
 
-    For work in one window this is the stretch with the least sold time, over all devices; the first of equal ones. For
-    divisible work these are the largest free pieces, as many as are allowed.
+    For work in one window, this is the stretch of a device with the least sold time; among equals, the first. For
+    divisible work, these are the largest free pieces, as many as are allowed.
     """
     return _claim_of_pieces(work, free, limits) if limits.windows_max > 1 else _claim_of_stretch(work, free, limits)
 
@@ -142,8 +142,8 @@ def _claim_of_stretch(work: Work, free: Free, limits: Limits) -> Claim:
 def _starts(slots: Sequence[Interval], inside: Interval, length: int) -> list[int]:
     """Return the candidate starts of a stretch; one of them has the most free time.
 
-    A stretch that begins within a slot loses nothing by moving to the start of the slot, and one that begins between slots
-    loses nothing by moving to the next slot.
+    A stretch that begins within a slot has no less free time if it moves to the start of the slot, and one that begins
+    between slots has no less free time if it moves to the next slot.
     """
     last = inside.end - length
     if last < inside.start:

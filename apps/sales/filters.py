@@ -1,4 +1,4 @@
-"""Filters of the lists of quotes and contracts: state, form and project. They are part of the address."""
+"""Filters of the lists of quotes and contracts: state, form and project. They are part of the URL."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Filters:
 
 
 def filters_read(data: Mapping[str, Any], *, states: Collection[str]) -> Filters:
-    """Read the filters of an address. Invalid values are ignored."""
+    """Read the filters of a query string. Invalid values are ignored."""
     state, form = str(data.get("state") or ""), str(data.get("form") or "")
     try:
         project = UUID(str(data["project"])) if data.get("project") else None
@@ -41,7 +41,9 @@ def filters_read(data: Mapping[str, Any], *, states: Collection[str]) -> Filters
 
 
 def filters_strict(*, states: Collection[str], state: str, form: str, project: str) -> Filters:
-    """Read the filters of an API call. Raises Problem(422) for invalid values, so that a typing error never lists everything."""
+    """Read the filters of an API request. Raises Problem(422) for invalid values, so that a typing error never lists
+    everything.
+    """
     asked = {"state": state, "form": form, "project": project}
     found = filters_read(asked, states=states)
     for name, known in (("state", found.state), ("form", found.form), ("project", found.project)):
@@ -52,7 +54,7 @@ def filters_strict(*, states: Collection[str], state: str, form: str, project: s
 
 
 def quotes_filter(rows: QuerySet[Quote], filters: Filters, *, now: datetime) -> QuerySet[Quote]:
-    """Filter quotes. An open quote whose price lock is over counts as expired."""
+    """Filter quotes. An open quote whose price lock has ended counts as expired."""
     if filters.state == "expired":
         rows = rows.filter(state=QuoteState.OPEN, valid_until__lte=now)
     elif filters.state == QuoteState.OPEN:

@@ -16,7 +16,7 @@ from apps.timetable.models import Reservation
 
 
 class HoldState(models.TextChoices):
-    """The state of a hold. A held one may have passed its time: see `is_live`."""
+    """The stored state of a hold. A hold whose state is `held` may have expired: see `is_live`."""
 
     HELD = "held", "Held"
     ACCEPTED = "accepted", "Accepted"
@@ -27,8 +27,8 @@ class HoldState(models.TextChoices):
 class PlanHold(models.Model):
     """A hold of device time for a plan's candidate until `held_until`, with the quote that buys it.
 
-    `contract_id` is reserved beforehand: accepting the quote makes the contract of that id, and the reservation is its own from
-    that moment on, without having been given up.
+    `contract_id` is chosen in advance: accepting the quote makes the contract with that id. From then on the
+    reservation belongs to the contract, without ever having been released.
     """
 
     State = HoldState

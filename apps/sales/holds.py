@@ -29,7 +29,7 @@ def hold_windows(hold: PlanHold) -> list[Window]:
 
 
 def display_state(hold: PlanHold, *, now: datetime) -> HoldState:
-    """Return the state for display. A hold that is over, or whose device was released, is no longer held."""
+    """Return the state for display. A hold that has expired, or whose device was released, is no longer shown as held."""
     if hold.state != HoldState.HELD or hold.is_live(now=now):
         return HoldState(hold.state)
     return HoldState.EXPIRED if now >= hold.held_until else HoldState.RELEASED
