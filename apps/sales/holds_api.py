@@ -1,4 +1,4 @@
-"""Holds of plans in the API."""
+"""The API of holds for plans."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ class HeldWindowOut(Schema):
 
 
 class HoldOut(Schema):
-    """`quote` buys the held windows, at `net`, until `held_until`. `contract_id` is the id that its contract will have."""
+    """`quote` buys the held windows at `net` until `held_until`. `contract_id` is the id that the resulting contract
+    will have.
+    """
 
     id: UUID
     plan: UUID
@@ -60,7 +62,7 @@ class HoldOut(Schema):
 
 
 def hold_out(hold: PlanHold, *, now: datetime) -> HoldOut:
-    """Build the answer for a hold."""
+    """Build the response for a hold."""
     windows = [HeldWindowOut(device=one.device.name, start=one.start, end=one.end) for one in hold_windows(hold)]
     return HoldOut(
         id=hold.pk,
@@ -86,7 +88,7 @@ def hold_out(hold: PlanHold, *, now: datetime) -> HoldOut:
 )
 @idempotent
 def plan_hold(request: HttpRequest, pk: UUID, payload: HoldIn | None = None) -> tuple[int, HoldOut]:
-    """Makes a quote of the plan and holds its windows, which begin when the hold ends or later."""
+    """Makes a quote of the plan and holds its windows, none of which begins before the hold ends."""
     plan, now = org_object_get(request, Plan, roles=ENGINEERING, pk=pk), timezone.now()
     hold = services.plan_hold(
         plan_id=plan.pk,
@@ -108,7 +110,7 @@ def plan_hold_get(request: HttpRequest, pk: UUID) -> HoldOut:
     "/plans/{uuid:pk}/hold", auth=BUILD, response=HoldOut, operation_id="plan_hold_release", summary="Release a hold"
 )
 def plan_hold_release(request: HttpRequest, pk: UUID) -> HoldOut:
-    """Frees the time. Safe to repeat. An accepted hold stays: end its contract instead."""
+    """Frees the time. Safe to repeat. An accepted hold is not released: end its contract instead."""
     plan, now = org_object_get(request, Plan, roles=ENGINEERING, pk=pk), timezone.now()
     services.plan_hold_release(
         plan_id=plan.pk, organisation=plan.organisation, actor=principal_get(request).user, now=now

@@ -1,4 +1,4 @@
-"""The grid of start hours for a week, with the price of the work for each start hour."""
+"""The grid of start hours for a week, with the price of the work at each start hour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apps.sales.start_times import StartTime
 
 @dataclass(frozen=True)
 class PricedHour:
-    """One local hour with its cheapest start; None if nothing is free, or the hour has begun."""
+    """One local hour with its cheapest start; None if nothing is free, or if the hour has already begun."""
 
     hour: Hour
     start: StartTime | None
@@ -34,14 +34,14 @@ class PricedHour:
 
     @property
     def tone(self) -> str:
-        """Return the colour class of the cell; its label says the same in words."""
+        """Return the colour class of the cell; its label also says it in words."""
         if self.start is None:
             return "hour-past"
         return "hour-off" if self.start.saving > 0 else "hour-peak"
 
     @property
     def pick(self) -> str:
-        """Return what the page sends when the hour is chosen: instant and class."""
+        """Return the value that the page sends when the hour is chosen: instant and class."""
         return "" if self.start is None else f"{self.start.hour.isoformat()}|{self.start.klass}"
 
 

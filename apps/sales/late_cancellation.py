@@ -37,16 +37,16 @@ def late_term(document: dict[str, Any]) -> LateCancellation | None:
 
 
 def late_rating(book: PriceBookDocument, snapshot: ProgramSnapshot, terms: Terms, count: int) -> Rating:
-    """Rate the late release of `count` executions; operations for a quota."""
+    """Rate the late release of `count` executions (of operations, for a quota)."""
     return volume_rating(book, snapshot, terms, count, unused=True, late=True)
 
 
 def volume_rating(
     book: PriceBookDocument, snapshot: ProgramSnapshot, terms: Terms, count: int, *, unused: bool, late: bool = False
 ) -> Rating:
-    """Rate `count` executions; operations for a quota.
+    """Rate `count` executions (operations, for a quota).
 
-    `unused`: rate them as reserved but not used. `late`: rate what a late release adds to that.
+    `unused`: rate them as reserved but not used. `late`: rate the additional charge for a late release.
     """
     if snapshot.is_quota:
         return rate_quota(book=book, operations=count, terms=terms, unused=unused, late=late)
@@ -56,7 +56,7 @@ def volume_rating(
 def seconds_each(request_lines: Sequence[QuoteRequestLine], duration: Fraction, *, is_host: bool) -> list[Fraction]:
     """Return the seconds of the reserved `duration` for one execution of each line; for a quota, for one operation.
 
-    On a host the time is measured for all programs together, so it is divided evenly.
+    On a host, the time is measured for all programs together, so it is divided evenly.
     """
     return shared_seconds(
         duration,
@@ -65,7 +65,7 @@ def seconds_each(request_lines: Sequence[QuoteRequestLine], duration: Fraction, 
 
 
 def volume_of(request_line: QuoteRequestLine) -> int:
-    """Return the executions that are bought; operations for a quota."""
+    """Return the executions that are bought (operations, for a quota)."""
     return request_line.snapshot.operations if request_line.snapshot.is_quota else request_line.executions
 
 
@@ -84,9 +84,10 @@ def late_json(
     reserved: Sequence[Period] | None,
     stamp: Any,
 ) -> dict[str, Any]:
-    """Return the entry `late` of a quote; absent if the class has no such term.
+    """Return the entry `late` of a quote's document; nothing if the class has no late cancellation term.
 
-    `amount` is the cost of releasing everything late. `free_until` follows from the windows that the quote found.
+    `amount` is the cost of releasing everything late. `free_until` is computed from the windows that were found for the
+    quote.
     """
     term = price_class.late
     if term is None:
@@ -109,7 +110,7 @@ def late_json(
 
 
 def late_sentence(term: LateCancellation, *, unused: Decimal) -> str:
-    """Return the term as a sentence. `unused`: the share that the class charges for unused work in any case."""
+    """Return the term as a sentence. `unused`: the share that the class charges for unused work, whenever it is released."""
     share, rest = share_format(term.share), f"{share_format(unused)} of the list price" if unused else "nothing"
     return (
         f"{TITLE}: reserved time that is not used costs {share} of its price, unless the contract is ended "

@@ -8,7 +8,9 @@ from apps.compilation.models import Program
 
 
 class QuoteLine(NamedTuple):
-    """A program and its volume. `expected`: the expected executions if they are fewer (a cascade). `planned`: a plan says so."""
+    """A program and its volume. `expected`: the expected executions, if fewer (a cascade). `planned`: whether a plan
+    gave that number.
+    """
 
     program: Program
     executions: int

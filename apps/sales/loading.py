@@ -15,8 +15,9 @@ from apps.sales.request_lines import QuoteRequestLine
 
 
 def loading_json(request_lines: Sequence[QuoteRequestLine], pool: Pool) -> dict[str, Any]:
-    """Return the entry `loading` of a document. It is absent for hosts, for quotas, and for programs that were quoted before
-    loading was counted."""
+    """Return the entry `loading` of a document. The entry is absent for hosts, for quotas, and for programs that were
+    quoted before loading was taken into account.
+    """
     loads = [request_line.snapshot.load for request_line in request_lines if request_line.snapshot.load is not None]
     if pool.is_host or not loads:
         return {}
@@ -32,7 +33,7 @@ def loading_json(request_lines: Sequence[QuoteRequestLine], pool: Pool) -> dict[
 
 
 def loading_sentence(loading: Mapping[str, Any]) -> str:
-    """Return the entry in words, without the word loading."""
+    """Describe the entry, without the word "loading"."""
     return (
         f"{bytes_format(loading['bytes'])} over the link, {duration_format(Fraction(loading['seconds']))} before the first item "
         "in each window; reserved and not charged"
@@ -40,7 +41,7 @@ def loading_sentence(loading: Mapping[str, Any]) -> str:
 
 
 def loading_assumptions(request_lines: Sequence[QuoteRequestLine], pool: Pool) -> list[str]:
-    """Return the sentences about loading for the assumptions of a quote."""
+    """Return the sentences about loading among the assumptions of a quote."""
     if any(request_line.snapshot.is_quota for request_line in request_lines):
         return ["Loading: a quota names no programs, so no loading time is reserved or charged."]
     found = loading_json(request_lines, pool)

@@ -1,4 +1,4 @@
-"""Quotes, contracts and commitments. Quotes never change. Of a contract only the usage and the state change."""
+"""Quotes, contracts and commitments. Quotes never change. Only the usage and the state of a contract change."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class FormName(models.TextChoices):
 
 
 class Commitment(models.Model):
-    """A commitment to spend at least `minimum` every month, in return for a factor on prices. Never changed."""
+    """A commitment to spend at least `minimum` every month, in return for a factor on prices. It never changes."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="commitments")
@@ -100,13 +100,13 @@ class Commitment(models.Model):
 
     @property
     def starts_at(self) -> datetime:
-        """The start of its first month."""
+        """The start of the commitment's first month."""
         lower: datetime = self.period.lower
         return lower
 
     @property
     def ends_at(self) -> datetime:
-        """The first instant at which it no longer applies."""
+        """The first instant at which the commitment no longer applies."""
         upper: datetime = self.period.upper
         return upper
 
@@ -160,12 +160,14 @@ class Quote(Numbered):
         return self.state == QuoteState.OPEN and now < self.valid_until
 
     def display_state(self, *, now: datetime) -> str:
-        """Return the state for display: `expired` for an open quote whose price lock is over."""
+        """Return the state for display: `expired` for an open quote whose price lock has ended."""
         return "expired" if self.state == QuoteState.OPEN and now >= self.valid_until else self.state
 
 
 class ContractState(models.TextChoices):
-    """Active: jobs may run. Used: all executions are used. Ended: its time is over, and the rest was released."""
+    """Active: jobs may run. Used: all executions are used. Ended: the contract's time is over, and its unused remainder
+    was released.
+    """
 
     ACTIVE = "active", "Active"
     USED = "used", "Used up"
@@ -214,20 +216,20 @@ class Contract(Numbered):
 
     @cached_property
     def book(self) -> PriceBookDocument:
-        """The price book of its terms, read once. Raises PriceBook.DoesNotExist."""
+        """The price book of the contract's terms, read once. Raises PriceBook.DoesNotExist."""
         return book_of_digest(self.terms["book"]["digest"])
 
     @property
     def not_after(self) -> datetime:
-        """The first instant at which nothing may run any more."""
+        """The first instant from which nothing may run any more."""
         return self.ends_at
 
 
 class ContractLine(models.Model):
-    """A program of a contract: `executions` were bought, and `taken` are reserved by jobs or used.
+    """A program of a contract: `executions` were bought, of which `taken` are reserved by jobs or used.
 
-    A quota buys no executions: a program gets a line with its first job, `executions` is null, and `facts` holds the snapshot of
-    the program at that time.
+    A quota buys no executions. Instead, a program gets a line with its first job; `executions` is then null, and
+    `facts` holds the snapshot of the program at that time.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -263,7 +265,9 @@ class ContractLine(models.Model):
 
 
 class ContractQuota(models.Model):
-    """The operations of a quota contract, and those reserved by jobs (`taken`), never more than were bought."""
+    """The operations of a quota contract, and those that jobs have reserved or used (`taken`), which never exceed the
+    operations bought.
+    """
 
     contract = models.OneToOneField(Contract, on_delete=models.PROTECT, primary_key=True, related_name="quota")
     precision = models.CharField(max_length=10)
@@ -290,7 +294,7 @@ class ContractQuota(models.Model):
 
 
 class BuyingRules(models.Model):
-    """The limits of organisations without their own: one row, absent until the administrator sets it."""
+    """The limits of organisations that have no limits of their own: one row, absent until the administrator sets them."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
     newcomer_credit = _amount(null=True)  # null: no limit

@@ -1,4 +1,4 @@
-"""The quota tree in the API."""
+"""The API of the quota tree."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ MOST_SECONDS = 10**10
 
 
 class QuotaNodeIn(RequestBody):
-    """The quota of the organisation (without `project` and `token`), of a project, or of an API token in a project. In seconds of
-    device time that is reserved and has not passed. `nominal` null removes it; `lending` null lends all that is not used;
-    `borrowing` null borrows whatever is lent."""
+    """The quota of the organisation (without `project` and `token`), of a project, or of an API token in a project. It
+    limits the seconds of device time that are reserved and have not passed. If `nominal` is null, the quota is removed.
+    If `lending` is null, all unused time is lent. If `borrowing` is null, any time that others lend may be borrowed.
+    """
 
     project: UUID | None = None
     token: UUID | None = None
@@ -37,7 +38,7 @@ class QuotaNodeIn(RequestBody):
 
 
 class QuotaNodeOut(Schema):
-    """Exact seconds as text. `used` includes all nodes below; `borrowed` is time of other nodes."""
+    """Exact seconds as text. `used` includes all nodes below; `borrowed` is time that other nodes lend."""
 
     name: str
     project: UUID | None
@@ -71,13 +72,15 @@ def _tree(request: HttpRequest, organisation: Any) -> list[dict[str, Any]]:
 
 @router.get("/quota-tree", response=list[QuotaNodeOut], operation_id="quota_tree_get", summary="Quota tree")
 def quota_tree_get(request: HttpRequest) -> list[dict[str, Any]]:
-    """Returns the organisation, its projects and their API tokens, with used and borrowed time. Empty if nothing is limited."""
+    """Returns the organisation, its projects and their API tokens, with used and borrowed time. The list is empty if
+    nothing is limited.
+    """
     return _tree(request, organisation_get(request))
 
 
 @router.put("/quota-tree", auth=SET, response=list[QuotaNodeOut], operation_id="quota_node_set", summary="Set a quota")
 def quota_node_set(request: HttpRequest, payload: QuotaNodeIn) -> list[dict[str, Any]]:
-    """Sets one node and returns the whole tree. Existing reservations stay."""
+    """Sets one node and returns the whole tree. Existing reservations do not change."""
     organisation = organisation_get(request, roles=MONEY)
     node_set(
         organisation=organisation,

@@ -28,7 +28,7 @@ _HEAD = ParagraphStyle(
 
 
 class PdfDocument:
-    """A PDF document under construction. All text is escaped."""
+    """A PDF document under construction. All text is escaped when it is added."""
 
     def __init__(self, *, title: str, footer: str) -> None:
         self.title, self.footer = title, footer
@@ -43,7 +43,7 @@ class PdfDocument:
         self.parts.append(Paragraph(escape(text), _SMALL if small else _BODY))
 
     def code(self, text: str) -> None:
-        """Add a digest or a command."""
+        """Add a digest or a command in a fixed-width font."""
         self.parts.append(Paragraph(escape(text), _MONO))
 
     def definitions(self, rows: Sequence[tuple[str, str]]) -> None:
@@ -70,7 +70,7 @@ class PdfDocument:
         right: int = 1,
         fine: bool = False,
     ) -> None:
-        """A table whose last `right` columns are figures. `widths` are shares of the page's width; `fine`: small type."""
+        """Add a table whose last `right` columns are figures. `widths` are shares of the page's width; `fine` sets small type."""
         first_right, style_of_rows = len(head) - right, _FINE if fine else _BODY
 
         def line(cells: Sequence[str], style: ParagraphStyle) -> list[Paragraph]:
@@ -100,7 +100,7 @@ class PdfDocument:
         self.parts += [table, Spacer(1, 2 * mm)]
 
     def print(self) -> bytes:
-        """The PDF."""
+        """Return the bytes of the PDF."""
         buffer = io.BytesIO()
         document = SimpleDocTemplate(
             buffer,

@@ -1,4 +1,4 @@
-"""Changes since a plan was made. They are named when a purchase that the plan found feasible is refused."""
+"""Changes since a plan was made, which are named when a purchase that the plan found feasible is refused."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from apps.timetable.models import Window, WindowState
 
 
 class Changed(NamedTuple):
-    """`what`: "price-book", "pace", "processor", "devices" or "capacity"; and a sentence with both values."""
+    """A change: `what` is "price-book", "pace", "processor", "devices" or "capacity", and the sentence states both values."""
 
     what: str
     sentence: str
 
 
 def changes_of(plan: Plan, *, pool: Pool, now: datetime) -> list[Changed]:
-    """Return each difference between the basis of the plan and the present, for this pool."""
+    """Return each difference between the basis of the plan and the present state, for this pool."""
     return [*_book(plan, now), *_pool(plan, pool), *_capacity(plan, pool, now)]
 
 
@@ -68,7 +68,7 @@ def _pool(plan: Plan, pool: Pool) -> list[Changed]:
 
 
 def _capacity(plan: Plan, pool: Pool, now: datetime) -> list[Changed]:
-    """Return how much future time of the pool was sold or held after the plan was made."""
+    """Return the amount of future time on the pool that was sold or held after the plan was made."""
     rows = Window.objects.filter(
         reservation__pool=pool,
         reservation__created_at__gt=plan.created_at,

@@ -1,4 +1,4 @@
-"""The quote lines of a plan."""
+"""Make the quote lines of a plan."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ def plan_lines_get(
 ) -> PlannedWork:
     """Return the quote lines of a candidate (by default the chosen one) for `items` items (by default those of the plan).
 
-    Volumes grow with the items. In the worst case the second program of a cascade sees every item; its expected volume is the
-    measured share, rounded up. Raises Problem if nothing is feasible, or the candidate is not.
+    Volumes grow with the items. In the worst case, the second program of a cascade processes every item; its expected
+    volume is the measured share, rounded up. Raises Problem if no candidate is feasible, or if the requested one is
+    not.
     """
     plan = Plan.objects.filter(organisation=organisation, pk=plan_id).first()
     if plan is None:
@@ -58,7 +59,7 @@ def plan_lines_get(
 
 
 def plan_until_check(until: datetime | None, *, end: datetime | None, now: datetime) -> None:
-    """Raises Problem(409) if the time by which a plan's items had to be done has passed, unless a later end is asked for."""
+    """Raise Problem(409) if the deadline of a plan's items has passed, unless a later end is requested."""
     if until is None or now < until or (end is not None and end > now):
         return
     raise Problem(
@@ -71,7 +72,7 @@ def plan_until_check(until: datetime | None, *, end: datetime | None, now: datet
 
 
 def candidate_of(plan: Plan, number: int | None = None) -> dict[str, Any]:
-    """Return a feasible candidate by its number, by default the chosen one. Raises Problem(409) if there is none."""
+    """Return a feasible candidate by its number; the default is the chosen one. Raises Problem(409) if there is none."""
     if number is None:
         if plan.chosen is None:
             detail = "No candidate of this plan is feasible. Change its requirements."

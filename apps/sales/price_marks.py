@@ -20,14 +20,14 @@ _MARK = re.compile(r"([0-9.]{1,60}) ([A-Z]{3})")
 
 
 def price_mark(amount: Decimal, currency: str) -> str:
-    """A net amount and its currency's code as a form sends them again ("5.632 EUR")."""
+    """Return a net amount with its currency's code, in the form in which a page sends it back ("5.632 EUR")."""
     return f"{decimal_text(amount)} {currency}"
 
 
 def price_check(mark: str, quote: Quote) -> None:
-    """Raises Problem(409), with both prices, if the page showed another price than the quote has.
+    """Raise Problem(409), with both prices, if the page showed a price that differs from the quote's.
 
-    Also raises Problem(409) if the form names no price, because its sender may not have seen one.
+    Also raises Problem(409) if the form names no price, because the customer may not have seen one.
     """
     if mark == price_mark(quote.worst, quote.currency):
         return
@@ -52,7 +52,7 @@ def price_check(mark: str, quote: Quote) -> None:
 
 
 def _said(mark: str, amount: Decimal, currency: str) -> tuple[str, str]:
-    """Return both prices for display; with every digit if they would look the same."""
+    """Return both prices for display, with every digit if they would otherwise look the same."""
     found, new = _MARK.fullmatch(mark), money_format(amount, currency)
     try:
         shown = decimal_of(found[1], places=AMOUNT_PLACES) if found else None

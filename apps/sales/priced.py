@@ -71,12 +71,14 @@ class Priced:
 
     @property
     def worst(self) -> Decimal:
-        """The amount of the hold, charged if all is used: the sum of the lines, or the contract minimum if that is more."""
+        """The amount of the hold, charged if everything is used: the sum of the lines, or the contract minimum if that
+        is higher.
+        """
         return with_minimum(self.book, exact_sum(line.worst.amount for line in self.lines))
 
     @property
     def expected(self) -> Decimal:
-        """The expected charge, at least the contract minimum."""
+        """The expected charge, but at least the contract minimum."""
         return with_minimum(self.book, self.expected_lines)
 
     @property
@@ -86,7 +88,7 @@ class Priced:
 
     @property
     def minimum(self) -> Rating | None:
-        """The shortfall to the contract minimum; None if the book has no minimum."""
+        """The rating of the shortfall to the contract minimum; None if the book has no minimum."""
         amounts = (line.worst.amount for line in self.lines)
         return minimum_rating(self.book, self.lines[0].worst.terms, amounts)
 
@@ -105,14 +107,16 @@ class Priced:
 
     @property
     def quantum(self) -> Fraction | None:
-        """Seconds of one execution, which is never divided. None for several programs, whose work stays in one piece."""
+        """Seconds of one execution, which is never divided. None for several programs, whose work is not divided
+        between windows.
+        """
         if len(self.lines) != 1 or self.form.name in {FormName.QUOTA, FormName.INTERVAL}:
             return None
         return (self.duration - self.setup) / self.lines[0].request_line.executions
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """The numbers of windows to try, the fewest first."""
+        """The numbers of windows to try, the smallest first."""
         return windows_tried(self.quantum)
 
     def preview(self, *, now: datetime) -> list[Slot] | None:
@@ -136,7 +140,7 @@ class Priced:
 
     @property
     def demands(self) -> list[dict[str, Any]]:
-        """The demands: one, or one for each equal part of a contract that is spread over a period."""
+        """The demands on the timetable: one, or one for each equal part of a contract that is spread over a period."""
         schedule = self.lines[0].request_line.schedule
         if self.form.name != FormName.SPREAD or schedule is None:
             return [self.demand]
@@ -190,7 +194,7 @@ def _scheduled(form: Form, request_line: QuoteRequestLine, window: Window) -> Qu
 
 
 def terms_of(request_line: QuoteRequestLine, pool: Pool, klass: str, instant: datetime, form: Form) -> Terms:
-    """Return the terms by which a line is rated."""
+    """Return the terms under which a line is rated."""
     return Terms(
         pool.processor_class,
         request_line.snapshot.precision,
@@ -221,7 +225,7 @@ def _line(
 
 
 def _quota_json(snapshot: ProgramSnapshot) -> dict[str, Any]:
-    """Describe a quota for documents; `quota_snapshot` reads it back."""
+    """Return the description of a quota for documents; `quota_snapshot` reads it back."""
     return {
         "precision": snapshot.precision,
         "operations": snapshot.operations,

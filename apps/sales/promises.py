@@ -1,8 +1,8 @@
 """The requirements of a plan and the promises of its candidate, as stored in a quote and its contract. Pure: plain JSON.
 
-`promises` of a quote's document: {"plan", "items", "number" (of the candidate; null: the chosen one), "required": {...},
-"candidate": {...}, "data": {"metric", "name", "digest"} or null}. Exact numbers as strings: fractions as "3/4", instants as
-ISO 8601.
+The entry `promises` of a quote's document is {"plan", "items", "number" (of the candidate; null: the chosen one),
+"required": {...}, "candidate": {...}, "data": {"metric", "name", "digest"} or null}. Exact numbers are strings:
+fractions as "3/4", instants as ISO 8601.
 """
 
 from __future__ import annotations

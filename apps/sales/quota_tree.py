@@ -1,15 +1,14 @@
-"""The rules of the quota tree: how much a node may reserve ahead, lend and borrow. Pure: no Django, no clock.
+"""The rules of the quota tree: how much a node may reserve in advance, lend and borrow. Pure: no Django, no clock.
 
-Every amount is whole microseconds of device time. A node's *demand* is what is reserved through it, or for a node with
-children the sum over its own reservations and, of each child, the larger of the child's demand and of what the child does
-not lend (`nominal - lending`). The rules:
+Every amount is whole microseconds of device time. A node's *demand* is the sum of its own reservations and, for each
+child, the larger of the child's demand and the amount that the child does not lend (`nominal - lending`). The rules:
 
-- a node's demand is at most its nominal amount and what it may borrow from its parent;
+- a node's demand is at most its nominal amount plus the amount that it may borrow from its parent;
 - the root's demand is at most its nominal amount.
 
-It follows that reservations never exceed nominal plus borrowed time, that borrowing below a parent never exceeds what siblings
-lend plus what the parent has not assigned, and that the sum never exceeds the root. Terms as in Kueue's cohorts: nominal quota,
-borrowing limit, lending limit.
+It follows that reservations never exceed nominal plus borrowed time, that borrowing below a parent never exceeds the
+amount that siblings lend plus the parent's unassigned amount, and that the sum never exceeds the root's nominal amount.
+The terms are those of Kueue's cohorts: nominal quota, borrowing limit, lending limit.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ class Node:
 
     @property
     def kept(self) -> int:
-        """The amount that is never lent, used or not."""
+        """The amount that is never lent, whether it is used or not."""
         return 0 if self.lending is None else max(0, self.nominal - self.lending)
 
 
 @dataclass(frozen=True)
 class Use:
-    """The use of a node: `used` includes all nodes below, `demand` also includes what children do not lend."""
+    """The use of a node: `used` includes all nodes below; `demand` also includes the amounts that children do not lend."""
 
     used: int
     demand: int
@@ -57,7 +56,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Excess:
-    """The node that refuses an addition. `over`: how much would have to be released there."""
+    """The node that refuses an addition. `over`: the amount that would have to be released at that node."""
 
     node: Node
     use: Use
@@ -86,9 +85,9 @@ def uses(nodes: Sequence[Node], reserved: Mapping[Any, int]) -> dict[Hashable, U
 
 
 def excess(nodes: Sequence[Node], reserved: Mapping[Any, int], added: Mapping[Any, int]) -> Excess | None:
-    """Return the node that refuses an addition; None if all allow it.
+    """Return the node that refuses an addition; None if all nodes allow it.
 
-    Only nodes whose demand grows are checked, so a node that was above its limit before refuses nothing else.
+    Only nodes whose demand grows are checked, so a node that was already above its limit refuses no unrelated addition.
     """
     before = uses(nodes, reserved)
     after = uses(nodes, {key: reserved.get(key, 0) + added.get(key, 0) for key in {*reserved, *added}})
@@ -119,7 +118,7 @@ def _bottom_up(nodes: Sequence[Node]) -> list[Node]:
 
 
 def set_fault(nodes: Sequence[Node]) -> str:
-    """Return why the nodes do not add up to a tree, as a sentence; empty if they do."""
+    """Return a sentence that says why the nodes do not form a valid tree; empty if they do."""
     known = {node.key: node for node in nodes}
     given: defaultdict[Hashable, int] = defaultdict(int)
     for node in nodes:

@@ -1,8 +1,8 @@
-"""Late release of the unused work of a contract, and how an amendment takes it over.
+"""The late release of a contract's unused work, and its transfer to an amendment.
 
-Which unused executions are late follows from the stored terms, the time that was reserved, the usage, and the hour of the release
-(`apps/pricing/rating/late.py`). They are charged when the contract closes. At the end of a contract all unused work is late, so
-letting time pass is never cheaper than releasing it.
+The stored terms, the reserved time, the usage, and the hour of the release determine which unused executions are late
+(`apps/pricing/rating/late.py`). They are charged when the contract closes. At the end of a contract, all unused work is
+late, so letting time pass is never cheaper than releasing it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Release:
 def release_of(
     contract: Contract, *, now: datetime, usage: ContractUsage | None = None, takeover: Takeover | None = None
 ) -> Release:
-    """Return the late executions if the contract closes at `now`; none if it is closed or has no such term."""
+    """Return the late executions if the contract closes at `now`; none if it is closed or has no late cancellation term."""
     term = late_term(contract.terms)
     if term is None or contract.state != ContractState.ACTIVE:
         return Release()
@@ -83,7 +83,9 @@ def late_due(contract: Contract, *, closed_at: datetime, carried: Mapping[str, i
 
 
 def _late(contract: Contract, term: LateCancellation, released: datetime, usage: ContractUsage) -> dict[str, int]:
-    """Count the late executions of each program: by its windows, and at least those that were late when it took them over."""
+    """Count the late executions of each program from the contract's windows, but at least those that the contract took
+    over as late from one that it amended.
+    """
     unused = unused_counted(contract, usage)
     counts = late_counts(
         list(unused.values()),
@@ -99,7 +101,9 @@ def _late(contract: Contract, term: LateCancellation, released: datetime, usage:
 
 
 def release_free_until(contract: Contract, usage: ContractUsage) -> datetime | None:
-    """Return until when ending the contract has no late charge, if nothing more is used. None if a part is late already."""
+    """Return the instant before which ending the contract has no late charge, if nothing more is used. None if a part
+    is already late.
+    """
     term = late_term(contract.terms)
     if term is None or contract.terms.get("amends", {}).get("carried"):
         return None
@@ -109,7 +113,7 @@ def release_free_until(contract: Contract, usage: ContractUsage) -> datetime | N
 
 
 def unused_counted(contract: Contract, usage: ContractUsage) -> dict[str, Unused]:
-    """Return the unused executions that late cancellation counts, by program, with the device time of one."""
+    """Return the unused executions to which late cancellation applies, by program, each with its device time."""
     request_lines, is_host = request_lines_of(contract.terms), contract.terms["pool"]["kind"] == PoolKind.HOST
     each = seconds_each(request_lines, Fraction(contract.quote.document["device_seconds"]), is_host=is_host)
     left = {line.program_digest: line.unused for line in usage.lines}
@@ -156,10 +160,10 @@ def rest_rating(
     late: bool = False,
     book: PriceBookDocument | None = None,
 ) -> Rating:
-    """Rate `count` unused executions of a line (operations for a quota) by the frozen terms.
+    """Rate `count` unused executions of a line (operations for a quota) under the frozen terms.
 
-    `unused`: as reserved but not used; otherwise as if they were used. `late`: what a late release adds. `book`: the price
-    book of the contract, if the caller has read it already.
+    `unused`: rate them as reserved but not used; otherwise as if they were used. `late`: rate the additional charge for
+    a late release. `book`: the contract's price book, if the caller has already read it.
     """
     line = terms_line(contract, program_digest)
     snapshot = snapshot_of_line(line)
@@ -169,13 +173,16 @@ def rest_rating(
 
 
 def _stays(contract: Contract, takeover: Takeover, late_before: datetime) -> bool:
-    """Whether an amendment stays on the pool of the contract and begins before the limit of late release. Otherwise the work
-    moves away, and its time is released."""
+    """Whether an amendment stays on the pool of the contract and begins before the time from which a release would be
+    free. Otherwise the work moves away, and its time is released.
+    """
     return takeover.pool == contract.pool.slug and takeover.start < late_before
 
 
 def _taken_over(contract: Contract, digest: str, count: int, takeover: Takeover) -> int:
-    """Return how many late executions of a program the amendment takes over: those that cost no less if released late."""
+    """Return how many late executions of a program the amendment takes over. It takes over those whose late release
+    costs no less there.
+    """
     if digest not in takeover.lines or not count:
         return 0
     held, amount = takeover.lines[digest]

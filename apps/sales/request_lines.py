@@ -20,8 +20,8 @@ from apps.sales.snapshots import ProgramSnapshot, snapshot_of_line
 class QuoteRequestLine:
     """One program with its volume: at most `executions`, of which `expected` are expected to run.
 
-    `planned`: the expected volume was measured by a plan, not chosen by the customer. `measured`: the customer pays what was
-    measured, at most the worst case.
+    `planned`: the expected volume was measured by a plan, not chosen by the customer. `measured`: the customer pays for
+    measured counts, at most for the worst case.
     """
 
     snapshot: ProgramSnapshot
@@ -35,9 +35,10 @@ class QuoteRequestLine:
 
     @property
     def counted(self) -> int:
-        """Executions that late cancellation counts; operations for a quota.
+        """The executions to which late cancellation applies (operations, for a quota).
 
-        What a plan reserves beyond its expected volume does not count, because the customer did not choose it.
+        Executions that a plan reserves beyond its expected volume are not counted, because the customer did not choose
+        them.
         """
         if self.snapshot.is_quota:
             return self.snapshot.operations
@@ -94,7 +95,7 @@ def window_of_document(document: dict[str, Any]) -> Window:
 
 
 def request_lines_merge(request_lines: Sequence[QuoteRequestLine]) -> list[QuoteRequestLine]:
-    """Merge lines of the same program by adding their volumes. Raises Problem if nothing is left to price."""
+    """Merge lines of the same program by adding their volumes. Raises Problem if no line remains to be priced."""
     if not request_lines:
         raise Problem(422, "Nothing to price", "Name at least one program and its executions.", kind="nothing-to-price")
     by_digest: dict[str, QuoteRequestLine] = {}

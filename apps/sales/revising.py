@@ -1,4 +1,4 @@
-"""Planning the rest of a contract again: a new plan, and its differences from the contract. Nothing is applied here."""
+"""Plan the remainder of a contract again: a new plan, and its differences from the contract. Nothing is applied here."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Change:
 def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Plan:
     """Make a new plan for the unused items of a contract, until its end, with the requirements of its plan.
 
-    Nothing changes until a quote that amends the contract is accepted. That ends the contract and releases its windows, so the
-    plan treats them as free. Raises Problem(409) if the contract is over, has no plan or no unused items, or its model and task
-    are gone.
+    Nothing changes until a quote that amends the contract is accepted. Its acceptance ends the contract and releases
+    its windows, so the plan treats these windows as free. Raises Problem(409) if the contract is over, has no plan or
+    no unused items, or its model and task no longer exist.
     """
     amendment_check(contract, now=now)
     plan = _plan_of(contract)
@@ -84,7 +84,7 @@ def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Pl
 
 
 def items_left(contract: Contract, plan: Plan) -> int:
-    """Return the unused items, counted by the first program, which sees every item."""
+    """Return the number of unused items, counted by the first program, which processes every item."""
     rows = _candidate(contract, plan)["lines"]
     unused = {line.snapshot.program_id: line.unused for line in contract_usage(contract).lines}
     first = unused.get(rows[0]["program"], 0)

@@ -1,4 +1,4 @@
-"""Automatic reviews of contracts: their rest is planned again."""
+"""Automatic reviews of contracts, for which the remainder of a contract is planned again."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from apps.planner.models import Plan
 
 
 class ContractReview(models.Model):
-    """The last review of a contract with a plan. If it found a better plan, `proposed` is that plan, `reason` says why it is
-    better, and the contract is not reviewed again. Nothing is applied automatically."""
+    """The last review of a contract that was bought from a plan. If the review found a better plan, `proposed` is that
+    plan, `reason` says why it is better, and the contract is not reviewed again. Nothing is applied automatically.
+    """
 
     contract = models.OneToOneField("sales.Contract", on_delete=models.PROTECT, primary_key=True, related_name="review")
     looked_at = models.DateTimeField()

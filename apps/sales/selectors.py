@@ -34,9 +34,9 @@ LATE = ExpressionWrapper(Q(billed_operations=0) & ~Q(model_name=MINIMUM), output
 
 @dataclass(frozen=True)
 class LineUsage:
-    """One line of a contract: bought, reserved by jobs and used, with quoted and actual amounts.
+    """One line of a contract: the executions bought, reserved by jobs and used, with quoted and actual amounts.
 
-    `executions`, `taken` and `used` count executions of the program, or operations of any program, as `unit` says.
+    `executions`, `taken` and `used` count executions of the program or operations of any program; `unit` says which.
     """
 
     number: int
@@ -57,7 +57,7 @@ class LineUsage:
 
     @property
     def difference(self) -> Decimal:
-        """Actual minus quoted."""
+        """The actual amount minus the quoted amount."""
         return subtract(self.actual, self.quoted)
 
 
@@ -75,12 +75,12 @@ class ContractUsage:
 
     @property
     def difference(self) -> Decimal:
-        """Actual minus quoted: 0, or explained by unused work."""
+        """The actual amount minus the quoted amount; unless it is 0, unused work explains it."""
         return subtract(self.actual, self.quoted)
 
     @property
     def share_used(self) -> Fraction:
-        """The used share of the bought executions, 0 to 1."""
+        """The used share of the bought executions, from 0 to 1."""
         bought = sum(line.executions for line in self.lines)
         return Fraction(sum(line.used for line in self.lines), bought)
 
@@ -101,7 +101,7 @@ def contracts_open(organisation: Organisation, *, now: datetime) -> QuerySet[Con
 
 
 def quote_shared(token: str, *, now: datetime) -> Quote | None:
-    """Return the quote of a share link that works; None if there is none."""
+    """Return the quote of a share link that still works; None if there is none."""
     if not token.isprintable():
         return None
     found = Quote.objects.select_related("pool", "organisation").filter(share_token=token, share_until__gt=now)
@@ -135,9 +135,10 @@ def contract_class(contract: Contract) -> PriceClass:
 
 
 def contract_allowed(contract: Contract, now: datetime, duration: Fraction | None = None) -> Limits:
-    """Return where unused work of a contract may be placed from `now` on, by the rules of its quote.
+    """Return the time in which unused work of a contract may be placed from `now` on, by the rules of its quote.
 
-    `duration`: seconds of the work; of the whole contract by default. The result unpacks as (not_before, not_after, allowed).
+    `duration`: the seconds of the work; by default, those of the whole contract. The result unpacks as (not_before,
+    not_after, allowed).
     """
     book = contract.book
     return limits_of(
@@ -157,7 +158,7 @@ def contract_duration(contract: Contract) -> Fraction:
 
 
 def quota_programs(contract: Contract) -> list[tuple[Program, int]]:
-    """Return the programs that can draw from a quota, by name, with the executions left for each."""
+    """Return the programs that can draw from a quota, by name, with the number of executions left for each."""
     quota, processor = contract.quota, contract.pool.processor
     rows = Program.objects.filter(
         organisation_id=contract.organisation_id,
@@ -182,7 +183,7 @@ def draw_operations(contract: Contract, snapshot: ProgramSnapshot) -> int:
 
 
 def contract_usage(contract: Contract) -> ContractUsage:
-    """Return what was bought, reserved and used of a contract, line by line, with quoted and actual amounts."""
+    """Return the work bought, reserved and used under a contract, line by line, with quoted and actual amounts."""
     return contract_usages([contract])[contract.id]
 
 
@@ -216,7 +217,7 @@ class _UsageSums:
 
 
 def _usage_sums(ids: Sequence[UUID], *, quotas: set[UUID]) -> _UsageSums:
-    """Sum the usage of contracts by kind, in one query. Usage of a quota counts operations, any other executions."""
+    """Sum the usage of contracts by kind, in one query. Usage of a quota counts operations; all other usage counts executions."""
     rows = UsageSum.objects.filter(contract_id__in=ids).annotate(lacking=LACKING, is_late=LATE)
     groups = rows.values("contract_id", "program_digest", "unused", "lacking", "is_late")
     sums = _UsageSums()
@@ -258,7 +259,9 @@ def _line_usages(
 
 
 def version_keep_reason(version: ModelVersion) -> str | None:
-    """Return why a model file must stay: an active contract runs a program made from it. None if it may be deleted."""
+    """Return the reason why a model file must be kept: an active contract runs a program made from it. None if it may
+    be deleted.
+    """
     contract = Contract.objects.filter(state=ContractState.ACTIVE, lines__program__model_version=version).first()
     if contract is None:
         return None

@@ -1,4 +1,4 @@
-"""Accepting quotes: the only place where capacity and money are taken together."""
+"""Accept quotes: the only place where capacity and money are committed together."""
 
 from __future__ import annotations
 
@@ -69,12 +69,13 @@ class Acceptance:
 def quote_accept(
     *, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime, token_id: UUID | None = None
 ) -> Contract:
-    """Turn a quote into a contract: capacity, hold and terms together, or nothing (T4).
+    """Turn a quote into a contract: capacity, hold and terms are committed together, or none of them is (T4).
 
-    A quote that amends a contract ends the rest of that contract in the same transaction. `token_id`: the API token that accepts;
-    its spend cap applies too. Raises Problem if the quote is expired, withdrawn or accepted, the capacity is gone (with
-    alternatives), a cap or a limit of apps/sales/buying_limits.py is reached, the amended contract is over, has running jobs or
-    was used since the quote was made, or the stored quote was altered.
+    A quote that amends a contract ends the remainder of that contract in the same transaction. `token_id`: the API
+    token that accepts; its spend cap applies too. Raises Problem if the quote is expired, withdrawn or accepted; if the
+    capacity is no longer free (with alternatives); if a cap or a limit of apps/sales/buying_limits.py is reached; if
+    the amended contract is over, has running jobs or was used since the quote was made; or if the stored quote was
+    altered.
     """
     try:
         return _accept(quote_id=quote_id, organisation=organisation, actor=actor, now=now, token_id=token_id)
@@ -99,7 +100,7 @@ def quote_accept(
 
 
 def _name_changes(quote: Quote, refusal: Problem, now: datetime) -> None:
-    """Add to the refusal of a plan's quote what has changed since the plan was made."""
+    """Add the changes since the plan was made to the refusal of a plan's quote."""
     plan = Plan.objects.filter(pk=quote.plan_id).first() if quote.plan_id else None
     if plan is not None:
         with_changes(refusal, changes_of(plan, pool=quote.pool, now=now))
@@ -199,7 +200,7 @@ def _altered(quote: Quote, what: str) -> Problem:
 
 
 def _check_commitment(quote: Quote, now: datetime) -> None:
-    """Raises Problem unless the commitment of the quote still covers it. Call it under the organisation's lock."""
+    """Raise Problem unless the commitment of the quote still covers it. Call it under the organisation's lock."""
     commitment_id = _commitment_id(quote)
     if commitment_id is None:
         return
@@ -240,9 +241,9 @@ def _price_again(given: Acceptance) -> Priced:
 
 
 def _held(quote: Quote, hold: PlanHold | None, now: datetime) -> tuple[UUID, Reservation | None]:
-    """Return the id of the contract, and the reservation that was held for this quote, which is now sold.
+    """Return the id for the contract, and the reservation that was held for this quote and is now sold.
 
-    A hold for another quote of the same plan is released, because it was for one contract only.
+    A hold for another quote of the same plan is released, because the plan's hold was meant for only one contract.
     """
     if hold is None:
         return uuid4(), None
@@ -263,9 +264,10 @@ def reserve(
     reservation_id: UUID | None = None,
     held_until: datetime | None = None,
 ) -> Reservation:
-    """Reserve one window if possible, else several, divided between executions; each part of a spread contract in its own time.
+    """Reserve one window if possible, else several, divided between executions. Each part of a spread contract is
+    reserved in its own period.
 
-    `held_until`: held until then, not sold. Raises CapacityTaken.
+    `held_until`: hold the windows until then, instead of selling them. Raises CapacityTaken.
     """
     demands = [Demand(**{key: value for key, value in one.items() if key != "pool"}) for one in priced.demands]
     return reservation_take_each(
@@ -317,7 +319,7 @@ def _hold(given: Acceptance, priced: Priced, contract: Contract, caps: list[Cap]
 
 
 def project_shares(priced: Priced) -> dict[UUID, Decimal] | None:
-    """Return the most that each project may use, for its spend cap. None for a quota, which all projects use.
+    """Return the maximum amount that each project may use, for its spend cap. None for a quota, which all projects use.
 
     The contract minimum belongs to no project.
     """
