@@ -1,4 +1,4 @@
-"""Snapshots of programs in quotes: copied once, so that later changes of a program never change a price."""
+"""Snapshots of programs in quotes, which are copied once, so that later changes of a program never change a price."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.pricing.rating import Counts
 
 @dataclass(frozen=True)
 class ProgramSnapshot:
-    """A compiled program as a quote line stores it.
+    """A compiled program in the form in which a quote line stores it.
 
     `cycles` is the initiation interval: how long one execution occupies the device. `latency_cycles` is the time to its result.
     """
@@ -47,7 +47,7 @@ class ProgramSnapshot:
 
     @property
     def is_quota(self) -> bool:
-        """Whether this stands for a quota of operations instead of one program."""
+        """Whether this represents a quota of operations instead of one program."""
         return not self.digest
 
     @property
@@ -62,7 +62,9 @@ class ProgramSnapshot:
 
     @property
     def load_seconds(self) -> Fraction:
-        """Device time of loading the program, once per window. 0 for old quotes, whose windows have no loading time."""
+        """Device time of loading the program, which occurs once in each window. 0 for old quotes, whose windows have no
+        loading time.
+        """
         return Fraction(self.load_cycles, self.clock_hz)
 
     @property
@@ -71,7 +73,7 @@ class ProgramSnapshot:
         return 0 if self.load is None else self.load["cycles_in"]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON; `from_json` gives back an equal object. A missing load stays missing."""
+        """Return plain JSON, from which `from_json` makes an equal object. A missing load remains missing."""
         return {name: value for name, value in asdict(self).items() if name != "load" or value is not None}
 
     @staticmethod
@@ -80,7 +82,7 @@ class ProgramSnapshot:
 
 
 def snapshot_of(program: Program) -> ProgramSnapshot:
-    """Take the snapshot of a stored program."""
+    """Make the snapshot of a stored program."""
     version = program.model_version
     return ProgramSnapshot(
         program_id=str(program.id),
@@ -107,7 +109,7 @@ def snapshot_of(program: Program) -> ProgramSnapshot:
 
 
 def quota_snapshot(quota: dict[str, Any]) -> ProgramSnapshot:
-    """Return what takes the place of a program on a quota line: operations without cycles."""
+    """Return the snapshot that represents a quota on its line: operations without cycles."""
     return ProgramSnapshot(
         program_id="",
         digest="",
@@ -131,7 +133,7 @@ def quota_snapshot(quota: dict[str, Any]) -> ProgramSnapshot:
 
 
 def snapshot_of_line(line: dict[str, Any]) -> ProgramSnapshot:
-    """Read the snapshot of a stored line, of its program or its quota."""
+    """Read the snapshot of a stored line, either of its program or of its quota."""
     return quota_snapshot(line["quota"]) if line["program"] is None else ProgramSnapshot.from_json(line["program"])
 
 

@@ -1,4 +1,4 @@
-"""Standing requests in the API."""
+"""The API of standing requests."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ BUY = requires(Scope.BUY, roles=BUYING)
 
 
 class StandingRequestIn(RequestBody):
-    """`quote` states the work. `most` is the maximum price, which is set aside at once. `until` is the latest finish, by default
-    the end of the quote's period. `pools` are the allowed pools, by default the pool of the quote."""
+    """`quote` defines the work. `most` is the maximum price, which is set aside at once. `until` is the latest finish;
+    it defaults to the end of the quote's period. `pools` are the allowed pools; the default is the pool of the quote.
+    """
 
     quote: UUID
     most: Entered
@@ -83,7 +84,7 @@ class PlaceOut(Schema):
 
 
 class StandingDetailOut(StandingRequestOut):
-    """`protected_at`: from then on later requests may not use the time that it claims."""
+    """`protected_at`: from then on, later requests may not use the time that this request claims."""
 
     protected_at: datetime
     places: list[PlaceOut]
@@ -108,7 +109,7 @@ def standing_list(request: HttpRequest) -> QuerySet[StandingRequest]:
     "/standing/{uuid:pk}", response=StandingDetailOut, operation_id="standing_get", summary="One standing request"
 )
 def standing_get(request: HttpRequest, pk: UUID) -> StandingRequest:
-    """Returns its position on each pool too."""
+    """Also returns its position on each pool."""
     return org_object_get(request, StandingRequest, pk=pk)
 
 
@@ -117,7 +118,9 @@ def standing_get(request: HttpRequest, pk: UUID) -> StandingRequest:
 )
 @idempotent
 def standing_file(request: HttpRequest, payload: StandingRequestIn) -> tuple[int, StandingRequest]:
-    """Sets `most` aside. The request is served when there is room at that price; otherwise the amount is released."""
+    """Sets `most` aside. The request is served once there is room at that price; if it ends without being served, the
+    amount is released.
+    """
     quote, principal = org_object_get(request, Quote, pk=payload.quote, roles=BUYING), principal_get(request)
     return 201, services.standing_file(
         quote_id=quote.pk,

@@ -15,7 +15,7 @@ from apps.accounts.models import ApiToken, Organisation
 class StandingState(models.TextChoices):
     """The state of a request; all but `waiting` are final.
 
-    `refused`: there was room, but the right to buy or the money was missing.
+    `refused`: there was room, but the buyer lacked the right to buy or the money.
     """
 
     WAITING = "waiting", "Waiting"
@@ -28,8 +28,9 @@ class StandingState(models.TextChoices):
 class StandingRequest(models.Model):
     """A request for the work of a quote on one of `pools`, at a price of at most `most`, finished before `until`.
 
-    `quote` states the work; its price is not used. `waits_until` is the first instant at which it is too late to serve
-    the request. Its hold in the ledger carries the request's id where that of a contract carries the contract's.
+    `quote` defines the work; its price is not used. `waits_until` is the first instant at which it is too late to serve
+    the request. Its hold in the ledger has the request's id in the field in which a contract's hold has the contract's
+    id.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -94,16 +95,16 @@ class StandingRequest(models.Model):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it can still be served or withdrawn."""
+        """Whether the request can still be served or withdrawn."""
         return self.state == StandingState.WAITING
 
 
 class QuotaNode(models.Model):
-    """How much device time an organisation, one of its projects or one API token within a project may have reserved ahead.
+    """The device time that an organisation, one of its projects or one API token within a project may have reserved in advance.
 
-    Times in microseconds of reserved windows that have not passed. `lending`: how much of its unused time its siblings may
-    borrow (null: all). `borrowing`: how much it may borrow (null: all that is lent). A node without project and token is
-    the organisation's.
+    Times are microseconds of reserved windows that have not passed. `lending`: the part of its unused time that its
+    siblings may borrow (null: all of it). `borrowing`: the time that it may borrow (null: all time that others lend). A
+    node without project and token is the organisation's.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

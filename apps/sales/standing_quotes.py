@@ -1,4 +1,4 @@
-"""The work of a standing request as arguments for quoting, and whether the person who filed it may still buy."""
+"""The work of a standing request as arguments for quoting, and whether its filer may still buy."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ PERIODIC = {FormName.SPREAD, FormName.INTERVAL}  # the period is part of the wor
 
 
 def quote_arguments(quote: Quote) -> dict[str, Any]:
-    """`lines`, `form` and `measured` of a stored quote, for `quote_create`. Raises Problem: it was altered, or a program is
-    gone."""
+    """`lines`, `form` and `measured` of a stored quote, for `quote_create`. Raises Problem if it was altered, or if a
+    program no longer exists.
+    """
     if digest_of(quote.document) != quote.digest:
         raise Problem(409, "Quote altered", "The stored quote was altered after it was made.", kind="quote-altered")
     request_lines, form = request_lines_of(quote.document), Form.from_json(quote.document.get("form"))
@@ -54,12 +55,14 @@ def _line(program: Program, request_line: QuoteRequestLine, form: Form) -> Quote
 
 
 def waits_until(quote: Quote, until: datetime) -> datetime:
-    """The first instant at which it is too late: work that belongs to a stated period must be sold before that begins."""
+    """The first instant at which it is too late to serve the request: work for a stated period must be sold before that
+    period begins.
+    """
     return min(until, window_of_document(quote.document).start) if quote.form in PERIODIC else until
 
 
 def missing_right(request: StandingRequest, *, now: datetime) -> str:
-    """Return why the person or token that filed the request may not buy now; empty if they may."""
+    """Return the reason why the person or token that filed the request may not buy now; empty if they may."""
     user: User = request.filed_by
     member = Membership.objects.filter(user=user, organisation=request.organisation_id, role__in=BUYING)
     if not user.is_active or not member.exists():

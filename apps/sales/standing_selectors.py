@@ -1,4 +1,4 @@
-"""Queries for standing requests: their position, and how long a quote would wait."""
+"""Queries for standing requests: their positions, and how long the work of a quote would wait."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from apps.timetable.instants import instant_of, micros_of
 
 
 class Place(NamedTuple):
-    """The position of a request on one pool, from 1. `protected`: later requests may not use the time that it claims."""
+    """The position of a request on one pool, from 1. `protected`: whether later requests may not use the time that it claims."""
 
     pool: str
     position: int
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """How long the work of a quote would wait with the present timetable. `start` is None if there is no room."""
+    """The time that the work of a quote would wait with the present timetable. `start` is None if there is no room."""
 
     pool: str
     start: datetime | None
@@ -47,7 +47,7 @@ def standing_of_organisation(organisation: Organisation) -> QuerySet[StandingReq
 
 
 def places_of(request: StandingRequest, *, now: datetime) -> list[Place]:
-    """Return the position on each pool of the request; empty if it no longer waits."""
+    """Return the request's position on each pool; empty if it no longer waits."""
     found = []
     for pool in pools().filter(slug__in=request.pools).order_by("slug") if request.is_waiting else []:
         rows = waiting_for(pool, now=now)
@@ -67,7 +67,7 @@ def protected_at(request: StandingRequest) -> datetime:
 
 
 def wait_of(quote: Quote, *, now: datetime) -> Wait | None:
-    """Return how long the work of a quote would wait on its pool with the present timetable.
+    """Return the time that the work of a quote would wait on its pool with the present timetable.
 
     None if there is room in its period, or the work belongs to a fixed period.
     """

@@ -1,7 +1,7 @@
-"""Possible start hours of the next days with their prices, and the cheapest of them.
+"""Possible start hours on the coming days with their prices, and the cheapest of them.
 
-Besides the chosen class, only classes whose price depends on the hour are tried. The others cost the same at any time and are
-listed as alternative classes. Nothing is reserved; free time is read once for all hours.
+In addition to the chosen class, only classes whose price depends on the hour are tried. The other classes cost the same
+at any time and are listed as alternatives. Nothing is reserved; free time is read once for all hours.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class StartTime:
 
 @dataclass(frozen=True)
 class Horizon:
-    """What is read once for all hours: the tariff's spans from `now` on, and the free time of every device."""
+    """The data that are read once for all hours: the tariff's spans from `now` on, and the free time of every device."""
 
     now: datetime
     end: datetime
@@ -105,7 +105,7 @@ def start_times_of(priced: Priced, *, zone: str, now: datetime, days: int = DAYS
 
 
 def start_times_cheapest(starts: Iterable[StartTime], *, zone: str) -> list[StartTime]:
-    """Return a short list of cheaper starts: at most one per class and day, the first of the cheapest hours."""
+    """Return a short list of cheaper starts: at most one for each class and day, the first of the cheapest hours."""
     first: dict[tuple[str, Any], StartTime] = {}
     local = zone_of(zone)
     for start in sorted(starts, key=lambda one: (one.amount, one.hour)):
@@ -152,7 +152,9 @@ def _start(
 
 
 def _window_end(priced: Priced, one: PriceClass, hour: datetime) -> datetime:
-    """Return the end of the window: as short as needed, in whole hours, if the price follows the hours; else a week."""
+    """Return the end of the window. It is as short as needed, in whole hours, if the price follows the hours, and
+    otherwise a week.
+    """
     if one.time_of_use:
         return hour + max(ceil(priced.duration / 3600), 1) * HOUR
     end = hour + timedelta(days=DAYS)
@@ -167,7 +169,9 @@ def _window_end(priced: Priced, one: PriceClass, hour: datetime) -> datetime:
 def _placed(
     priced: Priced, hour: datetime, end: datetime, allowed: Sequence[Interval] | None, horizon: Horizon
 ) -> datetime | None:
-    """Return when the work would begin if that is within the hour. It is divided only if no free time is long enough."""
+    """Return the instant at which the work would begin, if it is within the hour. Work is divided only if no free time
+    is long enough.
+    """
     first, last = allowed[0] if allowed else (hour, end)
     length = ceil(priced.duration * 10**6)
     begins = _earliest(horizon, micros_of(max(first, hour)), micros_of(min(last, end)), length)
@@ -202,7 +206,7 @@ def _earliest_divided(
 def _bound(
     one: PriceClass, hour: datetime, end: datetime, allowed: Sequence[Interval] | None, horizon: Horizon
 ) -> datetime:
-    """Return the instant that determines the tariff of the window, by the rule of `limits.tariff_instant`."""
+    """Return the instant that determines the tariff of the window, as in `limits.tariff_instant`."""
     if allowed is not None:
         return allowed[0][0]
     return horizon.dearest(hour, end) if one.time_of_use else hour
@@ -211,7 +215,7 @@ def _bound(
 def _price(
     priced: Priced, one: PriceClass, instant: datetime, horizon: Horizon, prices: dict[tuple[str, str], Decimal]
 ) -> Decimal:
-    """Return the price. It depends on class and tariff period alone, so each combination is rated once."""
+    """Return the price. It depends only on the class and the tariff period, so each combination is rated once."""
     key = (one.name, horizon.period_at(instant))
     if key not in prices:
         lines = exact_sum(

@@ -15,7 +15,7 @@ def contracts_close() -> int:
 
 @shared_task(name="apps.sales.tasks.contracts_review", queue="default")
 def contracts_review() -> int:
-    """Propose revisions of contracts that can run for less, or on time again."""
+    """Propose revisions of contracts that can run at a lower cost, or on time again."""
     return contracts_review_due(now=timezone.now())
 
 

@@ -1,4 +1,4 @@
-"""Ending the rest of a contract when its amendment is accepted."""
+"""End the remainder of a contract when its amendment is accepted."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from apps.timetable.services import devices_lock
 
 
 def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime, others: Sequence[Pool] = ()) -> Contract:
-    """End a contract that `quote` amends, within the transaction that accepts it, under the organisation's lock.
+    """End a contract that `quote` amends. Call this within the transaction that accepts the quote, under the organisation's lock.
 
-    All devices of both pools, of `others` and of the contract's windows are locked together, by id, before the ledger, because
-    the released time may be reserved again. Raises Problem(409) if the contract is over, has running jobs, or the stated
-    difference has changed since the quote was made.
+    All devices of both pools, of `others` and of the contract's windows are locked together, by id, before the ledger,
+    because the released time may be reserved again. Raises Problem(409) if the contract is over, has running jobs, or
+    if the difference that the quote states has changed since it was made.
     """
     contract = Contract.objects.select_for_update(no_key=True).select_related("pool").get(pk=contract_id)
     amendment_check(contract, now=now)
@@ -39,7 +39,7 @@ def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime, others: 
 
 
 def _figures_check(quote: Quote, contract: Contract, takeover: Takeover, now: datetime) -> None:
-    """Raises Problem(409), with the new difference, if the difference has changed since the quote was made.
+    """Raise Problem(409), with the new difference, if the difference has changed since the quote was made.
 
     The contract is locked and has no running jobs, so nothing is used between this check and its end.
     """

@@ -1,4 +1,4 @@
-"""Entering commitments: a minimum monthly spend in return for a price factor."""
+"""Enter commitments: a minimum monthly spend in return for a price factor."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def commitment_enter(
 ) -> Commitment:
     """Enter a commitment to spend at least `minimum` (without tax) in each month of `kind`, from now on, at the book's factor.
 
-    Each currency has one commitment at a time. Raises Problem for an unknown kind, an impossible amount, or a commitment that is
-    in force.
+    Each currency has one commitment at a time. Raises Problem for an unknown kind, an impossible amount, or if a
+    commitment is already in force.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     book = document_of(book_in_force(at=now))

@@ -1,4 +1,4 @@
-"""Contracts: reserving their volume for jobs, rating by frozen terms, and closing them."""
+"""Contracts: reserve their volume for jobs, rate it under the frozen terms, and close them."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def contract_lease_rate(
     measured: Counts | None = None,
     served: str = "",
 ) -> Rating:
-    """Rate the executions of a lease by the frozen terms of its contract.
+    """Rate the executions of a lease under the frozen terms of its contract.
 
-    The first execution begins at `first_instant`; the others follow every `seconds` of device time, by default the interval
-    of the program. In a time-of-use class each execution costs the price of its hour, never more than the hour that was fixed at
-    acceptance, because delays are the platform's fault. `measured`: the total counts of the lease, for terms that charge
-    measured costs. `served`: the class that the work received, if it is lower than the class that was bought. Raises KeyError
-    for a program that is not in the contract.
+    The first execution begins at `first_instant`; the others follow every `seconds` of device time, by default the
+    interval of the program. In a time-of-use class, each execution is charged at the price of its hour, but never at
+    more than the price of the hour that was fixed at acceptance, because delays are the platform's fault. `measured`:
+    the total counts of the lease, for terms that charge measured costs. `served`: the class that the work received, if
+    it is lower than the class that was bought. Raises KeyError for a program that is not in the contract.
     """
     line = terms_line(contract, program_digest)
     snapshot = snapshot_of_line(line)
@@ -81,10 +81,10 @@ def contract_lease_rate(
 def contract_executions_take(
     *, contract_id: UUID, program_digest: str, count: int, now: datetime, program: Program | None = None
 ) -> ContractLine:
-    """Reserve executions of a contract for a job. Raises Problem, with the volume left, if there are not enough.
+    """Reserve executions of a contract for a job. Raises Problem, with the remaining volume, if there are not enough.
 
-    A quota loses the billed operations of the executions; they count against the spend cap of the program's project. `program`
-    is needed when it uses the quota for the first time.
+    A quota is reduced by the billed operations of the executions; they count against the spend cap of the program's
+    project. `program` is needed when it uses the quota for the first time.
     """
     known = Contract.objects.get(pk=contract_id)
     if known.form == FormName.QUOTA:  # lock order: the organisation before its contracts
@@ -112,7 +112,7 @@ def contract_executions_take(
 
 @transaction.atomic
 def contract_executions_return(*, contract_id: UUID, program_digest: str, count: int, now: datetime) -> None:
-    """Release executions that were reserved for a job and not used."""
+    """Release executions that were reserved for a job but not used."""
     contract = Contract.objects.select_for_update(no_key=True).get(pk=contract_id)
     line = _line_lock(contract, program_digest)
     if not 0 <= count <= line.taken:
@@ -129,8 +129,8 @@ def contract_end(
 ) -> Contract:
     """End a contract early. Unused work is charged by the rules of its class.
 
-    `at_most`: the cost that the customer has seen (`ending_of`). Raises Problem(409) if the contract is over, jobs are running,
-    or ending costs more than that now.
+    `at_most`: the cost that the customer has seen (`ending_of`). Raises Problem(409) if the contract is over, jobs are
+    running, or ending now costs more than `at_most`.
     """
     contract = Contract.objects.select_for_update(no_key=True).filter(organisation=organisation).get(pk=contract_id)
     if contract.state != ContractState.ACTIVE:
@@ -174,9 +174,9 @@ def contract_close(*, contract_id: UUID, now: datetime) -> Contract:
 
 
 def contracts_close_due(*, now: datetime, limit: int = 200) -> int:
-    """Close every contract that is due, one transaction each. Return how many were closed.
+    """Close every contract that is due, each in its own transaction. Return how many were closed.
 
-    A contract that began and ended within sample data is closed by the code that makes that data, at its own time.
+    A contract that began and ended within sample data is closed by the code that makes that data, as of its own end.
     """
     due = Contract.objects.filter(USED_UP | Q(ends_at__lte=now), state=ContractState.ACTIVE)
     due = due.exclude(organisation__sample_until__gt=F("ends_at"))
@@ -221,7 +221,7 @@ def _unused_charge(
 ) -> None:
     """Charge unused executions of a line (operations for a quota) or, with `late`, their late release.
 
-    Most classes charge nothing for unused work; then nothing is posted.
+    Most classes charge nothing for unused work, in which case nothing is posted.
     """
     snapshot = snapshot_of_line(terms_line(contract, program_digest))
     rating = rest_rating(contract, program_digest, executions, unused=True, late=late)
@@ -270,5 +270,5 @@ def _minimum_charge(contract: Contract, now: datetime) -> None:
 
 
 def in_flight(contract: Contract) -> bool:
-    """Whether executions are reserved by jobs and not metered yet."""
+    """Whether jobs have reserved executions that are not metered yet."""
     return any(line.taken > line.used for line in contract_usage(contract).lines)

@@ -1,4 +1,4 @@
-"""Ending the holds of plans: accepted, released or expired."""
+"""End the holds of plans: accepted, released or expired."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from apps.timetable.holding import reservation_give_up
 
 
 def open_hold(plan_id: UUID | None) -> PlanHold | None:
-    """Return the hold of a plan that has not been ended, even if its time has passed.
+    """Return the hold of a plan if it has not been ended, even if it has expired.
 
-    Ending it locks all devices of its pool. A transaction that also takes devices of another pool must lock both together first.
+    Ending it locks all devices of its pool. A transaction that also uses devices of another pool must lock the devices
+    of both pools together first.
     """
     if plan_id is None:
         return None
@@ -26,7 +27,7 @@ def open_hold(plan_id: UUID | None) -> PlanHold | None:
 
 
 def hold_end(hold: PlanHold, state: HoldState) -> None:
-    """End a hold, under its organisation's lock. Time that was not accepted is free again and offered to waiting requests."""
+    """End a hold, under its organisation's lock. Time that was not accepted becomes free and is offered to waiting requests."""
     if state != HoldState.ACCEPTED:
         reservation_give_up(reservation_id=hold.reservation_id)
         capacity_freed(hold.reservation.pool)
@@ -38,7 +39,7 @@ def hold_end(hold: PlanHold, state: HoldState) -> None:
 def plan_hold_release(
     *, plan_id: UUID, organisation: Organisation, actor: User | None, now: datetime
 ) -> PlanHold | None:
-    """Release the hold of a plan; None if it has none. Safe to repeat."""
+    """Release the hold of a plan; return None if it has none. Safe to repeat."""
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     hold = PlanHold.objects.filter(organisation=organisation, plan_id=plan_id, state=HoldState.HELD).first()
     if hold is None:
@@ -56,9 +57,9 @@ def plan_hold_release(
 
 
 def plan_holds_end_due(*, now: datetime, limit: int = 200) -> int:
-    """Release the holds whose time has passed, one transaction each. Return how many.
+    """Release the expired holds, each in its own transaction. Return how many were released.
 
-    Others need not wait for this: the time of an expired hold counts as free.
+    Other buyers need not wait for this, because the time of an expired hold already counts as free.
     """
     due = PlanHold.objects.filter(state=HoldState.HELD, held_until__lte=now).order_by("held_until")
     return sum(

@@ -1,4 +1,4 @@
-"""Holding the capacity of a plan for ten minutes: its quote is made, and its windows are reserved."""
+"""Hold the capacity of a plan for ten minutes: make its quote, and reserve its windows."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def plan_hold(
 ) -> PlanHold:
     """Hold the windows of a plan's candidate (by default the chosen one) for ten minutes, and make the quote that buys them.
 
-    The windows begin when the hold ends or later, so none of them passes in the meantime. The quote is priced for them and costs
-    no more than the plan. Safe to repeat: an existing hold for the candidate is returned, and a hold for
-    another candidate of the plan is released. Raises Problem
-    (409): nothing is feasible, the limits of holds are reached, buying it would be refused, or there is no room or another
-    price by now, with what has changed since the plan was made.
+    No window begins before the hold ends, so none of them is lost in the meantime. The quote is priced for them and
+    costs no more than the plan. Safe to repeat: an existing hold for the candidate is returned, and a hold for another
+    candidate of the plan is released. Raises Problem(409) if nothing is feasible, if the limits of holds are reached,
+    if the purchase would be refused, or if there is no longer room at that price. In the last case, the problem names
+    the changes since the plan was made.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     known = open_hold(plan_id)
@@ -86,7 +86,7 @@ def plan_hold(
 
 
 def _is_for(hold: PlanHold, candidate: int | None) -> bool:
-    """Whether the hold is for this candidate; without a number it is the chosen one."""
+    """Whether the hold is for this candidate; without a number, the chosen candidate is meant."""
     number = hold.quote.document.get("promises", {}).get("number")
     return candidate_of(hold.plan, number) == candidate_of(hold.plan, candidate)
 
@@ -137,7 +137,7 @@ def holds_live(organisation: Organisation, *, now: datetime) -> list[PlanHold]:
 
 
 def _limits_check(organisation: Organisation, seconds: Fraction, *, now: datetime) -> None:
-    """Raises Problem(409) if the organisation would hold more at once than the installation allows."""
+    """Raise Problem(409) if the organisation would hold more at once than the installation allows."""
     live = holds_live(organisation, now=now)
     held = sum((one.seconds for one in live), Fraction(0))
     if len(live) >= settings.HOLDS_MOST:
@@ -159,7 +159,7 @@ def _limits_check(organisation: Organisation, seconds: Fraction, *, now: datetim
 
 
 def _price_check(plan: Plan, quote: Quote, candidate: int | None, now: datetime) -> None:
-    """Raises Problem(409), with the changes, if the quote costs more than the plan."""
+    """Raise Problem(409), with the changes, if the quote costs more than the plan."""
     stated = candidate_of(plan, candidate).get("price")
     if stated is None or quote.worst <= Decimal(stated):
         return

@@ -1,4 +1,4 @@
-"""The customer's own names for quotes and contracts. They are no part of what was quoted or agreed."""
+"""The customer's own names for quotes and contracts. They are not part of the quoted or agreed terms."""
 
 from __future__ import annotations
 

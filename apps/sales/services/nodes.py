@@ -27,7 +27,7 @@ Key = tuple[UUID | None, UUID | None]  # project, API token; (None, None) is the
 
 
 def nodes_of(organisation_id: Any) -> list[QuotaNode]:
-    """Return the node of the organisation, then its projects by name, each with its API tokens."""
+    """Return the node of the organisation, then its projects by name, each followed by its API tokens."""
     # Most organisations have no quota; a join would cost more than a prefetch.
     rows = QuotaNode.objects.filter(organisation=organisation_id).prefetch_related("project", "token")
     return sorted(
@@ -58,7 +58,7 @@ def _parent(row: QuotaNode) -> Key | None:
 def reserved_by_node(
     organisation_id: Any, known: set[Key], *, now: datetime, besides: UUID | None = None
 ) -> dict[Key, int]:
-    """Return the microseconds of windows that have not passed, by node. `besides`: a reservation that is left out."""
+    """Return the microseconds of windows that have not passed, by node. `besides`: a reservation to leave out."""
     windows = Window.objects.filter(
         reservation__organisation_id=organisation_id, state=WindowState.ACTIVE, period__endswith__gt=now
     )
@@ -85,9 +85,10 @@ def _micros(start: datetime, end: datetime) -> int:
 def divided(
     total: int, request_lines: Sequence[QuoteRequestLine], token_id: UUID | None, known: set[Key]
 ) -> dict[Key, int]:
-    """Divide reserved time over nodes: each project gets its share of the work, at the node of the API token if there is one.
+    """Divide reserved time among nodes: each project gets its share of the work, at the node of the API token if there is one.
 
-    The time of a quota contract belongs to the organisation. Amounts are whole microseconds; the remainder goes to the first.
+    The time of a quota contract belongs to the organisation. Amounts are whole microseconds; the remainder goes to the
+    first node.
     """
     weights: defaultdict[Key, Fraction] = defaultdict(Fraction)
     for request_line in request_lines:
@@ -116,7 +117,7 @@ def quota_check(
     token_id: UUID | None,
     now: datetime,
 ) -> None:
-    """Raises Problem if the new reservation exceeds the quota tree. Without nodes nothing is limited.
+    """Raise Problem if the new reservation exceeds the quota tree. If the tree has no nodes, nothing is limited.
 
     Call it in the transaction that reserves, under the lock of the organisation.
     """
@@ -154,7 +155,7 @@ def _refusal(found: Excess, rows: Sequence[QuotaNode], reserved: Mapping[Key, in
 
 
 def _other_remedy(found: Excess, row: QuotaNode, rows: Sequence[QuotaNode], reserved: Mapping[Key, int]) -> str:
-    """Return what an owner could change of the tree instead, if other quotas have unused time."""
+    """Return the change of the tree that an owner could make instead, if other quotas have unused time."""
     use_of = uses(tree_of(rows), reserved)
     idle = [one for one in rows if one is not row and use_of[_key(one)].free]
     return _raise_borrowing(found, idle) if found.is_borrowing else _raise_lending(idle)
@@ -210,7 +211,7 @@ def node_set(
 ) -> QuotaNode | None:
     """Set the quota of the organisation, a project, or an API token within a project; `nominal_us=None` removes it.
 
-    Existing reservations stay. Raises Problem for an unknown project or token, or a tree that does not add up.
+    Existing reservations do not change. Raises Problem for an unknown project or token, or an invalid tree.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     _check_scope(organisation, project_id, token_id)
@@ -246,7 +247,7 @@ def _check_scope(organisation: Organisation, project_id: UUID | None, token_id: 
 
 
 def tree_with_use(organisation: Organisation, *, now: datetime) -> list[tuple[QuotaNode, Use]]:
-    """Return every node with its use, in the order of the tree."""
+    """Return every node with its use, in tree order."""
     rows = nodes_of(organisation.pk)
     found = uses(tree_of(rows), reserved_by_node(organisation.pk, {_key(row) for row in rows}, now=now))
     return [(row, found[_key(row)]) for row in rows]

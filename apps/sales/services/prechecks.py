@@ -1,4 +1,4 @@
-"""Checks before a purchase: what would refuse an offer if it were quoted and accepted now."""
+"""Checks before a purchase: the reasons for which an offer would be refused if it were quoted and accepted now."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def offer_refusals(
     now: datetime,
     token_id: UUID | None = None,
 ) -> list[Problem]:
-    """Return why an offer would be refused: a window that is too short, buying limits and spend caps, with their remedies.
+    """Return the reasons for which an offer would be refused, with their remedies: too short a window, buying limits, spend caps.
 
-    Nothing is stored. For an amendment spend caps are left out, because the amount that it releases is known at acceptance only.
+    Nothing is stored. For an amendment, spend caps are left out, because the amount that it releases is known only at
+    acceptance.
     """
     found = _refusals(organisation, offer.priced, amends, actor, now, token_id)
     try:
@@ -40,9 +41,10 @@ def offer_refusals(
 
 
 def plan_refusals(*, plan: Plan, actor: User | None, now: datetime, token_id: UUID | None = None) -> list[Problem]:
-    """Return what would refuse a quote of a plan's chosen candidate now; empty if nothing is feasible.
+    """Return the reasons for which a quote of a plan's chosen candidate would be refused now; empty if nothing is feasible.
 
-    If no quote can be made, for example because the time of the plan is over, return that reason. Nothing is stored.
+    If no quote can be made, for example because the plan's deadline has passed, that reason is returned. Nothing is
+    stored.
     """
     if plan.chosen is None:
         return []

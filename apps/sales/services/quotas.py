@@ -1,4 +1,4 @@
-"""Reserving the operations of a quota for jobs."""
+"""Reserve the operations of a quota for jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apps.sales.snapshots import ProgramSnapshot, project_uuid, snapshot_of
 
 
 def line_lock(contract: Contract, program_digest: str) -> ContractLine:
-    """Return the line of a program, locked. Raises Problem(409) if the contract has none."""
+    """Lock and return the line of a program. Raises Problem(409) if the contract has none."""
     line = contract.lines.select_for_update().filter(program_digest=program_digest).first()
     if line is None:
         raise Problem(
@@ -30,7 +30,8 @@ def quota_draw(
 ) -> ContractLine:
     """Reserve operations of a quota for a job, under the locks of organisation and contract.
 
-    Raises Problem, with the operations left, if the quota is too small, and CapReached if the spend cap of the project is.
+    Raises Problem, with the operations left, if the quota is too small, and CapReached if the spend cap of the project
+    is too low.
     """
     quota = ContractQuota.objects.select_for_update().get(contract=contract)
     line = contract.lines.select_for_update().filter(program_digest=program_digest).first()
@@ -69,14 +70,14 @@ def _snapshot(line: ContractLine) -> ProgramSnapshot:
 
 
 def quota_return(*, contract: Contract, line: ContractLine, count: int) -> None:
-    """Release operations of a quota that were reserved for a job and not used."""
+    """Release operations of a quota that were reserved for a job but not used."""
     quota = ContractQuota.objects.select_for_update().get(contract=contract)
     quota.taken -= draw_operations(contract, _snapshot(line)) * count
     quota.save(update_fields=["taken"])
 
 
 def line_program(contract: Contract, program_digest: str, program: Program | None) -> Program:
-    """Return the program that uses the quota. Raises Problem(409) if it is not the organisation's."""
+    """Return the program that uses the quota. Raises Problem(409) if it does not belong to the organisation."""
     if program is None:
         program = Program.objects.filter(organisation_id=contract.organisation_id, digest=program_digest).first()
     if program is None or program.organisation_id != contract.organisation_id or program.digest != program_digest:

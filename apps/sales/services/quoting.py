@@ -1,4 +1,4 @@
-"""Making quotes: a request is priced, and stored as it was priced."""
+"""Make quotes: price a request, and store it with that price."""
 
 from __future__ import annotations
 
@@ -72,8 +72,9 @@ def offer_make(
 ) -> Offer:
     """Price a request without storing anything, for the live preview. Raises Problem.
 
-    `amends`: the contract that the quote amends; the document names it, and the difference to its rest. `measured`: programs
-    whose cost depends on their data are charged as measured, at most the worst case. A commitment in force applies automatically.
+    `amends`: the contract that the quote amends; the document names it and the difference from its unused remainder.
+    `measured`: programs whose cost depends on their data are charged by measured counts, at most by the worst case. A
+    commitment in force applies automatically.
     """
     commitment, request_lines, priced = pricing_make(
         organisation=organisation,
@@ -152,9 +153,10 @@ def _check_ahead(form: Form, asked: Window, now: datetime) -> None:
 
 
 def window_check(priced: Priced) -> None:
-    """Raises Problem(422) if the work can never fit in its window, whatever else is sold.
+    """Raise Problem(422) if the work can never fit in its window, whatever else is sold.
 
-    Divisible work needs time for at least one execution in each piece; its pieces run side by side on the devices of the pool.
+    Divisible work needs time for at least one execution in each piece; its pieces run in parallel on the devices of the
+    pool.
     """
     length = Fraction((priced.window.end - priced.window.start) // timedelta(microseconds=1), 10**6)
     if length >= priced.duration:
@@ -181,7 +183,7 @@ def _under_commitment(
     amends: Contract | None,
     now: datetime,
 ) -> Pricing:
-    """Price the work under the commitment in force if that covers it; else at the full price."""
+    """Price the work under the commitment in force if that commitment covers it, and otherwise at the full price."""
     commitment = commitment_at(organisation, at=now, currency=book_in_force(at=now).currency)
     if commitment is not None:
         under = [
@@ -214,8 +216,9 @@ def quote_create(
 ) -> Quote:
     """Store an immutable quote; its price is locked until `valid_until`. Raises Problem if it cannot be priced.
 
-    A quote of a plan states the requirements of the plan and the promises of its candidate: the one with the number `candidate`,
-    by default the chosen one. `name` is the customer's own name and no part of the document.
+    A quote of a plan states the requirements of the plan and the promises of its candidate: the one with the number
+    `candidate`, by default the chosen one. `name` is the customer's own name for the quote and is not part of the
+    document.
     """
     quote_id, name = uuid4(), name_clean(name)
     identity = {"id": str(quote_id), "plan": str(plan_id) if plan_id else None}
@@ -266,7 +269,7 @@ def _promises(
     lines: Sequence[QuoteLine | tuple[Program, int]] | Quota,
     pool: Pool,
 ) -> dict[str, Any]:
-    """Return the promises of the plan; empty if the quote has other programs or another pool than the candidate."""
+    """Return the promises of the plan; empty if the quote differs from the candidate in its programs or its pool."""
     plan = Plan.objects.filter(organisation=organisation, pk=plan_id).first() if plan_id else None
     if plan is None or isinstance(lines, Quota):
         return {}

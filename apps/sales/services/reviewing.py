@@ -1,4 +1,4 @@
-"""Proposed revisions: contracts whose rest can run for less, or on time again, are reported once."""
+"""Proposed revisions: contracts whose unused remainder can run at a lower cost, or on time again, are reported once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ AGAIN = timedelta(hours=1)
 
 
 def contracts_review_due(*, now: datetime, limit: int = MOST) -> int:
-    """Review active contracts with a plan that were not reviewed for an hour, the longest waiting first, one transaction each.
+    """Review active contracts with a plan that were not reviewed for an hour, the least recent first, each in its own
+    transaction.
 
     Returns how many revisions were proposed.
     """
@@ -42,7 +43,8 @@ def contracts_review_due(*, now: datetime, limit: int = MOST) -> int:
 
 @transaction.atomic
 def contract_review(*, contract_id: UUID, now: datetime) -> ContractReview | None:
-    """Plan the rest of a contract again. If the new plan is better, keep it, queue a message, and return the review; else None.
+    """Plan the remainder of a contract again. If the new plan is better, store it, queue a message, and return the
+    review; else None.
 
     The contract does not change. Safe to repeat: each contract is reported once.
     """
@@ -67,7 +69,7 @@ def contract_review(*, contract_id: UUID, now: datetime) -> ContractReview | Non
 
 
 def _planned(contract: Contract, now: datetime) -> Plan | None:
-    """Return the new plan, made for the person who accepted the contract; None if it cannot be planned again."""
+    """Return the new plan, made for the person who accepted the contract; None if the remainder cannot be planned again."""
     known = Plan.objects.select_related("created_by")
     made = known.filter(pk=contract.plan_id).first() if contract.plan_id else None
     if made is None:
@@ -81,8 +83,9 @@ def _planned(contract: Contract, now: datetime) -> Plan | None:
 
 
 def reason_for(contract: Contract, plan: Plan, *, now: datetime) -> str:
-    """Return why the new plan is better, as a sentence: it meets a deadline that the windows miss, or costs less including the
-    charge for ending the contract. Empty if it is not better, or nothing is feasible."""
+    """Return a sentence that says why the new plan is better: it meets a deadline that the windows miss, or it costs
+    less, including the charge for ending the contract. Empty if it is not better, or if nothing is feasible.
+    """
     if plan.chosen is None:
         return ""
     promises = contract.terms.get("promises", {})

@@ -1,7 +1,7 @@
-"""Serving standing requests: the free time of a pool is offered to them in the order of `apps/sales/fair_order.py`.
+"""Serve standing requests: offer them the free time of a pool in the order of `apps/sales/fair_order.py`.
 
-Each request is served in its own transaction, through the ordinary quote and acceptance; a failure does not affect the others.
-One process at a time serves a pool.
+Each request is served in its own transaction, through an ordinary quote and its acceptance; a failure does not affect
+the others. Only one process at a time serves a pool.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ log = structlog.get_logger("standing")
 
 @dataclass(frozen=True)
 class NotServed:
-    """Why a request was not served, as a sentence. `claim`: the time that it claims, if only room is missing."""
+    """The reason why a request was not served, as a sentence. `claim`: the time that it claims, if the only obstacle is
+    lack of room.
+    """
 
     kind: str
     reason: str
@@ -79,12 +81,12 @@ class Round:
 
     @property
     def offered(self) -> Free:
-        """The free time that no protected request claims."""
+        """The free time outside the claims of protected requests."""
         return without(self.free, self.claims)
 
 
 def standing_serve_all(*, now: datetime) -> int:
-    """End expired requests, then serve every pool with waiting requests. Return how many were served."""
+    """End expired requests, then serve every pool that has waiting requests. Return how many were served."""
     standing_expire_due(now=now)
     waiting = StandingRequest.objects.filter(state=StandingState.WAITING).values_list("pools", flat=True)
     return sum(standing_serve(pool=slug, now=now) for slug in sorted({slug for slugs in waiting for slug in slugs}))
@@ -154,7 +156,7 @@ def standing_order(
 
 
 def _try(request: StandingRequest, this: Round, may_claim: bool) -> NotServed | None:
-    """Serve one request, or return why not. An error affects this request only."""
+    """Serve one request, or return the reason why it was not served. An error affects only this request."""
     try:
         found = _prospect(request, this, may_claim)
         if isinstance(found, NotServed):
@@ -177,7 +179,7 @@ def _try(request: StandingRequest, this: Round, may_claim: bool) -> NotServed | 
 
 
 def _prospect(request: StandingRequest, this: Round, may_claim: bool) -> Priced | NotServed:
-    """Return the present price if it is low enough and there is room; else the reason. Reserves nothing."""
+    """Return the present price if it is low enough and there is room, and otherwise the reason. Reserves nothing."""
     offered = this.offered
     if not may_claim and request.least_us > _free_of(request, offered, this.now):
         return _no_room(request, this, None)  # no price is needed to know that
@@ -271,7 +273,9 @@ def _serve(request: StandingRequest, this: Round) -> Contract:
 
 
 def _claims_stand(this: Round, organisation_id: UUID, free: Free) -> list[Reservation]:
-    """Store the claims of protected requests as windows, so that admission avoids them. They are deleted before the commit."""
+    """Store the claims of protected requests as windows, so that admission control avoids them. They are deleted before
+    the commit.
+    """
     if not total([part for claim in this.claims for parts in claim.kept.values() for part in parts]):
         return []
     reservation = Reservation.objects.create(
@@ -291,7 +295,7 @@ def _claims_stand(this: Round, organisation_id: UUID, free: Free) -> list[Reserv
 
 
 def _reasons_keep(rows: dict[Any, StandingRequest], reasons: dict[UUID, NotServed]) -> None:
-    """Store why each request still waits, if the reason has changed."""
+    """Store the reason why each request still waits, if it has changed."""
     for key, found in reasons.items():
         if (rows[key].reason_kind, rows[key].reason) != (found.kind, found.reason[:400]):
             StandingRequest.objects.filter(pk=key, state=StandingState.WAITING).update(

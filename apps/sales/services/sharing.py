@@ -1,4 +1,4 @@
-"""Withdrawing quotes, and share links of quotes."""
+"""Withdraw quotes, and make and end their share links."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def quote_unshare(*, quote_id: UUID, organisation: Organisation, actor: User | N
 def quote_share(
     *, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime, days: int | None = None
 ) -> Quote:
-    """Create a share link for `days`, 30 by default. A working link keeps its address and gets a new end.
+    """Create a share link for `days`, 30 by default. A working link keeps its URL and gets a new expiry.
 
-    An expired link gets a new address. Raises Problem(422) unless `days` is from 1 to 365.
+    An expired link gets a new URL. Raises Problem(422) unless `days` is from 1 to 365.
     """
     if days is not None and not 1 <= days <= SHARE_DAYS_MAX:
         detail = f"Enter 1 to {SHARE_DAYS_MAX} days for a share link."
@@ -78,6 +78,6 @@ def quote_share(
 
 
 def _locked(quote_id: UUID, organisation: Organisation) -> Quote:
-    """Lock as acceptance does, so that a quote is never both withdrawn and accepted."""
+    """Take the same locks as acceptance, so that a quote is never both withdrawn and accepted."""
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     return Quote.objects.filter(organisation=organisation).get(pk=quote_id)

@@ -1,4 +1,4 @@
-"""The buying limits of organisations: read, checked at acceptance, and set by the administrator."""
+"""The buying limits of organisations: read them, check them at acceptance, and set them as the administrator."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KEPT = "kept"  # class of the windows that represent claims; none survives a com
 
 
 def rules_now() -> Rules:
-    """Return the rules that the administrator set, else those of the settings."""
+    """Return the rules that the administrator set, or else those of the settings."""
     row = BuyingRules.objects.filter(pk=ONLY).first()
     if row is None:
         return Rules(settings.NEWCOMER_CREDIT, settings.POOL_SHARE, timedelta(days=settings.POOL_SHARE_DAYS))
@@ -45,7 +45,7 @@ def rules_now() -> Rules:
 
 
 def standing_of(organisation_id: Any) -> Standing:
-    """Return the standing of an organisation; that of a newcomer by default."""
+    """Return the standing of an organisation; the default is that of a newcomer."""
     row = OrganisationStanding.objects.filter(pk=organisation_id).first()
     if row is None:
         return Standing()
@@ -53,13 +53,13 @@ def standing_of(organisation_id: Any) -> Standing:
 
 
 def acceptance_refusals(quote: Quote, *, actor: User | None, now: datetime) -> list[Problem]:
-    """Return why the person could not accept the quote now, apart from its validity and the capacity."""
+    """Return the reasons why the person could not accept the quote now, apart from its validity and the capacity."""
     rules, standing = rules_now(), standing_of(quote.organisation_id)
     return [*request_refusals(quote), *refusals(_asked(quote, standing, rules, actor, now), standing, rules)]
 
 
 def request_refusals(quote: Quote) -> list[Problem]:
-    """Return why the work of a quote may not be bought again: a standing request waits with it, or was served."""
+    """Return the reason why the work of a quote may not be bought again: a standing request for it is waiting or was served."""
     live = [StandingState.WAITING, StandingState.SERVED]
     row = StandingRequest.objects.filter(quote=quote.pk, state__in=live).order_by("number").first()
     if row is None:
@@ -72,7 +72,7 @@ def request_refusals(quote: Quote) -> list[Problem]:
 
 
 def acceptance_check(quote: Quote, *, actor: User | None, now: datetime) -> None:
-    """Raises Problem if buying limits refuse the quote.
+    """Raise Problem if the quote exceeds a buying limit.
 
     Call it under the organisation's lock, after the amended contract is closed.
     """
@@ -98,7 +98,7 @@ def _asked(quote: Quote, standing: Standing, rules: Rules, actor: User | None, n
 def committed(quote: Quote, *, replaced: Contract | None) -> Decimal:
     """Return the organisation's holds plus the charges of closed contracts, in the quote's currency.
 
-    A contract that the quote replaces counts with its charges only.
+    A contract that the quote replaces counts only with its charges.
     """
     return committed_in(quote.organisation_id, quote.currency, replaced=replaced)
 
@@ -126,7 +126,7 @@ def _ahead(quote: Quote, now: datetime, *, replaced: Contract | None) -> Fractio
 
 
 def seconds_ahead(windows: QuerySet[Window], now: datetime) -> Fraction:
-    """Return the future seconds of these windows."""
+    """Return the seconds of these windows that are still in the future."""
     begins = Greatest(F("period__startswith"), Value(now))
     length = ExpressionWrapper(F("period__endswith") - begins, output_field=DurationField())
     total: timedelta | None = windows.filter(period__endswith__gt=now).aggregate(total=Sum(length))["total"]
@@ -137,7 +137,7 @@ def seconds_ahead(windows: QuerySet[Window], now: datetime) -> Fraction:
 def buying_rules_set(
     *, newcomer_credit: Decimal | None, pool_share: Decimal, horizon_days: int, principal: Principal, now: datetime
 ) -> None:
-    """Set the limits of organisations without their own. Existing contracts stay."""
+    """Set the limits of organisations that have no limits of their own. Existing contracts do not change."""
     new = {"newcomer_credit": newcomer_credit, "pool_share": pool_share, "horizon_days": horizon_days}
     BuyingRules.objects.update_or_create(pk=ONLY, defaults=new)
     audit_record(
@@ -155,7 +155,7 @@ def standing_set(
     principal: Principal | None,
     now: datetime,
 ) -> None:
-    """Set an organisation's own limits; None means the general limit.
+    """Set an organisation's own limits; None means that the general limit applies.
 
     `is_approved` lifts the credit limit unless `credit` is set.
     """

@@ -1,4 +1,4 @@
-"""Standing requests: filing them with a hold, and ending them. Serving is in `serving.py`."""
+"""Standing requests: file them with a hold, and end them. `serving.py` serves them."""
 
 from __future__ import annotations
 
@@ -52,8 +52,9 @@ def standing_file(
     period), on the quote's pool or any of `pools`. `most` is set aside now, and released if the
     request ends without a contract.
 
-    Raises Problem if the quote cannot wait, `until` has passed or is too far ahead, a pool cannot run the work, a spend cap or
-    the credit limit is reached, or the organisation has `WAITING_MOST` waiting requests.
+    Raises Problem if the quote's work cannot wait, if `until` has passed or is too far in the future, if a pool cannot
+    run the work, if a spend cap or the credit limit is reached, or if the organisation already has `WAITING_MOST`
+    waiting requests.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     quote = Quote.objects.select_related("pool").filter(organisation=organisation).get(pk=quote_id)
@@ -129,7 +130,7 @@ def _check_quote(quote: Quote) -> None:
 
 
 def _check_money(organisation: Organisation, most: Decimal, currency: str, actor: User) -> None:
-    """Raises Problem if the organisation may not commit this amount, or has too many waiting requests."""
+    """Raise Problem if the organisation may not commit this amount, or has too many waiting requests."""
     if most <= 0:
         raise Problem(422, "No price", "Enter a maximum price above 0.", kind="standing-price")
     waiting = StandingRequest.objects.filter(organisation=organisation, state=StandingState.WAITING).count()
@@ -161,16 +162,17 @@ def _number(organisation: Organisation) -> int:
 
 
 def _least(priced: Priced) -> int:
-    """Return the least device time of the work in microseconds, at any power of the pool; 0 if it is not fixed."""
+    """Return the minimum device time of the work in microseconds, at any power setting of the pool; 0 if it is not fixed."""
     if priced.pool.is_host or priced.form.name == FormName.QUOTA:
         return 0
     return min(int(priced.duration / priced.pool.slowdown * 10**6), LONGEST_NOTED)
 
 
 def _shares(priced: Priced, most: Decimal) -> dict[UUID, Decimal] | None:
-    """Divide `most` over projects: the present price of each line, and the rest to the project of the first line.
+    """Divide `most` among projects: each gets the present price of its lines, and the project of the first line also
+    gets the remainder.
 
-    None for a quota, which every project uses.
+    Returns None for a quota, which every project uses.
     """
     shares: dict[UUID, Decimal] = {}
     left = most
@@ -200,7 +202,7 @@ def standing_withdraw(*, request_id: UUID, organisation: Organisation, actor: Us
 
 
 def standing_expire_due(*, now: datetime, limit: int = 500) -> int:
-    """End every request whose time is over, one transaction each. Return how many."""
+    """End every request that has expired, each in its own transaction. Return how many were ended."""
     due = StandingRequest.objects.filter(state=StandingState.WAITING, waits_until__lte=now).order_by("waits_until")
     return sum(_expire(*ids, now=now) for ids in list(due.values_list("pk", "organisation_id")[:limit]))
 

@@ -33,20 +33,20 @@ register = template.Library()
 
 @register.inclusion_tag("sales/_plan_hold.html", takes_context=True)
 def plan_hold(context: template.Context, plan: Plan) -> dict[str, Any]:
-    """{% plan_hold plan %}: the hold of a plan, and the button that makes one."""
+    """{% plan_hold plan %}: the hold of a plan, and the button to make one."""
     return {**hold_context(plan, now=timezone.now()), "csrf_token": context.get("csrf_token")}
 
 
 @register.inclusion_tag("sales/_plan_refusals.html", takes_context=True)
 def plan_refused(context: template.Context, plan: Plan) -> dict[str, Any]:
-    """{% plan_refused plan %}: the caps and limits that would refuse a quote of the plan now."""
+    """{% plan_refused plan %}: the caps and limits that would prevent the acceptance of a quote of the plan now."""
     user = context["request"].user
     return {"refused": plan_refusals(plan=plan, actor=user, now=timezone.now())}
 
 
 @register.inclusion_tag("sales/_plan_revision.html")
 def plan_revision(plan: Plan) -> dict[str, Any]:
-    """{% plan_revision plan %}: the differences between a contract and a plan for its rest; empty for other plans."""
+    """{% plan_revision plan %}: the differences between a contract and a plan for its remainder; empty for other plans."""
     contract = revision_of(plan)
     if contract is None:
         return {"contract": None}
@@ -56,19 +56,19 @@ def plan_revision(plan: Plan) -> dict[str, Any]:
 
 @register.filter
 def figure(text: str) -> str:
-    """{{ text|figure }}: a decimal text with separated thousands and every digit."""
+    """{{ text|figure }}: a decimal text with thousands separators and every digit."""
     return figure_text(text)
 
 
 @register.filter
 def as_shown(step: Step | dict[str, str], currency: Currency) -> StepShown:
-    """{{ step|as_shown:currency }}: a price step for its table."""
+    """{{ step|as_shown:currency }}: a price step in the form that its table shows."""
     return step_shown(step, currency)
 
 
 @register.filter
 def instant(text: str) -> datetime:
-    """{{ text|instant }}: an instant of a document."""
+    """{{ text|instant }}: parses an instant of a document."""
     return datetime.fromisoformat(text)
 
 
@@ -95,7 +95,7 @@ def negated(amount: Decimal | str) -> Decimal:
 
 @register.filter
 def decimal_of(amount: Decimal | str) -> Decimal:
-    """{{ amount|decimal_of }}: an amount of a document as a number; 0 is false."""
+    """{{ amount|decimal_of }}: an amount of a document as a number, so that 0 is false in a condition."""
     return Decimal(amount)
 
 
@@ -132,7 +132,9 @@ def usage_rows(lines: Sequence[Any]) -> int:
 
 @register.filter
 def fraction_money(amount: Fraction, currency: Currency) -> str:
-    """{{ amount|fraction_money:currency }}: an estimate to the smallest unit; below one unit with three significant digits."""
+    """{{ amount|fraction_money:currency }}: an estimate, rounded to the smallest unit; below one unit, to three
+    significant digits.
+    """
     return money_format(Decimal(round(amount * 10**12)).scaleb(-12), currency)
 
 
@@ -178,41 +180,41 @@ def contract_titles(lines: Iterable[Any]) -> dict[str, str]:
 
 @register.filter
 def slice_title(group: str) -> str:
-    """A heading: by model."""
+    """{{ group|slice_title }}: a heading, such as "By model"."""
     return f"By {group}"
 
 
 @register.filter
 def commitment_title(kind: str) -> str:
-    """How long a commitment binds, in words."""
+    """{{ kind|commitment_title }}: the term of a commitment in words."""
     return TITLES[kind]
 
 
 @register.filter
 def short_decimal(value: Decimal) -> str:
-    """A factor without idle zeros."""
+    """{{ factor|short_decimal }}: a factor without trailing zeros."""
     return decimal_text(value)
 
 
 @register.filter
 def saving(share: str) -> Fraction:
-    """{{ share|saving }}: the saving for a share of the price of a document."""
+    """{{ share|saving }}: the saving when a document states a share of the price."""
     return 1 - Fraction(share)
 
 
 @register.filter
 def plain(amount: Decimal, places: int) -> str:
-    """An amount as it is typed into a box."""
+    """{{ amount|plain:places }}: an amount in the form in which it is typed into a field."""
     return f"{amount:.{places}f}"
 
 
 @register.filter
 def share_percent(share: Decimal | str | None) -> str:
-    """{{ standing.pool_share|share_percent }}: 0.25 -> 25; nothing where none is set."""
+    """{{ standing.pool_share|share_percent }}: 0.25 -> 25; empty if no share is set."""
     return plain_number(Decimal(share) * 100) if share else ""
 
 
 @register.filter
 def plain_number(number: Decimal | None) -> str:
-    """{{ standing.credit|plain_number }}: 500.0000 -> 500; nothing where none is set."""
+    """{{ standing.credit|plain_number }}: 500.0000 -> 500; empty if no credit is set."""
     return f"{number.normalize():f}" if isinstance(number, Decimal) else ""
