@@ -1,4 +1,4 @@
-"""Addresses of the sales room."""
+"""URLs of the sales pages."""
 
 from django.urls import URLPattern, URLResolver, path
 

@@ -1,4 +1,4 @@
-"""The usage of a contract by local day, for its page: sums for every day, and the rows of one day."""
+"""The usage of a contract by local day, for its page: totals for every day, and the rows of one day."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 @dataclass(frozen=True)
 class UsageDay:
-    """What a contract used on one local day. `rows` counts usage rows; a charge without use has no operations."""
+    """The usage of a contract on one local day. `rows` counts usage rows; a charge without use has no operations."""
 
     date: date
     executions: int
@@ -37,7 +37,7 @@ class UsageDay:
 def usage_days(contract: Contract, *, zone: str) -> list[UsageDay]:
     """Return the local days with usage or another charge, newest first, in one query.
 
-    Only what ran counts as executions: unused work that is charged, late cancellation and the contract minimum do not.
+    Only work that ran counts as executions. Charges for unused work, late cancellation and the contract minimum do not.
     """
     ran = Q(unused=False, billed_operations__gt=0)
     rows = (
@@ -65,7 +65,7 @@ def usage_day_rows(contract: Contract, day: date, *, zone: str) -> QuerySet[Usag
 
 
 def day_bounds(day: date, zone: str) -> tuple[datetime, datetime]:
-    """Return a local day as [start, end); it has 23 or 25 hours when clocks change."""
+    """Return a local day as [start, end); it has 23 or 25 hours on days when clocks change."""
     local = zone_of(zone)
     following = day + timedelta(days=1)
     return datetime(day.year, day.month, day.day, tzinfo=local), datetime(
@@ -74,7 +74,9 @@ def day_bounds(day: date, zone: str) -> tuple[datetime, datetime]:
 
 
 def day_read(text: str) -> date | None:
-    """Read a day such as 2026-11-30 from an address. None for anything else, and for years that no contract reaches."""
+    """Read a day such as 2026-11-30 from a query string. Return None for anything else, and for years that no contract
+    reaches.
+    """
     if not _DAY.fullmatch(text):
         return None
     try:
@@ -85,7 +87,7 @@ def day_read(text: str) -> date | None:
 
 
 def usage_chart(days: Sequence[UsageDay], currency: str) -> dict[str, Any]:
-    """Return the bars of the newest days in order of time; the table beside them holds the exact amounts."""
+    """Return the bars of the newest days in chronological order; the table beside them holds the exact amounts."""
     drawn = list(reversed(days[:CHART_DAYS]))
     return {
         "unit": currency,
@@ -95,5 +97,5 @@ def usage_chart(days: Sequence[UsageDay], currency: str) -> dict[str, Any]:
 
 
 def usage_total(days: Sequence[UsageDay]) -> Decimal:
-    """Return the sum of all days."""
+    """Return the total amount of all days."""
     return exact_sum(one.amount for one in days)

@@ -21,10 +21,10 @@ MOST_PARTS = 62
 
 @dataclass(frozen=True)
 class Form:
-    """How a volume is sold.
+    """The form in which a volume is sold.
 
-    `every` is the length of a part or interval in seconds, for the forms spread and interval. The executions of a line are
-    those of one interval; for a spread contract they are the whole volume, which is divided into equal parts.
+    `every` is the length of a part or interval in seconds, for the forms `spread` and `interval`. The executions of a
+    line are those of one interval; for a spread contract they are the whole volume, which is divided into equal parts.
     """
 
     name: str = FormName.EXECUTION
@@ -85,7 +85,7 @@ def forms_offered(book: PriceBookDocument) -> list[dict[str, Any]]:
 
 
 def form_check(form: Form, request_lines: Sequence[QuoteRequestLine]) -> None:
-    """Raises Problem if the form does not fit the request lines."""
+    """Raise Problem if the form does not fit the request lines."""
     if form.name not in FormName.values:
         raise _refusal(f"There is no form {form.name!r}; choose one of {', '.join(FormName.values)}.")
     needs_length = form.name in {FormName.SPREAD, FormName.INTERVAL}

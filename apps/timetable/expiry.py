@@ -1,4 +1,4 @@
-"""Held time that nobody bought. It is free from the end of the hold, whether or not the sweep has run."""
+"""Held time that nobody bought. It becomes free at the end of the hold, whether or not the sweep has run."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def taken(windows: QuerySet[Window], *, now: datetime) -> QuerySet[Window]:
 
 
 def sold(windows: QuerySet[Window]) -> QuerySet[Window]:
-    """The windows that belong to a contract: held time is neither sold nor free."""
+    """The windows that belong to a contract. Held windows are excluded, because held time is neither sold nor free."""
     return windows.filter(reservation__held_until__isnull=True)
 
 
 def expired_release(pieces: Sequence[Piece], *, now: datetime) -> int:
-    """Release expired holds that overlap these pieces, in the transaction of the caller who takes the pieces.
+    """Release expired holds that overlap these pieces, in the transaction of the caller, who reserves the pieces.
 
     The caller must hold the locks of the pieces' devices. Selling or releasing held time requires the locks of all
-    devices of the pool, so no one else can do it meanwhile. Waits for a concurrent sale of time in the same held
-    reservation.
+    devices of the pool, so no one else can do that in the meantime. This waits for a concurrent sale of time in the
+    same held reservation.
     """
     known = list(expired(now=now).order_by().values_list("pk", flat=True))  # rarely any, and an index has them
     if not known:
@@ -49,15 +49,15 @@ def expired_release(pieces: Sequence[Piece], *, now: datetime) -> int:
 
 
 def expired_release_of(pools: Collection[str], *, now: datetime) -> int:
-    """Release the expired holds of whole pools, by slug. The caller has locked all their devices, to reserve or move
-    windows.
+    """Release the expired holds of whole pools, by slug. The caller must have locked all their devices, to reserve or
+    move windows.
     """
     rows = expired(now=now).filter(pool__slug__in=pools)
     return windows_release(list(rows.select_for_update(no_key=True, of=("self",)).order_by("id")))
 
 
 def windows_release(reservations: list[Reservation]) -> int:
-    """Release locked reservations that were held and never sold, including windows that have started."""
+    """Release locked reservations that were held but never sold, including windows that have already started."""
     if not reservations:
         return 0
     ids = [one.pk for one in reservations]

@@ -1,4 +1,4 @@
-"""Time held for a possible contract: it becomes the contract's, or it is released."""
+"""Time held for a possible contract, which is later sold to the contract or released."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def reservation_claim(*, reservation_id: UUID, now: datetime) -> Reservation | N
 
 @transaction.atomic
 def reservation_give_up(*, reservation_id: UUID) -> bool:
-    """Release held time. Returns False if it was sold or released before. Safe to repeat."""
+    """Release held time. Returns False if it was already sold or released. Safe to repeat."""
     reservation = _locked(reservation_id)
     return bool(_is_held(reservation) and windows_release([reservation]))
 
@@ -38,7 +38,7 @@ def _is_held(reservation: Reservation) -> bool:
 
 
 def _locked(reservation_id: UUID) -> Reservation:
-    """The locked reservation, after the locks of its pool's devices: the order that every sale and release follows."""
+    """The reservation, locked after the devices of its pool, which is the order that every sale and release follows."""
     known = Reservation.objects.select_related("pool").get(pk=reservation_id)
     devices_lock(known.pool, windows_of=reservation_id)  # also those that drain
     return Reservation.objects.select_for_update(no_key=True).get(pk=reservation_id)

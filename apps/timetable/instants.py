@@ -11,7 +11,7 @@ MICROSECONDS = 1_000_000
 
 
 def micros_of(instant: datetime) -> int:
-    """Microseconds since 1970. Exact, because a datetime has no finer resolution."""
+    """Return the microseconds since 1970. The result is exact, because a datetime has no finer resolution."""
     return (instant - EPOCH) // MICROSECOND
 
 

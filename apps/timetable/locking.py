@@ -1,4 +1,4 @@
-"""Locks on devices. A sale of a device's time holds the device's lock; all locks are taken in the order of the ids."""
+"""Locks on devices. A sale of a device's time holds the device's lock; locks are always acquired in the order of the ids."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIRST_UNLOCKED = _LOCK.format(
 def devices_lock(pool: Pool, *others: Pool, windows_of: UUID | None = None) -> list[Device]:
     """Lock the active devices of one or more pools, in the order of their ids, until the transaction ends.
 
-    `windows_of`: a reservation whose devices are locked too, whatever their state.
+    `windows_of`: a reservation whose devices are also locked, whatever their state.
     """
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("devices_lock needs a transaction that holds the locks")
@@ -49,15 +49,14 @@ def some_lock(pool: Pool, devices: Collection[UUID], *, active: bool = True) -> 
     """Lock the given devices of a pool and return the ids that were locked; with `active`, only devices that are
     still active.
 
-    Call it in its own savepoint: a rollback to the savepoint releases the locks. From then on the transaction waits
-    at most `LOCK_TIMEOUT` for any lock. Raises CapacityBusy.
+    Call it in its own savepoint, because a rollback to the savepoint releases the locks. After the call, the
+    transaction waits at most `LOCK_TIMEOUT` for any lock. Raises CapacityBusy.
     """
     return _locked(pool, _ACTIVE if active else _ALL, sorted(devices))
 
 
 def one_lock(pool: Pool, devices: Sequence[UUID]) -> UUID | None:
-    """Lock one of several devices, listed best first: the first one that is not locked, or else the best one after a
-    wait.
+    """Lock one of several devices, listed best first: the first device that is not locked or, after a wait, the best device.
 
     Returns None if the best device is no longer active.
     """

@@ -15,22 +15,22 @@ from apps.fleet.models import Device, Pool
 
 
 class ReservationState(models.TextChoices):
-    """`released`: released before its end; its windows no longer count."""
+    """The states of a reservation. `released`: it was released before its end, and its windows no longer count."""
 
     ACTIVE = "active", "Active"
     RELEASED = "released", "Released"
 
 
 class WindowState(models.TextChoices):
-    """An active window occupies its device's time, even in the past; a released window does not."""
+    """The states of a window. An active one occupies its device's time, even in the past; a released one does not."""
 
     ACTIVE = "active", "Active"
     RELEASED = "released", "Released"
 
 
 class Reservation(models.Model):
-    """The time of a pool that one contract reserved. The contract's id is a plain UUID, because contracts live in a
-    higher room.
+    """The time of a pool that one contract reserved. The contract's id is a plain UUID, because contracts belong to a
+    higher layer.
 
     With `held_until`, the time is not sold: it is held for a possible contract and becomes free at that instant
     (apps/timetable/expiry.py). Until then its windows block others like sold ones.
@@ -98,13 +98,13 @@ class Window(models.Model):
 
     @property
     def start(self) -> datetime:
-        """First instant of the window."""
+        """The first instant of the window."""
         lower: datetime = self.period.lower
         return lower
 
     @property
     def end(self) -> datetime:
-        """First instant after the window."""
+        """The first instant after the window."""
         upper: datetime = self.period.upper
         return upper
 
@@ -125,5 +125,5 @@ class Refusal(models.Model):
 
     @property
     def duration(self) -> timedelta:
-        """How much device time was requested."""
+        """The amount of device time that was requested."""
         return timedelta(microseconds=self.duration_us)

@@ -1,6 +1,6 @@
 """Free device time, computed by the database, so that no window rows are transferred.
 
-Each function runs one statement, so its answer about devices, windows and their pool was true at one moment.
+Each function runs one statement, so its result about devices, windows and their pool was true at one moment.
 """
 
 from __future__ import annotations
@@ -89,22 +89,24 @@ _TAKEN = _MEETS.format(taken=_IS_TAKEN)
 
 
 class RunsOn(NamedTuple):
-    """What determines execution times on a pool: its processor and its power setting."""
+    """The facts that determine execution times on a pool: its processor and its power setting."""
 
     processor_id: UUID | None
     power_percent: int
 
 
 class Fit(NamedTuple):
-    """The start, in microseconds, of the first free period on a device that is long enough, and what the device runs on."""
+    """The start, in microseconds, of the first sufficiently long free period on a device, with the pool's processor and
+    power setting.
+    """
 
     start: int
     runs_on: RunsOn
 
 
 def first_fits(pool_id: UUID, spans: Sequence[Interval], length: int, *, now: datetime) -> dict[UUID, Fit]:
-    """For each active device of the pool, the earliest start of `length` free microseconds inside one of the disjoint
-    spans.
+    """Return, for each active device of the pool, the earliest start of `length` free microseconds inside one of the
+    disjoint spans.
 
     Omits devices without such a start. Returns at most `FITS_MOST` devices, the earliest first.
     """
@@ -112,7 +114,7 @@ def first_fits(pool_id: UUID, spans: Sequence[Interval], length: int, *, now: da
 
 
 def first_fit(device_id: UUID, spans: Sequence[Interval], length: int, *, now: datetime) -> Fit | None:
-    """As `first_fits`, for one device."""
+    """Like `first_fits`, but for one device."""
     return _fits(_FITS_DEVICE, spans, length, device=device_id, now=now).get(device_id)
 
 
@@ -141,7 +143,7 @@ def gaps_of_pool(pool_id: UUID, start: datetime, end: datetime, *, now: datetime
 def gaps_of_devices(
     devices: Collection[UUID], start: datetime, end: datetime, *, now: datetime, without: UUID | None = None
 ) -> dict[str, list[Interval]]:
-    """As `gaps_of_pool`, for these devices whatever their state. Time of the contract `without` counts as free."""
+    """Like `gaps_of_pool`, but for these devices, whatever their state. Time of the contract `without` counts as free."""
     if without is not None:
         return _gaps(_GAPS_BESIDE, start, end, devices=list(devices), now=now, without=without)
     return _gaps(_GAPS_DEVICES, start, end, devices=list(devices), now=now)
@@ -159,7 +161,9 @@ def _gaps(statement: str, start: datetime, end: datetime, **which: Any) -> dict[
 
 
 def taken_since(pool_id: UUID, pieces: Iterable[Piece], *, now: datetime) -> tuple[RunsOn, bool]:
-    """What the pool runs on, and whether any of these pieces is sold or held. The caller holds the locks of their devices."""
+    """Return the pool's processor and power setting, and whether any of these pieces is sold or held. The caller holds
+    the locks of their devices.
+    """
     told = list(pieces)
     with connection.cursor() as cursor:
         cursor.execute(

@@ -31,7 +31,7 @@ class Slot(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """Where the same work would fit: it starts and ends there, on that pool."""
+    """An alternative place for the same work: the pool, and the start and end of the work."""
 
     pool: str
     start: datetime
@@ -39,7 +39,7 @@ class Alternative(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """The work requested of a pool. Times in seconds; `quantum` is the piece that is never cut when windows are split."""
+    """The work requested of a pool. Times are in seconds; `quantum` is the piece that is never cut when windows are split."""
 
     duration: Fraction
     not_before: datetime
@@ -50,7 +50,7 @@ class Demand(NamedTuple):
     windows_max: int = 1
 
     def work(self) -> Work:
-        """The demand in the terms of the admission; a demand that is not split is one piece."""
+        """The demand as work for admission control; a demand that is not split is one piece."""
         if self.windows_max == 1 or self.quantum is None:
             return Work(count=1, each=micros_of_seconds(self.duration))
         count = -int(-(self.duration - self.setup) // self.quantum)
@@ -68,7 +68,7 @@ class Demand(NamedTuple):
 
 
 def windows_tried(quantum: Fraction | None) -> tuple[int, ...]:
-    """How many windows to try with: one, and only where that does not fit and work may be cut, several."""
+    """The numbers of windows to try: one and, if the work may be divided and does not fit in one, several."""
     return (1,) if quantum is None else (1, WINDOWS_MAX)
 
 
@@ -86,8 +86,8 @@ class Room:
         self.free = free_by_device(devices_of(pool), begin, end, now=now, without=without) if begin < end else {}
 
     def place(self, demand: Demand) -> Placement | Refusal:
-        """Where the demand would go. The work is split only if it does not fit in one window. The demand lies within
-        [start, end).
+        """Return where the demand would be placed. The work is split only if it does not fit in one window. The demand
+        lies within [start, end).
         """
         for most in windows_tried(demand.quantum):
             one = demand._replace(windows_max=most)
@@ -119,7 +119,7 @@ def slots_free(devices: Sequence[Device], start: datetime, end: datetime, *, now
 
 
 def demand_place(devices: Sequence[Device], demand: Demand, *, now: datetime) -> Placement | Refusal:
-    """Where the demand fits on these devices given what is sold now. It reserves nothing."""
+    """Find where the demand fits on these devices, given the windows sold now. Reserves nothing."""
     limits = demand.limits(now=now)
     start, end = instant_of(limits.not_before), demand.not_after
     free = free_by_device(devices, start, end, now=now) if start < end else {}
@@ -138,7 +138,7 @@ def reservation_preview(
     quantum: Fraction | None = None,
     windows_max: int = 1,
 ) -> list[Slot] | None:
-    """The windows that `reservation_take` would take now; None if the demand does not fit."""
+    """The windows that `reservation_take` would reserve now; None if the demand does not fit."""
     devices = devices_of(pool)
     demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)
     found = demand_place(devices, demand, now=now)
@@ -149,7 +149,7 @@ def reservation_preview(
 
 
 def alternatives_find(*, pool: Pool, demand: Demand, now: datetime) -> list[Alternative]:
-    """Other places for the demand: on sibling pools within its limits, and on this pool within a week of its limits."""
+    """Other places for the demand: on sibling pools within its limits, and on the same pool up to a week outside its limits."""
     found: list[Alternative] = []
     siblings = [one for one in pools().filter(processor=pool.processor, kind=pool.kind) if one.pk != pool.pk]
     later = demand._replace(not_after=max(now, demand.not_after) + ALTERNATIVE_HORIZON, allowed=None)

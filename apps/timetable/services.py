@@ -1,4 +1,4 @@
-"""Changes to the timetable. Every change locks its devices first, in the order of their ids."""
+"""Changes to the timetable. Every change first locks its devices, in the order of their ids."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def reservation_take(
     """Reserve device time for a contract: the placement that ends first at the cheapest tariff (T4).
 
     `duration` and `setup` are exact seconds. Windows are rounded up to whole microseconds and lie inside [not_before,
-    not_after), not before `now`, and inside `allowed` if given. With `windows_max` above 1 and a `quantum`, the work
-    may be split over several windows, and no window splits a quantum. With `held_until`, the time is held until then
-    and not sold (apps/timetable/holding.py). Raises CapacityTaken.
+    not_after), inside `allowed` if it is given, and not before `now`. With `windows_max` above 1 and a `quantum`, the
+    work may be split over several windows, and no window splits a quantum. With `held_until`, the time is not sold but
+    held until then (apps/timetable/holding.py). Raises CapacityTaken.
     """
     demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)
     return reservation_take_each(
@@ -86,7 +86,7 @@ def reservation_take_each(
     reservation_id: UUID | None = None,
     held_until: datetime | None = None,
 ) -> Reservation:
-    """Reserve time for several demands, all or none, in the caller's transaction.
+    """Reserve time for several demands in the caller's transaction, either for all of them or for none.
 
     Each demand uses as few windows as possible among the counts in `windows`; its own `windows_max` is ignored.
     `reservation_id` sets the id of the reservation. Raises CapacityTaken.
@@ -124,7 +124,7 @@ def reservation_replace(
     """Reserve new windows for `duration` seconds of a reservation's work whose windows passed unused, and return
     them.
 
-    The past windows stay on record as sold and idle. Raises CapacityTaken.
+    The past windows remain recorded as sold and idle. Raises CapacityTaken.
     """
     known = Reservation.objects.select_related("pool").get(pk=reservation_id)
     demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)
@@ -145,9 +145,9 @@ def reservation_replace(
 
 @transaction.atomic
 def reservation_release(*, reservation_id: UUID, now: datetime) -> Reservation:
-    """Release the future time of a reservation: later windows, and the rest of a running window, which ends now.
+    """Release the future time of a reservation: its later windows, and the remainder of a running window, which then ends now.
 
-    Released windows stay readable. Safe to repeat. Locks the devices of these windows.
+    Released windows can still be read. Safe to repeat. Locks the devices of these windows.
     """
     pool = Reservation.objects.select_related("pool").get(pk=reservation_id).pool
     ahead = Window.objects.filter(reservation=reservation_id, state=WindowState.ACTIVE, period__endswith__gt=now)

@@ -1,9 +1,9 @@
 """Reserve device time with locks on the affected devices only.
 
-One unlocked read of the timetable decides where the work goes. The devices in use are then locked in the order of
-their ids and checked again: every sale locks its device, and every change of a pool locks all its devices. If
-anything was sold or changed meanwhile, the attempt is rolled back with its locks and the next one starts. A refusal
-holds no lock: it was true at the moment of the one statement that it follows from.
+One unlocked read of the timetable decides where the work goes. The devices in use are then locked in the order of their
+ids and checked again: every sale locks its device, and every change of a pool locks all its devices. If anything was
+sold or changed in the meantime, the attempt is rolled back, its locks are released, and another attempt starts. A
+refusal needs no lock: it was true at the moment of the one statement on which it is based.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Store = Callable[[Sequence[Piece]], T]
 
 
 class _Changed(Exception):
-    """Something that this attempt relies on was sold, moved or deactivated."""
+    """Something on which this attempt relies was sold, moved or deactivated."""
 
 
 def capacity_take(
@@ -42,7 +42,7 @@ def capacity_take(
     """Place the demands in order and return the result of `store` for all pieces, in the caller's transaction.
 
     Each demand uses the first count in `windows` with which it fits. `store` runs under the locks of the pieces'
-    devices. Raises CapacityTaken for the first demand that does not fit, PoolChanged, CapacityBusy.
+    devices. Raises CapacityTaken for the first demand that does not fit, and also PoolChanged and CapacityBusy.
     """
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("capacity_take needs a transaction that holds the locks")
@@ -121,7 +121,7 @@ def _take_first(pool: Pool, demand: Demand, now: datetime, store: Store[T]) -> T
 
 
 class _Search:
-    """The first fit of each device of a pool, as last read: where one window can start."""
+    """The first free period of each device of a pool, as last read, in which one window fits."""
 
     def __init__(
         self, pool: Pool, work: Work, limits: Limits, spans: Sequence[Interval], fits: dict[UUID, Fit]
@@ -133,10 +133,10 @@ class _Search:
         _runs_on_check(pool, next(iter(fits.values())).runs_on)
 
     def pieces(self, now: datetime) -> Sequence[Piece]:
-        """Place the work on the device where it ends first, locked; devices that someone else is selling now are
-        skipped.
+        """Lock the device on which the work ends first, and place the work on it. Devices whose time someone else is
+        selling now are skipped.
 
-        Raises _Changed if the place is gone.
+        Raises _Changed if the place is no longer free.
         """
         best = sorted(self.fits, key=lambda key: (self.fits[key], key))
         device = one_lock(self.pool, best[:OTHERS_MOST])
@@ -154,7 +154,7 @@ class _Search:
         return self._at(device)
 
     def _at(self, device: UUID) -> Sequence[Piece]:
-        """The work at the earliest start on the device."""
+        """Place the work at the earliest start on the device."""
         start = self.fits[device]
         free = {str(device): [Interval(start, start + self.work.length(self.work.count))]}
         placed = place(self.work, free, self.limits)
@@ -170,7 +170,7 @@ class _Search:
 
 
 def _search(pool: Pool, work: Work, limits: Limits, now: datetime) -> _Search | None:
-    """The search at the cheapest tariff with room, in its earliest spans with room; None without room."""
+    """The search at the cheapest tariff that has room, in the earliest spans that have room; None if there is no room."""
     for spans in limits.spans():
         for few in _growing(spans):
             fits = reading.first_fits(pool.pk, few, work.length(work.count), now=now)

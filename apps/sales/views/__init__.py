@@ -1,4 +1,4 @@
-"""Pages of the sales room."""
+"""The sales pages."""
 
 from apps.sales.views.builder import quote_new, quote_preview
 from apps.sales.views.buying import buying, standing

@@ -36,7 +36,7 @@ from apps.sales.models import Commitment
 
 @require_http_methods(["GET", "POST"])
 def commitment_list(request: HttpRequest) -> HttpResponse:
-    """GET: the commitment in force or paused, with its usage, and earlier ones. POST: enter one."""
+    """GET: the commitment in force or paused, with its usage, and earlier commitments. POST: enter one."""
     organisation = organisation_get(request, roles=MONEY if request.method == "POST" else ANY_ROLE)
     now, refusal = timezone.now(), None
     try:
@@ -70,7 +70,7 @@ def commitment_list(request: HttpRequest) -> HttpResponse:
 
 
 def _check_book(digest: str, now: datetime) -> None:
-    """Raises Problem(409) if the page showed the factors of another price book than the one in force."""
+    """Raise Problem(409) if the page showed the factors of a price book other than the one in force."""
     if digest and digest != document_of(book_in_force(at=now)).digest:
         raise Problem(
             409,
@@ -124,7 +124,7 @@ def _burn_down(commitment: Commitment, now: datetime) -> dict[str, Any]:
 
 
 def _lefts(commitment: Commitment, months: list[Month]) -> list[tuple[Month, Decimal]]:
-    """Return each month with the rest of the commitment at its end."""
+    """Return each month with the amount of the commitment that remained at its end."""
     found, left = [], promised(commitment)
     for month in months:
         left = subtract(left, month.used)

@@ -1,4 +1,4 @@
-"""The comparison of quotes. The address holds the choice; its first quote is the baseline."""
+"""The page that compares quotes. The query string holds the choice; its first quote is the baseline."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def quote_compare(request: HttpRequest) -> HttpResponse:
 
 
 def _chosen(request: HttpRequest) -> list[Quote]:
-    """Return the quotes of the address, each once, in order. Raises Http404 for quotes of other organisations."""
+    """Return the quotes that the query string names, each once, in order. Raises Http404 for quotes of other organisations."""
     related = Quote.objects.select_related("pool", "contract")
     found: dict[UUID, Quote] = {}
     for text in request.GET.getlist("quote")[: 2 * MOST_COLUMNS]:

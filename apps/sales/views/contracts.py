@@ -36,7 +36,7 @@ ROWS_PER_PAGE = 50
 
 @require_GET
 def contract_list(request: HttpRequest) -> HttpResponse:
-    """The organisation's contracts, newest first."""
+    """List the organisation's contracts, newest first."""
     organisation = organisation_get(request)
     filters = filters_read(request.GET, states=tuple(ContractState.values))
     found = contracts_filter(selectors.contracts_of(organisation), filters)
@@ -49,12 +49,12 @@ def contract_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One contract."""
+    """Show one contract."""
     return _detail(request, pk)
 
 
 def _detail(request: HttpRequest, pk: UUID, *, naming: dict[str, Any] | None = None) -> HttpResponse:
-    """The page of a contract; `naming` holds a name that was refused, and why."""
+    """Render the page of a contract; `naming` holds a name that was refused, and the reason."""
     contract = org_object_get(
         request, Contract.objects.select_related("pool", "quote__amends", "accepted_by", "organisation"), pk=pk
     )
@@ -87,7 +87,7 @@ def _detail(request: HttpRequest, pk: UUID, *, naming: dict[str, Any] | None = N
 
 
 def _usage_by_day(request: HttpRequest, contract: Contract) -> dict[str, Any]:
-    """The days with usage, their chart, and the rows of the day that the address names."""
+    """Return the days with usage, their chart, and the rows of the day that the query string names."""
     zone = contract.organisation.time_zone
     days, day = usage_days(contract, zone=zone), day_read(request.GET.get("day", ""))
     rows = None
@@ -107,7 +107,7 @@ def _usage_by_day(request: HttpRequest, contract: Contract) -> dict[str, Any]:
 
 @require_POST
 def contract_plan(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Plan the rest of the contract again. The page of the new plan shows the differences."""
+    """Plan the remainder of the contract again. The page of the new plan shows the differences."""
     contract = org_object_get(request, Contract.objects.select_related("pool"), roles=ENGINEERING, pk=pk)
     try:
         plan = contract_plan_again(contract=contract, actor=principal_get(request).user, now=timezone.now())
@@ -159,7 +159,7 @@ def contract_end(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _shown(text: str) -> Decimal:
-    """Read the cost that the page showed; 0 if the form does not say it, so that only a free ending is allowed."""
+    """Read the cost that the page showed; 0 if the form does not state it, so that only a free ending is allowed."""
     try:
         value = Decimal(text) if len(text) <= 80 else Decimal(0)
     except InvalidOperation:

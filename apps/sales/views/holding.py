@@ -1,4 +1,4 @@
-"""The hold of a plan, a part of its page."""
+"""The hold of a plan, which is a part of the plan's page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from apps.sales.holds import hold_context
 
 @require_http_methods(["GET", "POST"])
 def plan_hold(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """GET: the hold, a part of the plan's page. POST: hold the chosen candidate, or the one with the sent number."""
+    """GET: the hold. POST: hold the chosen candidate, or the candidate whose number the form sends."""
     now = timezone.now()
     if request.method == "GET":
         plan = org_object_get(request, Plan, pk=pk)

@@ -33,7 +33,7 @@ def _hours(**options: Any) -> forms.DecimalField:
 
 
 class NodeForm(forms.Form):
-    """One node of the tree, in hours of device time. An empty nominal amount removes it."""
+    """A form for one node of the tree, in hours of device time. An empty nominal amount removes the node."""
 
     project = forms.ModelChoiceField(Project.objects.none(), required=False, empty_label="The whole organisation")
     token = forms.ModelChoiceField(
@@ -93,7 +93,7 @@ def _set(form: NodeForm, organisation: Organisation, actor: User | None, now: da
 
 
 def _row(row: QuotaNode, use: Use) -> dict[str, Any]:
-    """Return a line of the table. Durations are in seconds."""
+    """Return a row of the table. Durations are in seconds."""
     return {
         "row": row,
         "use": use,

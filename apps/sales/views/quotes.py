@@ -1,4 +1,4 @@
-"""Quotes: the list, one quote, its files, its share link, and accepting it."""
+"""The pages of quotes: the list, one quote, its files, its share link, and its acceptance."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PER_PAGE = 25
 
 @require_GET
 def quote_list(request: HttpRequest) -> HttpResponse:
-    """The organisation's quotes, newest first."""
+    """List the organisation's quotes, newest first."""
     organisation, now = organisation_get(request), timezone.now()
     filters = filters_read(request.GET, states=tuple(name for name, _ in QUOTE_STATES))
     found = quotes_filter(selectors.quotes_of(organisation), filters, now=now)
@@ -58,12 +58,12 @@ def list_context(organisation: Organisation, filters: Filters) -> dict[str, Any]
 
 @require_GET
 def quote_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One quote with every line and step."""
+    """Show one quote with every line and step."""
     return _detail(request, pk)
 
 
 def _detail(request: HttpRequest, pk: UUID, *, naming: dict[str, Any] | None = None) -> HttpResponse:
-    """The page of a quote; `naming` holds a name that was refused, and why."""
+    """Render the page of a quote; `naming` holds a name that was refused, and the reason."""
     related = Quote.objects.select_related("pool", "contract", "created_by", "amends")
     quote = org_object_get(request, related, pk=pk)
     actor, now = principal_get(request).user, timezone.now()
@@ -77,7 +77,7 @@ def _detail(request: HttpRequest, pk: UUID, *, naming: dict[str, Any] | None = N
 
 @require_GET
 def quote_validity(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The countdown of the price lock; the page polls it."""
+    """Show the countdown of the price lock; the page polls it."""
     quote = org_object_get(request, Quote, pk=pk)
     return render(request, "sales/_validity.html", _context(quote))
 
@@ -85,7 +85,7 @@ def quote_validity(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_GET
 @login_not_required
 def quote_shared(request: HttpRequest, token: str) -> HttpResponse:
-    """The quote for everyone with the share link, read only."""
+    """Show the quote, read-only, to anybody who has the share link."""
     quote = selectors.quote_shared(token, now=timezone.now())
     if quote is None:
         raise Http404
@@ -94,7 +94,7 @@ def quote_shared(request: HttpRequest, token: str) -> HttpResponse:
 
 @require_GET
 def quote_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
-    """The quote as PDF, CSV or JSON."""
+    """Download the quote as PDF, CSV or JSON."""
     quote = org_object_get(request, Quote, pk=pk)
     if kind not in {"pdf", "csv", "json"}:
         raise Http404
@@ -103,7 +103,7 @@ def quote_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """GET: what accepting does. POST: accept."""
+    """GET: show what happens on acceptance. POST: accept."""
     quote = org_object_get(request, Quote.objects.select_related("pool", "contract", "amends"), roles=BUYING, pk=pk)
     now, refusal, actor = timezone.now(), None, principal_get(request).user
     if request.method == "POST":
@@ -120,7 +120,7 @@ def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _acceptance(quote: Quote, refusal: Problem | None, actor: User | None, now: datetime) -> dict[str, Any]:
-    """Return what the accept page shows beside the quote: caps, the amended contract, refusals and alternatives."""
+    """Return the data that the acceptance page shows beside the quote: caps, the amended contract, refusals and alternatives."""
     caps = caps_like(quote.organisation_id)
     rest = amendment_rest(quote.amends, takeover_stored(quote.document), now=now)[0] if quote.amends else None
     is_open = not hasattr(quote, "contract")
@@ -216,7 +216,7 @@ def _context(quote: Quote) -> dict[str, Any]:
 
 
 def lined(line: dict[str, Any]) -> dict[str, Any]:
-    """Return a stored line with the figures of a page. A contract minimum has no operations and no unit price."""
+    """Return a stored line with the figures that a page shows. A contract minimum has no operations and no unit price."""
     if "charged" in line["rating"]:
         return {**line, "is_minimum": True, "steps": line["rating"]["steps"]}
     steps = {step["name"]: step for step in line["rating"]["steps"]}

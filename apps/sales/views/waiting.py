@@ -1,4 +1,4 @@
-"""The pages of standing requests: filing one, the list, one request."""
+"""The pages of standing requests: filing one, the list, and one request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAGE = 50
 
 @require_GET
 def standing_list(request: HttpRequest) -> HttpResponse:
-    """The requests of the organisation, newest first."""
+    """List the requests of the organisation, newest first."""
     page = page_of(
         request, standing_of_organisation(organisation_get(request)), ordering=("-filed_at", "-id"), size=PAGE
     )
@@ -39,7 +39,7 @@ def standing_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def standing_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One request with its position."""
+    """Show one request with its position."""
     row = org_object_get(request, StandingRequest.objects.select_related("quote", "filed_by", "contract"), pk=pk)
     context = {"row": row, "places": places_of(row, now=timezone.now()), "protected_at": protected_at(row)}
     return render(request, "sales/standing_detail.html", context)
@@ -62,7 +62,7 @@ def standing_withdraw(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def quote_wait(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """GET: the form to wait for room with a quote. POST: file the request."""
+    """GET: a form to wait for room for the work of a quote. POST: file the request."""
     quote = org_object_get(request, Quote.objects.select_related("pool", "organisation"), roles=BUYING, pk=pk)
     now, refusal = timezone.now(), None
     if request.method == "POST":

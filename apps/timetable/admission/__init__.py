@@ -1,4 +1,4 @@
-"""Where does a piece of work fit? Pure functions over free time, in whole microseconds; no Django, no clock.
+"""Find where a piece of work fits. Pure functions over free time, in whole microseconds; no Django, no clock.
 
 >>> work = Work(count=3, each=Fraction(10))
 >>> place(work, {"d": [Interval(0, 5), Interval(20, 90)]}, Limits(0, 100)).windows

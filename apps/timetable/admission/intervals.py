@@ -19,7 +19,7 @@ class Interval(NamedTuple):
 
 
 def merge(intervals: Iterable[Interval]) -> list[Interval]:
-    """The union as disjoint, non-touching, ascending intervals; empty intervals are dropped."""
+    """Return the union as disjoint, non-touching, ascending intervals; empty intervals are dropped."""
     merged: list[Interval] = []
     for start, end in sorted(intervals):
         if start >= end:

@@ -1,4 +1,4 @@
-"""First fit: the placement that ends first, at the cheapest tariff at which one exists.
+"""First fit: find the placement that ends first, at the cheapest tariff at which a placement exists.
 
 Work is `count` executions, one every `each` microseconds. A window that holds n of them is `setup + n * each` long,
 rounded up to whole microseconds; `setup` is the extra time of the first execution in a window. Splitting the work
@@ -21,7 +21,7 @@ from apps.timetable.admission.intervals import Interval, clip, free_between, int
 
 @dataclass(frozen=True)
 class Work:
-    """The work to place; times are in microseconds."""
+    """The work to place. Times are in microseconds."""
 
     count: int
     each: Fraction
@@ -36,14 +36,14 @@ class Work:
         return -int(-(self.setup + count * self.each) // 1)
 
     def capacity(self, length: int) -> int:
-        """How many executions fit in a window of `length` microseconds."""
+        """The number of executions that fit in a window of `length` microseconds."""
         parts, setup, each = self._whole
         return max(0, (length * parts - setup) // each)
 
     @cached_property
     def _whole(self) -> tuple[int, int, int]:
-        """(scale, setup, each) as whole numbers, in fractions 1/scale of a microsecond. Fractions are too slow when
-        thousands of windows are tried.
+        """(scale, setup, each) as whole numbers, in units of 1/scale microsecond. Arithmetic with fractions is too slow
+        when thousands of windows are tried.
         """
         parts = lcm(self.setup.denominator, self.each.denominator)
         return parts, int(self.setup * parts), int(self.each * parts)
@@ -59,7 +59,9 @@ class Rated(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """Windows lie inside [not_before, not_after) and inside `allowed` (None: anywhere); at most `windows_max` of them."""
+    """The limits of a placement: windows lie inside [not_before, not_after) and inside `allowed` (None: anywhere), and
+    there are at most `windows_max` of them.
+    """
 
     not_before: int
     not_after: int
@@ -93,7 +95,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Placement:
-    """Windows in ascending order of start; `rank` is the most expensive tariff rank in use."""
+    """A placement: windows in ascending order of start; `rank` is the most expensive tariff rank in use."""
 
     windows: tuple[Piece, ...]
     rank: int
@@ -105,7 +107,9 @@ class Placement:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why the work does not fit: the `largest` free window for it, the total `free` time, and the `room` in executions."""
+    """The reason why the work does not fit: the `largest` free window for it, the total `free` time, and the `room` in
+    executions.
+    """
 
     needed: int
     largest: int
@@ -120,8 +124,8 @@ class _Open(NamedTuple):
 
 
 def place(work: Work, free: Mapping[str, Sequence[Interval]], limits: Limits) -> Placement | Refusal:
-    """Place all of `work` in the free time of the devices (device name -> free intervals), or return why it does not
-    fit.
+    """Place all of `work` in the free time of the devices (device name -> free intervals), or return the reason why it
+    does not fit.
 
     Among all placements with at most `limits.windows_max` windows, the result has the lowest tariff rank, then the
     earliest end; ties are decided by start and then by device name. The search is complete: it finds a placement
@@ -146,11 +150,11 @@ def place(work: Work, free: Mapping[str, Sequence[Interval]], limits: Limits) ->
 def place_each(
     demands: Sequence[tuple[Sequence[Work], Sequence[Limits]]], free: Mapping[str, Sequence[Interval]]
 ) -> list[Placement | Refusal]:
-    """Place the demands in order, each in the time that earlier demands left free.
+    """Place the demands in order, each in the time that the previous demands left free.
 
-    A demand lists one or more alternatives for the same work, which are tried in order. The first demand that does
-    not fit ends the list with its last refusal. `free` holds disjoint, ascending intervals, as `free_between` returns
-    them.
+    A demand lists one or more alternatives for the same work, which are tried in order. The first demand that does not
+    fit ends the list of results with its last refusal. `free` holds disjoint, ascending intervals, as `free_between`
+    returns them.
     """
     left = {device: list(open_) for device, open_ in free.items()}
     found: list[Placement | Refusal] = []
@@ -191,7 +195,7 @@ def _room(work: Work, slots: list[_Open], end: int, windows_max: int) -> int:
 
 
 def _earliest_end(work: Work, slots: list[_Open], limits: Limits) -> int | None:
-    """The earliest microsecond by which all of the work can finish. Room only grows with the end, so bisection finds it."""
+    """The earliest microsecond by which all of the work can finish. A later end never leaves less room, so bisection finds it."""
     low, high = limits.not_before, limits.not_after
     if limits.windows_max == 1:
         length = work.length(work.count)

@@ -1,4 +1,4 @@
-"""How long programs that run one after another occupy a device: one rule for quotes, plans and dispatch."""
+"""The time that programs occupy a device when they run one after another: one rule for quotes, plans and dispatch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Stream:
 def setup_of(streams: Sequence[Stream]) -> Fraction:
     """The part of a window that does not depend on the number of executions.
 
-    A device holds one program at a time: it loads a program when the pipeline of the program before has drained.
+    A device holds one program at a time: it loads a program only after the pipeline of the previous program has
+    drained.
     """
     return sum((one.load + one.first for one in streams), Fraction(0))
 
