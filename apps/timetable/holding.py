@@ -38,7 +38,7 @@ def _is_held(reservation: Reservation) -> bool:
 
 
 def _locked(reservation_id: UUID) -> Reservation:
-    """The reservation, locked after the devices of its pool, which is the order that every sale and release follows."""
+    """Lock the devices of the reservation's pool, then the reservation, and return it; every sale and release uses this order."""
     known = Reservation.objects.select_related("pool").get(pk=reservation_id)
     devices_lock(known.pool, windows_of=reservation_id)  # also those that drain
     return Reservation.objects.select_for_update(no_key=True).get(pk=reservation_id)

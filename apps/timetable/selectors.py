@@ -149,7 +149,7 @@ def reservation_preview(
 
 
 def alternatives_find(*, pool: Pool, demand: Demand, now: datetime) -> list[Alternative]:
-    """Other places for the demand: on sibling pools within its limits, and on the same pool up to a week outside its limits."""
+    """Other places for the demand: on sibling pools within its limits, and on the same pool up to a week after its limits."""
     found: list[Alternative] = []
     siblings = [one for one in pools().filter(processor=pool.processor, kind=pool.kind) if one.pk != pool.pk]
     later = demand._replace(not_after=max(now, demand.not_after) + ALTERNATIVE_HORIZON, allowed=None)
