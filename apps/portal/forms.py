@@ -96,7 +96,7 @@ class ScopedCapForm(MoneyForm):
         self.fields["scope"].choices = scope_choices(organisation)  # type: ignore[attr-defined]
 
     def scope_ids(self) -> dict[str, UUID]:
-        """Return the chosen scope as keyword arguments: project_id, token_id, or nothing for the organisation."""
+        """Return the chosen scope as a keyword argument: `project_id`, `token_id`, or none for the organisation."""
         kind, _, value = str(self.cleaned_data["scope"]).partition(":")
         return {f"{kind}_id": UUID(value)} if value else {}
 

@@ -36,5 +36,5 @@ def _ask() -> None:
 
 @shared_task(name="apps.registry.tasks.files_sweep", ignore_result=True)
 def files_sweep() -> None:
-    """Delete files that no row names."""
+    """Delete files that no row refers to."""
     services.model_files_sweep(now=timezone.now())

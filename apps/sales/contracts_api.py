@@ -204,7 +204,7 @@ def contract_of(request: HttpRequest, pk: UUID, **access: Any) -> Contract:
 @router.get("/contracts", response=list[ContractOut], operation_id="contract_list", summary="Contracts")
 @paginate(Cursor, ordering=("-accepted_at", "-id"), attach=_usages_attach)
 def contract_list(request: HttpRequest, state: str = "", form: str = "", project: str = "") -> QuerySet[Contract]:
-    """Newest first."""
+    """Returns the newest contracts first."""
     rows = selectors.contracts_of(organisation_get(request))
     filters = filters_strict(states=ContractState.values, state=state, form=form, project=project)
     return contracts_filter(rows, filters)

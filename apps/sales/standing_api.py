@@ -101,7 +101,7 @@ class StandingDetailOut(StandingRequestOut):
 @router.get("/standing", response=list[StandingRequestOut], operation_id="standing_list", summary="Standing requests")
 @paginate(Cursor, ordering=("-filed_at", "-id"))
 def standing_list(request: HttpRequest) -> QuerySet[StandingRequest]:
-    """Returns the newest first."""
+    """Returns the newest requests first."""
     return standing_of_organisation(organisation_get(request))
 
 

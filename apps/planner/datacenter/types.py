@@ -114,7 +114,7 @@ class Placed:
 
 
 class Placer(Protocol):
-    """Assigns copies to devices. Uses at most `count` devices of each type; raises NoRoom if they do not suffice."""
+    """Assigns copies to devices. Uses at most `count` devices of each type; raises NoRoom if that is too few."""
 
     def __call__(self, items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[Placed]: ...
 

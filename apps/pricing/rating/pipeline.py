@@ -82,7 +82,7 @@ def rate(
 def _run_steps(
     book: PriceBookDocument, listed: Step, executions: int, terms: Terms, periods: Mapping[str, int] | None
 ) -> list[Step]:
-    """The steps of executions that ran: by the periods in which they did, or by the agreed one."""
+    """The steps of executions that ran: by the periods in which they ran, or by the agreed period."""
     if periods is None:
         return _use_steps(book, listed, terms, bound_period(book, terms), "")
     return _period_steps(book, listed, executions, terms, periods)

@@ -99,7 +99,7 @@ def standing_file(
 
 
 def _set_aside(request: StandingRequest, priced: Priced, now: datetime) -> None:
-    """Place a hold for the most that the request may cost."""
+    """Place a hold for the maximum price of the request."""
     hold_place(
         organisation_id=request.organisation_id,
         contract_id=request.pk,
