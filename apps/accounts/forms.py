@@ -147,7 +147,7 @@ class NameForm(forms.Form):
 class AccountDeleteForm(forms.Form):
     """The form to delete an account: asks for the e-mail address again, so that one click can't delete it."""
 
-    email = forms.EmailField(label="Your e-mail address", help_text="Type it to confirm.")
+    email = forms.EmailField(label="Your e-mail address", help_text="Type your e-mail address to confirm.")
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

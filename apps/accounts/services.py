@@ -73,7 +73,7 @@ def user_create(
             user.save(force_insert=True)
     except IntegrityError:
         raise Problem(
-            409, "Address in use", "An account with this address exists. Sign in instead.", kind="address-taken"
+            409, "Address in use", "An account with this address already exists. Sign in instead.", kind="address-taken"
         ) from None
     EmailAddress.objects.create(user=user, email=user.email, primary=True, verified=is_confirmed)
     return user
@@ -336,7 +336,7 @@ def token_create(
         raise Problem(
             403,
             "Scopes that you cannot grant",
-            f"Choose scopes that your own role has; refused: {names}.",
+            f"Choose scopes that your own role has. Refused: {names}.",
             kind="scope-not-yours",
         )
     secret = f"{TOKEN_START}{secrets.token_urlsafe(32)}"

@@ -91,8 +91,9 @@ def _add_verify(commands: Any) -> None:
         "verify",
         help="recompute an invoice or a quote from the model and the price book",
         description="Compiles the model again and recomputes every step and amount. Prints what was checked, or the first "
-        "difference. Needs no network. Exit status: 0 right, 1 different, 2 cannot be checked (for example, a price book is "
-        "missing), 3 right as far as it could be checked (a model is missing, or the chain's file is an old one).",
+        "difference. Needs no network. Exit status: 0 correct, 1 different, 2 cannot be checked (for example, because a "
+        "price book is missing), 3 correct as far as it could be checked (because a model is missing, or the chain file "
+        "has an older format).",
     )
     check.add_argument("document", type=Path, nargs="?", help="the invoice or quote, as JSON")
     check.add_argument(

@@ -51,7 +51,7 @@ def call_with_retry(call: Callable[[], T], *, sleep: Callable[[float], None] = t
         except stripe.IdempotencyError as error:
             raise KeyBroken("the key belongs to another request") from error
         except stripe.APIConnectionError as error:
-            raise OutcomeUnknown("Stripe did not answer") from error
+            raise OutcomeUnknown("Stripe did not respond") from error
         except stripe.APIError as error:
             if error.http_status == 409:
                 raise OutcomeUnknown("the same call is under way") from error

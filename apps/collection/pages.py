@@ -32,11 +32,11 @@ from apps.pricing.selectors import book_in_force
 
 PER_PAGE = 25
 STATES = {
-    "added": ("success", "Card saved. New invoices are charged to it automatically."),
+    "added": ("success", "Card saved. New invoices are charged to this card automatically."),
     "cancelled": ("info", "No card was added; nothing has changed."),
     "back": ("success", "Changes made at Stripe are saved."),
-    "later": ("info", "Stripe does not respond. Changes made there appear here in a minute."),
-    "unfinished": ("info", "No card was saved. You can add one at any time."),
+    "later": ("info", "Stripe does not respond. Changes made at Stripe appear here within a minute."),
+    "unfinished": ("info", "No card was saved. You can add a card at any time."),
 }
 LATER = "Stripe does not respond. Nothing was changed. Try again in a minute."
 
@@ -177,7 +177,7 @@ def event_detail(request: HttpRequest, pk: str) -> HttpResponse:
         if not settings.STRIPE_API_KEY:
             messages.error(request, "No API key is set.")
         elif event_handle(event_id=pk, client=client_of_settings(), now=timezone.now(), again=True):
-            messages.success(request, "Event handled. Its object was fetched from Stripe again.")
+            messages.success(request, "Event handled. The object was fetched from Stripe again.")
         else:
             messages.error(request, "The event could not be handled. See the reason below.")
         return redirect("collection:stripe_event", pk=pk)

@@ -34,7 +34,7 @@ class CompileForm(forms.Form):
         required=False,
         label="Calibration examples",
         help_text=(
-            "A .npz file with one array for each input, typical items along the first axis. Without a file, inputs are "
+            "A .npz file with one array for each input, with typical items along the first axis. Without a file, inputs are "
             "generated, and the report says so."
         ),
         widget=forms.ClearableFileInput(attrs={"accept": ".npz"}),
@@ -97,7 +97,9 @@ class CompileForm(forms.Form):
             elif text is not None:
                 self.add_error(PREFIX + name, NOT_SIZES)
         if _combinations(dims) > BUCKETS_MAX:
-            message = f"These sizes make {_combinations(dims):,} combinations; at most {BUCKETS_MAX} compile at once."
+            message = (
+                f"These sizes make {_combinations(dims):,} combinations; at most {BUCKETS_MAX} can be compiled at once."
+            )
             self.add_error(None, message)
         return {**cleaned, "dims": dims}
 

@@ -81,7 +81,7 @@ def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
     errors = [_fault(item) for item in error.errors]
     detail = "; ".join(f"{item['field']}: {item['message']}" for item in errors[:5])
     return problem_response(
-        Problem(422, "The request does not fit its schema", detail, kind="request-invalid", errors=errors)
+        Problem(422, "The request does not match its schema", detail, kind="request-invalid", errors=errors)
     )
 
 

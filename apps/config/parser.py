@@ -95,7 +95,7 @@ def _refuse_unknown(given: Iterable[str], known: Iterable[str], what: str) -> No
     faults = [{"field": name, "message": unknown_said(name, known, what=what)} for name in unknown_names(given, known)]
     if faults:
         detail = "; ".join(one["message"] for one in faults[:5])
-        raise Problem(422, "The request does not fit its schema", detail, kind="request-invalid", errors=faults)
+        raise Problem(422, "The request does not match its schema", detail, kind="request-invalid", errors=faults)
 
 
 def _has_nul(value: Any) -> bool:

@@ -92,7 +92,7 @@ class JobOut(Schema):
     contract: UUID
     pool: str
     state: JobState
-    is_sample: bool = Field(description="Sample data of a demo: no worker ran it.")
+    is_sample: bool = Field(description="True if the job is sample data of a demo, which no worker ran.")
     items: int
     executions_done: int
     blocks_done: int
@@ -110,7 +110,9 @@ class JobOut(Schema):
     quoted_most: str
     currency: str
     outputs: str | None
-    promises: list[PromiseOut] = Field(description="The promises of a contract by a plan; else empty.")
+    promises: list[PromiseOut] = Field(
+        description="The promises, if the contract was bought from a plan; otherwise empty."
+    )
     segments: list[SegmentOut]
 
 
@@ -243,7 +245,8 @@ def arrays_of(file: UploadedFile, contract: Contract, wanted: UUID | None = None
     """Read the arrays of an uploaded file. Raises Problem(413) or Problem(422)."""
     if (file.size or 0) > LIMITS.file_bytes:
         detail = (
-            f"The file has {file.size:,} bytes; at most {LIMITS.file_bytes:,} are allowed. Split it into several jobs."
+            f"The file has {file.size:,} bytes; at most {LIMITS.file_bytes:,} are allowed. Split the items into several "
+            "jobs."
         )
         raise Problem(413, "File too large", detail, kind="inputs-too-large")
     try:
@@ -321,7 +324,7 @@ def outputs_response(job: Job) -> FileResponse:
         detail = (
             "This job has no outputs."
             if job.is_final
-            else "This job is not finished. Request it again when its state is 'done'."
+            else "This job is not finished. Request the outputs again when its state is 'done'."
         )
         raise Problem(409, "No outputs", detail, kind="no-outputs")
     return FileResponse(

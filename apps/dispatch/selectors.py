@@ -98,8 +98,13 @@ def offer_of(contract: Contract, wanted: UUID | None = None) -> Offer:
 def _combined(plan: contracts.Combination) -> str:
     """Describe in words how the programs of a combination answer together."""
     if plan.is_ensemble:
-        return "Every item runs on all three models. If two agree, their answer is used; otherwise the first model's."
-    return "Every item runs on the first model. Items for which its confidence is too low run on the next one."
+        return (
+            "Every item runs on all three models. If two models agree, their answer is used. Otherwise, the answer of "
+            "the first model is used."
+        )
+    return (
+        "Every item runs on the first model. Items for which this model's confidence is too low run on the next model."
+    )
 
 
 def contracts_left(organisation: Organisation, *, now: datetime) -> QuerySet[Contract]:

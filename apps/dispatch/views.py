@@ -127,7 +127,7 @@ def _submit_once(request: HttpRequest, form: JobForm) -> str:
     mark = form.cleaned_data["once"]
     location, is_new = form_once(request, str(mark), make) if mark else (make(), True)
     if not is_new:
-        messages.info(request, "You already submitted this form. This is the job that it created.")
+        messages.info(request, "You already submitted this form. This page shows the job that the form created.")
     return location
 
 

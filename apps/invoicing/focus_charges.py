@@ -85,7 +85,7 @@ def usage_rows(usage: UsageRow, frame: Row, names: Names) -> Iterator[Row]:
         return
     if rating.late:
         description = (
-            f"Late cancellation, class {rating.terms.klass}: {rating.executions} executions reserved and not used"
+            f"Late cancellation, class {rating.terms.klass}: {rating.executions} executions reserved but not used"
         )
         sold = _sum_of_money(usage, rating, (f"contract/late/{rating.terms.klass}", "Late cancellation"), description)
         yield whose | about | sold | promised_row(promise, "Used") | _spent(promise, rating.amount)

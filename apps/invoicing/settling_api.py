@@ -157,7 +157,9 @@ def invoice_end(request: HttpRequest, pk: UUID, payload: EndIn) -> dict[str, Any
     return {"id": invoice.id, "number": invoice.number, "state": invoice.state, "open": decimal_text(invoice.open)}
 
 
-@router.get("/credits", response=list[CreditOut], operation_id="credit_list", summary="Credits with the amounts left")
+@router.get(
+    "/credits", response=list[CreditOut], operation_id="credit_list", summary="Credits with their remaining amounts"
+)
 def credit_list(request: HttpRequest) -> list[dict[str, Any]]:
     """Credits in every currency, sorted by expiry, as invoices use them."""
     return [_credit(one.grant, one.left) for one in credits_left(organisation_get(request))]

@@ -40,7 +40,7 @@ class PlanIn(RequestBody):
     """Exact decimals; omitted fields are not required. Times are in seconds, the accuracy is a share from 0 to 1. `until`: the
     deadline for all items, including the wait for free devices; by default the end of a quote's default window."""
 
-    version_id: UUID | None = Field(default=None, description="A model version; its alternatives are candidates too.")
+    version_id: UUID | None = Field(default=None, description="A model version; its alternatives are also candidates.")
     task_id: UUID | None = Field(default=None, description="A task with its evaluated models, instead of `version_id`.")
     items: Whole = Field(ge=1, le=services.ITEMS_MAX)
     accuracy: Decimal | None = Field(

@@ -200,7 +200,7 @@ def unjudgeable(task: Task, program: Program) -> str:
     shapes = {one["name"]: [1, *one["shape"]] for one in program.outputs}
     dtypes = {one["name"]: one["dtype"] for one in program.outputs}
     if name not in shapes:
-        return f"It has no output '{name}'. Its outputs are {', '.join(sorted(shapes))}."
+        return f"The program has no output '{name}'. Its outputs are {', '.join(sorted(shapes))}."
     if metric.name in ("exact", "mean_error", *NUMERIC):
         return ""
     try:

@@ -73,5 +73,11 @@ class Timetables:
         ahead = figures.duration_format(Fraction(reach // timedelta(seconds=1)))
         if demand.quantum is None:
             longest = figures.duration_format(Fraction(refusal.largest, MICROSECONDS))
-            return f"It needs {takes} of {demand.pool} in one window; the longest free time in the next {ahead} is {longest}."
-        return f"It needs {takes} of {demand.pool}; the next {ahead} have room for at most {refusal.room:,} of its executions."
+            return (
+                f"The work needs {takes} of {demand.pool} in one window; the longest free time in the next {ahead} is "
+                f"{longest}."
+            )
+        return (
+            f"The work needs {takes} of {demand.pool}; the next {ahead} have room for at most {refusal.room:,} of its "
+            "executions."
+        )

@@ -185,7 +185,7 @@ class TaskForm(forms.Form):
         max_value=99,
         initial=33,
         label="Tuning items (%)",
-        help_text="Thresholds are chosen on these items. The others are test items, which prove the accuracy.",
+        help_text="Thresholds are chosen on these items. The remaining items are test items, which prove the accuracy.",
     )
     seed = forms.IntegerField(
         min_value=0,

@@ -187,7 +187,9 @@ def _measurements(plan: Plan, task: TaskFacts, *, now: datetime) -> tuple[list[M
         else:
             found = _judged(row, task, now=now)
             if found is None:
-                unused.append(Unused(str(row), "It was measured with item sizes that differ from this plan's."))
+                unused.append(
+                    Unused(str(row), "The machine was measured with item sizes that differ from this plan's.")
+                )
                 continue
             seen.add(key)
             used.append(found)
@@ -231,9 +233,9 @@ def _reasons(row: Row, sha256: str, task: TaskFacts) -> Iterator[str]:
         known = task.accuracies.get(sha256)
         score, wanted = task.score, task.score.text(task.accuracy)
         if known is None:
-            yield f"It was not evaluated; the plan requires {score.named} of {score.side} {wanted}."
+            yield f"The program was not evaluated; the plan requires {score.named} of {score.side} {wanted}."
         elif known < task.accuracy:
-            yield f"Its {score.name} is {score.side} {score.text(known)}; the plan requires {wanted}."
+            yield f"The {score.name} is {score.side} {score.text(known)}; the plan requires {wanted}."
 
 
 Offers = dict[str, list[Offer]]  # by the id of a measurement

@@ -80,7 +80,7 @@ class PriceListForm(Marked):
     file = forms.FileField(label="Price list (.csv)", widget=forms.ClearableFileInput({"accept": ".csv"}))
     kind = forms.ChoiceField(choices=KINDS, label="Format")
     source = forms.CharField(max_length=80, label="Source", help_text="For example the name of the cloud provider.")
-    as_of = forms.DateField(label="Date", widget=DAY, help_text="The day of these prices.")
+    as_of = forms.DateField(label="Date", widget=DAY, help_text="The date of these prices.")
     expires = forms.DateField(
         required=False, label="Valid until", widget=DAY, help_text="Leave empty for 90 days after that day."
     )
@@ -90,7 +90,9 @@ class MachineForm(Marked):
     """A machine that the organisation owns."""
 
     mark = "machine"
-    name = forms.CharField(max_length=80, label="Name", help_text="One of the machine names of its measurements.")
+    name = forms.CharField(
+        max_length=80, label="Name", help_text="A machine name that the measurements of this machine use."
+    )
     capital = forms.DecimalField(max_digits=20, decimal_places=4, min_value=0, label="Purchase price")
     currency = forms.ChoiceField(choices=[(code, code) for code in sorted(PLACES)], initial="EUR", label="Currency")
     months = forms.IntegerField(min_value=1, max_value=MONTHS_MAX, initial=36, label="Depreciation (months)")

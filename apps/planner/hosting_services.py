@@ -306,7 +306,8 @@ def _expiry(stated: datetime | None, since: datetime) -> datetime:
 def _earlier(row: ImportedFile, stated: datetime) -> datetime:
     if stated > row.expires_at:
         detail = (
-            f"It is valid until {row.expires_at:%Y-%m-%d}, which can only be shortened. Import a newer file instead."
+            f"This file is valid until {row.expires_at:%Y-%m-%d}, and you can only choose an earlier date. Import a newer "
+            "file instead."
         )
         raise Problem(422, "Expiry out of range", detail, kind="expiry-invalid")
     return stated

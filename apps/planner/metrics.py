@@ -165,7 +165,7 @@ def _exact(output: Array, name: str, labels: Array) -> Verdict:
         answers = np.where(unknown, NO_ANSWER, answers.argmax(axis=-1))
     if answers.shape != wanted.shape:
         raise MetricError(
-            f"Output '{name}' has {list(answers.shape[1:])} positions per item, and the labels have {list(wanted.shape[1:])}."
+            f"Output '{name}' has {list(answers.shape[1:])} positions per item, but the labels have {list(wanted.shape[1:])}."
         )
     right = (answers == wanted).reshape(len(wanted), -1).all(axis=1)
     return Verdict([1] * len(wanted), right.astype(int).tolist(), ["0"] * len(wanted), has_confidence=False)

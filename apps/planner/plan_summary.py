@@ -54,7 +54,9 @@ def _infeasible_lines(plan: Plan) -> list[Line]:
         price = figures.price_format(changes[0]["price"], plan.basis["currency"])
         remedy = [f"{changes[0]['text']} Price for all items: {price}."]
     else:
-        remedy = ["No requirement can be relaxed to make a candidate feasible. The reasons below say what is missing."]
+        remedy = [
+            "No requirement can be relaxed to make a candidate feasible. The reasons below state what is missing."
+        ]
     return [*lines, Line("To make it feasible", [*remedy, *_unready(plan)])]
 
 
@@ -70,14 +72,14 @@ def _reasons(plan: Plan, chosen: dict[str, Any]) -> list[str]:
     feasible = [row for row in plan.candidates if row["feasible"]]
     total = len(plan.candidates)
     if total == 1:
-        said = ["It is the only candidate, and it meets all requirements."]
+        said = ["This is the only candidate, and it meets all requirements."]
     elif len(feasible) == 1:
-        said = [f"It is the only one of {total:,} candidates that meets all requirements."]
+        said = [f"This is the only one of {total:,} candidates that meets all requirements."]
     else:
         said = [f"{BEST[objective]} of the {len(feasible):,} that meet all requirements, out of {total:,} candidates."]
         said.append(_runner_up(feasible[1], feasible[0], objective))
     if chosen["certainty"] == "measured":
-        said.append("Its latency is measured, not proven.")
+        said.append("The latency is measured, not proven.")
     return said
 
 
@@ -86,11 +88,14 @@ def _runner_up(other: dict[str, Any], best: dict[str, Any], objective: str) -> s
     key, name = COMPARED_BY[objective], f"{other['title']} on {other['pool']}"
     ours, theirs = _number(best[key]), _number(other[key])
     if not ours or not theirs:
-        return f"Next is {name}."
+        return f"The next candidate is {name}."
     more = theirs / ours - 1
     if more <= 0:
-        return f"Next is {name}, which is equally good by this measure."
-    return f"Next is {name}, which {NEXT[objective].format(more=figures.percent_format(more, 0 if more >= 1 else 1))}."
+        return f"The next candidate is {name}, which is equally good by this measure."
+    return (
+        f"The next candidate is {name}, which "
+        f"{NEXT[objective].format(more=figures.percent_format(more, 0 if more >= 1 else 1))}."
+    )
 
 
 def _cheaper(plan: Plan, chosen: dict[str, Any]) -> list[str]:
@@ -99,7 +104,7 @@ def _cheaper(plan: Plan, chosen: dict[str, Any]) -> list[str]:
     usage = Fraction(chosen["price_per_thousand"]) * plan.requirements["items"] / 1000
     if usage < Fraction(chosen["price"]):
         price = figures.price_format(chosen["price"], currency)
-        return [f"Nothing: {price} is the minimum price of a contract. More items may cost no more."]
+        return [f"Nothing: {price} is the minimum price of a contract. A larger number of items may cost the same."]
     found = _cheapest(plan, Decimal(chosen["price"]))
     said = []
     if found is not None:

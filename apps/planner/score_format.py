@@ -78,8 +78,8 @@ class ScoreFormat:
         pairs = [(self.text(found, places), self.text(wanted, places)) for places in range(PLACES, 9)]
         proven, required = next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
         if self.limit is None:
-            return f"Its proven {self.name} is {proven}; {required} are required."
-        return f"Its proven {self.name} is at most {proven}; at most {required} is required."
+            return f"The proven {self.name} is {proven}; {required} are required."
+        return f"The proven {self.name} is at most {proven}; at most {required} is required."
 
 
 def score_format_of(title: str) -> ScoreFormat:

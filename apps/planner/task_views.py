@@ -150,7 +150,7 @@ def task_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
     try:
         jobs = task_services.programs_compile(task=task, actor=principal_get(request).user, now=timezone.now())
         left = sum(one.failed is None for one in candidates.missing_of(task))
-        later = f" The queue is full: {left} more can be started when these are done." if left else ""
+        later = f" The queue is full. You can start {left} more when these are done." if left else ""
         messages.success(request, f"Compiles started: {len(jobs)}.{later}")
     except Problem as refused:
         messages.error(request, refused.detail)
@@ -171,7 +171,7 @@ def task_evaluate(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_POST
 def task_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     cancelled = task_services.evaluations_cancel(task=_task(request, pk, engineering=True), now=timezone.now())
-    messages.success(request, f"Evaluations cancelled: {cancelled}. Running jobs are cancelled on their own pages.")
+    messages.success(request, f"Evaluations cancelled: {cancelled}. To cancel a running job, open its page.")
     return redirect("planner:task_detail", pk=pk)
 
 
@@ -179,7 +179,7 @@ def task_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 def task_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
     task = _task(request, pk, engineering=True)
     task_services.task_delete(task=task, actor=principal_get(request).user, now=timezone.now())
-    messages.success(request, f"Task {task.name} was deleted. Its plans and evaluations stay.")
+    messages.success(request, f"Task {task.name} was deleted. Its plans and evaluations are kept.")
     return redirect("planner:task_list")
 
 
@@ -210,5 +210,5 @@ def data_set_file(request: HttpRequest, pk: UUID) -> FileResponse:
 def data_set_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
     data_set = org_object_get(request, DataSet.objects.filter(deleted_at=None), roles=ENGINEERING, pk=pk)
     registry_services.dataset_delete(data_set=data_set, actor=principal_get(request).user, now=timezone.now())
-    messages.success(request, f"{data_set.name} was deleted. Evaluations on it stay.")
+    messages.success(request, f"{data_set.name} was deleted. Its evaluations are kept.")
     return redirect("planner:task_list")

@@ -278,7 +278,9 @@ def _not_compiled(deployment: Deployment, precision: str, compiling: Compiling) 
     target = deployment.pool.processor.name if deployment.pool.processor else "any processor"
     narrow = "" if precision == Precision.FLOAT32 else f" in {precision}"
     if (deployment.version.pk, target, precision) in compiling:
-        return f"{deployment.version}{narrow} is still being compiled for {target}. Plan again when it is ready."
+        return (
+            f"{deployment.version}{narrow} is still being compiled for {target}. Plan again when the program is ready."
+        )
     return f"{deployment.version} is not compiled for {target} and this kind of item{narrow} yet."
 
 
@@ -296,7 +298,7 @@ def _host_variant(deployment: Deployment, program: Program, common: dict[str, An
 
 
 def _unpriced(_executions: int) -> Decimal:
-    raise ValueError("It has no price until it is compiled.")
+    raise ValueError("The program has no price until it is compiled.")
 
 
 def pricer_of(

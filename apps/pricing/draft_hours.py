@@ -53,7 +53,7 @@ class HoursForm(SectionForm):
             strip=False,
             max_length=100_000,
             widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false"}),
-            help_text="One on each line, such as 2026-12-25 Christmas Day. They count as weekend days.",
+            help_text="One on each line, such as 2026-12-25 Christmas Day. Holidays are treated as weekend days.",
         )
         self.add("holidays", holidays, "tariff.holidays", lines)
         self._range()
@@ -145,7 +145,7 @@ class HoursForm(SectionForm):
             try:
                 zone_of(values["zone"])
             except RatingError:
-                self.add_error("zone", "This time zone is not known. Write one such as Europe/Berlin or UTC.")
+                self.add_error("zone", "This time zone is not known. Write a time zone such as Europe/Berlin or UTC.")
         values["matrices"] = self._filled(values)
         self._periods_check(values)
         values["days"] = self._holidays(values.get("holidays") or "")

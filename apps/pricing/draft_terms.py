@@ -55,7 +55,9 @@ class TermsForm(SectionForm):
         )
         self.add(
             "missed_guarantee",
-            factor_field("Credit for missed guaranteed work", help_text="Share of its price; 1 is 100 %."),
+            factor_field(
+                "Credit for missed guaranteed work", help_text="Share of the price of the missed work; 1 is 100 %."
+            ),
             "missed_guarantee",
             document.get("missed_guarantee", "1"),
         )

@@ -128,7 +128,7 @@ def _open(pk: UUID) -> PriceBookDraft:
 
 def _open_check(draft: PriceBookDraft) -> None:
     if not draft.is_open:
-        detail = f"This draft is {draft.get_state_display().lower()} and can't be changed. Start a new one."
+        detail = f"This draft is {draft.get_state_display().lower()} and can't be changed. Start a new draft."
         raise Problem(409, "Draft is closed", detail, kind="price-draft-closed")
 
 

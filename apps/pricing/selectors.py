@@ -56,8 +56,8 @@ def document_of(book: PriceBook) -> PriceBookDocument:
         raise Problem(
             503,
             "A price book was altered",
-            f"{altered[0].capitalize()}. Nothing is priced by it until the administrator "
-            "has put back the published one.",
+            f"{altered[0].capitalize()}. Nothing will be priced with this price book until the administrator has restored "
+            "the published one.",
             kind="price-book-altered",
         )
     return parsed

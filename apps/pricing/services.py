@@ -89,14 +89,14 @@ def _follow(last: PriceBook, *, version: int, effective_from: datetime, now: dat
         raise Problem(
             409,
             "Wrong version",
-            f"The next price book is version {last.version + 1}, this says {version}.",
+            f"The next price book must be version {last.version + 1}, but this one is version {version}.",
             kind="price-book-version",
         )
     if effective_from <= last.effective_from:
         raise Problem(
             409,
             "Too early",
-            f"A new book begins after {last.effective_from:%Y-%m-%d %H:%M} UTC, where the last began.",
+            f"A new price book must start after {last.effective_from:%Y-%m-%d %H:%M} UTC, when the last one starts.",
             kind="price-book-too-early",
         )
     notice = timedelta(days=int(last.document["notice_days"]))
@@ -104,6 +104,6 @@ def _follow(last: PriceBook, *, version: int, effective_from: datetime, now: dat
         raise Problem(
             409,
             "Too short a notice",
-            f"Prices change with {notice.days} days' notice: begin on {now + notice:%Y-%m-%d %H:%M} UTC or later.",
+            f"Prices change with {notice.days} days' notice. Start on {now + notice:%Y-%m-%d %H:%M} UTC or later.",
             kind="price-book-notice",
         )

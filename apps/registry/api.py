@@ -50,14 +50,12 @@ class UploadOut(Schema):
     expires_at: datetime
     chunk_bytes_max: int
     position: int | None = Field(
-        description="Its position in the queue for the check, from 1; null if it is not waiting."
+        description="The upload's position in the queue for the check, from 1; null if it is not waiting."
     )
     checking_since: datetime | None
-    version_id: UUID | None = Field(description="The version made from it.")
-    is_new: bool = Field(
-        description="False while there is no version, and if the organisation already had these bytes."
-    )
-    problem: dict[str, Any] | None = Field(description="Why it was rejected, as a problem document.")
+    version_id: UUID | None = Field(description="The version created from the upload.")
+    is_new: bool = Field(description="False while there is no version, or if the organisation already had these bytes.")
+    problem: dict[str, Any] | None = Field(description="The reason for a rejection, as a problem document.")
 
     @staticmethod
     def resolve_position(row: Upload) -> int | None:
@@ -88,7 +86,9 @@ class EvaluationOut(Schema):
     correct: int
     total: int
     lower_bound: str
-    program_digest: str = Field(description="The program that the platform ran; empty: its owner states the figures.")
+    program_digest: str = Field(
+        description="The program that the platform ran; empty if the version's owner supplied the figures."
+    )
 
     @staticmethod
     def resolve_lower_bound(row: Evaluation) -> str:
@@ -155,7 +155,7 @@ def upload_open(request: HttpRequest, payload: UploadIn) -> tuple[int, Upload]:
         if known is not None:
             found = [{"version_id": str(known.pk), "name": str(known)}]
             raise Problem(
-                409, "You already have this one", f"These bytes are {known}.", kind="already-here", errors=found
+                409, "You already have this file", f"These bytes are {known}.", kind="already-here", errors=found
             )
     upload = services.upload_open(
         organisation=organisation,
@@ -311,7 +311,7 @@ class DataSetOut(Schema):
     )
     classes: int
     seed: int
-    choose: int = Field(description="How many items choose; the others promise.")
+    choose: int = Field(description="The number of tuning items; the others are test items.")
     size: int
     created_at: datetime
 

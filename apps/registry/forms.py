@@ -15,5 +15,5 @@ class UploadForm(forms.Form):
         required=False,
         initial=True,
         label="Compile right after the upload",
-        help_text="For the first processor on offer, in float32, with suggested sizes for variable dimensions.",
+        help_text="Compiles for the first available processor, in float32, with suggested sizes for variable dimensions.",
     )

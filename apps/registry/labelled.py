@@ -112,7 +112,7 @@ def _count_problems(arrays: Mapping[str, Array]) -> list[str]:
     items = next(iter(counts.values()))
     if items < 2:
         counted = "1 item" if items == 1 else f"{items} items"
-        return [f"The data set has {counted}; it needs at least 2: one to choose with and one to prove the result."]
+        return [f"The data set has {counted}; it needs at least 2: one for tuning and one for testing."]
     if items > ITEMS_MAX:
         return [f"The data set has {items:,} items; at most {ITEMS_MAX:,} are accepted. Send a random sample."]
     return []
@@ -162,7 +162,7 @@ def _labels_text(data: bytes) -> Array:
     """Read text with one item per line and its positions separated by commas; a first line of words is a header."""
     rows = [_label_row(number, line) for number, line in enumerate(_label_lines(data))]
     if not rows or len({len(row) for row in rows}) > 1:
-        raise InputError(["The file needs one line for each item, with equally many labels in each."])
+        raise InputError(["The file needs one line for each item, with the same number of labels in each line."])
     array: np.ndarray[Any, np.dtype[Any]] = np.array(rows, np.int64)
     return array
 
@@ -172,7 +172,9 @@ def _label_lines(data: bytes) -> list[str]:
     try:
         lines = [line.strip() for line in data.decode("utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError as error:
-        said = "This is neither a .npz file nor a text; send labels as .npz, or as CSV with one line an item."
+        said = (
+            "This is neither a .npz file nor a text file. Send labels as .npz, or as CSV with one line for each item."
+        )
         raise InputError([said]) from error
     has_header = bool(lines) and not any(character.isdigit() for character in lines[0])
     return lines[1:] if has_header else lines
@@ -183,7 +185,9 @@ def _label_row(number: int, line: str) -> list[int]:
     cells = [cell.strip() for cell in line.split(",")]
     if not all(cell.isascii() and cell.isdigit() and len(cell) < LABEL_DIGITS for cell in cells):
         raise InputError(
-            [f"Item {number} has the label {line[:40]!r}; a label is a class number, a whole number from 0."]
+            [
+                f"Item {number} has the label {line[:40]!r}; a label must be a class number, which is a whole number from 0."
+            ]
         )
     return [int(cell) for cell in cells]
 
@@ -206,7 +210,7 @@ def _labels(given: Array | None, *, is_one_class: bool = False) -> tuple[Array |
         return None, [f"'{LABELS}' has shape {list(labels.shape)} and so holds no label; send one label for each item."]
     if labels.min() == labels.max() and not is_one_class:
         return None, [
-            f"Every item has the label {int(labels.flat[0])}; data of one class prove nothing. Add the others."
+            f"Every item has the label {int(labels.flat[0])}; data with only one class prove nothing. Add the others."
         ]
     return np.ascontiguousarray(labels, dtype=np.int64), []
 
@@ -222,6 +226,6 @@ def _wrong_label(labels: np.ndarray[Any, np.dtype[Any]]) -> str:
     off = (labels < 0) | (labels > LARGEST_LABEL) | (labels != np.floor(labels) if is_float else False)
     if off.any():
         item = int(np.argwhere(off)[0][0])
-        wanted = f"a label is a class number, a whole number from 0 to {LARGEST_LABEL:,}."
+        wanted = f"a label must be a class number, which is a whole number from 0 to {LARGEST_LABEL:,}."
         return f"'{LABELS}' at item {item} is {labels[off][0]}; {wanted}"
     return ""

@@ -31,7 +31,7 @@ class UploadState(models.TextChoices):
     OPEN = "open", "Receiving"
     QUEUED = "queued", "Waiting for its check"
     CHECKING = "checking", "Being checked"
-    READY = "ready", "Kept as a version"
+    READY = "ready", "Stored as a version"
     REFUSED = "refused", "Refused"
 
 

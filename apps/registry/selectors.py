@@ -49,7 +49,7 @@ SAMPLES = (
     Sample(
         "digits-batch",
         "Digits, any batch",
-        "One hidden layer and a variable batch size: asks which sizes to compile for.",
+        "One hidden layer and a variable batch size, so you choose the sizes to compile for.",
     ),
 )
 

@@ -50,7 +50,7 @@ def change_check(change: Change, *, pools: Mapping[str, int], sites: set[str], h
     if has_trace:
         _trace_check(change, pools)
     elif not 0 <= change.request_seconds <= REQUEST_SECONDS[1]:
-        raise _wrong("Enter the device time of one request in seconds; 0 without a trace.")
+        raise _wrong("Enter the device time of one request in seconds, or 0 if there is no trace.")
     return change
 
 

@@ -127,7 +127,7 @@ def controller_pool(request: HttpRequest, slug: str) -> HttpResponse:
         except Problem as refusal:
             form.add_error(None, refusal.detail)
         else:
-            messages.success(request, f"Saved for {slug}. It applies from the next run of the controller.")
+            messages.success(request, f"Saved for {slug}. The settings apply from the next run of the controller.")
             return redirect("reports:controller")
     status = 422 if request.method == "POST" else 200
     return render(request, "reports/controller_pool.html", {"pool": pool, "form": form}, status=status)
@@ -179,6 +179,7 @@ def proposal_end(request: HttpRequest, pk: UUID) -> HttpResponse:
         messages.error(request, refusal.detail)
     else:
         messages.success(
-            request, "The proposal was dismissed. It is not made again until a plan proposes something else."
+            request,
+            "The proposal was dismissed. The controller will not make it again until a plan proposes something else.",
         )
     return redirect("reports:controller")

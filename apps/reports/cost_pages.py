@@ -131,7 +131,7 @@ def cost_list(request: HttpRequest) -> HttpResponse:
         try:
             values = {**form.cleaned_data, "currency": form.cleaned_data["currency"] or currency}
             costrate_set(**values, actor=principal.user, now=now)
-            messages.success(request, "The cost was added. Margins now include it.")
+            messages.success(request, "The cost was added. Margins now include this cost.")
             return redirect("reports:cost_list")
         except Problem as problem:
             refusal = problem

@@ -58,12 +58,12 @@ def costrate_set(
         raise Problem(
             422,
             "Impossible cost",
-            f"A device-hour costs more than 0 and less than {MOST:,}. Enter nothing if the cost is unknown.",
+            f"The cost of a device-hour must be more than 0 and less than {MOST:,}. Enter nothing if the cost is unknown.",
             kind="cost-invalid",
         )
     if not FIRST_YEAR <= effective_from.year < LAST_YEAR:
         raise Problem(
-            422, "Impossible date", f"A cost starts between {FIRST_YEAR} and {LAST_YEAR - 1}.", kind="date-invalid"
+            422, "Impossible date", f"A cost must start between {FIRST_YEAR} and {LAST_YEAR - 1}.", kind="date-invalid"
         )
     if "\x00" in note or len(note) > 200:
         raise Problem(422, "Impossible note", "Write a note of at most 200 characters.", kind="note-invalid")

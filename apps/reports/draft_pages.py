@@ -157,9 +157,11 @@ def _closed(request: HttpRequest, draft: PriceBookDraft) -> HttpResponse:
     """Redirect from a draft that can no longer be changed, with a message about whether it was published or discarded."""
     if draft.book is not None:
         start = f"{draft.book.effective_from:%Y-%m-%d %H:%M}"
-        messages.success(request, f"Price book {draft.book.version} is published. It is in force from {start} UTC.")
+        messages.success(
+            request, f"Price book {draft.book.version} is published. The price book is in force from {start} UTC."
+        )
         return redirect("pricing:book")
-    messages.info(request, "This draft was discarded. Start a new one to change prices.")
+    messages.info(request, "This draft was discarded. Start a new draft to change prices.")
     return redirect("reports:draft_list")
 
 

@@ -213,8 +213,8 @@ def box_check(data: Mapping[str, Any], controls: Controls) -> None:
         raise Problem(
             409,
             "The price is for a different volume",
-            f"The field said {str(data['box'])[:40]!r}, but the price was for {controls.sold}. No quote was made: "
-            "check the price below and make the quote if you accept it.",
+            f"The field said {str(data['box'])[:40]!r}, but the price was for {controls.sold}. No quote was made. Check "
+            "the price below and make the quote if you accept it.",
             kind=CHANGED,
         )
 
@@ -321,7 +321,7 @@ def _unfit(subject: Subject, pool: Pool) -> str:
     target = pool.processor.name if pool.processor else pool.target
     if any(program.target == target for program in subject.programs):
         return f"This pool has a different version of the processor {target}. Compile the model again to use it."
-    return f"This pool has the processor {target}. Compile the model for it to use the pool."
+    return f"This pool has the processor {target}. Compile the model for this processor to use the pool."
 
 
 def pools_fitting(program: Program) -> list[Pool]:

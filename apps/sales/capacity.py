@@ -45,8 +45,8 @@ def duration_of(
             raise Problem(
                 409,
                 "Not measured yet",
-                f"{request_line.snapshot.model} has not been measured on {pool.name} yet. This takes up to a minute. "
-                "Try again then, or choose another pool.",
+                f"{request_line.snapshot.model} has not been measured on {pool.name} yet. Measuring takes up to a minute. "
+                "Try again after that, or choose another pool.",
                 kind="not-measured",
             )
         measured_total += request_line.executions * measured.p95_seconds

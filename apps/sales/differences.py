@@ -72,7 +72,10 @@ def _named(
                 "program": "",
                 "executions": 0,
                 "amount": decimal_text(usage.late),
-                "sentence": "Some reserved time was neither used nor released in time. A share of its price is charged.",
+                "sentence": (
+                    "Some reserved time was neither used nor released in time. A share of the price of this time is "
+                    "charged."
+                ),
             }
         )
     if minimum:

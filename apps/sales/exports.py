@@ -199,7 +199,7 @@ def _amendment(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, A
         [
             ("Amends", f"contract {amended['contract']}"),
             ("Ends, as quoted", money_exact_format(amended["rest"], currency)),
-            ("Charged for ending it", money_exact_format(amended["charge"], currency)),
+            ("Charge for ending the contract", money_exact_format(amended["charge"], currency)),
             ("Change in total", money_exact_format(amended["difference"], currency)),
         ]
     )

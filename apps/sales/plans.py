@@ -81,6 +81,6 @@ def candidate_of(plan: Plan, number: int | None = None) -> dict[str, Any]:
         return chosen
     rows: list[dict[str, Any]] = plan.candidates
     if not 0 <= number < len(rows) or not rows[number]["feasible"]:
-        detail = f"Candidate {number} of this plan does not exist or is not feasible. See the page of the plan."
+        detail = f"Candidate {number} of this plan does not exist or is not feasible. See the plan's page."
         raise Problem(409, "Not feasible", detail, kind="no-choice")
     return rows[number]

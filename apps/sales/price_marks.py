@@ -36,7 +36,7 @@ def price_check(mark: str, quote: Quote) -> None:
         raise Problem(
             409,
             "No price was shown",
-            f"The form did not contain the price that its page showed. The price is {price}. No quote was made: check the "
+            f"The form did not contain the price that its page showed. The price is {price}. No quote was made. Check the "
             "price below "
             "and make the quote if you accept it.",
             kind=CHANGED,
@@ -45,7 +45,7 @@ def price_check(mark: str, quote: Quote) -> None:
     raise Problem(
         409,
         "The price has changed",
-        f"This page showed {old}, but the price is now {new}. No quote was made: check the price below and make the "
+        f"This page showed {old}, but the price is now {new}. No quote was made. Check the price below and make the "
         "quote again if you accept it.",
         kind=CHANGED,
     )

@@ -59,11 +59,11 @@ def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Pl
     plan = _plan_of(contract)
     subject = None if plan is None else plan.task or plan.model_version
     if plan is None or subject is None:
-        detail = "This contract has no plan, or the model of its plan was deleted. Amend it by hand."
+        detail = "This contract has no plan, or the model of its plan was deleted. Amend the contract manually."
         raise Problem(409, "No plan to revise", detail, kind="no-plan")
     items = items_left(contract, plan)
     if items < 1:
-        raise Problem(409, "Nothing is left", "Every item of this contract is used.", kind="contract-over")
+        raise Problem(409, "Nothing is left", "All items of this contract have been used.", kind="contract-over")
     wanted = plan.requirements
     return plan_create(
         subject=subject,

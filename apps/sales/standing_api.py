@@ -56,7 +56,9 @@ class StandingRequestOut(Schema):
     filed_at: datetime
     ended_at: datetime | None
     contract: UUID | None
-    reason_code: str = Field(description="Why it was not served at the last attempt; empty before the first attempt.")
+    reason_code: str = Field(
+        description="The reason why the request was not served at the last attempt; empty before the first attempt."
+    )
     reason: str
 
     @staticmethod

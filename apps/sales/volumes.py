@@ -96,7 +96,7 @@ def form_check(form: Form, request_lines: Sequence[QuoteRequestLine]) -> None:
     if any(request_line.snapshot.is_quota != (form.name == FormName.QUOTA) for request_line in request_lines):
         raise _refusal("Enter tera-operations for a quota, and executions of a program for every other form.")
     if form.name == FormName.SPREAD and form.every is not None and form.every < Fraction(SHORTEST_PART.seconds):
-        raise _refusal("A spread contract has parts of at least one hour.")
+        raise _refusal("The parts of a spread contract must be at least one hour long.")
 
 
 def schedule_of(form: Form, request_line: QuoteRequestLine, window: Window) -> Schedule | None:
@@ -113,7 +113,7 @@ def schedule_of(form: Form, request_line: QuoteRequestLine, window: Window) -> S
         return schedule
     if schedule.intervals > MOST_PARTS:
         raise _refusal(
-            f"A spread contract has at most {MOST_PARTS} parts. Make the parts longer or the period shorter."
+            f"A spread contract can have at most {MOST_PARTS} parts. Make the parts longer or the period shorter."
         )
     each, rest = divmod(request_line.executions, schedule.intervals)
     if rest or not each:

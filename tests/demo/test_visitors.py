@@ -157,7 +157,7 @@ def test_one_click_opens_the_demo_to_read_and_a_strip_says_so(cast: Cast, prices
         response = client.get(path)
         assert response.status_code == 200, path
         page = response.content.decode()
-        assert "You are looking around." in page
+        assert "You are viewing a demo." in page
         assert "/sign-up" in page
     for path in CLOSED:
         assert client.get(path).status_code in {302, 404}, path
@@ -185,7 +185,7 @@ def test_a_person_who_signs_in_is_no_visitor_any_more(cast: Cast) -> None:
     client.post("/sign-in", {"login": cast.stranger.email, "password": PASSWORD})
     page = client.get("/").content.decode()
     assert cast.stranger_organisation.name in page
-    assert "You are looking around." not in page
+    assert "You are viewing a demo." not in page
     assert not client.cookies[COOKIE].value
 
 

@@ -181,10 +181,10 @@ def test_items_that_never_came_were_not_promised(scene: Scene) -> None:
     ("data", "said"),
     [
         (b"1\n2\n", "The file has 2 labels, the job has 8 items"),
-        (b"1\n-1\n1\n1\n1\n1\n1\n1", r"Item 1 has the label '-1'; a label is a class number"),
+        (b"1\n-1\n1\n1\n1\n1\n1\n1", r"Item 1 has the label '-1'; a label must be a class number"),
         (b"\xff\xfe\x00", "neither a .npz file nor a text"),
         (b"", "needs one line for each item"),
-        (b"1,2\n1\n", "equally many labels"),
+        (b"1,2\n1\n", "the same number of labels"),
         (b"9\n" * 8, "The labels go up to 9, but output 'y' has 2 classes"),
         (b"PK\x03\x04damaged", "damaged"),
     ],

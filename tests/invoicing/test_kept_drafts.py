@@ -92,7 +92,7 @@ def test_the_page_and_the_api_ask_and_show_when_it_was_made(much: Cast, as_user:
     cache.clear()
     browser, client = as_user(much.billing), as_token(much.owner, much.organisation, Scope.READ)
     assert browser.post("/invoices/draft")["Location"] == "/invoices/draft?currency=EUR"
-    assert "Reload to see it" in _text(browser, "/invoices/draft")
+    assert "Reload to see the draft" in _text(browser, "/invoices/draft")
     asked = client.post("/api/v1/invoices/draft", {}, content_type="application/json")
     assert (asked.status_code, asked.json()["currency"]) == (202, "EUR")
     assert drafts_make_due(now=later(-5), clock=later) == 0  # its message is on its way

@@ -219,7 +219,7 @@ def test_a_price_book_that_is_altered_is_named_and_sells_nothing(books: Cast) ->
         with _behind_their_back(book._meta.db_table):
             PriceBook.objects.update(**change)
             assert told in reconcile_all(books.organisation).differences
-            with pytest.raises(Problem, match="Nothing is priced by it") as refusal:
+            with pytest.raises(Problem, match="Nothing will be priced with this price book") as refusal:
                 document_of(PriceBook.objects.get())
             assert (refusal.value.status, refusal.value.kind) == (503, "price-book-altered")
 

@@ -172,7 +172,7 @@ def test_an_expiry_counts_from_the_day_of_the_file_and_only_comes_nearer(cast: C
         measurement=fresh, expires_at=now + timedelta(days=2), machines=["My L4"], actor=cast.engineer, now=now
     )
     assert changed.keys == ["my-l4", "nvidia-l4"]
-    with pytest.raises(Problem, match="only be shortened"):
+    with pytest.raises(Problem, match="only choose an earlier date"):
         services.measurement_change(measurement=fresh, expires_at=now + timedelta(days=3), actor=cast.engineer, now=now)
     listed = prices(cast, now, as_of=date(2026, 1, 1))
     assert listed.expires_at == datetime(2026, 4, 1, tzinfo=UTC)

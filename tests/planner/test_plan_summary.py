@@ -86,7 +86,7 @@ def test_three_lines_say_what_why_and_what_would_cost_less() -> None:
 def test_the_minimum_of_a_contract_is_named_where_it_is_the_price() -> None:
     found = lines(plan_of(candidate("net", "1", price_per_thousand="1/100")))
     assert "is the minimum price of a contract" in found["To pay less"]
-    assert found["Why"] == "It is the only candidate, and it meets all requirements."
+    assert found["Why"] == "This is the only candidate, and it meets all requirements."
 
 
 def test_without_a_feasible_candidate_the_closest_and_the_change_are_named() -> None:
@@ -145,4 +145,4 @@ def test_too_few_devices_do_not_hide_a_missing_evaluation() -> None:
         return Placed(None, f"{demand.pool} is full.")
 
     (found,) = solve([variant("net")], Requirements(items=10, accuracy=Fraction(9, 10)), full).candidates
-    assert found.reasons == ("p is full.", "It was not evaluated, so no accuracy can be promised.")
+    assert found.reasons == ("p is full.", "The program was not evaluated, so no accuracy can be promised.")

@@ -118,7 +118,7 @@ def test_fewer_bits_are_a_candidate_without_a_promise_of_accuracy(cast: Cast, ma
     assert Fraction(narrow["price_per_thousand"]) < Fraction(whole["price_per_thousand"])
     assert (narrow["accuracy"], narrow["models"][0]["name"]) == (None, "digits-small v1 in int8")
     assert row_of(strict, "digits-small in int8", "lpu-a")["reasons"] == [
-        "It was not evaluated, so no accuracy can be promised."
+        "The program was not evaluated, so no accuracy can be promised."
     ]
     assert strict.chosen["title"] == "digits-small"
     assert not [row for row in free.candidates if row["pool"] == "host-cpu" and "int8" in row["title"]]
@@ -411,7 +411,9 @@ def test_a_plan_made_while_programs_are_compiled_says_so(cast: Cast, as_user: As
     assert "Compiles under way" in client.get(f"/plans/new?version={version.pk}").content.decode()
     found = plan(cast, version)
     waiting = row_of(found, "digits-large", "lpu-a")
-    assert waiting["reasons"] == ["digits-large v1 is still being compiled for lpu. Plan again when it is ready."]
+    assert waiting["reasons"] == [
+        "digits-large v1 is still being compiled for lpu. Plan again when the program is ready."
+    ]
     page = client.get(f"/plans/{found.pk}").content.decode()
     assert "2 compiles were still under way when this plan was made." in page
 

@@ -249,7 +249,7 @@ def test_a_model_without_evaluation_cannot_promise_an_accuracy() -> None:
     assert solve(only, Requirements(items=5)).chosen == 0
     refused = solve(only, Requirements(items=5, accuracy=Fraction(1, 2)))
     assert refused.chosen is None
-    assert refused.candidates[0].reasons == ("It was not evaluated, so no accuracy can be promised.",)
+    assert refused.candidates[0].reasons == ("The program was not evaluated, so no accuracy can be promised.",)
     assert refused.changes == ()
 
 

@@ -99,8 +99,8 @@ def test_the_database_refuses_two_books_in_force_at_once() -> None:
     ("start", "changes", "said"),
     [
         (NOW + timedelta(days=29), {}, "30 days' notice"),
-        (NEXT, {"version": 3}, "next price book is version 2"),
-        (START, {}, "begins after"),
+        (NEXT, {"version": 3}, "next price book must be version 2"),
+        (START, {}, "must start after"),
         (NEXT, {"floor": "7"}, "cannot be used"),
         (NEXT, {"currency": {"code": "EUR", "exponent": 3}}, "ISO 4217 gives EUR 2"),
         (NEXT, {"currency": {"code": "EUC", "exponent": 2}}, "no currency of ISO 4217"),

@@ -62,7 +62,7 @@ def test_every_fault_is_listed_at_once() -> None:
         items_check(arrays, [IMAGE, MASK])
     assert len(error.value.problems) == 3
     assert "'mask' (int64, 4) is missing" in problems_of(error)
-    assert "no input 'picture'; the program takes 'image', 'mask'" in problems_of(error)
+    assert "no input 'picture'; the program's inputs are 'image', 'mask'" in problems_of(error)
     assert "needs the shape [items, 1, 3, 4]; yours is [2, 9]" in problems_of(error)
 
 

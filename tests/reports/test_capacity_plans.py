@@ -115,7 +115,7 @@ def test_a_plan_is_asked_for_watched_read_and_cancelled(
     assert (done.percent, len(done.inputs_digest)) == (100, 64)
     page = client.get(place).content.decode()
     assert "1 could be spare" in page
-    assert "Today a device runs one program at a time" in page
+    assert "Currently, a device runs one program at a time" in page
     assert client.get("/capacity/plan").status_code == 200
     answer = client.get(f"/api/v1/capacity/plans/{pk}").json()
     assert json.loads(client.get(f"{place}?format=json").content)["pools"] == answer["result"]["pools"]

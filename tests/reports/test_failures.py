@@ -68,7 +68,7 @@ def test_every_contract_that_lost_time_is_credited_once_and_money_sums_to_zero(s
     assert guarantees_credit_due(now=scene.now) == 0  # nothing is credited again
     run = reconciliation_run(run_id=reconciliation_request(asked_by=scene.cast.admin, now=scene.now).pk, now=scene.now)
     assert run.differences == 0, [row.differences for row in run.rows.all()]
-    with pytest.raises(Problem, match="credited, so it cannot be undone"):
+    with pytest.raises(Problem, match="credited, so the change cannot be undone"):
         fleet_undo(actor=scene.cast.admin, now=scene.now)
 
 

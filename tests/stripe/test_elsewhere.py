@@ -215,7 +215,7 @@ def test_usage_is_mirrored_once_to_a_meter(
     settings.STRIPE_METER = "operations"
     row = OutboxRow.objects.get(topic="ledger.usage")
     store.faults = [Fault("POST", "/v1/billing/meter_events", "timeout-after")]
-    with pytest.raises(Exception, match="did not answer"):
+    with pytest.raises(Exception, match="did not respond"):
         usage_mirror(row, now=timezone.now())
     usage_mirror(row, now=timezone.now())
     (event,) = store.meters.values()

@@ -227,7 +227,7 @@ def _both_sides_are_equal(walk: Walk) -> None:
     walk.fits(walk.admin, "stripe")
     page.locator("a[href*='/stripe/events/']").first.click()
     page.get_by_role("button", name="Handle again").click()
-    expect(page.get_by_text("Event handled. Its object")).to_be_visible()
+    expect(page.get_by_text("Event handled. The object")).to_be_visible()
     walk.fits(walk.admin, "stripe-event")
     assert not StripeEvent.objects.filter(handled_at=None).exists()
     assert reconcile_all(walk.cast.organisation).differences == []

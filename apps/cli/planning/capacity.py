@@ -72,7 +72,9 @@ class Fleet:
         assert isinstance(found, Refusal)
         takes = figures.duration_format(demand.duration)
         longest = figures.duration_format(Fraction(found.largest, 10**6))
-        return Placed(None, f"It needs {takes} of {demand.pool}; the longest free time on any one device is {longest}.")
+        return Placed(
+            None, f"The work needs {takes} of {demand.pool}; the longest free time on any one device is {longest}."
+        )
 
     def _tried(self, demand: Demand, window: Window, names: list[str]) -> Placement | Refusal:
         limits = limits_of(

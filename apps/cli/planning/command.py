@@ -18,9 +18,10 @@ from compiler.commands.guard import WrongOption
 
 FITS, DOES_NOT, UNUSABLE = 0, 1, 2
 ABOUT = (
-    "Finds the cheapest way to do a task from files: models, evaluations, requirements, a fleet file and a price book. --check "
-    "tells CI whether a change of a model or of the demand still fits. Needs no network. "
-    "docs/how-to/plan-from-files.md describes the files. Exit status: 0 it fits, 1 it does not fit, 2 a file cannot be used."
+    "Finds the cheapest way to do a task. Reads only files: models, evaluations, requirements, a fleet file and a price "
+    "book. --check tells CI whether the task still fits after a change to a model or to the demand. Needs no network. "
+    "docs/how-to/plan-from-files.md describes the files. Exit status: 0 the task fits, 1 the task does not fit, 2 a file "
+    "cannot be used."
 )
 
 

@@ -218,12 +218,12 @@ def _reasons(latency: Fraction, model: str, task: Stated, solution: Solution) ->
     stated = task.requirements
     if stated.latency is not None and latency > stated.latency:
         took, wanted = figures.duration_format(latency), figures.duration_format(stated.latency)
-        yield f"One item takes {took} (p95); the task asks for {wanted}."
+        yield f"One item takes {took} (p95); the task requires at most {wanted}."
     if stated.accuracy is not None:
         known = next((c.accuracy for c in solution.candidates if c.title == model and c.accuracy is not None), None)
         if known is None or known < stated.accuracy:
             shown = "not evaluated" if known is None else f"at least {figures.percent_format(known, 2)}"
-            yield f"Its accuracy is {shown}; the task asks for {figures.percent_format(stated.accuracy, 2)}."
+            yield f"The accuracy is {shown}; the task requires at least {figures.percent_format(stated.accuracy, 2)}."
 
 
 def _offers(lists: Sequence[Listed], keys: frozenset[str]) -> list[Offer]:

@@ -125,10 +125,10 @@ def _pricer(task: Stated, pool: Pool, program: Facts) -> Callable[[int], Decimal
         try:
             return rate(book=task.book, counts=counts, executions=executions, terms=terms).amount
         except NotPriced as error:
-            raise ValueError(f"It has no price: {error.missing}; add it to the price book.") from None
+            raise ValueError(f"The program has no price: {error.missing}; add it to the price book.") from None
 
     return price
 
 
 def _unpriced(_executions: int) -> Decimal:
-    raise ValueError("It has no price until it is compiled.")
+    raise ValueError("The program has no price until it is compiled.")

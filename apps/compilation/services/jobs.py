@@ -98,7 +98,7 @@ def _queue_check(organisation: Organisation) -> None:
         raise Problem(
             429,
             "Too many compiles",
-            f"{UNFINISHED_MAX} compiles are waiting. Cancel some, or try again when they have finished.",
+            f"{UNFINISHED_MAX} compiles are waiting. Cancel some compiles, or try again when they have finished.",
             kind="too-many-compiles",
         )
 
@@ -136,7 +136,9 @@ def dims_checked(version: ModelVersion, stated: dict[str, Any]) -> dict[str, Any
     wanted = [row["name"] for row in version.symbolic_dims]
     errors = [*_missing(wanted, stated), *_unknown(wanted, stated), *_impossible(wanted, stated)]
     if not errors and len(stages.buckets_of(stated)) > stages.BUCKETS_MAX:
-        errors.append({"field": "dims", "message": f"At most {stages.BUCKETS_MAX} combinations of sizes at once."})
+        errors.append(
+            {"field": "dims", "message": f"At most {stages.BUCKETS_MAX} combinations of sizes can be compiled at once."}
+        )
     if errors:
         detail = " ".join(error["message"] for error in errors)
         raise Problem(422, "Sizes are missing or invalid", detail, kind="dimensions", errors=errors)
@@ -226,7 +228,9 @@ def job_compare(*, program: Program, actor: User, now: datetime) -> CompileJob:
     equal.
     """
     if program.model_version.deleted_at is not None:
-        raise Problem(409, "Model deleted", "The model was deleted. Upload it again to compare.", kind="file-gone")
+        raise Problem(
+            409, "Model deleted", "The model was deleted. Upload the model again to compare.", kind="file-gone"
+        )
     return job_create(
         version=program.model_version,
         target=program.target,

@@ -39,7 +39,7 @@ log = structlog.get_logger("compilation")
 _ENDINGS = {
     "memory": f"Compiling took more than {LIMITS.memory // 2**30} GiB of memory. Choose smaller sizes or a smaller model.",
     "time": f"Compiling took longer than {LIMITS.wall} seconds. Choose smaller sizes or a smaller model.",
-    "killed": "The compile was ended by the system. Start it again; nothing was lost.",
+    "killed": "The compile was ended by the system. Start the compile again; nothing was lost.",
     "defect": "The compiler failed unexpectedly. The error is in our log. Nothing was lost.",
 }
 
@@ -115,7 +115,10 @@ def _claim(job_id: UUID, now: datetime) -> int | None:
     job.attempts += 1
     if job.attempts > ATTEMPTS_MAX:
         job.state, job.finished_at = CompileJob.State.FAILED, now
-        text = f"The compile was interrupted {ATTEMPTS_MAX} times. Start it again. If it is ended again, choose smaller sizes."
+        text = (
+            f"The compile was interrupted {ATTEMPTS_MAX} times. Start the compile again. If the system ends it again, "
+            "choose smaller sizes."
+        )
         job.error = {"kind": "interrupted", "message": text}
         job.save(update_fields=["epoch", "attempts", "state", "finished_at", "error"])
         return None

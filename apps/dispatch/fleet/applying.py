@@ -131,7 +131,8 @@ def _undo(*, expected: str, actor: User | None, now: datetime) -> FleetChange:
         raise Problem(409, "Nothing to undo", "There is no change to the fleet to undo.", kind="fleet-nothing-to-undo")
     if change.lost:
         stays = (
-            "The last change recorded a failure. Its lost windows were credited, so it cannot be undone. Set the device to "
+            "The last change recorded a failure. The lost windows were credited, so the change cannot be undone. Set the "
+            "device to "
             "active when it works again."
         )
         raise Problem(409, "A recorded failure cannot be undone", stays, kind="fleet-failure-recorded")

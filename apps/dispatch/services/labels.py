@@ -31,7 +31,9 @@ def job_labels_add(*, job: Job, file: BinaryIO, size: int, actor: User | None, n
     inputs were generated (409); the labels do not fit, with every fault (422); the file is too large (413).
     """
     if not job.outputs_key or not job.is_final:
-        raise Problem(409, "No answers yet", "Labels are for a finished job with outputs.", kind="no-outputs")
+        raise Problem(
+            409, "No answers yet", "You can only add labels to a finished job with outputs.", kind="no-outputs"
+        )
     if job.seed is not None:
         detail = "The inputs of this job were generated, so they have no labels. Run a job on your own inputs."
         raise Problem(409, "Generated inputs", detail, kind="labels-senseless")
@@ -66,7 +68,7 @@ def _judged(job: Job, labels: np.ndarray) -> JobLabels:
     stage = job.stages.select_related("program").order_by("position")[0]
     name = output_of(task or Task(), stage.program)
     if not metric.needs_labels:
-        raise MetricError("The task measures agreement with the float32 model. Labels cannot measure that.")
+        raise MetricError("The task measures agreement with the float32 model, which labels cannot measure.")
     if name not in outputs:
         raise MetricError(f"The job has no output '{name}'; it has {', '.join(sorted(outputs))}.")
     verdict = judge(metric, outputs[name], name, labels)

@@ -75,7 +75,7 @@ def credit_note_issue(
         raise Problem(
             409,
             "Invoice changed",
-            "A credit note was issued since you opened this page. Check the amounts left, then try again.",
+            "A credit note was issued since you opened this page. Check the remaining amounts, then try again.",
             kind="credit-note",
         )
     return credit_note_write(invoice, parts, reason, actor, now)
@@ -155,7 +155,7 @@ def _parts_check(invoice: Invoice, parts: list[Part]) -> None:
         raise Problem(
             409,
             "Amount too large",
-            f"Credits reduced invoice {invoice.number}. At most its payable amount of "
+            f"Credits reduced invoice {invoice.number}. At most the payable amount of "
             f"{money_format(invoice.payable, invoice.document['currency'])} can be credited.",
             kind="credit-note",
         )

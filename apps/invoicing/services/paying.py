@@ -99,7 +99,7 @@ def _overpayment_check(invoice: Invoice, amount: Decimal) -> None:
             409,
             "More than the open amount",
             f"{money_format(owed, currency)} of invoice {invoice.number} is open, but you entered "
-            f"{money_format(amount, currency)}. Correct the amount, or confirm that it arrived: the excess is then added to "
+            f"{money_format(amount, currency)}. Correct the amount, or confirm that it arrived. The excess is then added to "
             "the customer's balance.",
             kind="overpaid",
         )
@@ -203,7 +203,7 @@ def invoice_write_off(*, invoice_id: UUID, reason: str, actor: User | None, now:
         raise Problem(
             409,
             "Not written off",
-            f"Only an open invoice can be written off, with a reason. Invoice {invoice.number} "
+            f"Only an open invoice can be written off, and a reason is required. Invoice {invoice.number} "
             f"is {invoice.get_state_display().lower()}.",
             kind="invoice-settled",
         )

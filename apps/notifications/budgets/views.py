@@ -81,5 +81,5 @@ def budget_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Delete a budget."""
     budget = org_object_get(request, Budget, roles=MONEY, pk=pk)
     services.budget_delete(budget=budget, actor=principal_get(request).user, now=timezone.now())
-    messages.success(request, "Budget deleted. It sends no more alerts.")
+    messages.success(request, "Budget deleted. No more alerts will be sent for this budget.")
     return redirect("notifications:budget_list")

@@ -11,7 +11,9 @@ class EndpointForm(forms.Form):
     """An address and the events that are sent to it."""
 
     url = forms.CharField(
-        max_length=500, label="Address", help_text="Must start with https:// and be reachable from the internet."
+        max_length=500,
+        label="Address",
+        help_text="The address must start with https:// and be reachable from the internet.",
     )
     topics = forms.MultipleChoiceField(
         choices=[(name, label) for name, (_, label) in TOPICS.items()],

@@ -64,7 +64,7 @@ def _action_run(request: HttpRequest, endpoint: WebhookEndpoint) -> HttpResponse
     actor, now, action = principal_get(request).user, timezone.now(), request.POST.get("action")
     if action == "delete":
         services.endpoint_delete(endpoint=endpoint, actor=actor, now=now)
-        messages.success(request, "Endpoint deleted. No more messages are sent to it.")
+        messages.success(request, "Endpoint deleted. No more messages will be sent to this endpoint.")
         return redirect("notifications:webhook_list")
     if action == "test":
         services.test_message(endpoint=endpoint, now=now)

@@ -15,16 +15,16 @@ Figures = Mapping[str, Fraction | Decimal | None]  # requirement -> the candidat
 Gaps = tuple[tuple[str, Fraction], ...]
 
 _UNKNOWN = {
-    "latency": "Its latency is not known.",
-    "duration": "Its device time is not known.",
-    "completion": "Its completion time is not known.",
-    "budget": "Its price is not known.",
+    "latency": "The latency is not known.",
+    "duration": "The device time is not known.",
+    "completion": "The completion time is not known.",
+    "budget": "The price is not known.",
 }
 _UNMET = {
     "latency": "One item takes {found}; at most {wanted} are allowed.",
     "duration": "All items take {found} of device time; at most {wanted} are allowed.",
-    "completion": "Its pool has other work: all items would be done in {found}, but the deadline is in {wanted}.",
-    "budget": "It costs more than the budget.",
+    "completion": "The pool has other work, so all items would be done in {found}, but the deadline is in {wanted}.",
+    "budget": "The price is above the budget.",
 }
 
 
@@ -57,7 +57,7 @@ def _unmet(figures: Figures, requirements: Requirements) -> Iterator[tuple[str, 
 
 def _unknown(name: str, metric: str) -> str:
     if name == "accuracy":
-        return f"It was not evaluated, so no {score_format_of(metric).name} can be promised."
+        return f"The program was not evaluated, so no {score_format_of(metric).name} can be promised."
     return _UNKNOWN[name]
 
 

@@ -30,7 +30,8 @@ def tax_set(
         raise Problem(
             422,
             "Invalid tax",
-            "Reverse charge needs the customer's tax number. The customer enters it under Billing portal, Billing address.",
+            "Reverse charge needs the customer's tax number. The customer can enter the number under Billing portal, "
+            "Billing address.",
             kind="tax",
         )
     profile.tax_scheme, profile.tax_rate, profile.payment_days = scheme, rate, payment_days

@@ -98,7 +98,7 @@ def _grant(form: GrantForm, given: dict[str, Any]) -> str:
         idempotency_key=f"page:{values['key']}",
         **given,
     )
-    return "Credit granted. It pays for usage from now on."
+    return "Credit granted. The credit pays for usage from now on."
 
 
 def _credit_end(form: CreditEndForm, given: dict[str, Any]) -> str:
@@ -106,13 +106,13 @@ def _credit_end(form: CreditEndForm, given: dict[str, Any]) -> str:
     if grant is None:
         raise Problem(422, "Unknown credit", "This customer has no such credit.", kind="credit")
     services.grant_end(grant_id=grant.pk, reason=form.cleaned_data["reason"], actor=given["actor"], now=given["now"])
-    return "Credit ended. It still pays for usage up to now."
+    return "Credit ended. The credit still pays for usage up to now."
 
 
 def _tax(form: TaxForm, given: dict[str, Any]) -> str:
     values = form.cleaned_data
     tax_set(scheme=values["tax_scheme"], rate=values["tax_percent"], payment_days=values["payment_days"], **given)
-    return "Tax updated. It applies from the next invoice on."
+    return "Tax updated. The new tax applies from the next invoice on."
 
 
 def _refund(form: RefundForm, given: dict[str, Any]) -> str:
@@ -124,7 +124,7 @@ def _refund(form: RefundForm, given: dict[str, Any]) -> str:
         idempotency_key=f"page:{values['key']}",
         **given,
     )
-    return "Refund recorded. The balance is reduced by its amount."
+    return "Refund recorded. The balance is reduced by the amount of the refund."
 
 
 # The action of each form of the customer page; returns the message to show.
@@ -181,7 +181,7 @@ def _invoice_action(form: CreditNoteForm | CloseForm, given: dict[str, Any]) -> 
     action = form.cleaned_data["action"]
     if action == "void":
         number = services.invoice_void(reason=reason, **given).number
-        return f"Invoice {number} voided. A credit note reverses it, and its usage can be invoiced again."
+        return f"Invoice {number} voided. A credit note reverses the invoice, and the usage can be invoiced again."
     if action == "write-off":
         return f"Invoice {services.invoice_write_off(reason=reason, **given).number} written off."
     return f"Invoice {services.invoice_collect(**given).number} sent to collection."

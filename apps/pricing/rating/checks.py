@@ -84,7 +84,7 @@ def _check_discounts(terms: Terms) -> None:
     for name, factor in terms.discounts.items():
         if not 0 < factor <= 1 or -int(factor.as_tuple().exponent) > FACTOR_PLACES:
             raise RatingError(
-                f"The discount {name} of {factor} is not a factor above 0 and at most 1 with at most 4 places."
+                f"The discount {name} must be a factor above 0 and at most 1, with at most 4 decimal places; it is {factor}."
             )
 
 
@@ -93,9 +93,11 @@ def _check_commitment(terms: Terms) -> None:
     if factor is None:
         return
     if terms.commitment == NO_COMMITMENT:
-        raise RatingError("A factor was agreed and no commitment is named.")
+        raise RatingError("A factor was agreed, but no commitment is named.")
     if not 0 < factor <= 1 or -int(factor.as_tuple().exponent) > FACTOR_PLACES:
-        raise RatingError(f"The agreed factor {factor} is not above 0 and at most 1 with at most 4 places.")
+        raise RatingError(
+            f"The agreed factor must be above 0 and at most 1, with at most 4 decimal places; it is {factor}."
+        )
 
 
 def _check_form(book: PriceBookDocument, executions: int, terms: Terms) -> None:

@@ -59,7 +59,7 @@ def items_check(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> dic
         problems.append(f"Every input needs the same number of items, but {listed}.")
     problems += [f"Input '{name}' holds no items; send at least one." for name, count in counts.items() if not count]
     if max(counts.values(), default=0) > ITEMS_MAX:
-        problems.append(f"A job takes at most {ITEMS_MAX:,} items; split yours into several jobs.")
+        problems.append(f"A job can have at most {ITEMS_MAX:,} items; split yours into several jobs.")
     if problems:
         raise InputError(problems)
     return checked
@@ -68,7 +68,7 @@ def items_check(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> dic
 def items_count_check(items: int) -> None:
     """Raise InputError if a job can't have that many items."""
     if items > ITEMS_MAX:
-        raise InputError([f"A job takes at most {ITEMS_MAX:,} items; split yours into several jobs."])
+        raise InputError([f"A job can have at most {ITEMS_MAX:,} items; split yours into several jobs."])
 
 
 def items_match(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> bool:
@@ -88,7 +88,7 @@ def _names_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) ->
     problems = [f"Input {wanted} is missing." for wanted in types if wanted.name not in arrays]
     listed = ", ".join(f"'{wanted.name}'" for wanted in types)
     return problems + [
-        f"There is no input '{name}'; the program takes {listed}." for name in arrays if name not in known
+        f"There is no input '{name}'; the program's inputs are {listed}." for name in arrays if name not in known
     ]
 
 
@@ -98,7 +98,7 @@ def _size_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> 
     taken = sum(array.size * max(array.dtype.itemsize, sizes.get(name, 0)) for name, array in arrays.items())
     if taken <= BYTES_MAX:
         return []
-    return [f"The inputs take {taken:,} bytes; a job takes at most {BYTES_MAX:,}. Send several jobs."]
+    return [f"The inputs take {taken:,} bytes; a job can have at most {BYTES_MAX:,}. Send several jobs."]
 
 
 def _shaped(array: Array, wanted: TensorType) -> Array:
@@ -128,7 +128,7 @@ def _typed(array: Array, wanted: TensorType) -> Array:
             lost = _lost(part, target[at : at + _CHUNK])
             if np.any(lost):
                 raise InputError(
-                    [f"Input {wanted} holds values that {dtype.name} cannot; the first is {part[lost][0]}."]
+                    [f"Input {wanted} holds values that {dtype.name} cannot represent; the first is {part[lost][0]}."]
                 )
     return converted
 

@@ -55,7 +55,7 @@ def arrays_read(file: BinaryIO, types: Sequence[TensorType], limits: Limits) -> 
         return {types[0].name: _array_of(file, types[0].name, limits.array_bytes)}
     if head == NPY_MAGIC:
         names = ", ".join(f"'{one.name}'" for one in types)
-        raise InputError([f"A .npy file holds one array, but the program takes {names}: send them in a .npz file."])
+        raise InputError([f"A .npy file holds one array, but the program needs {names}: send them in a .npz file."])
     if not head.startswith(ZIP_MAGIC):
         raise InputError(["This is not a .npz file: save the inputs with numpy.savez(path, name=array), or send JSON."])
     return _members(file, limits)

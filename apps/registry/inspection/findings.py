@@ -31,18 +31,18 @@ TEXT = Finding(
 )
 FOREIGN = Finding(
     "not-a-model",
-    "This is not an ONNX model: the bytes are not the encoding of one.",
-    "Upload the .onnx file itself; an archive must be unpacked and a .pt, .h5 or .pb file be exported to ONNX first.",
+    "This is not an ONNX model: its bytes are not a valid ONNX encoding.",
+    "Upload the .onnx file itself. Unpack an archive first, or export a .pt, .h5 or .pb file to ONNX.",
 )
 DAMAGED = Finding(
     "damaged",
-    "The file is damaged: a name in it is not text (UTF-8).",
+    "The file is damaged: a name in it is not valid UTF-8 text.",
     "Copy or export the model again and upload the new file.",
 )
 NO_GRAPH = Finding(
     "not-a-model",
     "The file has no graph with operations in it.",
-    "Export the model again; what was saved holds no network.",
+    "Export the model again; the saved file contains no network.",
 )
 
 
@@ -50,6 +50,6 @@ def cut(missing: int) -> Finding:
     """The finding for a truncated file."""
     return Finding(
         "truncated",
-        f"The file was cut off: at least {missing:,} more bytes belong to it.",
-        "Copy or download the model again, compare its size with the original, and upload that.",
+        f"The file was cut off: at least {missing:,} more bytes are missing.",
+        "Copy or download the model again, check that it is as large as the original, and upload it.",
     )

@@ -46,7 +46,7 @@ def unknown_operators(model: ModelProto, supported: Mapping[str, Collection[str]
         yield Finding(
             "unknown-operator",
             f"The operator {full} is not supported ({len(names)} x, first in {names[0]!r}).",
-            "Replace it by operators of the list in the documentation, or export with another opset."
+            "Replace it with operators from the list in the documentation, or export with another opset."
             if not domain
             else f"Export without the custom domain {domain!r}; only operators of the ONNX standard can be compiled.",
             node=names[0],
@@ -90,7 +90,8 @@ def tensor_sizes(model: ModelProto) -> Iterator[Finding]:
         if claimed is None:
             yield Finding(
                 "bad-weights",
-                f"The weights {tensor.name!r} have the element type {tensor.data_type} and the shape {shape}, which is none.",
+                f"The weights {tensor.name!r} have the element type {tensor.data_type} and the shape {shape}, which is "
+                "not valid.",
                 "Export the model again; the file is damaged.",
                 node=tensor.name,
             )
@@ -126,7 +127,7 @@ def too_large(what: str, shape: Collection[Any], size: int, node: str) -> Findin
         "too-large",
         f"{what} of shape {' x '.join(map(str, shape))} would take {size:,} bytes; the most for one tensor is "
         f"{TENSOR_BYTES_MAX:,}.",
-        "State smaller lengths; no processor on offer holds a tensor of this size.",
+        "Choose smaller sizes. No available processor can hold a tensor of this size.",
         node=node,
     )
 
@@ -148,7 +149,7 @@ def _defined_twice(produced: Counter[str], given: set[str]) -> Iterator[Finding]
         yield Finding(
             "defined-twice",
             f"{len(twice)} values are defined more than once (first: {twice[0]!r}).",
-            "Give every value one producer; the exporter or an edit by hand has broken the graph.",
+            "Give every value one producer. The exporter or a manual edit has broken the graph.",
             node=twice[0],
             count=len(twice),
         )
@@ -196,7 +197,7 @@ def cycles(graph: GraphProto, given: set[str]) -> Iterator[Finding]:
         yield Finding(
             "cycle",
             f"The graph has a cycle of {len(ring)} operations: {' -> '.join([*ring[:6], ring[0]])}.",
-            "A model must be free of cycles: unroll the recurrence, or express it by Loop, Scan, RNN, GRU or LSTM.",
+            "A model must not have cycles. Unroll the recurrence, or express it with Loop, Scan, RNN, GRU or LSTM.",
             node=ring[0],
             count=len(ring),
         )

@@ -54,7 +54,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='upload',
             name='state',
-            field=models.CharField(choices=[('open', 'Receiving'), ('queued', 'Waiting for its check'), ('checking', 'Being checked'), ('ready', 'Kept as a version'), ('refused', 'Refused')], default='open', max_length=10),
+            field=models.CharField(choices=[('open', 'Receiving'), ('queued', 'Waiting for its check'), ('checking', 'Being checked'), ('ready', 'Stored as a version'), ('refused', 'Refused')], default='open', max_length=10),
         ),
         migrations.RunPython(migrations.RunPython.noop, uploads_reduce),
         migrations.AddIndex(

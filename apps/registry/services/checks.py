@@ -87,7 +87,7 @@ def _beat(upload: Upload, *, now: datetime) -> None:
 
 def damaged() -> Problem:
     """The refusal of bytes that don't match their stated digest."""
-    detail = "The bytes that arrived do not have the SHA-256 that was stated. Upload the file again."
+    detail = "The SHA-256 of the received bytes differs from the stated one. Upload the file again."
     return refusal([{"kind": "digest", "message": detail, "remedy": "", "count": 1}])
 
 

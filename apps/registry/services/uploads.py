@@ -52,7 +52,7 @@ def upload_open(
         raise refusal([findings.EMPTY.to_json()])
     if size > settings.UPLOAD_BYTES_MAX:
         detail = (
-            f"The file has {size:,} bytes; the most is {settings.UPLOAD_BYTES_MAX:,}. "
+            f"The file has {size:,} bytes; the maximum is {settings.UPLOAD_BYTES_MAX:,}. "
             "Store the weights in a narrower type, or ask us to raise the limit."
         )
         raise Problem(413, "The file is too large", detail, kind="too-large", errors=[_error("too-large", detail)])
@@ -67,7 +67,8 @@ def upload_open(
             raise Problem(
                 429,
                 "Too many uploads at once",
-                f"At most {OPEN_MAX} files may arrive or wait for their check at a time. Finish or cancel an open upload, "
+                f"At most {OPEN_MAX} files can be uploaded or wait for their check at the same time. Finish or cancel an "
+                "open upload, "
                 "or wait until some are checked.",
                 kind="too-many-uploads",
                 retry_after=RETRY_SECONDS,
@@ -113,7 +114,10 @@ def upload_chunk_put(
         )
     if sha256 and hashlib.sha256(data).hexdigest() != sha256:
         raise Problem(
-            422, "A piece was damaged", "Its SHA-256 is not the one stated; send the piece again.", kind="piece-damaged"
+            422,
+            "A piece was damaged",
+            "The piece's SHA-256 differs from the stated one. Send the piece again.",
+            kind="piece-damaged",
         )
     if UploadPart.objects.filter(upload=upload, offset=offset, size=len(data)).exists():
         return upload
@@ -121,9 +125,7 @@ def upload_chunk_put(
         detail = f"The next piece begins at byte {upload.received}; this one begins at {offset}."
         raise Problem(409, "Not the next piece", detail, kind="wrong-offset", errors=[{"offset": upload.received}])
     if not data or offset + len(data) > upload.size:
-        detail = (
-            f"The file was announced with {upload.size:,} bytes; this piece of {len(data):,} bytes does not fit in."
-        )
+        detail = f"The upload was opened with {upload.size:,} bytes; this piece of {len(data):,} bytes does not fit."
         raise Problem(422, "The piece does not fit", detail, kind="piece-does-not-fit")
     key = file_save(f"uploads/{upload.pk}/{offset:012d}", data)
     UploadPart.objects.create(upload=upload, offset=offset, size=len(data), storage_key=key)
@@ -179,7 +181,7 @@ def _locked(organisation: Organisation, upload_id: UUID, now: datetime) -> Uploa
         raise Problem(
             404,
             "No such upload",
-            "It was finished, cancelled, or a day has passed; upload the file again.",
+            "This upload was finished or cancelled, or it is more than a day old. Upload the file again.",
             kind="upload-unknown",
         )
     return found

@@ -97,7 +97,8 @@ def facts_at(*, now: datetime, currency: str) -> Facts:
         processor = pool.processor
         if processor is None:
             left_out.append(
-                f"{pool.slug} is a host pool. Its work is measured, not known in advance, so the plan leaves it out."
+                f"{pool.slug} is a host pool. The work of a host pool is measured and not known in advance, so the plan "
+                "excludes it."
             )
             continue
         target = target_of(processor.name, processor.digest)

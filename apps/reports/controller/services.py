@@ -145,7 +145,7 @@ def proposal_apply(*, pk: UUID, actor: User | None, expected: str, now: datetime
             return _waits(row, refusal.detail)
         return _settle(row, ProposalState.REFUSED, actor=actor, now=now, reason=refusal.detail)
     if change is None:
-        return _settle(row, ProposalState.SUPERSEDED, actor=actor, now=now, reason="The fleet has this state already.")
+        return _settle(row, ProposalState.SUPERSEDED, actor=actor, now=now, reason="The fleet already has this state.")
     row.change = change
     _settle(row, ProposalState.APPLIED, actor=actor, now=now)
     others = ControllerProposal.objects.filter(pool=row.pool, state=ProposalState.OPEN)

@@ -27,9 +27,9 @@ class Series:
 
     def __post_init__(self) -> None:
         if self.start.utcoffset() is None:
-            raise SeriesError("The first step has no time zone. State its start in UTC.")
+            raise SeriesError("The first step has no time zone. State the start in UTC.")
         if self.values.ndim != 1 or not self.values.size:
-            raise SeriesError("The series is empty. It needs at least one step with an amount.")
+            raise SeriesError("The series is empty. A series needs at least one step with an amount.")
         if self.values.size > LONGEST:
             raise SeriesError(
                 f"The series has {self.values.size:,} steps; the maximum is {LONGEST:,}. Use longer steps."

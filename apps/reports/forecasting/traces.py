@@ -75,7 +75,9 @@ def _lines(lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
     """Return the lines that are not blank, numbered from 1."""
     for number, raw in enumerate(lines, 1):
         if len(raw) > LINE_MAX:
-            raise TraceError(f"Line {number} has {len(raw):,} bytes; the maximum is {LINE_MAX:,}. Split it into lines.")
+            raise TraceError(
+                f"Line {number} has {len(raw):,} bytes; the maximum is {LINE_MAX:,}. Split the file into lines."
+            )
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError:
@@ -131,7 +133,7 @@ def _within(number: int, first: int, latest: int, known: int) -> None:
     if latest - first > SPAN_MAX // timedelta(microseconds=1):
         years = SPAN_MAX.days // 365
         raise TraceError(
-            f"Line {number} is more than {years} years from another line. Check its year, or split the file."
+            f"Line {number} is more than {years} years from another line. Check the year, or split the file."
         )
 
 

@@ -49,7 +49,7 @@ def bounds(request: ReportRequest) -> ReportData:
             Metric("Proven bound", sums[3], "count"),
         ],
         notes=[
-            "Today a device runs one program at a time. The plan and its bound assume that programs share devices.",
+            "Currently, a device runs one program at a time. The plan and its bound assume that programs share devices.",
             "Devices with windows are those that are reserved for sold work within a day of the plan.",
         ],
         chart={

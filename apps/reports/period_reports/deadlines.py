@@ -89,7 +89,7 @@ def promises(request: ReportRequest) -> ReportData:
         ],
         notes=[
             (
-                "A block is a run of executions on one device. It kept its promise if it ended within the time of the class "
+                "A block is a run of executions on one device. A block kept its promise if it ended within the time of the class "
                 "that was sold."
             ),
             "Work that was served in a lower class is charged the price of that class.",

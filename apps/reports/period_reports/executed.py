@@ -67,7 +67,7 @@ def executed(request: ReportRequest) -> ReportData:
             "On deterministic processors the compiler predicts the cycles and the processor counts them.",
             "If a program's cost depends on its data, the prediction is a proven upper bound.",
             "On hosts the prediction is an earlier measured percentile, and executed time is wall-clock time.",
-            "Wall-clock time is how long the worker took. It is never billed on a deterministic processor.",
+            "Wall-clock time is how long the worker took. Wall-clock time is never billed on a deterministic processor.",
         ],
         chart={
             "unit": "s",

@@ -76,7 +76,8 @@ def calendar(request: ReportRequest) -> ReportData:
         notes=[
             "Possible revenue is the minimum price of a used device-hour in the cheapest class that may run at that hour.",
             (
-                "It assumes the minimum number of operations billed per cycle, in the cheapest precision. Work with more "
+                "Possible revenue assumes the minimum number of operations billed per cycle, in the cheapest precision. "
+                "Work with more "
                 "operations per cycle earns more."
             ),
             "Classes that charge for unused time are left out.",

@@ -61,7 +61,10 @@ def idle(request: ReportRequest) -> ReportData:
             ),
         ],
         notes=[
-            "This is what the devices cost while they were idle. What customers paid for unused time is in the revenue report."
+            (
+                "Idle cost is the cost of the devices while they were idle. The revenue report shows what customers paid for "
+                "unused time."
+            )
         ],
         chart=_chart(rows, request.currency),
         currency=request.currency,

@@ -39,7 +39,8 @@ REPORTS = {
             "Idle cost by owner",
             "Which customers reserved device time without using it, and what did it cost?",
             idle,
-            "No device time was reserved in this period. Once contracts hold windows, this report shows what stayed unused.",
+            "No device time was reserved in this period. When contracts have reserved windows, this report shows how "
+            "much of them was not used.",
             CAPACITY,
         ),
         Report(

@@ -175,7 +175,7 @@ def _check_acceptable(quote: Quote, now: datetime) -> None:
             errors=[{"contract": str(quote.contract.id)}],
         )
     if quote.state == QuoteState.WITHDRAWN:
-        raise Problem(409, "Withdrawn", "This quote was withdrawn. Make a new one.", kind="quote-withdrawn")
+        raise Problem(409, "Withdrawn", "This quote was withdrawn. Make a new quote.", kind="quote-withdrawn")
     if now >= quote.valid_until:
         raise Problem(
             409,

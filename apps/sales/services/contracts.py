@@ -137,7 +137,10 @@ def contract_end(
         raise Problem(409, "Contract is over", "This contract has already ended.", kind="contract-over")
     if in_flight(contract):
         raise Problem(
-            409, "Jobs are running", "Jobs of this contract are not finished. Cancel them or wait.", kind="jobs-open"
+            409,
+            "Jobs are running",
+            "Jobs of this contract are not finished. Cancel the jobs or wait.",
+            kind="jobs-open",
         )
     charge = ending_of(contract, now=now).charge
     if at_most is not None and charge > at_most:

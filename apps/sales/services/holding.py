@@ -141,18 +141,18 @@ def _limits_check(organisation: Organisation, seconds: Fraction, *, now: datetim
     live = holds_live(organisation, now=now)
     held = sum((one.seconds for one in live), Fraction(0))
     if len(live) >= settings.HOLDS_MOST:
-        said = f"Your organisation holds {len(live)} plans, and at most {settings.HOLDS_MOST} are held at once."
+        said = f"Your organisation holds {len(live)} plans, but at most {settings.HOLDS_MOST} can be held at once."
     elif held + seconds > settings.HOLD_SECONDS_MOST:
         most = duration_format(Fraction(settings.HOLD_SECONDS_MOST))
         said = (
-            f"Your organisation may hold {most} of device time at once; it holds {duration_format(held)}, and this plan takes "
-            f"{duration_format(seconds)}."
+            f"Your organisation may hold {most} of device time at once; it holds {duration_format(held)}, and this plan "
+            f"needs {duration_format(seconds)}."
         )
     else:
         return
     raise Problem(
         409,
-        "Too much is held",
+        "Too much time is held",
         f"{said} Release a hold, wait until one ends, or accept the plan's quote without holding it.",
         kind="hold-limit",
     )

@@ -196,7 +196,7 @@ def standing_withdraw(*, request_id: UUID, organisation: Organisation, actor: Us
         return request
     if not request.is_waiting:
         raise Problem(
-            409, "Not waiting", f"This request is {request.get_state_display().lower()} already.", kind="standing-over"
+            409, "Not waiting", f"This request is already {request.get_state_display().lower()}.", kind="standing-over"
         )
     return standing_end(request, StandingState.WITHDRAWN, now=now, actor=actor)
 

@@ -65,7 +65,7 @@ def buying(request: HttpRequest) -> HttpResponse:
             principal=principal_get(request),
             now=timezone.now(),
         )
-        messages.success(request, "Saved. It applies to every quote that is accepted from now on.")
+        messages.success(request, "Saved. The limits apply to every quote that is accepted from now on.")
         return redirect("sales:buying")
     return _page(request, form, refused=None)
 

@@ -49,7 +49,7 @@ def commitment_list(request: HttpRequest) -> HttpResponse:
                 minimum=amount_typed(request.POST.get("minimum", ""), currency=currency_chosen(None, now=now)),
                 now=now,
             )
-            messages.success(request, "Commitment entered. New quotes use its factor from now on.")
+            messages.success(request, "Commitment entered. New quotes use the commitment's factor from now on.")
             return redirect("sales:commitment_list")
     except Problem as problem:
         refusal = problem

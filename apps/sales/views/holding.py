@@ -48,7 +48,7 @@ def plan_hold_release(request: HttpRequest, pk: UUID) -> HttpResponse:
     released = services.plan_hold_release(
         plan_id=plan.pk, organisation=plan.organisation, actor=principal_get(request).user, now=timezone.now()
     )
-    messages.success(request, "Released. The time is free again." if released else "Nothing was held.")
+    messages.success(request, "Released. The device time is free again." if released else "Nothing was held.")
     return redirect("planner:plan_detail", pk=plan.pk)
 
 

@@ -71,7 +71,7 @@ def quota_tree(request: HttpRequest) -> HttpResponse:
         except Problem as problem:
             refusal = problem
         else:
-            messages.success(request, "Saved. It applies to every reservation from now on.")
+            messages.success(request, "Saved. The quota applies to every reservation from now on.")
             return redirect("sales:quota_tree")
     rows = [_row(row, use) for row, use in tree_with_use(organisation, now=now)]
     status = refusal.status if refusal else 422 if form.errors else 200

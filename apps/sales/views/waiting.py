@@ -81,7 +81,9 @@ def quote_wait(request: HttpRequest, pk: UUID) -> HttpResponse:
         except Problem as problem:
             refusal = problem
         else:
-            messages.success(request, "Your request waits for room. The amount is set aside until then.")
+            messages.success(
+                request, "Your request is waiting for room. The amount is set aside until the request ends."
+            )
             return redirect("sales:standing_detail", pk=row.pk)
     chosen = request.POST.getlist("pools") or [quote.pool.slug]
     context = _form(quote) | {"refusal": refusal, "entered": request.POST, "chosen_pools": chosen}

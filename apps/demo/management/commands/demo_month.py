@@ -27,7 +27,7 @@ class Command(BaseCommand):
             cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
         if not month_due(organisation):
             self.stdout.write(
-                "Nothing to do: switched off, done already, or the organisation has a history of its own."
+                "Nothing to do: this is switched off, the sample data exist, or the organisation already has its own history."
             )
             return
         steps = month_make(organisation=organisation, now=timezone.now())
