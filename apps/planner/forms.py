@@ -141,7 +141,7 @@ class PlanForm(forms.Form):
         self.fields["dims"] = forms.ChoiceField(choices=choices, label="Item size", required=bool(choices))
 
     def clean_until(self) -> datetime | None:
-        """The deadline in UTC, read in the organisation's time zone."""
+        """The deadline in UTC; the entered time is in the organisation's time zone."""
         stated: datetime | None = self.cleaned_data["until"]
         if stated is None:
             return None

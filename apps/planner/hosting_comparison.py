@@ -50,7 +50,9 @@ class Comparison:
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What a measured machine must meet. Versions, item sizes and proven accuracies are by the SHA-256 of a model."""
+    """The requirements that a measured machine must meet. Versions, item sizes and proven accuracies are keyed by a
+    model's SHA-256.
+    """
 
     models: Mapping[str, ModelVersion]
     items: Mapping[str, dict[str, int]]
@@ -95,7 +97,7 @@ def comparison_of(plan: Plan, *, now: datetime) -> Comparison:
 
 
 def _numbered(places: list[HostingOption]) -> list[HostingOption]:
-    """Number the options that have the same name."""
+    """Append a number to the keys of options that would otherwise have the same key."""
     seen: Counter[str] = Counter()
     found = []
     for place in places:
@@ -136,7 +138,7 @@ def _versions(plan: Plan, rows: Rows) -> dict[str, ModelVersion]:
 
 
 def _item_sizes(plan: Plan, known: Sequence[tuple[dict[str, Any], ModelVersion]]) -> dict[str, dict[str, int]]:
-    """By the SHA-256 of each model that has a program: the sizes of an item's variable dimensions."""
+    """Map the SHA-256 of each model that has a program to the sizes of an item's variable dimensions."""
     programs = {program for row, _ in known for program in row["programs"] if program}
     found = Program.objects.filter(organisation=plan.organisation_id, pk__in=programs)
     dims = {str(pk): sizes for pk, sizes in found.values_list("pk", "dims")}

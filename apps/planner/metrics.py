@@ -25,12 +25,12 @@ VOTING = ("accuracy", "agreement with float32")  # titles of metrics whose answe
 
 
 class MetricError(Exception):
-    """The metric cannot judge these outputs; the message says what to change."""
+    """Raised if the metric cannot judge these outputs; the message says what to change."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """How answers are judged.
+    """A metric: how answers are judged.
 
     `accuracy`: the label is among the k highest scores. `exact`: every position of an item is right. `agreement`: the
     class with the highest score is the same as float32's. `f1`: macro F1 of the classes with the highest scores.
@@ -44,7 +44,7 @@ class Metric:
 
     @property
     def title(self) -> str:
-        """The title that evaluations store; evaluations with one title on one data set are alternatives."""
+        """The title that evaluations store; evaluations with the same title on the same data set are alternatives."""
         if self.name == "accuracy":
             return "accuracy" if self.k == 1 else f"top-{self.k} accuracy"
         limit = "" if self.limit is None else f"{self.limit.normalize():f}"
@@ -133,7 +133,7 @@ def judge(metric: Metric, output: Array, name: str, labels: Array | Sequence[int
 
 
 def best_of(scores: Array) -> Array:
-    """Return the class with the highest score of each item, the first of equals; `NO_ANSWER` for scores that are NaN."""
+    """Return the class with the highest score of each item, in a tie the first; `NO_ANSWER` for scores that are NaN."""
     wrong = np.asarray(np.isnan(scores.astype(np.float64)).any(axis=1))
     return np.where(wrong, NO_ANSWER, np.where(wrong[:, None], 0, scores).argmax(axis=1))
 
@@ -181,7 +181,9 @@ def classes_check(labels: int, classes: int, name: str) -> None:
 
 
 def _error(output: Array, name: str, labels: Array, metric: Metric) -> Verdict:
-    """Each item's score 1 - min(error, limit) / limit, rounded down, is its confidence; it is right above 0."""
+    """Use each item's score 1 - min(error, limit) / limit, rounded down, as its confidence; an item with a score above
+    0 is right.
+    """
     if labels.ndim != 1 or int(np.prod(output.shape[1:])) != 1:
         raise MetricError(
             f"Output '{name}' and the labels must be one number per item. Choose another metric or output."
@@ -196,7 +198,7 @@ def _error(output: Array, name: str, labels: Array, metric: Metric) -> Verdict:
 
 
 def _numeric(output: Array, name: str, wanted: Array, metric: Metric) -> Verdict:
-    """1 if an item's output is within the limit of float32's."""
+    """1 for each item whose output is within the limit of the float32 output, else 0."""
     if output.shape != wanted.shape or output.dtype.kind not in "iuf":
         raise MetricError(
             f"Output '{name}' differs in shape or type from float32's. Name a numeric output that both programs have."

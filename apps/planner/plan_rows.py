@@ -115,5 +115,5 @@ def _split(rows: list[Row], name: str) -> tuple[list[Row], list[Row]]:
 
 
 def _money_text(value: str | None) -> str | None:
-    """An exact fraction as a decimal of twelve places; the page rounds it once more for reading."""
+    """An exact fraction as a decimal of twelve places; the page rounds it once more for display."""
     return None if value is None else figures.fixed(Fraction(value), 12).replace(",", "")

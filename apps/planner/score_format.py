@@ -33,7 +33,7 @@ class ScoreFormat:
 
     @property
     def side(self) -> str:
-        """Whether the proven bound is a lower one; for a mean error it is an upper one."""
+        """Return "at least" if scores are promised from below, and "at most" for a mean error."""
         return "at least" if self.limit is None else "at most"
 
     @property

@@ -1,13 +1,14 @@
 """Bounds of scores that are not shares of right answers, and the number of runs that a sampled estimate needs. Pure.
 
-Macro F1. For a class, F1 = 2 t / (2 t + e), where t is the share of true positives and e that of false positives and false
-negatives. Each is a share of independent items, so Clopper and Pearson bound t from below and e from above. With C classes each
-of the 2 C bounds is made at error / (2 C), so that all hold together, and so does their mean. The only assumption is that items
-are independent. The bound is low for rare classes. The classes are those of the data set's labels.
+Macro F1. For a class, F1 = 2 t / (2 t + e), where t is the share of true positives and e that of false positives and
+false negatives. Each is a share of independent items, so Clopper and Pearson bound t from below and e from above. With
+C classes each of the 2 C bounds is computed at error / (2 C), so that all hold together, and so does their mean. The
+only assumption is that items are independent. The bound is low for rare classes. The classes are those of the data
+set's labels.
 
 Mean error. An item scores 1 - min(error, limit) / limit, between 0 and 1. The mean has two bounds for any distribution,
-each made at half of the error: Hoeffding's (1963), and the empirical one of Maurer and Pontil (2009, theorem 4), which
-is tighter for scores that vary little. The larger one is used. A bootstrap gives no guarantee, so it is not used.
+each computed at half of the error: Hoeffding's (1963), and the empirical one of Maurer and Pontil (2009, theorem 4),
+which is tighter for scores that vary little. The larger one is used. A bootstrap gives no guarantee, so it is not used.
 """
 
 from __future__ import annotations

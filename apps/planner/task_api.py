@@ -57,7 +57,7 @@ class TaskRow(Schema):
 
 
 class TaskCandidateOut(Schema):
-    """`lower_bound`: of the share of right answers, at 95 % confidence; null until the program is evaluated."""
+    """`lower_bound` is a lower bound of the share of right answers, at 95 % confidence; null until the program is evaluated."""
 
     version_id: UUID
     model: str

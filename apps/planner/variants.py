@@ -214,7 +214,7 @@ def missing_programs(
 
 
 def _targets_lacking(version: ModelVersion, programs: list[Program]) -> list[str]:
-    """The processors for which none of these programs is the version's in float32, among those of the pools on offer."""
+    """The processors of the pools on offer for which none of these programs is a float32 program of the version."""
     offered = [(pool, pool.processor.name) for pool in pools() if pool.processor]
     return [name for pool, name in offered if deployment_of(version, pool, programs).program is None]
 
@@ -236,7 +236,9 @@ def sizes_for(version: ModelVersion, wanted: Signature | None) -> dict[str, int]
 def deployment_of(
     version: ModelVersion, pool: Pool, programs: list[Program], precision: str = Precision.FLOAT32
 ) -> Deployment:
-    """Return the version on the pool with the newest of these programs that has this precision and fits the pool."""
+    """Return the version's deployment on the pool, with the newest of these programs that has this precision and fits
+    the pool.
+    """
     fitting = [p for p in programs if p.model_version_id == version.pk and p.precision == precision]
     if pool.kind == PoolKind.HOST:
         # A host runs the model file; its counts are those of the first target by name, so they never change.
@@ -304,14 +306,16 @@ def _unpriced(_executions: int) -> Decimal:
 def pricer_of(
     program: Program, pool: Pool, klass: str, book: PriceBookDocument, instant: datetime
 ) -> Callable[[int], Decimal]:
-    """Return a function from executions to their exact price, computed by the same rating as quotes and invoices."""
+    """Return a function that maps a number of executions to its exact price, by the same rating as quotes and invoices."""
     counts = Counts(operations=program.operations, cycles=program.interval_cycles)
     terms = Terms(processor_class=pool.processor_class, precision=program.precision, klass=klass, instant=instant)
     return lambda executions: rate(book=book, counts=counts, executions=executions, terms=terms).amount
 
 
 def evaluated_of(evaluation: Evaluation) -> Evaluated:
-    """Return the answers on both splits in the solver's form, with confidences of the six decimal places that jobs compare."""
+    """Return the answers on both splits in the solver's form, with confidences of at most six decimal places, as jobs
+    compare them.
+    """
     parts = {
         name: Answers.of(part["labels"], part["predicted"], [_six(one) for one in part["confidence"]])
         for name, part in evaluation.items.items()

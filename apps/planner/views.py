@@ -87,7 +87,9 @@ def plan_entry(request: HttpRequest, subject: ModelVersion | Task) -> PlanEntry:
 
 @require_http_methods(["GET", "POST"])
 def plan_create(request: HttpRequest) -> HttpResponse:
-    """`?version=` names the model. Its alternatives are the models that were evaluated on the same data."""
+    """Make a plan for the model version that `?version=` names. Its alternatives are the models that were evaluated on
+    the same data.
+    """
     organisation_get(request, roles=ENGINEERING)
     if not (request.GET.get("version") or request.POST.get("version")):
         return redirect("planner:plan_list")

@@ -74,7 +74,7 @@ class CreditHistory(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The id of its chart on the page."""
+        """The id of the chart on the page."""
         return f"credits-{self.currency.lower()}"
 
     @property
@@ -183,7 +183,7 @@ def credit_changes(organisation: Organisation, *, currency: str) -> list[CreditC
 
 
 def credit_histories(organisation: Organisation) -> list[CreditHistory]:
-    """Return the history of credits, one for each currency that has any."""
+    """Return one history of credits for each currency that has any."""
     rows = CreditGrant.objects.filter(organisation=organisation).order_by("currency")
     codes = rows.values_list("currency", flat=True).distinct()
     return [CreditHistory(code, credit_changes(organisation, currency=code)) for code in codes]

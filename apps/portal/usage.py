@@ -50,7 +50,7 @@ class UsageQuery:
 
 @dataclass
 class Total:
-    """The usage of one group: `operations` were counted, and `billed` are charged for."""
+    """The usage of one group: `operations` is the number counted, and `billed` the number charged for."""
 
     name: str
     executions: int = 0

@@ -1,4 +1,4 @@
-"""The pages of the billing portal: the overview, quoted against actual, credits, and spend caps."""
+"""The pages of the billing portal: the overview, quoted and actual amounts, credits, and spend caps."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def newest_usage(months: list[selectors.Month]) -> datetime | None:
 
 @require_GET
 def contracts(request: HttpRequest) -> HttpResponse:
-    """Quoted against actual for the newest contracts, and the commitment in force."""
+    """Quoted and actual amounts of the newest contracts, and the commitment in force."""
     organisation, now = organisation_get(request), timezone.now()
     rows = selectors.contracts_compared(organisation=organisation, limit=CONTRACTS_SHOWN)
     reasons = differences_listed(rows)

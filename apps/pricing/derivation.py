@@ -220,8 +220,8 @@ def _prices(row: dict[str, Any], used: Fraction) -> Iterator[Price]:
 
 
 def _minimums(one: ClassDerivation) -> int | dict[str, int]:
-    """The minimum operations billed per cycle, so that any program pays for a device at least what the reference
-    program pays; 0 if cycles are not proven.
+    """The minimum operations billed per cycle, so that any program pays at least as much for a device as the reference
+    program; 0 if cycles are not proven.
     """
     known = {price.precision: price.per_cycle for price in one.prices if price.per_cycle is not None}
     return known or 0

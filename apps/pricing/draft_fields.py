@@ -1,5 +1,5 @@
-"""Form fields for the numbers and texts of a price book. Each field's cleaned value is what the document holds, with
-decimals as text.
+"""Form fields for the numbers and texts of a price book. Each field's cleaned value is the value that the document
+stores, with decimals as text.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def sentence_of(fault: str) -> str:
 
 
 class PricesForm(SectionForm):
-    """Prices of a tera-operation and the minimum operations billed per cycle, by processor class and precision."""
+    """A form for the prices of a tera-operation and the minimum operations billed per cycle, by processor class and precision."""
 
     title = "Prices"
 
@@ -183,7 +183,7 @@ class PricesForm(SectionForm):
 
 
 class ClassesForm(SectionForm):
-    """The classes of service, each with its price factors and its promises."""
+    """A form for the classes of service, each with its price factors and its promises."""
 
     title = "Classes of service"
     parts: ClassVar[tuple[str, ...]] = (

@@ -89,7 +89,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def book_json(request: HttpRequest, version: int) -> HttpResponse:
-    """The document as a file for `takt verify`."""
+    """Download the book's document as a file for `takt verify`."""
     found = PriceBook.objects.filter(version=version).first() if version < 2**31 else None
     if found is None:
         raise Http404

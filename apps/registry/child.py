@@ -52,8 +52,8 @@ class ChildFailed(Exception):
 
 
 def limit_self(limits: Limits) -> None:
-    """Limit this process, which is the child; it must call this first. Afterwards nothing can exceed the limits, and
-    the child dies with its parent.
+    """Set the limits of this process. A child calls this first, so that nothing after it can exceed the limits, and so
+    that the child dies with its parent.
     """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
@@ -124,7 +124,9 @@ class Child:
 
 @contextmanager
 def child_start(module: str, *, request: dict[str, Any], files: dict[str, bytes], limits: Limits) -> Iterator[Child]:
-    """Start `python -m module <folder>` with `request` and `files` in the folder; it is always terminated in the end."""
+    """Start `python -m module <folder>` with `request` and `files` in the folder; it is always terminated when the
+    context ends.
+    """
     with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
         folder = Path(name)
         for filename, data in files.items():

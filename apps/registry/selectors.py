@@ -113,7 +113,7 @@ def report_of_digest(sha256: str) -> dict[str, Any] | None:
 
 
 def modelversion_bytes(version: ModelVersion) -> bytes:
-    """Open the model's file. Raises FileNotFoundError if it was deleted."""
+    """Return the bytes of the model's file. Raises FileNotFoundError if it was deleted."""
     if version.deleted_at is not None:
         raise FileNotFoundError(f"The file of {version} was deleted.")
     with default_storage.open(version.storage_key, "rb") as stored:
@@ -144,7 +144,7 @@ def data_sets(*, organisation: Organisation) -> QuerySet[DataSet]:
 
 
 def data_set_read(data_set: DataSet) -> Labelled:
-    """Open the file of a data set's items. Raises FileNotFoundError if the data set was deleted."""
+    """Read the items of a data set. Raises FileNotFoundError if it was deleted."""
     if data_set.deleted_at is not None:
         raise FileNotFoundError(f"The file of {data_set} was deleted.")
     with default_storage.open(data_set.storage_key, "rb") as stored:

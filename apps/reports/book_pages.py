@@ -28,7 +28,7 @@ BYTES_MOST = 1_000_000
 
 
 class BookForm(forms.Form):
-    """A price book as a file or as text, and the instant at which it starts."""
+    """A form for a price book as a file or as text, and the instant at which it starts."""
 
     file = forms.FileField(
         required=False, label="Price book", help_text="JSON, as exported from a price book or a draft."
@@ -43,7 +43,7 @@ class BookForm(forms.Form):
     )
 
     def clean(self) -> dict[str, Any]:
-        """Read the document. A fault of the JSON names its line and column."""
+        """Read the document. A fault in the JSON names its line and column."""
         values = super().clean() or {}
         file, text = values.get("file"), str(values.get("text") or "")
         if file is not None and file.size > BYTES_MOST:

@@ -117,7 +117,7 @@ def plan_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def plan_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show one plan; htmx fetches the changing part alone, and `?format=csv` or `json` returns a file."""
+    """Show one plan; htmx fetches only the part that changes, and `?format=csv` or `json` returns a file."""
     plan = get_object_or_404(CapacityPlan, pk=pk)
     wanted = request.GET.get("format")
     if wanted in ("csv", "json") and plan.result is not None:

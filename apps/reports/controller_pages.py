@@ -37,7 +37,7 @@ ORDER = ("-made_at", "-id")
 
 
 class ControllerProposalOut(Schema):
-    """`facts` is the proposal of the capacity plan; `change` is the fleet change that applied it."""
+    """`facts` is the proposal of the capacity plan; `change` is the fleet change that applied the proposal."""
 
     id: UUID
     plan: UUID

@@ -198,7 +198,7 @@ def months_of(now: datetime) -> list[datetime]:
 
 
 def effects_of(draft: PriceBookDraft, *, now: datetime) -> list[Rerating]:
-    """The newest re-ratings of last month and this month by exactly this draft; empty until they are started."""
+    """The newest re-ratings of last month and this month by this exact version of the draft; empty until they are started."""
     document = drafts.document_next(draft)
     rows = Rerating.objects.filter(document=document).order_by("-asked_at")
     found = [rows.filter(start=start).first() for start in months_of(now)]

@@ -55,7 +55,7 @@ def failure_create(request: HttpRequest, pk: UUID, payload: FailureIn) -> dict[s
 
 @require_http_methods(["GET", "POST"])
 def failure(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the effect of the failure; POST records it."""
+    """Show the effect of a device's failure; POST records the failure."""
     principal = platform_admin_check(request)
     device = _device(pk)
     if request.method == "POST":

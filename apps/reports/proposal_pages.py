@@ -51,7 +51,7 @@ def what_if_fleet_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     summary="Get a proposal of a capacity plan as a fleet file",
 )
 def plan_fleet_get(request: HttpRequest, pk: UUID, pool: str, kind: str) -> dict[str, Any]:
-    """This request changes nothing. `kind` is spare, power or short."""
+    """This request changes nothing. `kind` is `spare`, `power` or `short`."""
     return _proposed(document_of_plan(get_object_or_404(CapacityPlan, pk=pk), pool=pool, kind=kind, now=timezone.now()))
 
 

@@ -31,7 +31,7 @@ PER_PAGE = 25
 
 
 class RunOut(Schema):
-    """`finished_at` is null while the run is running. `differences` is normally 0."""
+    """`finished_at` is null until the run is finished. `differences` is normally 0."""
 
     id: UUID
     started_at: datetime

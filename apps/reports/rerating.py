@@ -123,7 +123,7 @@ def _rate(rerating: Rerating, now: datetime) -> None:
 
 
 def usage_of(rerating: Rerating) -> QuerySet[UsageRow]:
-    """Return the usage rows of a re-rating. Rows never change, so a second call returns the same."""
+    """Return the usage rows of a re-rating. Rows never change, so a second call returns the same rows."""
     rows = UsageRow.objects.filter(
         currency=rerating.currency, created_at__gte=rerating.start, created_at__lt=rerating.until
     )

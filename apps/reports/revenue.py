@@ -1,8 +1,8 @@
 """Revenue, cost and margin of a month, by pool, class and customer.
 
 Amounts are exact and come from the ledger. Usage that credit notes of the month credited is subtracted; the remainder
-is net revenue. The cost of used device time is attributed to the class and the customer that used it; the other owned
-time is idle. Net revenue - cost of used time - idle cost = margin.
+is net revenue. The cost of used device time is attributed to the class and the customer that used it; the remaining
+owned time is idle. Net revenue - cost of used time - idle cost = margin.
 """
 
 from __future__ import annotations

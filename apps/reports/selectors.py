@@ -181,7 +181,7 @@ class Capacity:
 
 
 def capacity(*, day: datetime, now: datetime) -> Capacity:
-    """Return load, queue, waits and free windows of every pool over the UTC day that contains `day`."""
+    """Return load, queue, waiting times and free windows of every pool over the UTC day that contains `day`."""
     start = day.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     hours = [start + number * HOUR for number in range(HOURS)]
     rows = pools_in_full(now=now)
@@ -220,7 +220,7 @@ class _Facts(NamedTuple):
 
     @classmethod
     def of(cls, devices: Sequence[Device], hours: Sequence[datetime], now: datetime) -> _Facts:
-        """Read all of these data, each in one query."""
+        """Read the data of all pools, with one query for each kind of data."""
         start, end = hours[0], hours[-1] + HOUR
         free = slots_free([device for device in devices if device.is_active], now, now + FREE_AHEAD, now=now)
         ids = [device.pk for device in devices]

@@ -120,4 +120,4 @@ class Placer(Protocol):
 
 
 class NoRoom(ValueError):
-    """The devices have no room for all copies; the message says how many were placed."""
+    """Raised if the devices have no room for all copies; the message says how many were placed."""

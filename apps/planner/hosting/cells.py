@@ -64,7 +64,7 @@ class Cells:
         self.values = values
 
     def text(self, column: str, *, needed: bool = False) -> str:
-        """Return a cell without surrounding spaces. Raises Refused if it is too long, or if it is empty and needed."""
+        """Return a cell without surrounding spaces. Raises Refused if it is too long, or if it is required but empty."""
         value = self.values.get(column.casefold(), "").strip()
         if not value and needed:
             raise Refused("it is empty; every row needs a value.", column)
@@ -73,18 +73,18 @@ class Cells:
         return value
 
     def long(self, column: str) -> str:
-        """Return a cell with a long description."""
+        """Return a cell that may hold a long description."""
         return self.values.get(column.casefold(), "").strip()
 
     def price(self, column: str) -> Decimal | None:
-        """Return an amount above zero; None for an empty cell. Raises Refused."""
+        """Return an amount above zero; None for an empty cell. Raises Refused for anything else."""
         number = self.number(column)
         if number is not None and not number:
             raise Refused("a price must be above 0; leave the cell empty if the machine is not offered.", column)
         return number
 
     def number(self, column: str) -> Decimal | None:
-        """Return an exact decimal of at least 0; None for an empty cell. Raises Refused."""
+        """Return an exact decimal of at least 0; None for an empty cell. Raises Refused for anything else."""
         value = self.text(column)
         if not value:
             return None

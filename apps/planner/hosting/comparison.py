@@ -1,4 +1,6 @@
-"""Compare hosting options: the cost of a volume on each, and the volumes at which one is cheaper. Pure."""
+"""Compare hosting options: the cost of a volume of items with each option, and the volumes at which one option is
+cheaper. Pure.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ MOST = 10**15  # items per month; larger volumes are not searched
 class HostingOption:
     """A hosting option: a Takt pool, a rented machine or an owned machine, with its cost.
 
-    `key`: its unique name in the comparison; `kind`: one of the constants above; `machine`: identifies the machine across
-    kinds; `certainty`: "exact", "bound" or "measured"; `rate`: items per second of one machine, `latency`: seconds of one
-    item, None if not known. `reasons`: the requirements that it does not meet.
+    `key`: its unique name in the comparison; `kind`: one of the constants above; `machine`: identifies the machine
+    across kinds; `certainty`: "exact", "bound" or "measured"; `rate`: items per second of one machine; `latency`:
+    seconds for one item, None if not known. `reasons`: the requirements that it does not meet.
     """
 
     key: str
@@ -124,7 +126,7 @@ def _break_even(place: HostingOption, against: HostingOption) -> BreakEven:
 
 
 def _marks(found: BreakEven) -> list[int]:
-    """The volumes at which the first cheaper range begins, and at which it has just ended, within those searched."""
+    """The searched volumes at which the first cheaper range begins, and at which it has just ended."""
     if not found.ranges:
         return []
     first = found.ranges[0]
@@ -134,7 +136,7 @@ def _marks(found: BreakEven) -> list[int]:
 def row_chosen(
     rows: Iterable[Row], *, leading: str | None, item: Mapping[str, int], latency: Fraction | None
 ) -> tuple[Row, Fraction] | None:
-    """Return the measured row with the most items per second within the latency, else the fastest one, with its rate.
+    """Return the measured row with the most items per second within the required latency, or else the fastest row, with its rate.
 
     `item`: the sizes of one item; a batch counts as the items that it holds. None if no row measured such items.
     """

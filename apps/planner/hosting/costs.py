@@ -20,7 +20,8 @@ UNITS_MAX = 200  # the maximum number of machines for which ranges are computed
 class Cost:
     """The cost of N items per month: max(`least`, machines * `fixed` + N * `each`).
 
-    `capacity`: the items of one machine per month; machines = ceil(N / capacity), at least one. None if only use is paid.
+    `capacity`: the items of one machine per month; machines = ceil(N / capacity), at least one. None if only use is
+    paid for.
     """
 
     each: Fraction
@@ -29,7 +30,7 @@ class Cost:
     least: Fraction = Fraction(0)
 
     def machines(self, items: int) -> int:
-        """Return the number of machines for a volume; 1 if only use is paid."""
+        """Return the number of machines for a volume; 1 if only use is paid for."""
         return 1 if self.capacity is None else max(1, -(-items // self.capacity))
 
     def of(self, items: int) -> Fraction:
@@ -68,7 +69,7 @@ class Owned:
 
     @property
     def energy_per_hour(self) -> Fraction:
-        """The price of the energy of an hour of work."""
+        """The price of the energy for one hour of work."""
         return self.watts / WATTS * self.pue * self.energy_price
 
     def cost(self, rate: Fraction) -> Cost:

@@ -40,6 +40,6 @@ class Unreadable(ValueError):
 
 
 def shown(value: object) -> str:
-    """Quote a value of the file for a sentence: one line, not too long."""
+    """Quote a value from the file so that it fits in a sentence: one line, shortened if necessary."""
     text = value if isinstance(value, str) else repr(value)
     return repr(text if len(text) <= SHOWN else text[: SHOWN - 1] + "…")

@@ -1,4 +1,4 @@
-"""Read a row of each format of a price list."""
+"""Readers of one row, one for each format of a price list."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def focus_row(cells: Cells, line: int) -> tuple[str, Price] | None:
     """Read a row of a FOCUS 1.2 file: the unit price of compute usage. Other charges are skipped.
 
     The machine is InstanceType of SkuPriceDetails, else SkuId. ContractedUnitPrice has priority over ListUnitPrice; the
-    PricingCategory Dynamic is spot.
+    PricingCategory "Dynamic" means spot.
     """
     if (
         cells.text("ChargeCategory") != "Usage"

@@ -26,7 +26,7 @@ AGAIN = "measure again with takt measure"
 
 @dataclass(frozen=True)
 class Row:
-    """The measurement at one batch size and concurrency. Times are nanoseconds per execution."""
+    """A measurement at one batch size and concurrency. Times are nanoseconds per execution."""
 
     batch: int
     concurrency: int
@@ -277,7 +277,7 @@ def _row_check(read: _Reader, row: Row, stated: Mapping[str, Any], where: str) -
 
 
 def _batches_check(read: _Reader, rows: list[Row | None], leading: str | None) -> None:
-    """Check that each batch is the size of the leading dimension, or 1 without one."""
+    """Check that each batch is the size of the leading dimension, or 1 if there is no such dimension."""
     for place, row in enumerate(rows):
         if row is not None and row.batch != (1 if leading is None else row.dims.get(leading)):
             read.wrong(f"rows[{place}].batch", f"it is not the size of the dimension {shown(leading)} in dims.")

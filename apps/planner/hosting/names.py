@@ -9,5 +9,5 @@ _APART = re.compile(r"[^a-z0-9.]+")
 
 
 def name_key(text: str) -> str:
-    """Return the name in small letters, digits and dots, with a hyphen for everything else; "" if nothing is left."""
+    """Return the name in lower-case letters, digits and dots, with a hyphen for everything else; "" if nothing is left."""
     return _APART.sub("-", text.casefold()).strip("-")[:LONGEST]

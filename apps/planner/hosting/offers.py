@@ -39,7 +39,7 @@ class Offer:
 
 
 def is_offered(keys: AbstractSet[str], *, machine: str, accelerators: Decimal, accelerator: str, gpu: str) -> bool:
-    """Whether a price is for a machine with one of these keys, or with exactly one accelerator of that name.
+    """Whether a price is for a machine that one of these keys names, or for one whose only accelerator one of them names.
 
     All names are keys (`name_key`).
     """

@@ -36,7 +36,7 @@ class PriceList:
 
 
 def pricelist_read(data: bytes, kind: Format) -> PriceList:
-    """Read a file. Raises Unreadable with the first faults and their number."""
+    """Read a file. Raises Unreadable with the first faults and the number of all faults."""
     layout = LAYOUTS[kind]
     rows = _rows(data, layout)
     found: Found = {}

@@ -43,7 +43,7 @@ class Duals:
 
 
 def knapsacks(instance: Instance) -> dict[str, Knapsack]:
-    """Return the knapsack of each device type; a program that can't run there fits 0 times."""
+    """Return the knapsack of each device type; a program that can't run on it fits 0 times."""
     nothing = (0,) * len(instance.devices[0].capacity) if instance.devices else ()
     return {
         device.name: Knapsack(

@@ -1,7 +1,8 @@
 """The configuration linear program: how often to use each pattern, with column generation.
 
-HiGHS solves the master problem. Its duals are the values of programs, and a knapsack for each device type finds patterns with a
-value above their cost (Gilmore and Gomory, 1961). The size depends on the number of types, not of programs.
+HiGHS solves the master problem. Its duals are the values of programs, and a knapsack for each device type finds
+patterns with a value above their cost (Gilmore and Gomory, 1961). The size of the problem depends on the number of
+types, not of programs.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def first_fit(instance: Instance, *, order: Sequence[int] | None = None) -> Pack
 
 
 def first_fit_decreasing(instance: Instance) -> Packing:
-    """Place programs first fit by descending size. A program's size is its largest share of a device."""
+    """Place programs by first fit, in descending order of size. A program's size is its largest share of a device."""
     size = [
         max((_share(instance, t, device.name) for device in instance.devices if device.name in p.demands), default=0.0)
         for t, p in enumerate(instance.programs)

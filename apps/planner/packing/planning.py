@@ -24,8 +24,8 @@ def plan(instance: Instance, *, progress: Progress | None = None) -> Plan:
 
     The solution of the linear program is rounded down; the rest is a smaller problem of the same kind, solved again
     until nothing is left. If the result is above the bound, HiGHS searches for the best whole numbers of all patterns
-    found so far. `progress(stage, share)` is called from time to time; an exception in it ends the work. The same
-    instance gives the same plan on any machine. Raises ArithmeticError if HiGHS finds no solution.
+    found so far. `progress(stage, share)` is called from time to time; an exception that it raises ends the work. The
+    same instance gives the same plan on any machine. Raises ArithmeticError if HiGHS finds no solution.
     """
     count = sum(program.count for program in instance.programs)
     if not instance.devices or not count:

@@ -138,7 +138,7 @@ def _right(variant: Variant) -> int:
 
 
 def _answers(parts: Iterable[Variant]) -> Models | None:
-    """The answers of a variant that can be combined; None for one that can't."""
+    """The answers of these variants if they can be combined; None if they cannot."""
     some = list(parts)
     models = tuple(part.evaluated for part in some if part.evaluated is not None)
     sizes = {(model.tuning.total, model.test.total) for model in models}
@@ -176,7 +176,7 @@ class Tuner:
         self.known: dict[tuple[int, ...], Tuning] = {}
 
     def tune(self, combination: Combination) -> TunedCombination | None:
-        """Return the combination with thresholds; None if fewer programs would give the same answers."""
+        """Return the combination with its thresholds; None if fewer programs would give the same answers."""
         found = self._tuning(combination)
         if found is None:
             return None

@@ -68,7 +68,7 @@ def solve(variants: Sequence[Variant], requirements: Requirements, capacity: Cap
 
 
 def bounds_of(variants: Sequence[Variant], combinations: Sequence[Combination]) -> int:
-    """Return the maximum number of bounds, fixed before any test item is looked at.
+    """Return the maximum number of bounds, fixed before any test item is used.
 
     That is one for each model alone, and the bounds of the LIMIT combinations that need the most.
     """
@@ -79,7 +79,7 @@ def bounds_of(variants: Sequence[Variant], combinations: Sequence[Combination]) 
 
 
 class _Market:
-    """Makes candidates of variants and combinations. Each statement is tested once, even if several pools could run it."""
+    """Makes candidates of variants and combinations. Equal combinations are tested once, even if several pools could run them."""
 
     def __init__(self, requirements: Requirements, capacity: Capacity, error: Fraction) -> None:
         self.requirements, self.capacity, self.error = requirements, capacity, error

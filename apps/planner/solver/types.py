@@ -60,7 +60,7 @@ Capacity = Callable[[Demand], Placed]
 
 
 def idle(demand: Demand) -> Placed:
-    """Place a demand on a pool without other work."""
+    """Place a demand as if the pool had no other work."""
     return Placed(demand.duration)
 
 

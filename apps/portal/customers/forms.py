@@ -27,7 +27,7 @@ class ReasonField(forms.CharField):
 
 
 class OnceForm(MoneyForm):
-    """A form whose hidden `key` makes repeated submissions one operation."""
+    """A form whose hidden `key` makes repeated submissions count as one operation."""
 
     key = forms.UUIDField(widget=forms.HiddenInput, initial=uuid4)
 

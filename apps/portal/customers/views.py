@@ -44,7 +44,7 @@ def customer_list(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One customer: invoices, credits and tax, with forms to grant, end, refund and set the tax."""
+    """One customer: invoices, credits and tax, with forms to grant or end a credit, refund the balance, and set the tax."""
     principal, now = platform_admin_check(request), timezone.now()
     organisation = get_object_or_404(Organisation, pk=pk)
     profile = BillingProfile.objects.filter(organisation=organisation).first() or BillingProfile(
@@ -138,7 +138,7 @@ ACTIONS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
 
 @require_http_methods(["GET", "POST"])
 def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One invoice, with forms to issue a credit note, void it, write it off, or send it to collection."""
+    """One invoice, with forms to void it, write it off, send it to collection, or issue a credit note."""
     principal, now = platform_admin_check(request), timezone.now()
     invoice = get_object_or_404(invoices_with_state_name(Invoice.objects.select_related("organisation")), pk=pk)
     submitted, lines = request.POST.get("form", ""), credit_lines(invoice)

@@ -219,7 +219,7 @@ def _periods_sum(ratings: Sequence[Rating]) -> dict[str, int]:
 
 
 def _minimum_alone(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
-    """Recompute the charge of a contract's minimum, which is made once."""
+    """Recompute the charge for a contract's minimum, which is charged only once."""
     first = ratings[0]
     again = rate_contract_minimum(book=book, charged=first.charged or Decimal(0), terms=first.terms)
     if len(ratings) > 1 or again.amount != first.amount:

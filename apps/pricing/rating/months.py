@@ -49,7 +49,9 @@ def section_of(instant: datetime, cuts: Sequence[datetime]) -> datetime:
 
 @dataclass(frozen=True, order=True)
 class Eligible:
-    """Used operations that may be free, each worth `worth`, rated with a book that grants `allowance` free operations a month."""
+    """Used operations that may be free; `worth` is the value of each, and `allowance` the number that its book grants
+    free each month.
+    """
 
     allowance: int
     worth: Decimal

@@ -64,7 +64,7 @@ class Held:
 
 
 def stamp(instant: datetime) -> str:
-    """An instant in documents: UTC, ISO 8601, with microseconds if it has any."""
+    """Write an instant for documents: UTC, ISO 8601, with microseconds if it has any."""
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 

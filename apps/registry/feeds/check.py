@@ -134,7 +134,7 @@ def _typed(array: Array, wanted: TensorType) -> Array:
 
 
 def _lost(array: Array, converted: Array) -> Array:
-    """A mask of the values that the conversion changed: floats that became infinite, and integers with another value."""
+    """A mask of the values that the conversion changed: floats that became infinite, and integers whose value changed."""
     lost: Array
     if array.dtype.kind == "f":
         lost = np.isfinite(array) & ~np.isfinite(converted)

@@ -220,7 +220,7 @@ def _stuck(needs: list[set[int]]) -> set[int]:
 
 
 def _ring(needs: list[set[int]], stuck: set[int]) -> list[int]:
-    """One cycle among nodes that all wait for each other: walks backwards until a node repeats."""
+    """Return one cycle among nodes that wait for each other, found by walking backwards until a node repeats."""
     path: list[int] = []
     position: dict[int, int] = {}
     at = min(stuck)

@@ -1,4 +1,4 @@
-"""Recognise a model file, a truncated model file, or any other file from the outermost layer of the encoding.
+"""Tell a model file, a truncated model file and any other file apart by the outermost layer of the encoding.
 
 A model is a protocol buffer: a sequence of (field number, wire type, content). A field that extends beyond the end of
 the file shows where the file was truncated.

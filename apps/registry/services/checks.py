@@ -170,7 +170,7 @@ def refusal_of(upload: Upload) -> Problem:
 
 
 def checks_sweep(*, now: datetime, send: Callable[[], None]) -> int:
-    """Request a check if an upload is waiting or was abandoned, in case a message was lost; return how many there are."""
+    """Request a check if an upload is waiting or was abandoned, in case a message was lost; return the number of such uploads."""
     waiting = Upload.objects.filter(state=Upload.State.QUEUED).count()
     waiting += _abandoned(now).count()
     if waiting:

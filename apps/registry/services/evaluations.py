@@ -153,7 +153,7 @@ def evaluation_store(
     now: datetime,
     bound: Callable[[dict[str, Any]], Fraction | None] | None = None,
 ) -> Evaluation:
-    """Store the result of the platform's run of a program on a data set, judged on the part for the proof.
+    """Store the evaluation of a program that the platform ran on a data set, judged on the part for the proof of accuracy.
 
     `bound` computes the lower bound of the metric from both parts; by default it is that of the share of correct
     answers.

@@ -76,7 +76,7 @@ def demand(load: Load, parts: int) -> tuple[int, int, int, int]:
 
 
 def parts(load: Load, capacity: tuple[int, ...]) -> int:
-    """Return the fewest equal parts that each need at most one device."""
+    """Return the smallest number of equal parts of which each needs at most one device."""
     demanded = (load.rate * load.interval, load.rate * load.bytes_in, load.rate * load.bytes_out)
     return max([1, *(ceil(one / room) for one, room in zip(demanded, capacity, strict=False) if room)])
 

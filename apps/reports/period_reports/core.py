@@ -42,7 +42,7 @@ class Metric(NamedTuple):
 
 
 class Heat(NamedTuple):
-    """A heat map of shares: a row for each name, a column for each head; None where a share is unknown."""
+    """A heat map of shares: a row for each name, a column for each heading; None where a share is unknown."""
 
     title: str
     corner: str

@@ -1,4 +1,4 @@
-"""Report the use of owned device time: used, reserved but unused, free, and unsellable, by cause."""
+"""Report the use of owned device time: used, reserved but unused, free, and not sellable, by cause."""
 
 from __future__ import annotations
 

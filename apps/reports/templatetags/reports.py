@@ -55,7 +55,7 @@ def age_seconds(at: datetime, now: datetime) -> int:
 
 @register.filter
 def heat(value: float | None) -> int:
-    """Return the heat level of a share: 0 for nothing, then six equal steps up to 1: {{ value|heat }}."""
+    """Return the heat level of a share, which is 0 for nothing and then rises in six equal steps: {{ value|heat }}."""
     return 0 if not value else min(6, -int(-value * 6 // 1))
 
 
