@@ -27,7 +27,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Standing:
-    """The standing of one organisation, and its own limits."""
+    """The standing of one organisation as a buyer, and its own limits."""
 
     has_payment_method: bool = False
     is_approved: bool = False

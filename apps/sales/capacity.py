@@ -26,9 +26,9 @@ def duration_of(
     loading every program, and the additional time of its first result.
 
     On a host pool, it is the measured 95th percentile of one execution, times the executions. A quota reserves the
-    maximum time of its operations, because every cycle is billed at least the book's minimum operations. It reserves no
-    loading, because its programs are not known yet. A granular interval reserves all of its time. Raises Problem if the
-    time is not known.
+    maximum time of its operations, because each cycle is billed for at least the book's minimum number of operations.
+    It reserves no loading, because its programs are not known yet. A granular interval reserves all of its time. Raises
+    Problem if the time is not known.
     """
     only = request_lines[0]
     if form.name == FormName.QUOTA:

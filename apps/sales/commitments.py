@@ -211,8 +211,8 @@ def commitment_covers(
     amends: Contract | None = None,
     late: Mapping[str, int] | None = None,
 ) -> bool:
-    """Whether work of `net` in `window` can be bought under a commitment: within its period, in its currency, and
-    within the amount left.
+    """Whether work at the price `net` in `window` can be bought under a commitment: within its period, in its currency,
+    and within the amount left.
 
     An amendment returns the unused remainder of a contract under the same commitment, less the cost of ending it.
     `late`: the executions that are released late.

@@ -56,7 +56,7 @@ class CommitmentOut(Schema):
 class CommitmentMonthOut(Schema):
     """`missing` is the shortfall. After the end of the month, it becomes a line of an invoice, identified by `key`.
 
-    A month is not `priced` if no price book in the currency of the commitment was in force for some part of it; then
+    A month is `priced` only if a price book in the commitment's currency was in force for the whole month; otherwise
     there is no shortfall.
     """
 
@@ -119,7 +119,7 @@ def commitment_get(request: HttpRequest, pk: UUID) -> Commitment:
 )
 @idempotent
 def commitment_enter(request: HttpRequest, payload: CommitmentIn) -> tuple[int, Commitment]:
-    """The commitment begins at once. For each month, the shortfall to `minimum` is charged."""
+    """The commitment begins at once. For each month, any shortfall below `minimum` is charged."""
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
     minimum = amount_entered(payload.minimum, currency=currency_chosen(None, now=now))
     return 201, services.commitment_enter(

@@ -168,7 +168,7 @@ def _fields(now: datetime) -> list[Field]:
 
 
 def _line_fields(quotes: Sequence[Quote]) -> Iterable[Field]:
-    """Yield the rows of the lines: program, volume and price. Lines are compared by their number."""
+    """Yield the rows that compare the quotes' lines: program, volume and price. Lines are matched by their number."""
     for index in range(max(len(quote.document["lines"]) for quote in quotes)):
         name, title = f"line{index + 1}", f"Line {index + 1}"
 

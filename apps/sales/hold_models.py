@@ -60,7 +60,7 @@ class PlanHold(models.Model):
         return f"hold of plan {self.plan_id}"
 
     def is_live(self, *, now: datetime) -> bool:
-        """Whether the time is still held: not accepted, released or expired."""
+        """Whether the time is still held, that is, neither accepted, released nor expired."""
         return self.state == HoldState.HELD and now < self.held_until and self.reservation.state == "active"
 
     @property

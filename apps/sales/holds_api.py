@@ -125,7 +125,9 @@ def plan_hold_release(request: HttpRequest, pk: UUID) -> HoldOut:
     summary="Caps and limits that would refuse a plan's quote",
 )
 def plan_refusals(request: HttpRequest, pk: UUID) -> list[Problem]:
-    """Returns the caps and limits that would refuse a quote of the chosen candidate now, apart from capacity, with remedies."""
+    """Returns the caps and limits that would prevent the purchase of the chosen candidate now, with remedies. Capacity
+    is not checked.
+    """
     plan, principal = org_object_get(request, Plan, pk=pk), principal_get(request)
     token_id = principal.token.pk if principal.token else None
     return services.plan_refusals(plan=plan, actor=principal.user, now=timezone.now(), token_id=token_id)

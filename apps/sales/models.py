@@ -165,8 +165,8 @@ class Quote(Numbered):
 
 
 class ContractState(models.TextChoices):
-    """Active: jobs may run. Used: all executions are used. Ended: the contract's time is over, and its unused remainder
-    was released.
+    """The states of a contract. Active: jobs may run. Used: all executions are used. Ended: the contract's time is
+    over, and its unused remainder was released.
     """
 
     ACTIVE = "active", "Active"

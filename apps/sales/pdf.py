@@ -1,4 +1,4 @@
-"""PDF documents with one layout for quotes and invoices: A4, the same bytes for the same document."""
+"""PDF documents with one layout for quotes and invoices: A4, with the same bytes for the same document."""
 
 from __future__ import annotations
 

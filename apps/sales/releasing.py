@@ -180,8 +180,8 @@ def _stays(contract: Contract, takeover: Takeover, late_before: datetime) -> boo
 
 
 def _taken_over(contract: Contract, digest: str, count: int, takeover: Takeover) -> int:
-    """Return how many late executions of a program the amendment takes over. It takes over those whose late release
-    costs no less there.
+    """Return how many late executions of a program the amendment takes over: only those whose late release would cost
+    no less under the amendment.
     """
     if digest not in takeover.lines or not count:
         return 0

@@ -46,7 +46,7 @@ class QuoteRequestLine:
 
 
 def request_line_of(line: dict[str, Any], *, planned: bool = False) -> QuoteRequestLine:
-    """Read a request line from a stored line. `planned`: the quote follows a plan."""
+    """Read a request line from a stored line. `planned`: whether the quote follows a plan."""
     terms = Terms.from_json(line["rating"]["terms"])
     return QuoteRequestLine(
         snapshot_of_line(line),

@@ -137,7 +137,7 @@ def _horizon(priced: Priced, *, now: datetime, days: int) -> Horizon:
 def _start(
     priced: Priced, one: PriceClass, hour: datetime, horizon: Horizon, prices: dict[tuple[str, str], Decimal]
 ) -> StartTime | None:
-    """Return the start of that class in that hour; None if the work cannot begin then."""
+    """Return the start of a class in an hour; None if the work cannot begin then."""
     end = min(_window_end(priced, one, hour), horizon.end, horizon.now + LONGEST_WINDOW)
     allowed = horizon.off_peak(hour, end) if one.off_peak_only else None
     if allowed is not None and (not allowed or allowed[0][0] >= hour + HOUR):

@@ -20,7 +20,7 @@ def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime, others: 
     """End a contract that `quote` amends. Call this within the transaction that accepts the quote, under the organisation's lock.
 
     All devices of both pools, of `others` and of the contract's windows are locked together, by id, before the ledger,
-    because the released time may be reserved again. Raises Problem(409) if the contract is over, has running jobs, or
+    because the released time may be reserved again. Raises Problem(409) if the contract is over or has running jobs, or
     if the difference that the quote states has changed since it was made.
     """
     contract = Contract.objects.select_for_update(no_key=True).select_related("pool").get(pk=contract_id)

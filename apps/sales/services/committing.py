@@ -26,7 +26,7 @@ def commitment_enter(
 ) -> Commitment:
     """Enter a commitment to spend at least `minimum` (without tax) in each month of `kind`, from now on, at the book's factor.
 
-    Each currency has one commitment at a time. Raises Problem for an unknown kind, an impossible amount, or if a
+    Each currency has one commitment at a time. Raises Problem for an unknown kind or an impossible amount, or if a
     commitment is already in force.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)

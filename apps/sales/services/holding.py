@@ -39,11 +39,11 @@ def plan_hold(
 ) -> PlanHold:
     """Hold the windows of a plan's candidate (by default the chosen one) for ten minutes, and make the quote that buys them.
 
-    No window begins before the hold ends, so none of them is lost in the meantime. The quote is priced for them and
-    costs no more than the plan. Safe to repeat: an existing hold for the candidate is returned, and a hold for another
-    candidate of the plan is released. Raises Problem(409) if nothing is feasible, if the limits of holds are reached,
-    if the purchase would be refused, or if there is no longer room at that price. In the last case, the problem names
-    the changes since the plan was made.
+    No window begins before the hold ends, so none of them is lost in the meantime. The quote is priced for these
+    windows and costs no more than the plan. Safe to repeat: an existing hold for the candidate is returned, and a hold
+    for another candidate of the plan is released. Raises Problem(409) if nothing is feasible, if the limits of holds
+    are reached, if the purchase would be refused, or if there is no longer room at that price. In the last case, the
+    problem names the changes since the plan was made.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     known = open_hold(plan_id)

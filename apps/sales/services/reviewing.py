@@ -29,8 +29,8 @@ AGAIN = timedelta(hours=1)
 
 
 def contracts_review_due(*, now: datetime, limit: int = MOST) -> int:
-    """Review active contracts with a plan that were not reviewed for an hour, the least recent first, each in its own
-    transaction.
+    """Review active contracts with a plan that were not reviewed for an hour, the longest-waiting first, each in its
+    own transaction.
 
     Returns how many revisions were proposed.
     """

@@ -233,7 +233,7 @@ def _no_room(request: StandingRequest, this: Round, claim: Claim | None) -> NotS
 
 @transaction.atomic
 def _serve(request: StandingRequest, this: Round) -> Contract:
-    """Make a quote at the present price and accept it; its hold replaces that of the request. Raises Problem."""
+    """Make a quote at the present price and accept it; the contract's hold replaces the request's. Raises Problem."""
     # The order of locks everywhere: organisation, contract, devices by id, hold, the ledger's chain.
     row = standing_locked(request.pk, request.organisation_id)
     if not row.is_waiting or this.now >= row.waits_until:

@@ -198,7 +198,7 @@ def short_decimal(value: Decimal) -> str:
 
 @register.filter
 def saving(share: str) -> Fraction:
-    """{{ share|saving }}: the saving when a document states a share of the price."""
+    """{{ share|saving }}: 1 minus a share of the price that a document states."""
     return 1 - Fraction(share)
 
 
