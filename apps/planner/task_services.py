@@ -98,7 +98,7 @@ def _labels_check(metric: Metric, data_set: DataSet) -> None:
         raise Problem(422, "Several labels per item", detail, kind="labels-missing")
     if metric.name in ("accuracy", "f1") and data_set.classes > CLASSES_MAX:
         detail = (
-            f"The labels of {data_set.name} go up to {data_set.classes - 1:,}; class numbers go up to {CLASSES_MAX - 1:,}. "
+            f"The labels of {data_set.name} go up to {data_set.classes - 1:,}; class numbers can be at most {CLASSES_MAX - 1:,}. "
             "Number the classes from 0, or choose mean error for labels that are values."
         )
         raise Problem(422, "Labels are not classes", detail, kind="labels-missing")

@@ -161,7 +161,7 @@ def test_an_administrator_sees_calls_that_have_no_answer(
     store.faults = [Fault("POST", "/v1/invoices", "timeout-after", 1)]
     push_due(client=client, now=timezone.now())
     page = as_user(cast.admin).get("/stripe").content.decode()
-    assert "Calls without an answer" in page
+    assert "Calls without a response" in page
     assert invoice.number in page
     assert "invoice.create" in page
 
