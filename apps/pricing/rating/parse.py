@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 from apps.pricing.rating.book import (
     FORMAT,
-    NO_COMMITMENT,
     Currency,
     LateCancellation,
     PriceBookDocument,
     PriceClass,
 )
-from apps.pricing.rating.decimals import FACTOR_PLACES, PRICE_PLACES, decimal_of, multiply
+from apps.pricing.rating.contradictions import contradictions
+from apps.pricing.rating.decimals import FACTOR_PLACES, PRICE_PLACES, decimal_of
 from apps.pricing.rating.errors import BookError, RatingError
 from apps.pricing.rating.tariff import Holiday, Matrix, Period, Tariff, zone_of
 
@@ -101,7 +101,7 @@ def book_from_json(document: Any, *, currencies: Mapping[str, int] | None = None
         contract_minimum=_money(reader, document, "contract_minimum"),
     )
     reader.stop_if_broken()
-    _check_whole(reader, book)
+    reader.problems += contradictions(book)
     reader.stop_if_broken()
     return book
 
@@ -346,58 +346,3 @@ def _holidays(reader: _Reader, value: Any) -> tuple[Holiday, ...]:
         except ValueError:
             reader.problems.append(f"{where}.day is {item['day']!r}, not a date such as 2026-12-25")
     return tuple(sorted(found))
-
-
-def _check_whole(reader: _Reader, book: PriceBookDocument) -> None:
-    for processor_class, by_precision in book.prices.items():
-        if processor_class not in book.minimum_operations_per_cycle:
-            reader.problems.append(f"minimum_operations_per_cycle lacks {processor_class}")
-            continue
-        least = book.minimum_operations_per_cycle[processor_class]
-        for precision in sorted(set(by_precision) - set(least) if isinstance(least, dict) else ()):
-            reader.problems.append(f"minimum_operations_per_cycle.{processor_class} lacks {precision}")
-    if book.commitments.get(NO_COMMITMENT) != 1:
-        reader.problems.append('commitments must hold "none": "1"')
-    for name in book.commitment_days:
-        if name not in book.commitments or name == NO_COMMITMENT:
-            reader.problems.append(f"commitment_days.{name} is not one of the commitments")
-    _check_classes(reader, book)
-    _check_hours(reader, book)
-
-
-def _check_classes(reader: _Reader, book: PriceBookDocument) -> None:
-    least = min(book.commitments.values(), default=Decimal(1))
-    hours = min((period.factor for period in book.tariff.periods), default=Decimal(1))
-    for item in book.classes.values():
-        discount = min(item.discount, hours) if item.time_of_use else item.discount
-        cheapest = max(multiply(multiply(item.surcharge, discount), least), book.floor)
-        if item.unused > cheapest:
-            reader.problems.append(
-                f"classes.{item.name}.unused is {item.unused}, more than the {cheapest} that using it may cost; what is not "
-                "used must not cost more than what is held for its use"
-            )
-        if item.late is not None and item.late.share > book.missed_guarantee:
-            reader.problems.append(
-                f"classes.{item.name}.late_cancellation.share is {item.late.share}, more than the {book.missed_guarantee} of "
-                "missed_guarantee; work that failed on our side must not cost more as unused than is credited for it"
-            )
-    if not any(item.offered for item in book.classes.values()):
-        reader.problems.append("no class is offered")
-
-
-def _check_hours(reader: _Reader, book: PriceBookDocument) -> None:
-    names = [period.name for period in book.tariff.periods]
-    if len(set(names)) != len(names):
-        reader.problems.append("tariff.periods has two periods of one name")
-    if any(period.factor != 1 for period in book.tariff.periods) and not any(
-        item.time_of_use for item in book.classes.values()
-    ):
-        reader.problems.append("tariff.periods has a factor, but no class has time_of_use, so nothing would follow it")
-    _check_off_peak(reader, book)
-
-
-def _check_off_peak(reader: _Reader, book: PriceBookDocument) -> None:
-    if any(item.off_peak_only for item in book.classes.values()):
-        used = {index for matrix in (book.tariff.weekday, book.tariff.weekend) for row in matrix for index in row}
-        if not any(book.tariff.periods[index].off_peak for index in used):
-            reader.problems.append("a class is off-peak only, but the tariff has no off-peak hour")
