@@ -24,13 +24,12 @@ def _check_prices(book: PriceBookDocument, problems: list[str]) -> None:
             problems.append(f"minimum_operations_per_cycle lacks {processor_class}")
             continue
         least = book.minimum_operations_per_cycle[processor_class]
-        for precision in sorted(set(by_precision) - set(least) if isinstance(least, dict) else ()):
-            problems.append(f"minimum_operations_per_cycle.{processor_class} lacks {precision}")
+        missing = sorted(set(by_precision) - set(least)) if isinstance(least, dict) else []
+        problems += [f"minimum_operations_per_cycle.{processor_class} lacks {precision}" for precision in missing]
     if book.commitments.get(NO_COMMITMENT) != 1:
         problems.append('commitments must hold "none": "1"')
-    for name in book.commitment_days:
-        if name not in book.commitments or name == NO_COMMITMENT:
-            problems.append(f"commitment_days.{name} is not one of the commitments")
+    unknown = [name for name in book.commitment_days if name not in book.commitments or name == NO_COMMITMENT]
+    problems += [f"commitment_days.{name} is not one of the commitments" for name in unknown]
 
 
 def _check_classes(book: PriceBookDocument, problems: list[str]) -> None:
