@@ -1,4 +1,4 @@
-"""Compute the next invoice from usage rows. Stores nothing, so a draft can be shown at any time."""
+"""Computes the next invoice from usage rows. Stores nothing, so a draft can be shown at any time."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ TAX_NOTES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class DraftLine:
-    """The usage of one program under one contract: the rows, and one rating of their sum."""
+    """A line of a draft: the usage rows of one program under one contract, and one rating of their sum."""
 
     section: datetime
     contract: Contract
@@ -78,7 +78,7 @@ class DraftLine:
 
 @dataclass(frozen=True)
 class Draft:
-    """An invoice that is not issued: lines, exact totals and the payable amount."""
+    """An invoice that is not issued yet: its lines, exact totals and the payable amount."""
 
     organisation: Organisation
     period_start: datetime
@@ -100,12 +100,12 @@ class Draft:
 
     @property
     def adjustments(self) -> tuple[Adjustment, ...]:
-        """The lines that are not usage."""
+        """The lines other than usage."""
         return self.computed.adjustments
 
     @property
     def carried_in(self) -> Decimal:
-        """The rounding remainder of earlier invoices; negative if they asked for too much."""
+        """The rounding remainder of earlier invoices; negative if they charged too much."""
         return self.asked.carried
 
     @property
@@ -120,20 +120,20 @@ class Draft:
 
     @property
     def unit(self) -> dict[str, Any]:
-        """The currency as in the document, with the decimal places of the total."""
+        """The currency as stated in the document, with the decimal places of the total."""
         return {"code": self.currency, "exponent": self.exponent}
 
 
 def usage_open(organisation: Organisation, *, until: datetime) -> QuerySet[UsageRow]:
-    """Return usage recorded before `until` that is on no invoice, in order of recording."""
+    """Return the usage recorded before `until` that is on no invoice, in the order of recording."""
     rows = UsageRow.objects.filter(organisation=organisation, created_at__lt=until, invoiced__isnull=True)
     return rows.order_by("created_at", "occurred_from", "program_digest", "id")
 
 
 def currencies_open(organisation: Organisation, *, until: datetime) -> list[str]:
-    """Return the currencies that have something to invoice: usage, commitment shortfalls, or minimum charges.
+    """Return the currencies with something to invoice: usage, commitment shortfalls, or minimum charges.
 
-    Each gets an invoice of its own.
+    Each currency gets its own invoice.
     """
     used = usage_open(organisation, until=until).order_by().values_list("currency", flat=True).distinct()
     promised = Commitment.objects.filter(organisation=organisation, period__startswith__lt=until)
@@ -152,9 +152,10 @@ def organisations_with_minimum(*, until: datetime) -> QuerySet[Organisation]:
 
 
 def _draft_end(organisation: Organisation, currency: str, until: datetime) -> datetime:
-    """Return where an invoice requested at `until` ends.
+    """Return the end of the period of an invoice that was requested for usage before `until`.
 
-    A month with a minimum charge and open usage is closed on its own, so the invoice ends with that month.
+    If the month before has a minimum charge and open usage, it gets an invoice of its own, so the period ends with that
+    month.
     """
     start = month_start(until)
     month = month_start(start - MICROSECOND)
@@ -163,11 +164,11 @@ def _draft_end(organisation: Organisation, currency: str, until: datetime) -> da
 
 
 def invoice_draft(*, organisation: Organisation, until: datetime, currency: str | None = None) -> Draft | None:
-    """Return the draft over all open usage before `until`, with commitment shortfalls and minimum charges; None if
+    """Return the draft for all open usage before `until`, with commitment shortfalls and minimum charges; None if it is
     empty.
 
-    Without a currency, the first one with something to invoice. The draft ends earlier if a month with a minimum charge
-    is not closed yet.
+    By default, the currency is the first one with something to invoice. The draft ends earlier if a month with a
+    minimum charge is not closed yet.
     """
     currency = currency or next(iter(currencies_open(organisation, until=until)), None)
     if currency is None:
@@ -176,7 +177,7 @@ def invoice_draft(*, organisation: Organisation, until: datetime, currency: str 
 
 
 def credits_waiting(organisation: Organisation, *, currency: str, until: datetime) -> dict[str, Decimal]:
-    """Return how much of each credit pays for usage before `until` that is not invoiced yet, and is reserved for it."""
+    """Return the amount of each credit that is reserved for usage before `until` that is not invoiced yet."""
     draft = _draft(organisation, currency, until)
     lines = draft.adjustments if draft else ()
     return {str(one.grant.id): one.amount.copy_negate() for one in lines if one.grant is not None}
@@ -238,8 +239,7 @@ def _rows(organisation: Organisation, currency: str, until: datetime) -> list[tu
 def _period_start(
     organisation: Organisation, used: Sequence[datetime], lacked: Sequence[datetime], until: datetime
 ) -> datetime:
-    """Return where the period starts: at the end of the last valid invoice, or earlier if older usage or charges are
-    open."""
+    """Return the start of the period: the end of the last valid invoice, or earlier if older usage or charges are open."""
     standing = Invoice.objects.filter(organisation=organisation, period_end__lt=until).exclude(state=InvoiceState.VOID)
     last = standing.order_by("-sequence").values_list("period_end", flat=True).first()
     begins = [*used, *([last] if last else [])]
@@ -289,14 +289,14 @@ def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, An
 
 
 def _sample_json(draft: Draft) -> dict[str, Any]:
-    """That usage of the invoice is sample data, which nobody owes; no key where none is."""
+    """Return the mark that some of the invoice's usage is sample data, for which nobody owes anything; no key if none is."""
     is_sample = any(draft.organisation.is_sample_at(row.created_at) for line in draft.lines for row in line.rows)
     until = draft.organisation.sample_until
     return {"sample": {"until": stamp(until)}} if is_sample and until else {}
 
 
 def _adjustments_json(draft: Draft) -> dict[str, Any]:
-    """Return the lines that are not usage, numbered after the usage lines; no key if there are none."""
+    """Return the lines other than usage, numbered after the usage lines; no key if there are none."""
     shares = draft.shares[len(draft.lines) :]
     rows = [
         one.to_json(number, share)
@@ -339,7 +339,7 @@ def line_json(line: DraftLine, share: Decimal, number: int) -> dict[str, Any]:
 
 
 def comparison_json(contract: Contract, usage: ContractUsage, named: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return quoted against actual for one contract, with every difference explained in `named`."""
+    """Return the comparison "quoted against actual" of one contract, with every difference explained in `named`."""
     return {
         "contract": str(contract.id),
         "state": contract.state,
@@ -351,7 +351,7 @@ def comparison_json(contract: Contract, usage: ContractUsage, named: list[dict[s
 
 
 def _downgrade_json(line: DraftLine) -> dict[str, Any]:
-    """Return the price as bought for work that ran in a lower class; no key if it ran as bought."""
+    """For work that ran in a lower class, return the price in the class that was bought; no key if it ran as bought."""
     served = line.rating.terms.served
     if not served or line.rating.unused:
         return {}
@@ -364,8 +364,9 @@ def _downgrade_json(line: DraftLine) -> dict[str, Any]:
 def _lines(
     rows: Sequence[tuple[UsageRow, Rating]], cuts: Sequence[datetime], books: Mapping[str, PriceBookDocument]
 ) -> tuple[DraftLine, ...]:
-    """Rows whose ratings can stand on one line: the same program under the same terms in one section, used or unused; in the
-    order in which each was first used."""
+    """Group the rows into lines. Each line has one program under the same terms in one section, either used or unused.
+    Lines are in the order of their first usage.
+    """
     groups: dict[tuple[datetime, UUID, str, str], list[tuple[UsageRow, Rating]]] = {}
     keys: dict[int, str] = {}
     for row, rating in rows:
@@ -387,7 +388,9 @@ def _line(
     members: list[tuple[UsageRow, Rating]],
     book: PriceBookDocument,
 ) -> DraftLine:
-    """Rating is linear, so the rating of the sum is the sum of the ratings; if it were not, nothing is invoiced."""
+    """Make one line of a draft from its rows. Rating is linear, so the rating of the sum must equal the sum of the
+    ratings; if it differs, raises RuntimeError, so that nothing is invoiced.
+    """
     rating = merge_ratings(book, [rating for _, rating in members])
     metered = exact_sum(row.amount for row, _ in members)
     if rating.amount != metered:

@@ -1,4 +1,6 @@
-"""Parts of an invoice document, selected in the database: a large document has every usage row, a page shows few."""
+"""Excerpts of an invoice document, selected in the database, because a large document has every usage row but a page
+shows few.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ _TEXT = "SELECT document::text FROM {table} WHERE id = %(of)s"
 
 
 class Excerpt(NamedTuple):
-    """The document with the lines of one page, each with its first usage rows, and the comparison of their contracts.
+    """The document with only the lines of one page, each with its first usage rows, and the comparison of their contracts.
 
     `total` counts all lines; `books` lists the versions of their price books.
     """
@@ -71,19 +73,19 @@ class Excerpt(NamedTuple):
 
 
 def first_line(text: str | None) -> int:
-    """Return the first line that an address asks for; 1 if it is invalid."""
+    """Return the first line that the URL asks for; 1 if the number is invalid."""
     return int(text) if text and text.isascii() and text.isdigit() and 0 < len(text) < 7 and int(text) else 1
 
 
 def stored_excerpt(stored: Stored, *, first: int) -> Excerpt:
-    """Return the page of a stored document that starts with line `first`, counted from 1."""
+    """Return the excerpt of a stored document that starts with line `first`, counted from 1."""
     *parts, count = _fetch(_EXCERPT, stored, first=first, lines=LINES_SHOWN, rows=ROWS_EACH)
     head, lines, compared, books = (json.loads(part) for part in parts)  # the driver returns jsonb as text
     return Excerpt({**head, "lines": lines, "quoted_against_actual": compared}, first, count, books)
 
 
 def document_excerpt(document: dict[str, Any], *, first: int) -> Excerpt:
-    """Return the same page of a document in memory, complete or an outline."""
+    """Return the same excerpt of a document in memory, which is either complete or an outline."""
     shown = document["lines"][first - 1 : first - 1 + LINES_SHOWN]
     lines = [
         {

@@ -1,4 +1,4 @@
-"""Invoices and credit notes as PDF, CSV and JSON, written from the stored document."""
+"""Exports invoices and credit notes as PDF, CSV and JSON from the stored document."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SAMPLE = "Sample data of a demo: nobody owes this amount."
 
 
 def invoice_json(invoice: Invoice) -> str:
-    """Return the document with its digest, as `takt verify` reads it."""
+    """Return the document with its digest, as `takt verify` expects it."""
     return json.dumps({**invoice.document, "digest": invoice.digest}, indent=1, ensure_ascii=False) + "\n"
 
 
 def invoice_csv(invoice: Invoice) -> str:
-    """Return one row for each step of each line, then the other lines and the totals. Totals have no line number."""
+    """Return CSV rows: one for each step of each line, then the other lines and the totals. Totals have no line number."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     code = invoice.document["currency"]["code"]
@@ -84,7 +84,7 @@ def _addressee(addressee: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _print_lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
-    """Print the table of lines, with their explanations beneath."""
+    """Print the table of lines, each with its explanation below it."""
     adjustments = document.get("adjustments", [])
     pdf.heading("Lines")
     pdf.table(
@@ -106,7 +106,7 @@ def _print_lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str,
 
 
 def _print_comparison(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
-    """Print quoted against actual, with a sentence for each difference."""
+    """Print the comparison "quoted against actual", with a sentence for each difference."""
     pdf.heading("Quoted against actual")
     for one in document["quoted_against_actual"]:
         quoted, actual, rest = (money_exact_format(one[key], currency) for key in ("quoted", "actual", "difference"))
@@ -116,7 +116,7 @@ def _print_comparison(pdf: PdfDocument, document: dict[str, Any], currency: dict
 
 
 def _print_check(pdf: PdfDocument, invoice: Invoice) -> None:
-    """Print how to recompute the invoice offline."""
+    """Print instructions for recomputing the invoice offline."""
     pdf.heading("Check it yourself")
     pdf.text(
         "Download the invoice and the price book as JSON. Then run these commands offline with the model file, where "
@@ -152,7 +152,7 @@ def credit_note_json(note: CreditNote) -> str:
 
 
 def credit_note_csv(note: CreditNote) -> str:
-    """Return one row for each credited line."""
+    """Return CSV rows, one for each credited line."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(["credit_note", "invoice", "line", "title", "exact_amount", "share", "currency"])

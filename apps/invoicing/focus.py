@@ -1,9 +1,9 @@
-"""Usage and cost as rows of FOCUS 1.2, the specification of cost data by the FinOps Foundation.
+"""Usage and cost as rows of FOCUS 1.2, the FinOps Foundation's specification for cost data.
 
-Amounts are exact and never rounded. The rounding of an invoice, and the remainder carried to the next, are rows of
-their own, so that the BilledCost of an invoice's rows before tax sums to its payable amount. A credit note is an
-invoice with corrections. Usage not invoiced yet has no InvoiceId. Payments, balances and refunds settle charges, so
-they have no rows.
+Amounts are exact and never rounded. The rounding of an invoice, and the remainder carried to the next one, have their
+own rows, so that the BilledCost of an invoice's rows before tax sums to its payable amount. A credit note appears as an
+invoice with corrections. Usage that is not invoiced yet has no InvoiceId. Payments, balances and refunds settle
+charges, so they have no rows.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ CHUNK = 500
 
 
 def focus_rows(*, organisation: Organisation, start: datetime, end: datetime) -> Iterator[Row]:
-    """Yield the charges of invoices and credit notes issued in [start, end), then usage of that time not invoiced
-    yet."""
+    """Yield the charges of invoices and credit notes issued in [start, end), then the usage of that period that is not
+    invoiced yet.
+    """
     names = names_of(organisation)
     within = {"organisation": organisation, "issued_at__gte": start, "issued_at__lt": end}
     for invoice in Invoice.objects.filter(**within).order_by("sequence"):
@@ -109,7 +110,7 @@ def _adjustment_row(frame: Row, one: dict[str, Any], amount: Decimal, names: Nam
 
 
 def _note_rows(note: CreditNote, names: Names) -> Iterator[Row]:
-    """Yield the corrections of a credit note. They sum to its net amount, in the period of its invoice."""
+    """Yield the corrections of a credit note. They sum to its net amount, and their period is that of its invoice."""
     invoice = note.invoice
     frame = _frame(names, note.currency, *month_of(note.issued_at), note.number) | {
         "ChargePeriodStart": invoice.period_start,
@@ -134,7 +135,9 @@ def _note_rows(note: CreditNote, names: Names) -> Iterator[Row]:
 
 
 def _line_about(line: dict[str, Any], names: Names) -> Row:
-    """Return the subject of a corrected line; its quantities and prices stay those of the invoice."""
+    """Return the columns that identify the subject of a corrected line. Quantities and prices are stated by the
+    invoice's rows only.
+    """
     program, contract = line["program"] or {"digest": "", "project_id": ""}, line["contract"]
     about = about_row(
         names,
@@ -148,7 +151,7 @@ def _line_about(line: dict[str, Any], names: Names) -> Row:
 
 
 def _named_about(adjustment: dict[str, Any] | None, names: Names) -> Row:
-    """Return the commitment whose shortfall is corrected."""
+    """Return the columns of the commitment whose shortfall is corrected; empty for any other correction."""
     if adjustment is None or adjustment["kind"] != "shortfall":
         return {}
     commitment = names.commitments[adjustment["basis"]["commitment"]]

@@ -1,4 +1,4 @@
-"""Single charges in FOCUS 1.2: usage with its price, commitment shortfalls, and charges without a price."""
+"""Single charges as rows of FOCUS 1.2: usage with its price, commitment shortfalls, and charges without a price."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Names:
 
 @dataclass(frozen=True)
 class Part:
-    """The executions of a usage row with the same price."""
+    """Those executions of a usage row that have the same price."""
 
     name: str
     executions: int
@@ -57,12 +57,12 @@ class Part:
 
     @property
     def quantity(self) -> Decimal:
-        """In units of the price list."""
+        """The quantity in units of the price list."""
         return CONTEXT.scaleb(self.operations, -TERA)
 
 
 def usage_rows(usage: UsageRow, frame: Row, names: Names) -> Iterator[Row]:
-    """Yield one row for each price: a lease that ran in hours with several prices has several."""
+    """Yield one row for each price of the usage; a lease that ran in hours with different prices has several."""
     rating = Rating.from_json(usage.rating)
     whose = frame | {
         "ChargePeriodStart": usage.occurred_from,
@@ -103,7 +103,7 @@ def _spent(promise: Commitment | None, amount: Decimal) -> Row:
 
 
 def _sum_of_money(usage: UsageRow, rating: Rating, sold: tuple[str, str], description: str) -> Row:
-    """Return the columns of a charge without work, as (SKU, meter): units of the currency with a price of 1."""
+    """Return the columns of a charge without work, given `sold` as (SKU, meter): units of the currency at a price of 1."""
     (sku, meter), amount = sold, rating.amount
     details = {"x_Class": rating.terms.klass, "x_PriceBook": str(rating.book_version)}
     return {
@@ -126,8 +126,9 @@ def _sum_of_money(usage: UsageRow, rating: Rating, sold: tuple[str, str], descri
 
 
 def about_row(names: Names, *, contract: str, digest: str, model: str, project: str, unused: bool) -> Row:
-    """Return the subject of a charge: the program (or the contract, for quotas and unused volume), region and
-    project."""
+    """Return the columns that identify the subject of a charge: the program (or the contract, for quotas and unused
+    volume), region and project.
+    """
     place = names.places.get(contract)
     return {
         "CapacityReservationId": contract,
@@ -144,7 +145,7 @@ def about_row(names: Names, *, contract: str, digest: str, model: str, project: 
 
 
 def promised_row(commitment: Commitment | None, status: str) -> Row:
-    """Return the columns that name a commitment; empty without one."""
+    """Return the columns that name a commitment; empty if there is none."""
     if commitment is None:
         return {}
     return {
@@ -164,7 +165,7 @@ def plain_row(frame: Row, category: str, amount: Decimal, description: str) -> R
 
 
 def shortfall_row(frame: Row, adjustment: dict[str, Any], amount: Decimal, names: Names) -> Row:
-    """Return a commitment shortfall: unused usage of the commitment, in units of the currency with a price of 1."""
+    """Return a commitment shortfall as unused usage of the commitment, in units of the currency at a price of 1."""
     basis, currency = adjustment["basis"], frame["BillingCurrency"]
     commitment = names.commitments[basis["commitment"]]
     sku = f"commitment/{commitment.kind}"
@@ -199,7 +200,7 @@ def category_of(kind: str) -> str:
 
 
 def names_of(organisation: Organisation) -> Names:
-    """Load the objects that rows of an organisation refer to."""
+    """Load the objects that the rows of an organisation refer to."""
     contracts = Contract.objects.filter(organisation=organisation).select_related("pool__site")
     places: dict[str, Place] = {}
     promised: dict[str, str] = {}

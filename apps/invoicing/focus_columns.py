@@ -1,5 +1,6 @@
 """The columns of FOCUS 1.2 that apply to us: all mandatory and recommended ones, and the conditional ones whose
-condition holds (capacity reservations, commitment discounts, regions, sub-accounts, a published price list)."""
+condition is met (capacity reservations, commitment discounts, regions, sub-accounts, a published price list).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """A column: name, type, nullability, and its allowed values."""
+    """A column: its name, type, nullability and allowed values."""
 
     name: str
     kind: str

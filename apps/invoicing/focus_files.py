@@ -1,4 +1,4 @@
-"""The rows of the cost export as files of any length: CSV by line, Parquet by groups of rows."""
+"""Writes the rows of the cost export as files of any length: CSV line by line, Parquet in groups of rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ DIGITS, PLACES = 76, 40  # fits every amount of the ledger exactly; some readers
 
 
 def focus_csv(rows: Iterator[Row]) -> Iterator[str]:
-    """Yield the lines of the CSV file: nulls are empty, instants are whole seconds in UTC, numbers have every digit."""
+    """Yield the lines of the CSV file: nulls are empty, instants are whole seconds in UTC, and numbers have all their
+    digits.
+    """
     yield _line([column.name for column in COLUMNS])
     for row in rows:
         yield _line([_text(column, row) for column in COLUMNS])
@@ -52,7 +54,7 @@ def _instant(value: datetime, *, up: bool) -> str:
 
 
 def focus_parquet(rows: Iterator[Row], file: IO[bytes]) -> None:
-    """Write Parquet with exact decimals, and instants in microseconds of UTC."""
+    """Write Parquet with exact decimals, and with instants in UTC to the microsecond."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -71,5 +73,5 @@ def _arrow(kind: str) -> Any:
 
 
 def _plain(column: Column, value: Any) -> Any:
-    """Return the value in the form that Arrow accepts."""
+    """Convert a value to a type that Arrow accepts."""
     return json.dumps(value, sort_keys=True) if column.kind == "json" and value is not None else value

@@ -14,7 +14,7 @@ from apps.pricing.rating import Currency
 
 
 class AmountField(forms.CharField):
-    """An exact amount in the currency that the field's `MoneyForm` sets; never a float."""
+    """A field for an exact amount in the currency that its `MoneyForm` sets; never a float."""
 
     currency: Currency
 
@@ -37,7 +37,7 @@ class AmountField(forms.CharField):
 
 
 class PriceField(AmountField):
-    """A unit price, which can have more decimal places than the currency."""
+    """A field for a unit price, which can have more decimal places than the currency."""
 
     def read(self, text: str) -> Decimal:
         """Return the price. Raises Problem."""
@@ -45,7 +45,7 @@ class PriceField(AmountField):
 
 
 class CurrencyField(forms.ChoiceField):
-    """A choice of currencies; the first is used if none is given."""
+    """A field to choose a currency; the first is used if none is given."""
 
     first = ""
 
@@ -55,7 +55,7 @@ class CurrencyField(forms.ChoiceField):
 
 
 class MoneyForm(forms.Form):
-    """A form whose amounts share one currency: the chosen one, or the first."""
+    """A form whose amounts share one currency: the chosen one, or by default the first."""
 
     currency = CurrencyField(label="Currency")
 
@@ -73,7 +73,7 @@ class MoneyForm(forms.Form):
 
 
 class PaymentForm(MoneyForm):
-    """Record a payment that arrived."""
+    """The form to record a received payment."""
 
     amount = AmountField()
     reference = forms.CharField(max_length=120, widget=forms.TextInput(attrs={"class": "form-control"}))
@@ -81,7 +81,7 @@ class PaymentForm(MoneyForm):
 
 
 class ProfileForm(forms.Form):
-    """The billing address of an organisation."""
+    """The form for an organisation's billing address."""
 
     legal_name = forms.CharField(
         max_length=200,

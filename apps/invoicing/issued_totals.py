@@ -1,4 +1,4 @@
-"""The amounts that issued invoices already contain, by month: the basis of every amount of a draft."""
+"""The amounts that issued invoices already contain, by month. Every amount of a draft is based on them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from apps.pricing.rating.months import MICROSECOND
 
 
 def issued_months(organisation: Organisation, currency: str, *, since: datetime) -> Standing:
-    """Return what valid invoices contain of each month from that of `since` on.
+    """Return the amounts that valid invoices contain for each month, from the month of `since` on.
 
-    A period never begins after anything that it charges for.
+    The period of an invoice never begins after anything that the invoice charges for.
     """
     rows = Invoice.objects.filter(organisation=organisation, currency=currency, period_end__gt=month_start(since))
     valid = rows.exclude(state=InvoiceState.VOID).order_by("sequence")
@@ -55,7 +55,7 @@ class IssuedTotals:
 
 
 def issued_totals(organisation: Organisation, currency: str) -> IssuedTotals:
-    """Sum the valid invoices. `carried` is the rounding remainder that no invoice has taken yet."""
+    """Sum the valid invoices. `carried` is the rounding remainder that is not on any invoice yet."""
     standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state=InvoiceState.VOID)
     found = standing.aggregate(
         payable=Sum("payable"), out=Sum("carried_out"), into=Sum("carried_in"), tax=Sum("tax"), more=Sum("tax_carried")
@@ -70,5 +70,5 @@ def issued_totals(organisation: Organisation, currency: str) -> IssuedTotals:
 
 
 def carried_open(organisation: Organisation, currency: str) -> Decimal:
-    """Return the rounding remainder that no invoice has taken yet."""
+    """Return the rounding remainder that is not on any invoice yet."""
     return issued_totals(organisation, currency).carried

@@ -1,4 +1,4 @@
-"""The API of ledger checks: the last check, and a new one on request."""
+"""JSON API of ledger checks: the last check, and a new one on request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ router = Router(tags=["ledger"])
 
 
 class RootOut(Schema):
-    """`stored`: the day is over and its root hash is stored."""
+    """The root hash of a day. `stored` is true if the day is over and its root hash is stored."""
 
     day: datetime
     sequence: int
@@ -31,7 +31,7 @@ class RootOut(Schema):
 
 
 class SumsOut(Schema):
-    """Exact amounts."""
+    """The exact sums in one currency."""
 
     currency: str
     metered: str
@@ -42,9 +42,9 @@ class SumsOut(Schema):
 
 
 class FoundOut(Schema):
-    """The result of a check. `checked_at`: the instant that it covers; null before the first check, with empty results.
+    """The result of a check. `checked_at` is the instant that the check covers.
 
-    `amounts`: the sums of each currency.
+    Before the first check, `checked_at` is null and the results are empty. `amounts` holds the sums of each currency.
     """
 
     checked_at: datetime | None
@@ -59,7 +59,7 @@ class FoundOut(Schema):
 class LedgerOut(FoundOut):
     """The last finished check.
 
-    `length`: the number of transactions now; `asked_at`: when a running check was requested.
+    `length` is the present number of transactions; `asked_at` is the instant at which a running check was requested.
     """
 
     length: int
@@ -68,7 +68,7 @@ class LedgerOut(FoundOut):
 
 
 class LedgerCheckOut(FoundOut):
-    """One check; finished once `finished_at` is set."""
+    """One check; it is finished once `finished_at` is set."""
 
     id: UUID
     asked_at: datetime
@@ -77,7 +77,9 @@ class LedgerCheckOut(FoundOut):
 
 @router.get("/ledger", response=LedgerOut, operation_id="ledger_get", summary="Proof that the ledger was not changed")
 def ledger_get(request: HttpRequest) -> dict[str, Any]:
-    """The last check of the whole ledger, and the daily root hashes. `POST /ledger/checks` requests a newer check."""
+    """Returns the last check of the whole ledger, and the daily root hashes. `POST /ledger/checks` requests a newer
+    check.
+    """
     organisation, now = organisation_get(request), timezone.now()
     waiting, head = open_check(organisation.id), Chain.objects.filter(organisation=organisation).first()
     roots = day_roots(organisation.id, now=now)
@@ -99,9 +101,9 @@ def ledger_get(request: HttpRequest) -> dict[str, Any]:
 )
 @idempotent
 def ledger_check_create(request: HttpRequest) -> tuple[int, dict[str, Any]]:
-    """Request a check and return at once; a worker recomputes every hash and reconciles everything.
+    """Requests a check and returns immediately; a worker recomputes every hash and reconciles all amounts.
 
-    If a check is running, it is returned.
+    If a check is already running, that check is returned.
     """
     return 202, _check_out(check_start(request))
 
@@ -113,19 +115,19 @@ def ledger_check_create(request: HttpRequest) -> tuple[int, dict[str, Any]]:
     summary="Get one check of the ledger",
 )
 def ledger_check_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """The check with its result, once finished."""
+    """Returns the check, with its result once it is finished."""
     return _check_out(org_object_get(request, LedgerCheck, pk=pk))
 
 
 def check_start(request: HttpRequest) -> LedgerCheck:
-    """Request a check for the sender. Raises Problem (429) after too many requests."""
+    """Request a check on behalf of the caller. Raises Problem (429) after too many requests."""
     organisation = organisation_get(request)
     rate_take(REQUEST_RATE, str(organisation.pk))
     return ledger_check_request(organisation=organisation, actor=principal_get(request).user, now=timezone.now())
 
 
 def check_json(check: LedgerCheck | None) -> dict[str, Any]:
-    """Return the result of a check, or an empty one."""
+    """Return the result of a check, or an empty result if there is no check."""
     done = check if check and check.finished_at else LedgerCheck()
     return {
         "checked_at": done.read_at,

@@ -1,8 +1,8 @@
-"""Checks of a customer's whole ledger, made by a worker and stored with their time.
+"""Checks of a customer's whole ledger, run by a worker and stored with their time.
 
-A check recomputes every hash, balance and digest from the first transaction on and reconciles the amounts: minutes for
-a long ledger, so no request waits for one. A check never relies on an earlier one, because rows may have been altered
-in between (docs/adr/0075).
+A check recomputes every hash, balance and digest from the first transaction on, and reconciles the amounts. This takes
+minutes for a long ledger, so no request waits for it. A check never relies on an earlier one, because rows may have
+been altered in between (docs/adr/0075).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def last_check(organisation_id: UUID) -> LedgerCheck | None:
 
 
 def open_check(organisation_id: UUID) -> LedgerCheck | None:
-    """Return the requested check that is not finished, or None."""
+    """Return the requested check that is not finished yet, or None."""
     return LedgerCheck.objects.filter(organisation_id=organisation_id, finished_at=None).first()
 
 
@@ -56,7 +56,7 @@ def ledger_check_request(*, organisation: Organisation, actor: User | None, now:
 
 
 def ledger_check_run(*, check_id: UUID, clock: Clock) -> LedgerCheck:
-    """Check everything and store the result. Safe to repeat; one process at a time, others return at once."""
+    """Check everything and store the result. Safe to repeat. Only one process runs the check; others return immediately."""
     check = LedgerCheck.objects.select_related("organisation").get(pk=check_id)
     with turn(f"ledger check {check.organisation_id}") as is_ours:
         if check.finished_at is not None or not is_ours:
@@ -70,8 +70,7 @@ def ledger_check_run(*, check_id: UUID, clock: Clock) -> LedgerCheck:
 def ledger_check_keep(
     *, organisation: Organisation, found: FullReconciliation, read_at: datetime, now: datetime
 ) -> LedgerCheck:
-    """Store the result of a reconciliation that read everything at `read_at`: for the open request, or as a new
-    check."""
+    """Store the result of a reconciliation that read all data at `read_at`: in the open request, or as a new check."""
     asked = LedgerCheck.objects.select_for_update().filter(organisation=organisation, finished_at=None)
     check = asked.filter(asked_at__lte=read_at).first() or LedgerCheck(organisation=organisation, asked_at=read_at)
     chain = found.ledger.chain
@@ -92,9 +91,9 @@ def ledger_check_keep(
 
 
 def ledger_checks_make_due(*, now: datetime, clock: Clock) -> int:
-    """Make checks that were lost, then those of ledgers that grew or were never checked; return how many finished.
+    """Run lost checks again, then check the ledgers that grew or were never checked; return the number of finished checks.
 
-    Ledgers that did not grow are read by the daily reconciliation.
+    The daily reconciliation covers the ledgers that did not grow.
     """
     lost = LedgerCheck.objects.filter(finished_at=None, asked_at__lte=now - LOST_AFTER).order_by("asked_at")
     made = [ledger_check_run(check_id=pk, clock=clock) for pk in lost.values_list("pk", flat=True)]

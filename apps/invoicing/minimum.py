@@ -1,4 +1,4 @@
-"""The minimum charge of a month: which months of which organisations have one."""
+"""Finds the months of organisations in which a minimum charge applies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def currencies_with_minimum() -> list[str]:
 
 
 def minimum_book(currency: str, month: datetime) -> PriceBookDocument | None:
-    """Return the last book in force in a calendar month if it has a minimum charge, else None."""
+    """Return the last price book in force in a calendar month if it has a minimum charge, otherwise None."""
     rows = PriceBook.objects.filter(currency=currency, effective__overlap=(month, month_end(month)))
     book = next((document_of(row) for row in rows.order_by("-effective")[:1]), None)
     return book if book is not None and book.minimum_charge else None
@@ -30,9 +30,9 @@ def minimum_book(currency: str, month: datetime) -> PriceBookDocument | None:
 def months_with_minimum(
     organisation: Organisation, currency: str, *, until: datetime, more: Iterable[datetime] = ()
 ) -> dict[datetime, PriceBookDocument]:
-    """Return the months ended by `until` that have usage and a minimum charge, with the price book of each.
+    """Return the months that ended by `until` and have both usage and a minimum charge, with the price book of each.
 
-    `more` are months that are known to have open usage.
+    `more` lists months that are already known to have open usage.
     """
     if currency not in currencies_with_minimum():
         return {}

@@ -1,7 +1,8 @@
-"""The outbox: messages about changes of money, written in the same transaction and handled here.
+"""The outbox: messages about financial changes, written in the transaction of the change and handled here.
 
-Code that changes money calls `outbox_write` (or posts to the ledger, which writes a row with the topic `ledger.<kind>`)
-in the same transaction. The consumer below gives each row to every handler whose topics match (`handlers_known`):
+Code that makes a financial change calls `outbox_write` in the same transaction (or posts to the ledger, which writes a
+row with the topic `ledger.<kind>`). The consumer below gives each row to every handler whose topics match
+(`handlers_known`):
 
 - a local handler changes our own database, in the transaction that marks the row as delivered, so it takes effect
   exactly once;
@@ -49,14 +50,15 @@ Function = Callable[..., None]  # handle(row: OutboxRow, *, now: datetime); rais
 
 
 class Undeliverable(Exception):
-    """Raised by a handler if a retry cannot succeed: the work is given up at once."""
+    """Raised by a handler if a retry cannot succeed. The work is then given up immediately."""
 
 
 @dataclass(frozen=True)
 class Handler:
-    """A named handler. `topics` are prefixes, `function` is the dotted path of `handle(row, *, now)`.
+    """A named handler. `topics` are prefixes of topics; `function` is the dotted path of `handle(row, *, now)`.
 
-    `queue`: the Celery queue whose worker runs its waiting work, so that one slow network does not delay the others.
+    `queue` is the Celery queue whose worker runs the handler's pending work. Separate queues prevent one slow network
+    from delaying the other handlers.
     """
 
     name: str
@@ -72,13 +74,15 @@ class Handler:
 
 @remembered
 def handlers_known() -> tuple[Handler, ...]:
-    """Return the handlers of all rooms, lowest room first. Each room lists its own in `apps/<room>/handlers.py`."""
+    """Return the handlers of all apps, starting with the lowest app in the order of imports. Each app lists its own in
+    `apps/<app>/handlers.py`.
+    """
     modules = [f"apps.{room}.handlers" for room in settings.ROOMS]
     return tuple(one for name in modules if find_spec(name) for one in import_module(name).HANDLERS)
 
 
 def outbox_write(*, organisation_id: UUID, topic: str, payload: dict[str, Any], now: datetime) -> OutboxRow:
-    """Write a message in the transaction of the change that it reports. It is handled soon after the commit."""
+    """Write a message in the transaction of the change that it reports. The message is handled soon after the commit."""
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError(
             "an outbox message must be written in the transaction of its change"
@@ -89,7 +93,7 @@ def outbox_write(*, organisation_id: UUID, topic: str, payload: dict[str, Any], 
 
 
 def worker_notify() -> None:
-    """Ask a worker to look at the outbox now, at most once a second, instead of at its next run."""
+    """Ask a worker to process the outbox now instead of at its next scheduled run; at most once a second."""
     try:
         is_first = cache.add("outbox-nudge", 1, timeout=NOTIFY_SECONDS)
     except RedisError:
@@ -99,14 +103,14 @@ def worker_notify() -> None:
 
 
 def outbox_deliver(*, now: datetime, handlers: Sequence[Handler] | None = None) -> int:
-    """Dispatch rows and run work of all queues; return how many were finished. Safe in several processes."""
+    """Dispatch rows and run the work of all queues; return the number finished. Safe to run in several processes."""
     table = handlers_known() if handlers is None else tuple(handlers)
     finished = rows_dispatch(now=now, table=table)
     return finished + works_run(now=now, table=table)
 
 
 def rows_dispatch(*, now: datetime, table: tuple[Handler, ...] | None = None) -> int:
-    """Give every waiting row to its handlers: local ones run at once, the others get work.
+    """Dispatch every waiting row: local handlers run immediately, and work is stored for the others.
 
     Return the number of rows.
     """
@@ -119,7 +123,7 @@ def rows_dispatch(*, now: datetime, table: tuple[Handler, ...] | None = None) ->
 
 
 def works_run(*, now: datetime, table: tuple[Handler, ...] | None = None, queue: str | None = None) -> int:
-    """Run the work that is due, of one queue or of all; return how many were finished."""
+    """Run the due work of one queue or of all queues; return the number finished."""
     finished, left = 0, BATCHES_MAX
     open_works = OutboxWork.objects.filter(done_at=None, dead_at=None)
     lanes = open_works.order_by("handler", "row__organisation_id").values_list("handler", "row__organisation_id")
@@ -132,7 +136,7 @@ def works_run(*, now: datetime, table: tuple[Handler, ...] | None = None, queue:
 
 @transaction.atomic
 def _rows_dispatch(organisation_id: UUID, table: tuple[Handler, ...], now: datetime) -> int:
-    """Dispatch the next rows of an organisation. The first row serves as the lock."""
+    """Dispatch the next rows of an organisation. The lock on the first row keeps other processes out."""
     rows = OutboxRow.objects.filter(organisation_id=organisation_id, delivered_at=None).order_by("id")
     first = rows.values_list("id", flat=True).first()
     if first is None or not rows.select_for_update(skip_locked=True, of=("self",)).filter(pk=first).exists():
@@ -150,7 +154,9 @@ def _rows_dispatch(organisation_id: UUID, table: tuple[Handler, ...], now: datet
 
 
 def _row_dispatch(row: OutboxRow, handler: Handler, waiting: set[str], now: datetime) -> None:
-    """Run a local handler; create work if it fails, if earlier work waits, or if the handler is remote."""
+    """Run a local handler. Store work instead if it fails, if its earlier work is still waiting, or if the handler is
+    remote.
+    """
     if not handler.remote and handler.name not in waiting:
         error = _run(handler, row, now)
         if error is None:
@@ -190,15 +196,16 @@ def _work_failed(work: OutboxWork, error: Exception, now: datetime) -> None:
 
 
 def pause_after(attempts: int, *, first: timedelta = FIRST_PAUSE, longest: timedelta = LONGEST_PAUSE) -> timedelta:
-    """Return the pause after a number of attempts: 5 s, 10 s, 20 s, ... up to six hours; 24 attempts take about three
-    days."""
+    """Return the pause after a number of attempts: 5 s, 10 s, 20 s and so on, up to six hours. 24 attempts take about
+    three days.
+    """
     pause: timedelta = first * (1 << min(attempts - 1, 20))
     return min(pause, longest)
 
 
 @transaction.atomic
 def _work_run(handler: Handler, organisation_id: UUID, now: datetime) -> bool:
-    """Run the oldest open work of a handler for an organisation; return whether it was finished, done or given up."""
+    """Run the oldest open work of a handler for an organisation; return whether it was finished (done or given up)."""
     lane = OutboxWork.objects.filter(
         handler=handler.name, row__organisation_id=organisation_id, done_at=None, dead_at=None
     ).order_by("row_id")
@@ -220,7 +227,7 @@ def _work_run(handler: Handler, organisation_id: UUID, now: datetime) -> bool:
 
 @transaction.atomic
 def outbox_revive(*, work_id: int, now: datetime) -> OutboxWork:
-    """Give work that was given up its attempts back. It runs next, before newer work. Safe to repeat."""
+    """Reset the attempts of work that was given up. It runs next, before newer work. Safe to repeat."""
     work = OutboxWork.objects.select_for_update().get(pk=work_id)
     if work.dead_at is not None:
         work.dead_at, work.attempts, work.next_at = None, 0, now

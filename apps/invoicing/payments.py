@@ -1,4 +1,4 @@
-"""How invoices are paid: the interface of payment providers, and bank transfer."""
+"""The interface of payment providers, and payment by bank transfer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.pricing.amounts import amount_check
 
 @dataclass(frozen=True)
 class Instructions:
-    """How to pay an invoice: a text and the reference to state."""
+    """Payment instructions for an invoice: a text, and the reference to state."""
 
     title: str
     text: str
@@ -23,16 +23,16 @@ class Instructions:
 
 
 class PaymentProvider(Protocol):
-    """Collects money for invoices. It never decides amounts; it reports what was received."""
+    """A payment provider, which collects money for invoices. It never decides amounts; it reports received payments."""
 
     name: str
 
     def instructions(self, invoice: Invoice) -> Instructions:
-        """Return how to pay this invoice."""
+        """Return the instructions for paying this invoice."""
         ...
 
     def collects(self, *, due: Decimal, currency: str) -> bool:
-        """Return whether new invoices of this amount are collected by this provider."""
+        """Return whether this provider collects new invoices of this amount."""
         ...
 
     def receipt_check(self, invoice: Invoice, *, amount: Decimal, reference: str) -> str:
@@ -40,12 +40,12 @@ class PaymentProvider(Protocol):
         ...
 
     def change_check(self, invoice: Invoice) -> None:
-        """Raise Problem (409) while the provider may have charged the invoice and its answer is unknown."""
+        """Raise Problem (409) while it is unknown whether the provider has charged the invoice."""
         ...
 
 
 class BankTransfer:
-    """The customer transfers the amount; an administrator records its arrival."""
+    """Payment by bank transfer: the customer transfers the amount, and an administrator records its arrival."""
 
     name = "bank-transfer"
 
@@ -76,7 +76,7 @@ class BankTransfer:
         return reference.strip()[:120]
 
     def change_check(self, invoice: Invoice) -> None:
-        """Do nothing: transfers are recorded by hand."""
+        """Do nothing, because transfers are recorded manually."""
 
 
 # In order of precedence; bank transfer is the last, and always available.
@@ -96,5 +96,5 @@ def provider_default(*, due: Decimal, currency: str) -> str:
 
 
 def provider_of(invoice: Invoice) -> PaymentProvider:
-    """Return the provider that the invoice was issued with."""
+    """Return the provider with which the invoice was issued."""
     return PROVIDERS[invoice.provider]

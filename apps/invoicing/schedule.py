@@ -1,4 +1,6 @@
-"""Periodic tasks of invoicing. Invoices run hourly, so an outage delays them but never skips one."""
+"""Periodic tasks of invoicing. The task that issues invoices runs hourly, so an outage can delay invoices but never
+skip one.
+"""
 
 from apps.accounts.periodic import HOUR, every
 

@@ -1,4 +1,4 @@
-"""The billing address and the spend cap of the demo organisation."""
+"""Demo data: the billing address and the spend cap of the demo organisation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CAP = Decimal(500)
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
-    """Set both once; later changes by the owner are kept."""
+    """Set the billing address and the spend cap once; later changes by the owner are kept."""
     if BillingProfile.objects.filter(organisation=organisation).exists():
         return
     profile_set(

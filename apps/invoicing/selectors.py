@@ -37,24 +37,24 @@ class Month:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no usage this month or last month, no hold, and nothing to invoice."""
+        """Whether the month has nothing to show: no usage this month or last month, no hold, and nothing to invoice."""
         return not any((self.used, self.held, self.last_month, self.uninvoiced))
 
     @property
     def committed(self) -> Decimal:
-        """Used and held: the amount that counts against the cap."""
+        """The sum of the used and held amounts, which counts against the cap."""
         return exact_sum([self.used, self.held])
 
     @property
     def share_of_cap(self) -> Fraction | None:
-        """The committed share of the cap, 0 to 1; None without a cap."""
+        """The committed amount as a share of the cap, usually from 0 to 1; None without a cap."""
         if self.cap is None or self.cap.amount == 0:
             return None
         return Fraction(self.committed) / Fraction(self.cap.amount)
 
 
 def month_so_far(*, organisation: Organisation, currency: str, now: datetime) -> Month:
-    """Return the month in one currency."""
+    """Return the month so far in one currency."""
     start, end = month_of(now)
     spent = spending(organisation_id=organisation.id, currency=currency, now=now)
     rows = UsageRow.objects.filter(organisation=organisation, currency=currency)
@@ -77,21 +77,25 @@ def month_so_far(*, organisation: Organisation, currency: str, now: datetime) ->
 
 
 def _uninvoiced(organisation: Organisation, currency: str) -> Decimal:
-    """Return the accrued amount that is not invoiced; reconciliation sums the rows and compares."""
+    """Return the accrued amount that is not invoiced. It comes from account balances; the reconciliation compares it
+    with the sum of the rows.
+    """
     standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state=InvoiceState.VOID)
     carried = standing.aggregate(sum=Sum(F("carried_out") - F("carried_in")))["sum"]
     return subtract(balance_of(organisation.id, AccountKind.ACCRUED, currency), carried or Decimal(0))
 
 
 def uninvoiced_of(organisation: Organisation) -> list[tuple[str, Decimal]]:
-    """Return the amount not invoiced yet in each currency that has one."""
+    """Return the amount that is not invoiced yet, in each currency with such an amount."""
     codes = sorted(code for kind, code in balances(organisation.id) if kind == AccountKind.ACCRUED)
     found = [(code, _uninvoiced(organisation, code)) for code in codes]
     return [(code, amount) for code, amount in found if amount]
 
 
 def months_so_far(*, organisation: Organisation, currencies: Sequence[str], now: datetime) -> list[Month]:
-    """Return the month in the first currency, and in each other currency with activity. Currencies are never added."""
+    """Return the month in the first currency, and in each other currency with activity. Amounts in different currencies
+    are never added.
+    """
     found = [month_so_far(organisation=organisation, currency=code, now=now) for code in currencies]
     return [*found[:1], *(month for month in found[1:] if not month.is_empty)]
 
@@ -113,7 +117,7 @@ def invoices_of(organisation: Organisation) -> QuerySet[Invoice]:
 
 
 def invoices_with_state_name(invoices: QuerySet[Invoice]) -> QuerySet[Invoice]:
-    """Annotate `called`: the state, or "credited" if credit notes alone settled the invoice."""
+    """Annotate the invoices with `called`: the state, or "credited" if only credit notes settled the invoice."""
     settled = Settlement.objects.filter(invoice=OuterRef("pk")).order_by()
     by_notes = Exists(settled) & ~Exists(settled.exclude(kind=SettlementKind.CREDIT_NOTE))
     called = Case(When(Q(state=InvoiceState.PAID) & by_notes, then=Value("credited")), default=F("state"))
@@ -121,6 +125,6 @@ def invoices_with_state_name(invoices: QuerySet[Invoice]) -> QuerySet[Invoice]:
 
 
 def invoices_unpaid() -> QuerySet[Invoice]:
-    """Return every unpaid invoice, by due date, for administrators."""
+    """Return every unpaid invoice, sorted by due date, for administrators."""
     rows = Invoice.objects.filter(state__in=WAITING).select_related("organisation").defer("document")
     return rows.order_by("due_at")

@@ -14,7 +14,7 @@ from apps.ledger.models import UsageRow
 
 
 class GrantKind(models.TextChoices):
-    """The reason of a credit."""
+    """The reason for a credit."""
 
     CREDIT = "credit", "Promotional credit"
     GUARANTEE = "guarantee", "Credit for a missed guarantee"
@@ -23,7 +23,7 @@ class GrantKind(models.TextChoices):
 class CreditGrant(models.Model):
     """A credit that pays for usage until it is used up or expires.
 
-    `basis` of a missed guarantee holds its computation.
+    For a missed guarantee, `basis` holds the computation of the amount.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -54,12 +54,12 @@ class CreditGrant(models.Model):
 
     @property
     def ended(self) -> CreditEnd | None:
-        """The early end by a person, or None."""
+        """The early end of the credit by a person, or None."""
         return getattr(self, "end", None)
 
 
 class CreditNoteCounter(models.Model):
-    """The last number used in a year; numbers have no gaps."""
+    """The last number of a credit note in a year; the numbers have no gaps."""
 
     year = models.PositiveSmallIntegerField(primary_key=True)
     last = models.PositiveIntegerField(default=0)
@@ -69,7 +69,9 @@ class CreditNoteCounter(models.Model):
 
 
 class CreditNote(models.Model):
-    """A correction of an issued invoice, which itself never changes. net + tax == total, in whole smallest units."""
+    """A correction of an issued invoice; the invoice itself never changes. net + tax == total, all whole multiples of
+    the currency's smallest unit.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="credit_notes")
@@ -97,9 +99,9 @@ class CreditNote(models.Model):
 
 
 class CreditNoteLine(models.Model):
-    """The credited part of one line:
+    """The credited part of one invoice line.
 
-    `share` of the rounded total, `amount` exact. Line 0 is the remainder carried in.
+    `share` is the part of the rounded total, `amount` the exact amount. Line 0 is the remainder carried in.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -120,7 +122,7 @@ class CreditNoteLine(models.Model):
 
 
 class ReleasedUsage(models.Model):
-    """A usage row that was on an invoice that is void; it can be on another invoice since."""
+    """A usage row that was on an invoice that has since been voided, so that it can be put on another invoice."""
 
     usage = models.ForeignKey(UsageRow, on_delete=models.PROTECT, related_name="released")
     line = models.ForeignKey(InvoiceLine, on_delete=models.PROTECT, related_name="released")
@@ -136,10 +138,10 @@ class ReleasedUsage(models.Model):
 
 
 class CreditUse(models.Model):
-    """A part of a grant used by an invoice for the `section` of a month (its first instant).
+    """A part of a grant that an invoice used for a section of a month; `section` is its first instant.
 
-    No section before version 2 of the rules. Negative if a credit note restored it. Without an invoice: the rest at
-    expiry or early end.
+    Rows from before version 2 of the rules have no section. The amount is negative if a credit note restored it. A row
+    without an invoice is the rest of the grant at its expiry or early end.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

@@ -8,10 +8,10 @@ from apps.accounts.models import Organisation
 
 
 class KeptDraft(models.Model):
-    """The newest draft of an organisation in a currency, over everything open at `read_at`, or a request for one.
+    """The newest draft of an organisation in a currency, for everything that was open at `read_at`, or a request for one.
 
     `document` holds the first usage rows of each line; `sequence` is the end of the chain at that time. A draft has no
-    effect: it can be made again at any time, and is deleted when an invoice is issued.
+    effect: it can be made again at any time, and it is deleted when an invoice is issued.
     """
 
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")

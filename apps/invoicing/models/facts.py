@@ -22,7 +22,7 @@ class FactKind(models.TextChoices):
 
 
 class StripeFact(models.Model):
-    """One payment event of an invoice at Stripe, one row for each object there. Never changed."""
+    """A payment event of an invoice at Stripe, with one row for each kind of event and object at Stripe. Never changed."""
 
     invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="stripe_facts")
     kind = models.CharField(max_length=14, choices=FactKind)
@@ -41,5 +41,5 @@ class StripeFact(models.Model):
 
     @property
     def posting_key(self) -> str:
-        """The key of its posting (a payment has the key of its payment row)."""
+        """The idempotency key of the event's posting. (A payment's posting has the key of the payment's row instead.)"""
         return f"stripe:{self.kind}:{self.reference}"

@@ -1,4 +1,4 @@
-"""Invoices. An issued invoice never changes; a usage row is on at most one."""
+"""Invoices. An issued invoice never changes; a usage row is on at most one invoice."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from apps.sales.models import Contract
 
 
 def amount_field(**options: Any) -> models.DecimalField[Any, Any]:
-    """Return a field for exact amounts, as in the ledger."""
+    """Return a model field for exact amounts, as in the ledger."""
     return models.DecimalField(max_digits=72, decimal_places=40, **options)
 
 
 class TaxScheme(models.TextChoices):
-    """Why the tax rate applies; other schemes than the standard are explained on the invoice."""
+    """The reason why the tax rate applies; schemes other than the standard one are explained on the invoice."""
 
     STANDARD = "standard", "Standard rate"
     REVERSE_CHARGE = "reverse_charge", "Reverse charge"
@@ -31,7 +31,7 @@ class TaxScheme(models.TextChoices):
 
 
 class BillingProfile(models.Model):
-    """The billing address and the tax of an organisation. Tax is added to the net amount."""
+    """The billing address and the tax rate of an organisation. Tax is added to the net amount."""
 
     organisation = models.OneToOneField(
         Organisation, on_delete=models.PROTECT, primary_key=True, related_name="billing_profile"
@@ -80,7 +80,7 @@ class InvoiceState(models.TextChoices):
 
 
 class DisputeState(models.TextChoices):
-    """The state of a dispute of the payment; empty without a dispute."""
+    """The state of a dispute about the payment; empty if there is none."""
 
     OPEN = "open", "Disputed"
     WON = "won", "Dispute won"
@@ -91,11 +91,11 @@ WAITING = (InvoiceState.ISSUED, InvoiceState.OVERDUE, InvoiceState.COLLECTION)
 
 
 class Invoice(models.Model):
-    """The invoice for [period_start, period_end): the net amount is exact, and rounded once into `payable`.
+    """An invoice for [period_start, period_end). The net amount is exact; it is rounded once, to `payable`.
 
-    net + carried_in == payable + correction + carried_out, exactly. Since version 2 of the rules the rounding remainder
-    is carried, and `correction` is 0. `tax_carried` is the exact tax less the tax charged. `due` is payable plus tax;
-    `open` is due minus the settlements, which the database checks.
+    net + carried_in == payable + correction + carried_out, exactly. Since version 2 of the rules, the rounding
+    remainder is carried to the next invoice, and `correction` is 0. `tax_carried` is the exact tax less the charged
+    tax. `due` is payable plus tax; `open` is due minus the settlements, which the database checks.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -174,12 +174,12 @@ class Invoice(models.Model):
 
     @property
     def shown_currency(self) -> dict[str, Any]:
-        """The same for templates."""
+        """The currency with its decimal places as a dictionary for templates."""
         return {"code": self.currency, "exponent": self.exponent}
 
 
 class InvoiceLine(models.Model):
-    """One line: all usage of one program under one contract in the period, or a charge for unused volume."""
+    """A line of an invoice: all usage of one program under one contract in the period, or a charge for unused volume."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="lines")
@@ -201,7 +201,7 @@ class InvoiceLine(models.Model):
 
 
 class InvoicedUsage(models.Model):
-    """The invoice line of a usage row: at most one. Only voiding an invoice releases it."""
+    """The link from a usage row to its invoice line, at most one for each row. Only voiding the invoice releases the row."""
 
     usage = models.OneToOneField(UsageRow, on_delete=models.PROTECT, primary_key=True, related_name="invoiced")
     line = models.ForeignKey(InvoiceLine, on_delete=models.PROTECT, related_name="usages")

@@ -1,4 +1,4 @@
-"""Open work of the outbox: one row for each handler that failed or uses a network."""
+"""The outbox's pending work: one row for each message and handler, if the handler failed or uses a network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from apps.ledger.models import OutboxRow
 
 
 class OutboxWork(models.Model):
-    """The work of one handler for one outbox row. Open until done or given up; then an administrator can retry it."""
+    """The work of one handler for one outbox row. It is open until it is done or given up; an administrator can retry
+    work that was given up.
+    """
 
     id = models.BigAutoField(primary_key=True)
     row = models.ForeignKey(OutboxRow, on_delete=models.PROTECT, related_name="works")

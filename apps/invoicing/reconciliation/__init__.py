@@ -1,4 +1,4 @@
-"""Reconcile a customer's money: usage, invoices, settlements, credits, and the postings of each."""
+"""Reconciles a customer's financial records: usage, invoices, settlements, credits, and the postings of each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["FullReconciliation", "Sums", "reconcile_all"]
 
 
 class Sums(NamedTuple):
-    """The sums in one currency: the first three are equal, and the last two add up to the first."""
+    """The sums in one currency. The first three should be equal, and the last two should add up to the first."""
 
     currency: str
     metered: Decimal
@@ -46,7 +46,7 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True)
 class FullReconciliation:
-    """The reconciliation of the ledger, of invoices and of contracts; sums by currency."""
+    """The reconciliation of the ledger, of invoices and of contracts, with sums by currency."""
 
     ledger: Reconciliation
     invoiced: Amounts
@@ -62,9 +62,9 @@ class FullReconciliation:
 
 
 def reconcile_all(organisation: Organisation) -> FullReconciliation:
-    """Compare metered, rated, posted, invoiced, settled and credited amounts, read at one instant.
+    """Compare the metered, rated, posted, invoiced, settled and credited amounts, all read in one snapshot.
 
-    Every difference is a sentence that names the row; normally there are none.
+    Every difference is a sentence that names a row; normally there are none.
     """
     with one_instant():
         return _reconciled(organisation)
@@ -106,7 +106,9 @@ def _paper_differences(organisation: Organisation, waiting: Amounts) -> list[str
 
 
 def _account_differences(organisation: Organisation, waiting: Amounts) -> list[str]:
-    """Compare receivable with open invoices, accrued with usage not invoiced, and credit with the rest of grants."""
+    """Compare the balances of accounts: receivable with open invoices, accrued with uninvoiced usage, and credit with
+    the amounts left of grants.
+    """
     kept: dict[str, Amounts] = {}
     for (kind, code), balance in balances(organisation.id).items():
         kept.setdefault(kind, {})[code] = balance

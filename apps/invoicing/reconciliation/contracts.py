@@ -1,4 +1,4 @@
-"""Compare quotes, contracts and commitments with their digests, with each other and with their holds."""
+"""Compares quotes, contracts and commitments with their digests, with each other and with their holds."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _contract(contract: Contract, quote: Quote | None) -> list[str]:
 
 
 def _bought(name: str, contract: Contract) -> list[str]:
-    """Compare the volumes that jobs draw from with the terms."""
+    """Compare the volumes that jobs use up with the contracts' terms."""
     request_lines = request_lines_of(contract.terms)
     wanted = {line.snapshot.digest: line.executions for line in request_lines if not line.snapshot.is_quota}
     kept = {line.program_digest: line.executions for line in contract.lines.all() if line.executions is not None}
@@ -124,7 +124,9 @@ def _held(name: str, contract: Contract) -> list[str]:
 
 
 def _requests(organisation_id: UUID) -> list[str]:
-    """Compare standing requests with their holds: the full price while waiting, nothing after the end."""
+    """Compare standing requests with their holds: the hold is the full price while a request waits, and nothing after
+    its end.
+    """
     rows = list(StandingRequest.objects.filter(organisation_id=organisation_id).order_by("filed_at", "id"))
     holds = {hold.contract_id: hold for hold in Hold.objects.filter(contract_id__in=[row.pk for row in rows])}
     found = []

@@ -1,4 +1,4 @@
-"""Compare credits and their use with postings, invoices and credit notes."""
+"""Compares credits and their use with postings, invoices and credit notes."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ def grant_differences(organisation_id: UUID, postings: Postings) -> list[str]:
 
 
 def _documented(organisation_id: UUID) -> tuple[dict[Key, Decimal], dict[UUID | None, str]]:
-    """Return what invoices used of each credit by their documents, less what credit notes restored; and their
-    numbers."""
+    """Return the amount of each credit that invoices used according to their documents, less the amounts that credit
+    notes restored, and the numbers of these invoices.
+    """
     documented: dict[Key, Decimal] = {}
     numbers: dict[UUID | None, str] = {}
     rows = CreditNoteLine.objects.filter(credit_note__organisation_id=organisation_id)
@@ -62,8 +63,9 @@ def _documented(organisation_id: UUID) -> tuple[dict[Key, Decimal], dict[UUID | 
 
 
 def _taken(document: Any) -> list[tuple[str, int, Decimal]]:
-    """Return the credits in an invoice document: grant, line and amount; empty if unreadable, which is reported
-    elsewhere."""
+    """Return the credits in an invoice document: grant, line and amount. Empty if the document is unreadable, which is
+    reported elsewhere.
+    """
     try:
         return [
             (str(one["basis"]["grant"]), int(one["number"]), Decimal(one["amount"]))

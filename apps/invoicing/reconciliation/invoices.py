@@ -1,4 +1,4 @@
-"""Compare invoices and their lines with documents, postings, usage and settlements."""
+"""Compares invoices and their lines with documents, postings, usage and settlements."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _paper(invoice: Invoice, lines: list[InvoiceLine], postings: Postings) -> li
 
 
 def _rules(name: str, invoice: Invoice) -> list[str]:
-    """Check the version of the rules and the carried tax."""
+    """Check an invoice's version of the rules and its carried tax."""
     document, stated = invoice.document, NOTHING
     found = [] if document.get("rules", 1) == invoice.rules else [f"{name}: its document has other rules than its row"]
     if invoice.rules >= RULES:
@@ -107,7 +107,7 @@ def _lines(name: str, lines: list[InvoiceLine], stated: Iterable[dict[str, Any]]
 
 
 def _expected(invoice: Invoice) -> dict[AccountKind, Decimal]:
-    """Return the expected amounts of the posting of the issue; see `services.invoicing`."""
+    """Return the amounts that the posting for the issue of an invoice should have; see `services.invoicing`."""
     adjustments = [(one["kind"], Decimal(one["amount"])) for one in invoice.document.get("adjustments", [])]
     of_usage = subtract(invoice.net, exact_sum(amount for _, amount in adjustments))
     asked = subtract(exact_sum([of_usage, invoice.carried_in]), invoice.carried_out)

@@ -1,4 +1,4 @@
-"""The postings to compare records with: loaded once, and each used once."""
+"""The postings with which records are compared. They are loaded once, and each is used once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTHING = Decimal(0)
 
 @dataclass(frozen=True)
 class Posting:
-    """A transaction with its detail, and its entries by account and currency."""
+    """A posting: a transaction with its detail, and its entries by account and currency."""
 
     key: str
     kind: str
@@ -47,7 +47,7 @@ class Posting:
 
 @dataclass
 class Postings:
-    """An organisation's postings of these kinds by key, and the keys for which a row was found."""
+    """An organisation's postings by key, and the keys for which a row was found."""
 
     by_key: dict[str, Posting]
     known: set[str] = field(default_factory=set)
@@ -69,7 +69,7 @@ class Postings:
         return cls({posting.key: posting for posting in found.values()})
 
     def take(self, key: str) -> Posting | None:
-        """Return the posting of a key and mark it as found; None if there is none."""
+        """Return the posting with a key and mark it as found; None if there is none."""
         self.known.add(key)
         return self.by_key.get(key)
 
@@ -89,7 +89,9 @@ class Postings:
 def moved_differences(
     name: str, posting: Posting | None, expected: Mapping[AccountKind, Decimal], currency: str, *, whole: bool = False
 ) -> list[str]:
-    """Name accounts on which a posting differs from `expected`; with `whole`, also other accounts."""
+    """Name the accounts whose amounts in a posting differ from `expected`; with `whole`, also accounts that should have
+    no amount.
+    """
     found = posting.entries if posting else {}
     wanted = {(account.value, currency): amount for account, amount in expected.items()}
     places = wanted.keys() | (found.keys() if whole else set())
@@ -112,7 +114,7 @@ def document_differences(name: str, document: object, digest: str, posting: Post
 
 
 def digest_follows(document: object, digest: str) -> bool:
-    """Return whether a stored document has that digest."""
+    """Return whether a stored document has this digest."""
     try:
         return digest_of(document) == digest
     except UNREADABLE:  # for instance a float, which our documents never contain
@@ -120,7 +122,9 @@ def digest_follows(document: object, digest: str) -> bool:
 
 
 def figures_differ(name: str, row: object, document: Mapping[str, Any], figures: Mapping[str, str]) -> list[str]:
-    """Name figures of a row that differ from its document. `figures`: attribute of the row -> key of the document."""
+    """Name the figures of a row that differ from its document. `figures` maps attributes of the row to keys of the
+    document.
+    """
     found = []
     for attribute, key in figures.items():
         stated, stored = str(document.get(key)), decimal_text(getattr(row, attribute))

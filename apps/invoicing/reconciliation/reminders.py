@@ -1,4 +1,4 @@
-"""Compare the open amounts of reminders with settlements and outbox messages."""
+"""Compares the open amounts in reminders with settlements and outbox messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _compared(step: DunningStep, stated: str | None, settled: list[Decimal]) -> 
 
 
 def _step(step: DunningStep, stated: str | None, settled: list[Decimal]) -> list[str]:
-    """Compare a reminder with its outbox message, and with the amounts that were open in the order of the chain.
+    """Compare a reminder with its outbox message, and with the amounts that were open according to the order of the chain.
 
     The order of the chain is used because the clocks of processes can differ.
     """
@@ -54,7 +54,7 @@ def _step(step: DunningStep, stated: str | None, settled: list[Decimal]) -> list
 
 
 def _messages(organisation_id: UUID) -> dict[tuple[str, str], str]:
-    """Return (invoice, level) -> open amount by the outbox messages of reminders."""
+    """Map (invoice, level) to the open amount in the reminder's outbox message."""
     rows = OutboxRow.objects.filter(organisation_id=organisation_id, topic=TOPIC).order_by("id")
     stated = [payload for payload in rows.values_list("payload", flat=True) if isinstance(payload, dict)]
     return {(str(one.get("invoice")), str(one.get("level"))): str(one.get("open")) for one in stated}

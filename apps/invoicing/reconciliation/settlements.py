@@ -1,4 +1,4 @@
-"""Compare payments and settlements with their postings."""
+"""Compares payments and settlements with their postings."""
 
 from __future__ import annotations
 

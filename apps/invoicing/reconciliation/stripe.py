@@ -1,4 +1,4 @@
-"""Compare events of money at Stripe with payments and postings."""
+"""Compares payment events at Stripe with payments and postings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHOWS = {
 
 
 def fact_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Check every event of an organisation; normally there are no differences."""
+    """Check every payment event of an organisation; normally there are no differences."""
     facts = StripeFact.objects.filter(invoice__organisation_id=organisation_id).select_related("invoice").order_by("id")
     found = []
     for fact in facts:
@@ -46,7 +46,9 @@ def _differs(name: str, fact: StripeFact, shown: Decimal) -> list[str]:
 
 
 def _unknown(organisation_id: UUID) -> list[str]:
-    """Name payments by payment intents of Stripe without a stored event. An administrator can record other payments."""
+    """Name the payments that refer to a payment intent at Stripe but have no stored event. Other payments may have been
+    recorded by an administrator.
+    """
     kept = StripeFact.objects.filter(invoice__organisation_id=organisation_id, kind=FactKind.PAID).values("reference")
     rows = Payment.objects.filter(organisation_id=organisation_id, provider="stripe", reference__startswith=INTENT)
     return [
@@ -56,7 +58,7 @@ def _unknown(organisation_id: UUID) -> list[str]:
 
 
 def _shown(fact: StripeFact, organisation_id: UUID, postings: Postings) -> Decimal:
-    """Return the amount that the ledger shows for an event."""
+    """Return the amount that the ledger has for an event."""
     kind, currency = FactKind(fact.kind), fact.invoice.currency
     if kind == FactKind.FAILED:
         return NOTHING

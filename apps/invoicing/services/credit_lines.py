@@ -1,4 +1,4 @@
-"""The lines of an invoice as credit notes see them: amounts, accounts, and the amounts left to credit."""
+"""The lines of an invoice for credit notes: amounts, accounts, and the amounts left to credit."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ CARRIED = 0  # the line number of the remainder carried in
 
 @dataclass(frozen=True)
 class Part:
-    """The credited part of one line:
+    """The credited part of one line.
 
-    `share` in the smallest unit, `amount` exact (they differ for the last part only).
+    `share` is a multiple of the currency's smallest unit, `amount` is exact; they differ for the last part only.
     """
 
     number: int
@@ -65,7 +65,7 @@ def credit_lines(invoice: Invoice) -> list[CreditLine]:
 
 
 def adjustments_by_number(invoice: Invoice) -> dict[int, dict[str, Any]]:
-    """Return the lines that are not usage, by number."""
+    """Return the lines other than usage, by number."""
     return {one["number"]: one for one in invoice.document.get("adjustments", [])}
 
 
@@ -94,7 +94,7 @@ def part_account(invoice: Invoice, part: Part) -> AccountKind:
 
 
 def adjustment_account(kind: str) -> AccountKind:
-    """Return the account of a line that is not usage."""
+    """Return the account of a line other than usage."""
     return ACCOUNTS.get(kind, AccountKind.CREDIT)
 
 

@@ -1,4 +1,4 @@
-"""Credit notes: an issued invoice never changes; a credit note corrects it with a document and a posting of its own."""
+"""Issues credit notes. An issued invoice never changes; a credit note corrects it with its own document and posting."""
 
 from __future__ import annotations
 
@@ -63,12 +63,13 @@ def credit_note_issue(
     now: datetime,
     expected_left: Decimal | None = None,
 ) -> CreditNote:
-    """Credit the rest of an invoice, or `parts` of it (line number -> amount before tax, at most the amount left).
+    """Credit all that is left of an invoice, or `parts`, which maps line numbers to amounts before tax, each at most
+    the amount left.
 
-    A line credited in full is reversed exactly; its tax follows, so that all parts together equal the tax of the invoice.
-    The open amount is settled first, the rest is added to the balance. Raises Problem, also while it is unknown whether a
-    card was charged for the invoice, and if another amount than `expected_left` is left to credit (a form that was sent
-    twice, or is out of date).
+    A line that is credited in full is reversed exactly. Tax is credited so that all credits together equal the tax of
+    the invoice. The credit settles the open amount first; the rest is added to the balance. Raises Problem, also while
+    it is unknown whether a card was charged for the invoice, and if the amount left to credit is not `expected_left`
+    (because a form was sent twice, or is out of date).
     """
     invoice = change_lock(invoice_id)
     if expected_left is not None and exact_sum(line.left for line in credit_lines(invoice)) != expected_left:
@@ -90,7 +91,9 @@ def credit_note_write(
     *,
     final: InvoiceState = InvoiceState.PAID,
 ) -> CreditNote:
-    """Write, post and settle a credit note over a locked invoice. A note that voids it reverses its issue."""
+    """Write, post and settle a credit note for a locked invoice. A note that voids the invoice reverses the posting of
+    its issue.
+    """
     if not reason.strip():
         raise Problem(422, "Reason missing", "Enter a reason, to be printed on the credit note.", kind="credit-note")
     if invoice.state == InvoiceState.WRITTEN_OFF:
@@ -129,7 +132,7 @@ def credit_note_write(
 
 
 def _parts(invoice: Invoice, asked: Mapping[int, Decimal] | None) -> list[Part]:
-    """Return the parts to credit: those asked for, or the rest of every line. Raises Problem."""
+    """Return the parts to credit: the requested ones, or the rest of every line. Raises Problem."""
     if asked is not None and not any(asked.values()):
         fault = "Every amount is 0" if asked else "No part is given"
         detail = (
@@ -148,7 +151,7 @@ def _parts(invoice: Invoice, asked: Mapping[int, Decimal] | None) -> list[Part]:
 
 
 def _parts_check(invoice: Invoice, parts: list[Part]) -> None:
-    """Refuse parts that credit more than the payable amount, or nothing. Raises Problem."""
+    """Raise Problem if the parts would credit more than the payable amount, or nothing."""
     credited = exact_sum(part.share for part in parts)
     before = invoice.credit_notes.aggregate(net=Sum("net"))["net"] or Decimal(0)
     if exact_sum([before, credited]) > invoice.payable:
@@ -166,7 +169,7 @@ def _parts_check(invoice: Invoice, parts: list[Part]) -> None:
 
 
 def _part(invoice: Invoice, number: int, lines: Mapping[int, InvoiceLine | None], amount: Decimal | None) -> Part:
-    """Return one part; `amount` None credits the rest of the line."""
+    """Return one part; if `amount` is None, the rest of the line is credited."""
     if number not in lines:
         raise Problem(422, "Unknown line", f"Invoice {invoice.number} has no line {number}.", kind="credit-note")
     line = lines[number]
@@ -256,10 +259,10 @@ def _store(invoice: Invoice, parts: list[Part], reason: str, actor: User | None,
 
 
 def _returned_already(invoice: Invoice, beyond: Decimal) -> dict[AccountKind, Decimal]:
-    """Return how much of a credit above the open amount the customer already has back, by account.
+    """Return the part of a credit above the open amount that the customer has already received back, by account.
 
-    Lost disputes and refunds at our cost returned it; the note reverses both accounts. Raises Problem during a dispute,
-    because it is unknown who has the money.
+    The customer received it through lost disputes and refunds at our cost; the credit note reverses both accounts.
+    Raises Problem during a dispute, because it is then unknown who has the money.
     """
     if beyond and invoice.dispute == DisputeState.OPEN:
         raise Problem(
@@ -290,10 +293,10 @@ def keys_of_facts(invoice: Invoice) -> list[str]:
 def note_amounts(
     note: CreditNote, invoice: Invoice, parts: list[Part], settled: Decimal, back: Mapping[AccountKind, Decimal]
 ) -> dict[AccountKind, Decimal]:
-    """Return the amounts that a credit note posts: income is reversed exactly, with its rounding.
+    """Return the amounts that a credit note posts. Income is reversed exactly, including its rounding.
 
-    `settled` was open; for `back` (a lost dispute, a refund) the customer has the money already; the rest is added to
-    the balance.
+    `settled` is the part of the credit that settles the open amount. `back` is the part that the customer has already
+    received through a lost dispute or a refund. The rest is added to the balance.
     """
     amounts: dict[AccountKind, Decimal] = {
         AccountKind.ROUNDING: subtract(note.net, exact_sum(part.amount for part in parts)),
@@ -309,7 +312,7 @@ def note_amounts(
 
 
 def issue_reversal(invoice: Invoice) -> dict[AccountKind, Decimal]:
-    """Return the reversed postings of the issue: usage is accrued again, adjustments are undone."""
+    """Return the reversed posting of the invoice's issue: usage is accrued again, and adjustments are undone."""
     issued = Entry.objects.filter(
         transaction__organisation_id=invoice.organisation_id, transaction__idempotency_key=f"invoice:{invoice.id}:issue"
     )

@@ -28,7 +28,7 @@ from apps.pricing.rating.decimals import subtract
 class BalanceReturn:
     """The part of the balance that is withdrawn because the customer has the money back.
 
-    `taken` is withdrawn from the balance; `gone` was used or refunded before and is our loss.
+    `taken` is withdrawn from the balance; `gone` has already been used or refunded and is our loss.
     """
 
     taken: Decimal
@@ -36,10 +36,10 @@ class BalanceReturn:
 
 
 def balance_return(invoice: Invoice, amount: Decimal) -> BalanceReturn:
-    """Compute what a lost dispute or a refund of `amount` withdraws from the balance.
+    """Compute the amount that a lost dispute or a refund of `amount` withdraws from the balance.
 
-    That is what credit notes of the (locked) invoice, overpayments and failed refunds added to it: the customer has
-    that money now and must not have it twice.
+    This is the amount that credit notes of the (locked) invoice, overpayments and failed refunds added to the balance.
+    The customer has now received that money and must not receive it twice.
     """
     due = min(amount, max(_balance_from_invoice(invoice), Decimal(0)))
     taken = min(due, max(balance_of(invoice.organisation_id, invoice.currency), Decimal(0)))
@@ -47,7 +47,7 @@ def balance_return(invoice: Invoice, amount: Decimal) -> BalanceReturn:
 
 
 def _balance_from_invoice(invoice: Invoice) -> Decimal:
-    """Return the balance that came from an invoice, less what disputes and refunds withdrew."""
+    """Return the part of the balance that came from an invoice, less the amounts that disputes and refunds withdrew."""
     facts = StripeFact.objects.filter(invoice=invoice)
     paid = facts.filter(kind=FactKind.PAID).values("reference")
     payments = Payment.objects.filter(organisation_id=invoice.organisation_id, reference__in=paid)
@@ -73,7 +73,9 @@ def _unavailable(invoice: Invoice, keys: list[str]) -> list[Decimal]:
 
 
 def balance_returned(invoice: Invoice) -> BalanceReturn | None:
-    """Return what lost disputes of an invoice withdrew from the balance and what was unavailable; None if neither."""
+    """Return the amounts that lost disputes of an invoice withdrew from the balance, and those that were no longer
+    available; None if both are 0.
+    """
     facts = StripeFact.objects.filter(invoice=invoice, kind=FactKind.DISPUTE_LOST).order_by("id")
     lost = [fact.posting_key for fact in facts]
     found = BalanceReturn(
@@ -84,7 +86,7 @@ def balance_returned(invoice: Invoice) -> BalanceReturn | None:
 
 @transaction.atomic
 def invoice_dispute(*, invoice_id: UUID, outcome: DisputeState, now: datetime) -> Invoice:
-    """Store the dispute state of an invoice. The postings are made by the collection room."""
+    """Store the dispute state of an invoice. The collection app makes the postings."""
     invoice = invoice_lock(invoice_id)
     if invoice.dispute == outcome:
         return invoice
