@@ -1,8 +1,8 @@
-"""The file format of `takt measure`: its structure, its digest, its percentiles and rates.
+"""The file format of `takt measure`: its structure, digest, percentiles and rates.
 
-This module belongs to no room and imports none, so the writer and the reader of the file compute alike. A document
-holds whole numbers, texts, lists and objects. A decimal fraction is a text, because floats do not survive every JSON
-reader unchanged.
+This module belongs to no app and imports none, so that the writer and the reader of the file compute the same values. A
+document holds whole numbers, strings, lists and objects. A decimal fraction is a string, because not every JSON reader
+preserves floats exactly.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def document_digest(document: Mapping[str, Any]) -> str:
 
 
 def nearest_rank(ordered: Sequence[int], percent: int) -> int:
-    """The percentile by nearest rank: the smallest value of a sorted list that at least `percent` per cent of its
-    values do not exceed.
+    """The nearest-rank percentile: the smallest value of a sorted list that at least `percent` per cent of its values
+    do not exceed.
     """
     rank = -(-percent * len(ordered) // 100)
     return ordered[max(rank, 1) - 1]

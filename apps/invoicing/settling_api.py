@@ -1,4 +1,4 @@
-"""The API of credit notes and credits, and of closing invoices without payment."""
+"""JSON API of credit notes and credits, and of closing invoices without payment."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ TEXT = r"^[^\x00-\x1f]{1,300}$"
 
 
 class CreditNoteIn(RequestBody):
-    """`parts`: line number -> amount before tax. Without it, everything that is left of the invoice is credited."""
+    """A credit note to issue. `parts` maps line numbers to amounts before tax; without it, all that is left of the
+    invoice is credited.
+    """
 
     reason: str = Field(pattern=TEXT)
     parts: dict[int, Entered] | None = None
@@ -57,7 +59,9 @@ class CreditNoteOut(Schema):
 
 
 class CreditIn(RequestBody):
-    """`currency` defaults to that of the price book in force; the amount is at most the setting CREDIT_LIMIT."""
+    """A credit to grant. `currency` defaults to that of the price book in force; the amount may not exceed the setting
+    CREDIT_LIMIT.
+    """
 
     organisation: UUID
     amount: Entered
@@ -98,7 +102,7 @@ class StateOut(Schema):
 @router.get("/credit-notes", response=list[CreditNoteOut], operation_id="credit_note_list", summary="Credit notes")
 @paginate(Cursor, ordering=("-issued_at", "id"))
 def credit_note_list(request: HttpRequest) -> QuerySet[CreditNote]:
-    """The organisation's credit notes, newest first."""
+    """Lists the organisation's credit notes, newest first."""
     return CreditNote.objects.filter(organisation=organisation_get(request))
 
 
@@ -106,7 +110,7 @@ def credit_note_list(request: HttpRequest) -> QuerySet[CreditNote]:
     "/credit-notes/{uuid:pk}/file", operation_id="credit_note_file", summary="A credit note as PDF, CSV or JSON"
 )
 def credit_note_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "json"] = "pdf") -> HttpResponse:
-    """The document of the credit note."""
+    """Downloads the credit note in the requested format."""
     return credit_note_response(org_object_get(request, CreditNote, pk=pk), kind)
 
 
@@ -119,7 +123,7 @@ def credit_note_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv",
 )
 @idempotent
 def credit_note_create(request: HttpRequest, pk: UUID, payload: CreditNoteIn) -> tuple[int, CreditNote]:
-    """For administrators. An issued invoice never changes; a credit note corrects it."""
+    """Issues a credit note; for administrators. An issued invoice never changes; a credit note corrects it."""
     invoice, parts = _known(pk), None
     if payload.parts is not None:
         parts = {number: amount_entered(text, currency=invoice.unit) for number, text in payload.parts.items()}
@@ -142,7 +146,7 @@ def credit_note_create(request: HttpRequest, pk: UUID, payload: CreditNoteIn) ->
 )
 @idempotent
 def invoice_end(request: HttpRequest, pk: UUID, payload: EndIn) -> dict[str, Any]:
-    """For administrators: void, write off or send to collection."""
+    """Voids an invoice, writes it off, or sends it to collection; for administrators."""
     given: dict[str, Any] = {
         "invoice_id": _known(pk).pk,
         "actor": principal_get(request).user,
@@ -161,14 +165,14 @@ def invoice_end(request: HttpRequest, pk: UUID, payload: EndIn) -> dict[str, Any
     "/credits", response=list[CreditOut], operation_id="credit_list", summary="Credits with their remaining amounts"
 )
 def credit_list(request: HttpRequest) -> list[dict[str, Any]]:
-    """Credits in every currency, sorted by expiry, as invoices use them."""
+    """Lists the credits in all currencies in the order in which invoices use them, which is by expiry."""
     return [_credit(one.grant, one.left) for one in credits_left(organisation_get(request))]
 
 
 @router.post("/credits", auth=ADMIN, response={201: CreditOut}, operation_id="credit_create", summary="Grant a credit")
 @idempotent
 def credit_create(request: HttpRequest, payload: CreditIn) -> tuple[int, dict[str, Any]]:
-    """For administrators: the credit pays for usage from now on."""
+    """Grants a credit, which pays for usage from now on; for administrators."""
     now = timezone.now()
     organisation = Organisation.objects.filter(pk=payload.organisation).first()
     if organisation is None:
@@ -193,10 +197,10 @@ def credit_create(request: HttpRequest, payload: CreditIn) -> tuple[int, dict[st
 )
 @idempotent
 def credit_end(request: HttpRequest, pk: UUID, payload: CreditEndIn) -> dict[str, Any]:
-    """For administrators: end a credit early, for instance one granted by mistake.
+    """Ends a credit early, for example one granted by mistake; for administrators.
 
-    The rest is reversed. Amounts used by invoices stay used, and the part that pays for earlier usage not invoiced yet
-    is kept (`left`).
+    The rest is reversed. Amounts that invoices used stay used, and the part that pays for earlier, uninvoiced usage is
+    kept (`left`).
     """
     if not CreditGrant.objects.filter(pk=pk).exists():
         raise Http404
@@ -231,7 +235,7 @@ def _known(pk: UUID) -> Invoice:
 
 
 def credit_note_response(note: CreditNote, kind: str) -> HttpResponse:
-    """Return a credit note as a download. Raises Http404 for another kind."""
+    """Return a credit note as a download. Raises Http404 for an unknown kind of file."""
     writers: dict[str, tuple[str, Any]] = {
         "pdf": ("application/pdf", credit_note_pdf),
         "csv": ("text/csv; charset=utf-8", credit_note_csv),

@@ -1,6 +1,7 @@
-"""Drafts for pages and the API: computed in the request if little usage is open, else computed and stored by a worker.
+"""Drafts for pages and the API: computed in the request if little usage is open, otherwise computed and stored by a
+worker.
 
-A draft over tens of thousands of usage rows takes seconds and hundreds of megabytes.
+A draft with tens of thousands of usage rows takes seconds and hundreds of megabytes of memory.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ Clock = Callable[[], datetime]
 
 
 class DraftStatus(NamedTuple):
-    """A draft as `document` or as stored (`kept`); neither if nothing is open or none was made yet.
+    """A draft, either computed (`document`) or stored (`kept`). Both are None if nothing is open or no draft has been
+    made yet.
 
-    `read_at`: the time that it covers; `asked_at`: when a newer one was requested; `open`: the currencies with
-    something to invoice.
+    `read_at` is the instant up to which the draft covers usage, `asked_at` the instant at which a newer one was
+    requested, and `open` the currencies with something to invoice.
     """
 
     document: dict[str, Any] | None
@@ -50,17 +52,19 @@ class DraftStatus(NamedTuple):
 
 
 def has_many_rows(organisation: Organisation, *, until: datetime) -> bool:
-    """Return whether more usage is open than a request reads."""
+    """Return whether there are more open usage rows than a request reads."""
     return usage_open(organisation, until=until).order_by()[: ROWS_MAX + 1].count() > ROWS_MAX
 
 
 def currencies_waiting(organisation: Organisation, *, until: datetime, long: bool) -> list[str]:
-    """Return the currencies with something to invoice; with many rows, by the accrued balance, without reading rows."""
+    """Return the currencies with something to invoice; with many rows, according to the accrued balances, without
+    reading rows.
+    """
     return [code for code, _ in uninvoiced_of(organisation)] if long else currencies_open(organisation, until=until)
 
 
 def draft_status(*, organisation: Organisation, currency: str | None, now: datetime) -> DraftStatus:
-    """Return the draft in a currency (by default the first with something to invoice): of now, or as stored."""
+    """Return the draft in a currency (by default the first with something to invoice), either computed now or as stored."""
     long = has_many_rows(organisation, until=now)
     waiting = currencies_waiting(organisation, until=now, long=long)
     code = currency or next(iter(waiting), "")
@@ -86,7 +90,7 @@ def draft_request(*, organisation: Organisation, currency: str, now: datetime) -
 
 
 def draft_make(*, organisation_id: UUID, currency: str, clock: Clock) -> bool:
-    """Make and store a requested draft; return False without a request, or if another process is making it."""
+    """Make and store a requested draft; return False if none is requested, or if another process is making it."""
     with turn(f"draft {organisation_id} {currency}") as is_ours:
         known = KeptDraft.objects.filter(organisation_id=organisation_id, currency=currency, asked_at__isnull=False)
         if not is_ours or not known.exists():
@@ -102,7 +106,7 @@ def draft_make(*, organisation_id: UUID, currency: str, clock: Clock) -> bool:
 
 
 def document_outline(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the document with the first usage rows of each line, and the number of the others as `more`."""
+    """Return the document with only the first usage rows of each line, and the number of the others as `more`."""
     lines = [
         {**line, "usage": line["usage"][:ROWS_EACH], "more": max(len(line["usage"]) - ROWS_EACH, 0)}
         for line in document["lines"]
@@ -111,9 +115,10 @@ def document_outline(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def drafts_make_due(*, now: datetime, clock: Clock) -> int:
-    """Make requested drafts that were lost, and renew those of organisations with new postings; return how many.
+    """Make requested drafts whose request was lost, and renew those of organisations with new postings; return the
+    number of drafts.
 
-    Also make the first draft of organisations with many open rows.
+    Also make the first draft for organisations with many open rows.
     """
     lost = KeptDraft.objects.filter(asked_at__lte=now - LOST_AFTER).values_list("organisation_id", "currency")
     made = sum(draft_make(organisation_id=pk, currency=code, clock=clock) for pk, code in list(lost))

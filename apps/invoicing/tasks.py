@@ -15,7 +15,7 @@ from apps.invoicing.stored_drafts import drafts_make_due
 
 @shared_task(name="apps.invoicing.tasks.month_invoices", queue="default")
 def month_invoices() -> int:
-    """Issue the invoices of last month; does nothing once they are issued."""
+    """Issue the invoices for last month; does nothing once they are issued."""
     return invoices_issue_month(now=timezone.now())
 
 
@@ -34,13 +34,13 @@ def outbox_mail() -> int:
 
 @shared_task(name="apps.invoicing.tasks.outbox_stripe", queue="stripe")
 def outbox_stripe() -> int:
-    """Run outbox work of Stripe that is due."""
+    """Run the due outbox work for Stripe."""
     return outbox.works_run(now=timezone.now(), queue="stripe")
 
 
 @shared_task(name="apps.invoicing.tasks.dunning", queue="default")
 def dunning() -> int:
-    """Send reminders for overdue invoices, by the schedule of the settings."""
+    """Send reminders for overdue invoices, on the days in the settings."""
     return dunning_run(now=timezone.now())
 
 

@@ -36,7 +36,7 @@ PER_PAGE = 25
 
 @require_GET
 def invoice_list(request: HttpRequest) -> HttpResponse:
-    """Invoices, and the amounts of the next one; with many open usage rows only the net amount."""
+    """The page of invoices, with the amounts of the next one. If many usage rows are open, it shows only the net amount."""
     organisation, now = organisation_get(request), timezone.now()
     page = page_of(request, selectors.invoices_of(organisation), ordering=("-issued_at", "-id"), size=PER_PAGE)
     long = has_many_rows(organisation, until=now)
@@ -52,7 +52,7 @@ def invoice_list(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def invoice_create(request: HttpRequest) -> HttpResponse:
-    """Issue the invoice for all usage until now."""
+    """Issue an invoice for all usage until now."""
     organisation = organisation_get(request, roles=MONEY)
     try:
         invoice = services.invoice_issue(
@@ -69,14 +69,16 @@ def invoice_create(request: HttpRequest) -> HttpResponse:
 
 
 def _currency(data: QueryDict) -> str | None:
-    """Return the currency that an address or a form names, or None."""
+    """Return the currency that the URL or the form names, or None."""
     code = data.get("currency", "")
     return code if re.fullmatch(r"[A-Z]{3}", code) else None
 
 
 @require_http_methods(["GET", "POST"])
 def invoice_draft_page(request: HttpRequest) -> HttpResponse:
-    """The draft invoice: of now, or as stored if many usage rows are open; POST requests a newer one."""
+    """The page of the draft invoice, computed now, or as stored if many usage rows are open. A POST requests a newer
+    draft.
+    """
     organisation, now = organisation_get(request), timezone.now()
     if request.method == "POST":
         asked = draft_start(request, _currency(request.POST))
@@ -101,7 +103,9 @@ def _excerpt(shown: DraftStatus, *, first: int) -> Excerpt | None:
 
 @require_GET
 def invoice_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One invoice with the lines from `?line=16` on, each with its steps and its first usage rows."""
+    """The page of an invoice with its lines from, for example, `?line=16` on, each with its steps and its first usage
+    rows.
+    """
     known = selectors.invoices_with_state_name(Invoice.objects.defer("document"))
     invoice = org_object_get(request, known, pk=pk)
     excerpt = stored_excerpt(invoice, first=first_line(request.GET.get("line")))
@@ -133,7 +137,7 @@ def _document_context(excerpt: Excerpt) -> dict[str, Any]:
 
 
 def _jobs_of(lines: list[dict[str, Any]]) -> dict[str, str]:
-    """Return lease -> job for the leases on the page."""
+    """Map the leases on the page to their jobs."""
     leases = {row["lease"] for line in lines for row in line["usage"] if row["lease"]}
     known = Lease.objects.filter(pk__in=leases).values_list("pk", "stage__job_id")
     return {str(lease): str(job) for lease, job in known}
@@ -156,7 +160,7 @@ def credit_note_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def settings(request: HttpRequest) -> HttpResponse:
-    """The billing address: the name, address and tax number printed on the next invoices."""
+    """The page of the billing address: the name, address and tax number printed on future invoices."""
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
     profile = BillingProfile.objects.filter(organisation=organisation).first()
     known = {name: getattr(profile, name, "") for name in ("legal_name", "address", "tax_id")}
@@ -170,7 +174,7 @@ def settings(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def payments(request: HttpRequest) -> HttpResponse:
-    """For administrators: unpaid invoices, and a form to record a payment."""
+    """The administrators' page of unpaid invoices, with a form to record a payment."""
     principal, refusal = platform_admin_check(request), None
     if request.method == "POST":
         try:

@@ -1,4 +1,4 @@
-"""Reports history that was altered behind the database's guards, instead of failing on it."""
+"""Reports records that were altered despite the database's guards, instead of failing on them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ UNREADABLE = (KeyError, TypeError, AttributeError, IndexError, ValueError, Arith
 
 
 def compared(name: str, compare: Callable[[], list[str]]) -> list[str]:
-    """The findings of a comparison; if its data can no longer be read, one finding that says so under `name`."""
+    """Return the findings of a comparison. If its data can no longer be read, return one finding that says so about
+    `name`.
+    """
     try:
         return compare()
     except UNREADABLE:

@@ -1,4 +1,4 @@
-"""The ledger over JSON: the chain as a document, and caps of projects and API tokens."""
+"""JSON API of the ledger: the chain as a document, and the caps of projects and API tokens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
 class ScopedCapIn(RequestBody):
-    """`amount` null removes the cap in `currency`. `currency` defaults to that of the price book in force."""
+    """A cap to set. If `amount` is null, the cap in `currency` is removed. `currency` defaults to that of the price
+    book in force.
+    """
 
     amount: Entered | None = None
     currency: Code | None = None
@@ -49,9 +51,9 @@ class ScopedCapOut(Schema):
 
 @router.get("/ledger/chain", operation_id="ledger_chain", summary="The chain of transactions, for your own check")
 def ledger_chain(request: HttpRequest) -> StreamingHttpResponse:
-    """The organisation's chain as a `takt-chain/2` document: every transaction with its entries and hashes, the
-    digests computed from the columns of usage rows, the head of the chain, and the daily roots, including a
-    provisional one for today.
+    """Returns the organisation's chain as a `takt-chain/2` document: every transaction with its entries and hashes, the
+    digests computed from the columns of usage rows, the head of the chain, and the daily roots, including a provisional
+    one for today.
     """
     chain = chain_json(organisation_get(request).id, now=timezone.now())
     response = StreamingHttpResponse(chain, content_type="application/json")
@@ -61,8 +63,8 @@ def ledger_chain(request: HttpRequest) -> StreamingHttpResponse:
 
 @router.get("/spend-caps", response=list[ScopedCapOut], operation_id="spend_cap_list", summary="Every spend cap")
 def spend_cap_list(request: HttpRequest) -> list[dict[str, Any]]:
-    """The caps of the organisation, its projects and its API tokens, one per currency, with the amounts used and held
-    this month (UTC).
+    """Lists the caps of the organisation, its projects and its API tokens, one per currency, with the amounts used and
+    held this month (UTC).
     """
     return _caps(organisation_get(request).id)
 
@@ -75,7 +77,7 @@ def spend_cap_list(request: HttpRequest) -> list[dict[str, Any]]:
     summary="Set the spend cap of a project",
 )
 def spend_cap_project(request: HttpRequest, pk: UUID, payload: ScopedCapIn) -> list[dict[str, Any]]:
-    """Set or remove a project's cap. A quote with work of this project that would exceed the cap can't be accepted."""
+    """Sets or removes a project's cap. A quote can't be accepted if its work for this project would exceed the cap."""
     return _set(request, payload, project=org_object_get(request, Project, roles=MONEY, pk=pk))
 
 
@@ -87,7 +89,7 @@ def spend_cap_project(request: HttpRequest, pk: UUID, payload: ScopedCapIn) -> l
     summary="Set the spend cap of an API token",
 )
 def spend_cap_token(request: HttpRequest, pk: UUID, payload: ScopedCapIn) -> list[dict[str, Any]]:
-    """Set or remove an API token's cap. The token can't accept a quote that would exceed the cap."""
+    """Sets or removes an API token's cap. The token can't accept a quote that would exceed the cap."""
     return _set(request, payload, token=org_object_get(request, ApiToken, roles=MONEY, pk=pk))
 
 

@@ -1,4 +1,4 @@
-"""The hash chain: its verification from the first transaction down to the row that was changed, and its daily roots."""
+"""The hash chain: its verification, which names the first row that was changed, and its daily roots."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class ChainReport:
 
     @property
     def intact(self) -> bool:
-        """True if every hash follows from its content and the previous hash."""
+        """Whether every hash follows from its content and the previous hash."""
         return self.broken_at is None
 
 
 @dataclass(frozen=True)
 class DayRoot:
-    """The head of the chain at the end of a day. `is_stored`: the day is over and the root is stored."""
+    """The head of the chain at the end of a day. `is_stored` is true if the day is over and the root is stored."""
 
     day: datetime
     sequence: int
@@ -57,7 +57,7 @@ class DayRoot:
 
 
 class _Broken(Exception):
-    """The first mismatch, and its row."""
+    """Raised for the first mismatch; names its row."""
 
     def __init__(self, reason: str, row: object = "") -> None:
         super().__init__(reason)
@@ -76,7 +76,7 @@ class _Walk:
     digests: dict[UUID, str] = field(default_factory=dict)
 
     def finding(self, posted: Transaction) -> _Broken | None:
-        """The mismatch that `step` finds, if any."""
+        """Verify one transaction, and return the mismatch that `step` finds, if any."""
         try:
             self.step(posted)
         except _Broken as broken:
@@ -84,7 +84,7 @@ class _Walk:
         return None
 
     def digest(self, row: UsageRow) -> str:
-        """The digest computed from the columns of a row of the current transaction; cached."""
+        """The digest computed from the columns of a row of the current transaction. The result is cached."""
         if row.pk not in self.digests:
             self.digests[row.pk] = _digest_again(row)
         return self.digests[row.pk]
@@ -128,7 +128,7 @@ class _Walk:
 
 
 def hash_or_nothing(posted: Transaction, previous: str, sequence: int) -> str:
-    """The hash that a transaction must have; empty if its detail can't have been posted (it contains a float)."""
+    """The hash that a transaction must have; empty if its detail can't have been posted, because it contains a float."""
     try:
         return hash_again(posted, previous, sequence)
     except UNREADABLE:
@@ -136,7 +136,7 @@ def hash_or_nothing(posted: Transaction, previous: str, sequence: int) -> str:
 
 
 def _digest_again(row: UsageRow) -> str:
-    """The digest of a row's columns; empty if they hold a value that can't have been posted (a float, not a number)."""
+    """The digest of a row's columns; empty if they hold a value that can't have been posted, such as a float or NaN."""
     try:
         return digest_of(payload_of(row.__dict__))
     except UNREADABLE:
@@ -144,8 +144,8 @@ def _digest_again(row: UsageRow) -> str:
 
 
 def _difference(row: UsageRow, posted: Transaction, digest: str) -> str:
-    """The columns of a usage row that contradict its digest, in words; empty if none do. `digest`: computed from its
-    columns.
+    """A description of how the columns of a usage row contradict its digest; empty if they don't. `digest` is computed
+    from the columns.
     """
     if digest != row.payload_digest:
         return "it does not have its digest"
@@ -192,7 +192,7 @@ def _commits_to(posted: Transaction, rows: list[UsageRow]) -> bool:
 
 
 def _stranger(posted: Transaction, rows: list[UsageRow]) -> tuple[str, object]:
-    """The row that the transaction does not know, or the missing one: a description, and the row itself."""
+    """Find the row that the transaction does not commit to, or one that is missing. Returns a description and the object."""
     if "leaves" in posted.detail:
         leaves = leaves_of(posted.detail["leaves"])
         there = {leaf_of(row.idempotency_key, row.payload_digest): row for row in rows}
@@ -220,10 +220,10 @@ def _transactions(organisation_id: UUID, **only: Any) -> Iterator[Transaction]:
 
 
 def chain_verify(organisation_id: UUID) -> ChainReport:
-    """Recompute every balance, digest and hash of an organisation from the content of its rows, all read at one
-    instant.
+    """Recompute every balance, digest and hash of an organisation from the content of its rows, all read in one snapshot.
 
-    A row that was changed behind the database's guards is named. Transactions posted meanwhile are ignored.
+    The report names a row that was changed despite the database's guards. Transactions that are posted in the meantime
+    are ignored.
     """
     with one_instant():
         return _verified(organisation_id)
@@ -246,7 +246,7 @@ def _verified(organisation_id: UUID) -> ChainReport:
 
 
 def _end(walk: _Walk, head: Chain | None, roots: dict[int, ChainRoot]) -> None:
-    """Check that the head, the roots and the usage rows end where the transactions end."""
+    """Check that the head, the roots and the usage rows do not go beyond the last transaction."""
     reached = walk.count, walk.head
     if ((head.sequence, head.hash) if head else (0, NOTHING)) != reached:
         walk.count += 1
@@ -271,8 +271,8 @@ def _day_ends(transactions: QuerySet[Transaction]) -> dict[date, Transaction]:
 
 
 def day_roots(organisation_id: UUID, *, now: datetime, days: int = 14) -> list[DayRoot]:
-    """The roots of the most recent days that had transactions, newest first. Stores missing roots of days that are
-    over, without waiting for the scheduler.
+    """The roots of the most recent days with transactions, newest first. Stores missing roots of past days, without
+    waiting for the scheduler.
     """
     roots_store(now=now, organisation_id=organisation_id)
     since = _today(now) - timedelta(days=days - 1)
@@ -296,10 +296,9 @@ def _today(now: datetime) -> datetime:
 
 
 def roots_store(*, now: datetime, organisation_id: UUID | None = None) -> int:
-    """Store the missing roots of days that are over; returns how many. Repeatable.
+    """Store the missing roots of past days; returns the number of roots. Safe to repeat.
 
-    The scheduler calls this for all organisations; code that shows or exports roots calls it first for its
-    organisation.
+    The scheduler calls this for all organisations. Code that shows or exports an organisation's roots calls it first.
     """
     stored = 0
     chains = Chain.objects.filter(sequence__gt=0).order_by("organisation_id")
@@ -318,11 +317,11 @@ def roots_store(*, now: datetime, organisation_id: UUID | None = None) -> int:
 
 
 def chain_json(organisation_id: UUID, *, now: datetime) -> Iterator[str]:
-    """An organisation's chain as a document, in chunks: everything that anyone needs to recompute every hash.
+    """Yield an organisation's chain as a document in chunks, with everything that is needed to recompute every hash.
 
-    Each usage row carries the digest computed from its current columns, not the stored one. `altered` names the row
-    of the first mismatch, as `chain_verify` does. The roots are read before the head and the head before the
-    transactions; transactions posted meanwhile are left out.
+    Each usage row has the digest computed from its current columns, not the stored one. `altered` names the row of the
+    first mismatch, as `chain_verify` does. The roots are read before the head, and the head before the transactions;
+    transactions that are posted in the meantime are left out.
     """
     roots_store(now=now, organisation_id=organisation_id)
     roots = list(ChainRoot.objects.filter(organisation_id=organisation_id).order_by("day"))

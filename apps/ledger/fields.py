@@ -8,16 +8,16 @@ from django.db import models
 
 
 class DocumentField(models.JSONField):
-    """JSON stored as its original text: the database checks that it is valid JSON but does not parse it into parts.
+    """JSON stored as its original text (PostgreSQL's type `json`), which the database validates but does not convert.
 
-    A usage row costs a third of the work that `jsonb` needs, and the text stays the one that its digest covers.
-    Values that queries need have their own columns.
+    Writing a usage row takes a third of the work that `jsonb` would need, and the text stays exactly what its digest
+    covers. Values that queries need have their own columns.
     """
 
     def db_type(self, connection: Any) -> str:
-        """The column's type."""
+        """The type of the database column."""
         return "json"
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        """The document; the driver has already parsed it."""
+        """Return the document, which the driver has already parsed."""
         return super().from_db_value(value, expression, connection) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Ids derived from what a row represents, so that replaying the same history yields the same ids and hashes."""
+"""Ids derived from the content of a row, so that replaying the same history gives the same ids and hashes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ _VERSION = 0x5000 << 64 | 0x8000 << 48
 
 
 def identity(organisation_id: UUID, what: str, key: str) -> UUID:
-    """The id of an organisation's `what` (such as "hold") with that idempotency key."""
+    """The id of an organisation's object of the kind `what` (such as "hold") with this idempotency key."""
     return uuid5(organisation_id, f"{what}:{key}")
 
 
 def identity_bytes(organisation: bytes, what: str, key: str) -> bytes:
-    """The 16 bytes of `identity`, given the organisation's bytes: avoids an object per row in large batches."""
+    """The 16 bytes of `identity`, computed from the organisation's bytes. This avoids creating an object per row in
+    large batches.
+    """
     digest = hashlib.sha1(organisation + f"{what}:{key}".encode(), usedforsecurity=False).digest()
     return (int.from_bytes(digest[:16], "big") & _KEPT | _VERSION).to_bytes(16, "big")

@@ -1,4 +1,4 @@
-"""Reads of many rows as of one moment, while others write."""
+"""Reads many rows as of one instant, while other processes write."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from django.db import connection, transaction
 
 @contextmanager
 def one_instant() -> Iterator[None]:
-    """All statements inside see one snapshot and can't write. Inside another transaction, they see that transaction's
-    snapshot.
+    """A context manager in which all statements see one snapshot and can't write. Inside another transaction, they see
+    that transaction's snapshot.
     """
     if connection.in_atomic_block:
         yield

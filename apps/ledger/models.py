@@ -1,6 +1,6 @@
 """The ledger: double entry, append-only, and hash-chained per organisation. Positive amounts are debits.
 
-It refers to contracts and leases by plain UUIDs, because they live in higher rooms.
+It refers to contracts and leases by plain UUIDs, because their apps depend on this one.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from apps.registry.models import Project
 
 
 def _amount(**options: Any) -> models.DecimalField[Any, Any]:
-    """An exact amount: up to 32 digits before the decimal point and 40 after it."""
+    """Return a field for exact amounts, with up to 32 digits before the decimal point and 40 after it."""
     return models.DecimalField(max_digits=72, decimal_places=40, **options)
 
 
 class AccountKind(models.TextChoices):
-    """What an organisation's account stands for."""
+    """The kind of an organisation's account."""
 
     WALLET = "wallet", "Wallet: counterpart of the reserved amounts"
     HELD = "held", "Held: reserved for accepted contracts"
@@ -41,7 +41,7 @@ class AccountKind(models.TextChoices):
 
 
 class Account(models.Model):
-    """One account of one organisation in one currency; its balance is the sum of its entries."""
+    """An account of an organisation in one currency; its balance is the sum of its entries."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="accounts")
@@ -140,7 +140,7 @@ class Entry(models.Model):
 
 
 class HoldState(models.TextChoices):
-    """A pending hold accepts postings. Posted (in full), released (voided) and expired are final."""
+    """The state of a hold. A pending hold accepts postings. Posted (in full), released (voided) and expired are final."""
 
     PENDING = "pending", "Pending"
     POSTED = "posted", "Posted"
@@ -151,8 +151,8 @@ class HoldState(models.TextChoices):
 class Hold(models.Model):
     """The maximum cost of a contract, set aside on acceptance; usage is posted against it.
 
-    `token` is the API token that accepted it. At `expires_at` the rest is released, whatever the state of the
-    contract.
+    `token` is the API token that accepted the contract. At `expires_at`, the rest is released, whatever the state of
+    the contract.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -213,11 +213,11 @@ class HoldShare(models.Model):
 
 
 class UsageRow(models.Model):
-    """What one lease used and what it costs: one row per lease, unique by its key for ever, never changed.
+    """The usage and cost of one lease: one row per lease, permanently unique by its key, and never changed.
 
-    The detail of its transaction carries the digest of this row, or of all rows that it posted together. A trigger
-    checks per statement that each row and its transaction belong to the same organisation; foreign keys would check
-    row by row.
+    The detail of its transaction contains the digest of this row, or of all rows that the transaction posted together.
+    A trigger checks per statement that each row and its transaction belong to the same organisation; foreign keys would
+    check row by row.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -265,10 +265,11 @@ class UsageRow(models.Model):
 
 
 class UsageSum(models.Model):
-    """Sums of usage rows per contract, program and quarter of an hour: what reports and contract pages read.
+    """Sums of usage rows per contract, program and quarter of an hour, for reports and contract pages.
 
-    Both instants are rounded down to quarters of an hour in UTC, because the days and hours of every time zone
-    consist of those. A trigger adds each usage row to its sum; reconciliation recomputes the sums and compares.
+    Both instants are rounded down to quarters of an hour in UTC, because the days and hours of every time zone consist
+    of whole quarters. A trigger adds each usage row to its sum; the reconciliation recomputes the sums and compares
+    them.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -321,9 +322,9 @@ class UsageSum(models.Model):
 class Spend(models.Model):
     """Usage per calendar month (UTC), by project and by the API token that accepted the contract.
 
-    A trigger adds each usage row, so that caps are checked without reading a month of rows; reconciliation recomputes
-    the sums and compares. A row counts in the month in which it was posted, limited to the life of its hold: a clock
-    that jumps can't hide it from a cap.
+    A trigger adds each usage row, so that caps are checked without reading a month of rows; the reconciliation
+    recomputes the sums and compares them. A row counts in the month in which it was posted, limited to the months in
+    which its hold existed, so that a jumping clock can't hide usage from a cap.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -349,7 +350,8 @@ class Spend(models.Model):
 
 
 class Cap(models.Model):
-    """The most that an organisation, a project or an API token may spend in one currency per calendar month (UTC).
+    """A spend cap: the maximum that an organisation, a project or an API token may spend in one currency per calendar
+    month (UTC).
 
     Usage and open holds count. A scope that has a cap in one currency accepts nothing in a currency without a cap.
     """
@@ -380,14 +382,14 @@ class Cap(models.Model):
 
     @property
     def scope(self) -> str:
-        """`organisation`, `project` or `token`."""
+        """The kind of scope: `organisation`, `project` or `token`."""
         if self.project_id is not None:
             return "project"
         return "organisation" if self.token_id is None else "token"
 
 
 class OutboxRow(models.Model):
-    """A message for other systems, written in the same transaction as the fact that it reports."""
+    """An outbox message, written in the same transaction as the fact that it reports."""
 
     id = models.BigAutoField(primary_key=True)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")

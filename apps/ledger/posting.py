@@ -1,4 +1,4 @@
-"""Writes transactions: balanced, idempotent by key, and chained to the previous one."""
+"""Writes ledger transactions, which are balanced, idempotent by key, and chained to the previous one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIRST = (
 
 
 def chain_lock(organisation_id: UUID) -> Chain:
-    """The head of the organisation's chain, locked until the transaction ends; created if missing."""
+    """Lock and return the head of the organisation's chain, until the transaction ends. It is created if missing."""
     with connection.cursor() as cursor:
         cursor.execute(_HEAD, [organisation_id])
         row = cursor.fetchone()
@@ -51,9 +51,9 @@ def transaction_post(
 ) -> tuple[Transaction, bool]:
     """Post entries that sum to zero, leaving out zero amounts. Returns (transaction, whether it is new).
 
-    The same key with the same content returns the existing transaction; with other content it is a conflict (409).
-    Raises ValueError if the entries do not balance. `chain`: the organisation's chain, if the caller has just locked
-    it. `is_new`: the caller knows that the key is unused; the database rejects the row otherwise.
+    The same key with the same content returns the existing transaction; with different content it is a conflict (409).
+    Raises ValueError if the entries do not balance. `chain` is the organisation's chain, if the caller has just locked
+    it. `is_new` says that the caller knows the key to be unused; if it is used, the database rejects the row.
     """
     if not connection.in_atomic_block:
         raise database.TransactionManagementError("a posting belongs to the transaction of what caused it")
@@ -91,7 +91,9 @@ def transaction_new(
     now: datetime,
     chain: Chain,
 ) -> Transaction:
-    """Post balanced, non-zero entries under a new key; the caller holds the chain's lock. The database rejects a used key."""
+    """Post balanced, non-zero entries under a new key. The caller must hold the chain's lock. The database rejects a
+    used key.
+    """
     content = _content(kind, idempotency_key, subject, currency, amounts, detail)
     posted = Transaction(
         id=identity(organisation_id, "transaction", idempotency_key),
@@ -119,7 +121,7 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 
 
 def _insert(posted: Transaction) -> None:
-    """Insert the row of a transaction; `Model.save` takes four times as long."""
+    """Insert the row of a transaction with SQL, because `Model.save` takes four times as long."""
     values: list[Any] = [
         posted.id,
         posted.organisation_id,
@@ -153,7 +155,7 @@ INSERT INTO ledger_outboxrow (organisation_id, topic, payload, created_at) VALUE
 
 
 def _chain(chain: Chain, posted: Transaction, currency: str, moved: Mapping[AccountKind, Decimal]) -> None:
-    """Write everything that follows from a new transaction: its entries, the new head of the chain, and the outbox message."""
+    """Write the other rows of a new transaction: its entries, the new head of the chain, and the outbox message."""
     organisation_id = posted.organisation_id
     _entries_write(posted, moved, currency)
     failpoint("ledger.entries")
@@ -187,7 +189,7 @@ def hash_of(previous: str, organisation_id: UUID, sequence: int, at: datetime, c
 
 
 def hash_again(posted: Transaction, previous: str, sequence: int) -> str:
-    """The hash that a stored transaction must have at that position of the chain."""
+    """The hash that a stored transaction must have at the given position of the chain."""
     return hash_of(previous, posted.organisation_id, sequence, posted.at, _content_of(posted))
 
 
@@ -214,12 +216,12 @@ def _content_of(posted: Transaction) -> dict[str, Any]:
 
 
 def entries_text(posted: Transaction) -> dict[str, str]:
-    """A transaction's entries as they are hashed: "<account> <currency>" -> amount."""
+    """A transaction's entries in the form that is hashed: a map from "<account> <currency>" to the amount."""
     return {f"{kind} {currency}": decimal_text(amount) for (kind, currency), amount in entries_of(posted).items()}
 
 
 def entries_of(posted: Transaction) -> dict[tuple[str, str], Decimal]:
-    """(account kind, currency) -> amount, for one transaction."""
+    """The amounts of one transaction by (account kind, currency)."""
     return {(one.account.kind, one.account.currency): one.amount for one in posted.entries.all()}
 
 
@@ -232,7 +234,7 @@ WHERE account.organisation_id = %s AND account.currency = %s ORDER BY account.ki
 
 
 def _entries_write(posted: Transaction, moved: Mapping[AccountKind, Decimal], currency: str) -> None:
-    """Insert the entries, in one statement if their accounts exist; missing accounts are created under the chain's lock."""
+    """Insert the entries, in one statement if their accounts exist. Missing accounts are created under the chain's lock."""
     if _entries_insert(posted, moved, currency) == len(moved):
         return
     there = set(Entry.objects.filter(transaction=posted).values_list("account__kind", flat=True))

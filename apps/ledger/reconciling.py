@@ -23,8 +23,8 @@ NOTHING = Decimal(0)
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """Counts, and sums by currency, of what was metered, rated and posted, which must be equal; each difference as a
-    sentence; and the state of the chain.
+    """The result of a reconciliation: the number of rows, the metered, rated and posted sums by currency, which must be
+    equal, a sentence for each difference, and the state of the chain.
     """
 
     rows: int
@@ -38,7 +38,7 @@ class Reconciliation:
 
 
 def amounts_differ(words: str, left: Mapping[str, Decimal], right: Mapping[str, Decimal]) -> list[str]:
-    """A sentence for each currency in which two sums differ: "<words> is 0.01 EUR"."""
+    """Return a sentence for each currency in which two sums differ: "<words> is 0.01 EUR"."""
     return [
         f"{words} is {decimal_text(subtract(left.get(code, NOTHING), right.get(code, NOTHING)))} {code}"
         for code in sorted(left.keys() | right.keys())
@@ -47,7 +47,7 @@ def amounts_differ(words: str, left: Mapping[str, Decimal], right: Mapping[str, 
 
 
 def reconcile(organisation_id: UUID) -> Reconciliation:
-    """Compare what was metered, rated and posted. Any difference is an alarm."""
+    """Compare the metered, rated and posted amounts. Any difference raises an alarm."""
     count, metered, rated, differences = _rows(organisation_id)
     entries = Entry.objects.filter(transaction__organisation_id=organisation_id).order_by()
     # Credit notes take income back by postings of their own; what usage posted stays what it was.
@@ -67,7 +67,7 @@ def reconcile(organisation_id: UUID) -> Reconciliation:
 
 
 def _rows(organisation_id: UUID) -> tuple[int, Amounts, Amounts, list[str]]:
-    """Compare every usage row with its rating steps: the count, both sums, and the differences."""
+    """Compare every usage row with its rating steps. Returns the number of rows, both sums, and the differences."""
     count, differences = 0, []
     metered: defaultdict[str, Decimal] = defaultdict(Decimal)
     rated: defaultdict[str, Decimal] = defaultdict(Decimal)
@@ -133,7 +133,7 @@ GROUP BY hold.contract_id, hold.posted HAVING hold.posted <> coalesce(sum(used.a
 
 
 def _kept_differences(organisation_id: UUID) -> list[str]:
-    """The differences between sums that triggers and holds maintain and the rows that they sum."""
+    """Return the differences between the sums that triggers and holds maintain and the rows that they add up."""
     found = []
     for sql, sentence in (
         (_SPEND_DIFFERS, "the month of {} does not hold the sum of its usage in {}"),

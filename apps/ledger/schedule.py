@@ -1,4 +1,4 @@
-"""The ledger's periodic work. Hourly and repeatable, so an outage delays work but never skips it."""
+"""The ledger's periodic tasks. They run hourly and can be repeated, so an outage delays work but never skips it."""
 
 from celery.schedules import crontab
 

@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Spending:
-    """Spending of the current month: posted usage, and what open holds still set aside."""
+    """The spending in the current month: posted usage, and the amounts that open holds still set aside."""
 
     used: Decimal
     held: Decimal
@@ -46,7 +46,7 @@ class Spending:
 
     @property
     def committed(self) -> Decimal:
-        """The amount that counts against the cap."""
+        """The total amount that counts against the cap."""
         return exact_sum([self.used, self.held])
 
 
@@ -84,8 +84,8 @@ FROM unnest(%(currencies)s::text[], %(projects)s::uuid[], %(tokens)s::uuid[]) WI
 def spendings(*, organisation_id: UUID, scopes: Sequence[Scope], now: datetime) -> list[Spending]:
     """The amounts used this month and still held, for each scope.
 
-    One statement reads one instant, because a posting moves money from the hold to usage. Usage that a fast clock
-    posted to a later month counts too.
+    A single statement reads both amounts in one snapshot, because a posting moves money from the hold to usage. Usage
+    that a fast clock posted to a later month counts too.
     """
     values: dict[str, Any] = {
         "organisation": organisation_id,
@@ -105,13 +105,15 @@ def spendings(*, organisation_id: UUID, scopes: Sequence[Scope], now: datetime) 
 def spending(
     *, organisation_id: UUID, currency: str, now: datetime, project_id: UUID | None = None, token_id: UUID | None = None
 ) -> Spending:
-    """As `spendings`, for the organisation, one of its projects or one of its API tokens."""
+    """Like `spendings`, but for a single scope: the organisation, one of its projects or one of its API tokens."""
     (found,) = spendings(organisation_id=organisation_id, scopes=[Scope(currency, project_id, token_id)], now=now)
     return found
 
 
 def spending_of_all(*, organisation_id: UUID, first: str, now: datetime) -> list[Spending]:
-    """As `spendings`, for the `first` currency and every other currency with usage or holds this month."""
+    """Like `spendings`, but for the whole organisation in the `first` currency and every other currency with usage or
+    holds this month.
+    """
     spent = Spend.objects.filter(organisation_id=organisation_id, month__gte=month_of(now)[0].date())
     held = Hold.objects.filter(organisation_id=organisation_id, state=HoldState.PENDING)
     others = {*spent.values_list("currency", flat=True).distinct(), *held.values_list("currency", flat=True).distinct()}
@@ -135,7 +137,9 @@ def caps_like(organisation_id: UUID, *, project_id: UUID | None = None, token_id
 
 
 def caps_of(organisation_id: UUID) -> list[Cap]:
-    """All caps of the organisation: its own first, then those of projects and API tokens by name, each by currency."""
+    """All caps in the organisation: its own first, then those of projects and API tokens by name, each sorted by
+    currency.
+    """
     # Most organisations have none of projects or tokens: then a join would cost more than it finds.
     rows = Cap.objects.filter(organisation_id=organisation_id).prefetch_related("project", "token")
     order = ["organisation", "project", "token"]
@@ -156,7 +160,7 @@ def balance_of(organisation_id: UUID, kind: AccountKind, currency: str) -> Decim
 
 
 def moved(organisation_id: UUID, keys: Iterable[str], kind: AccountKind) -> Decimal:
-    """The total that the postings of these keys moved on accounts of one kind; all are in one currency."""
+    """The total that the postings with these keys moved on accounts of one kind; all must be in one currency."""
     entries = Entry.objects.filter(
         transaction__organisation_id=organisation_id, transaction__idempotency_key__in=list(keys), account__kind=kind
     )
@@ -169,8 +173,8 @@ def hold_of(contract_id: UUID) -> Hold | None:
 
 
 def executions_sum() -> Sum:
-    """The sum of executions over usage rows. Rows that charge a whole contract or a late release name no program and
-    count no execution.
+    """A sum of the executions of usage rows. Rows that charge for a whole contract or a late release name no program,
+    so their executions are not counted.
     """
     return Sum("quantity", filter=~Q(program_digest="") & Q(billed_operations__gt=0), default=0)
 
@@ -181,7 +185,7 @@ def usage_of(contract_id: UUID) -> QuerySet[UsageRow]:
 
 
 def balances(organisation_id: UUID) -> dict[tuple[str, str], Decimal]:
-    """(account kind, currency) -> balance, for every account of the organisation."""
+    """The balances of all accounts of the organisation by (account kind, currency)."""
     last = Entry.objects.filter(account=OuterRef("pk")).order_by("-number").values("balance")[:1]
     rows = Account.objects.filter(organisation_id=organisation_id).annotate(last=Subquery(last))
     return {(row.kind, row.currency): row.last or Decimal(0) for row in rows}

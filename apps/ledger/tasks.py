@@ -1,4 +1,4 @@
-"""Periodic work of the ledger."""
+"""The periodic Celery tasks of the ledger."""
 
 from celery import shared_task
 from django.utils import timezone
@@ -9,11 +9,11 @@ from apps.ledger.services import holds_expire_due
 
 @shared_task(name="apps.ledger.tasks.store_roots", queue="default")
 def store_roots() -> int:
-    """Store the roots of days that are over."""
+    """Store the missing roots of past days."""
     return roots_store(now=timezone.now())
 
 
 @shared_task(name="apps.ledger.tasks.expire_holds", queue="default")
 def expire_holds() -> int:
-    """Release the rest of holds that have expired."""
+    """Release the rest of expired holds."""
     return holds_expire_due(now=timezone.now())

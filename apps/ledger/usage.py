@@ -18,10 +18,11 @@ from apps.pricing.rating import Rating
 
 @dataclass(frozen=True)
 class Usage:
-    """What a lease used and its price; without a lease, the unused rest of a contract.
+    """The usage of a lease and its price; without a lease, the unused rest of a contract.
 
-    The executions in the rating took `operations` and `cycles` in total, between `occurred_from` and `occurred_to` of
-    device time. The key is unique in the organisation for ever. `token_id` is the API token that requested the work.
+    The executions in the rating took `operations` and `cycles` in total, between the instants `occurred_from` and
+    `occurred_to` of device time. The key is permanently unique in the organisation. `token_id` is the API token that
+    requested the work.
     """
 
     organisation_id: UUID
@@ -40,8 +41,8 @@ class Usage:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over all its fields: `digest_of(payload_of(its columns))`. It reuses the serialised text of the
-        rating, because thousands of rows of a batch may share one.
+        """SHA-256 over all fields of the usage: `digest_of(payload_of(its columns))`. It reuses the serialised text of
+        the rating, because thousands of rows in a batch may share one rating.
         """
         token = "" if self.token_id is None else f',"token":"{self.token_id}"'
         text = (
@@ -53,7 +54,7 @@ class Usage:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def columns(self) -> dict[str, Any]:
-        """The columns of its row, without the instant and the transaction."""
+        """The columns of the usage's row, without the instant and the transaction."""
         return {
             "id": identity(self.organisation_id, "usage", self.idempotency_key),
             "organisation_id": self.organisation_id,
@@ -98,18 +99,18 @@ def payload_of(columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows_digest(rows: Iterable[tuple[str, str]]) -> str:
-    """SHA-256 over the sorted lines "<key> <payload digest>": what the transaction of a batch commits to."""
+    """SHA-256 over the sorted lines "<key> <payload digest>", to which the transaction of a batch commits."""
     return hashlib.sha256(b"".join(_lines(rows))).hexdigest()
 
 
 def leaf_of(key: str, digest: str) -> str:
-    """SHA-256 over one such line, which identifies the row, its key and its content."""
+    """SHA-256 over one line "<key> <payload digest>", which identifies a row with its key and its content."""
     return rows_digest([(key, digest)])
 
 
 def digest_and_leaves(rows: Iterable[tuple[str, str]]) -> tuple[str, str]:
-    """`rows_digest`, and the rows' leaves in the order of their keys, 32 bytes each, as base64. The leaves identify a
-    row of a batch that was rewritten together with its own digest.
+    """`rows_digest`, and the rows' leaves in the order of their keys, 32 bytes each, as base64. With the leaves, a row
+    of a batch can be identified that was rewritten together with its own digest.
     """
     lines = _lines(rows)
     leaves = b"".join([hashlib.sha256(line).digest() for line in lines])

@@ -1,1 +1,1 @@
-"""Notifications to customers: webhooks, budgets with their alerts, and notices."""
+"""Notifications to customers: webhooks, budgets with alerts, and notices."""

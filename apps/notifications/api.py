@@ -1,4 +1,4 @@
-"""The API of webhooks and budgets."""
+"""JSON API of webhooks and budgets."""
 
 from ninja import Router
 

@@ -1,4 +1,4 @@
-"""Reminders for overdue invoices: never two at once, and none after the payment."""
+"""Reminders for overdue invoices: never two at the same time, and none after the payment."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def schedule() -> tuple[int, ...]:
 
 
 def dunning_run(*, now: datetime) -> int:
-    """Advance every unpaid invoice to its next step: overdue, then reminders. Return how many changed.
+    """Advance every unpaid invoice to its next step: overdue, then the reminders. Return the number of changed invoices.
 
-    Each invoice has a transaction of its own.
+    Each invoice has its own transaction.
     """
     late = Invoice.objects.filter(state__in=[InvoiceState.ISSUED, InvoiceState.OVERDUE], open__gt=0, due_at__lt=now)
     return sum(_step(invoice_id, now=now) for invoice_id in late.order_by("due_at").values_list("pk", flat=True))
@@ -60,7 +60,7 @@ def _overdue(invoice: Invoice, *, now: datetime) -> bool:
 
 @transaction.atomic
 def payment_failed(*, invoice_id: UUID, reason: str, now: datetime) -> Invoice:
-    """Mark an invoice as overdue after a failed charge. Does nothing if it is settled."""
+    """Mark an invoice as overdue after a failed charge. Does nothing if the invoice is settled."""
     invoice = invoice_lock(invoice_id)
     if invoice.is_waiting:
         _overdue(invoice, now=now)
@@ -70,7 +70,7 @@ def payment_failed(*, invoice_id: UUID, reason: str, now: datetime) -> Invoice:
 
 @transaction.atomic
 def invoice_collect(*, invoice_id: UUID, actor: User | None, now: datetime) -> Invoice:
-    """Send an overdue invoice to collection; reminders end. Raises Problem before the last reminder."""
+    """Send an overdue invoice to collection, which ends the reminders. Raises Problem before the last reminder."""
     invoice = invoice_lock(invoice_id)
     if invoice.state != InvoiceState.OVERDUE or invoice.reminders < len(schedule()):
         raise Problem(

@@ -47,10 +47,10 @@ def grant_create(
     actor: User | None,
     now: datetime,
 ) -> CreditGrant:
-    """Grant a credit. The same key returns the existing grant; with another amount it is a conflict (409).
+    """Grant a credit. The same key returns the existing grant; with a different amount it is a conflict (409).
 
-    A person can grant at most the setting CREDIT_LIMIT. A missed guarantee is credited with what the work would have
-    cost.
+    The largest amount that a person can grant is the setting CREDIT_LIMIT. For a missed guarantee, the amount depends
+    on what the work would have cost.
     """
     if amount <= 0 or not reason.strip() or (expires_at is not None and expires_at <= now):
         raise Problem(
@@ -104,7 +104,7 @@ def _event_write(
 
 
 def grant_uses_store(invoice: Invoice, adjustments: tuple[Adjustment, ...], *, now: datetime) -> None:
-    """Store how much a new invoice used of which grant, and for which time."""
+    """Store the amount that a new invoice used of each grant, by section."""
     CreditUse.objects.bulk_create(
         CreditUse(grant=one.grant, invoice=invoice, section=section, amount=amount, at=now)
         for one in adjustments
@@ -115,11 +115,11 @@ def grant_uses_store(invoice: Invoice, adjustments: tuple[Adjustment, ...], *, n
 
 @transaction.atomic
 def grant_end(*, grant_id: UUID, reason: str, actor: User | None, now: datetime) -> CreditGrant:
-    """End a credit early, for instance one granted by mistake: it pays for nothing from `now` on.
+    """End a credit early, for example one granted by mistake. It pays for no usage after `now`.
 
-    The rest is reversed, except the part that pays for earlier usage not invoiced yet, so that the order of ending and
-    invoicing does not matter. A used-up credit can be ended too. Raises CreditGrant.DoesNotExist, and Problem if it has
-    ended already.
+    The rest is reversed, except the part that pays for earlier usage that is not invoiced yet, so that the order of
+    ending and invoicing does not matter. A used-up credit can be ended too. Raises CreditGrant.DoesNotExist, and
+    Problem if the credit has already ended.
     """
     if not reason.strip():
         raise Problem(422, "Reason missing", "Enter a reason for ending the credit.", kind="credit")
@@ -139,9 +139,9 @@ def grant_end(*, grant_id: UUID, reason: str, actor: User | None, now: datetime)
 
 
 def grants_expire(*, now: datetime) -> int:
-    """Withdraw the rest of grants that expired or were ended; return how many.
+    """Withdraw the rest of grants that expired or were ended; return the number of grants.
 
-    The part that pays for usage in their time that is not invoiced yet is kept, so that the order of expiry and
+    The part that pays for uninvoiced usage from before the end of a grant is kept, so that the order of expiry and
     invoicing does not matter.
     """
     used = Coalesce(Sum("uses__amount"), Value(Decimal(0)), output_field=amount_field())
@@ -160,7 +160,7 @@ def _expire(grant: CreditGrant, *, now: datetime) -> bool:
 
 
 def _unused_rest(grant: CreditGrant, *, now: datetime) -> Decimal:
-    """Return the rest of a grant that is over (chain locked), less the part reserved for usage not invoiced yet."""
+    """Return the rest of a grant that has ended, less the part reserved for uninvoiced usage. The chain must be locked."""
     left = subtract(grant.amount, grant.uses.aggregate(sum=Sum("amount"))["sum"] or Decimal(0))
     if left <= 0:
         return Decimal(0)
@@ -187,10 +187,10 @@ def _post(grant: CreditGrant, amount: Decimal, *, key: str, now: datetime) -> No
 
 
 def guarantees_credit_due(*, now: datetime, limit: int = 200) -> int:
-    """Credit every block of a job that failed on our side; return how many.
+    """Credit every block of a job that failed because of us; return the number of credited blocks.
 
-    The grant is what the block would have cost, times the share of the price book for missed guarantees, once for each
-    lease.
+    The credit is the price that the block would have had, times the price book's share for missed guarantees. It is
+    granted once for each lease.
     """
     known = set(CreditGrant.objects.filter(kind=GrantKind.GUARANTEE).values_list("idempotency_key", flat=True))
     missed = Lease.objects.filter(state=LeaseState.FAILED, is_missed=True)
@@ -205,7 +205,7 @@ def _key(lease: Lease) -> str:
 
 
 def guarantee_credit(lease: Lease, *, now: datetime) -> bool:
-    """Credit one failed block; return False if it was credited already, or if the price book credits nothing."""
+    """Credit one failed block; return False if it has already been credited, or if the price book grants no credit."""
     contract = lease.stage.job.contract
     line = terms_line(contract, lease.stage.program.digest)
     stated = line["rating"]

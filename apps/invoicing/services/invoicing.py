@@ -1,4 +1,4 @@
-"""Issue invoices, and set spend caps and billing addresses."""
+"""Issues invoices, and sets spend caps and billing addresses."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def invoice_issue(
     now: datetime,
     carry: bool = False,
 ) -> Invoice:
-    """Issue the invoice over all open usage before `until` (default: now).
+    """Issue the invoice for all open usage before `until` (default: now).
 
-    Without a currency, in the first one with something to invoice. Raises Problem if there is nothing to invoice. With
-    `carry` also if the total is below the smallest unit of the currency: the usage stays open and visible in the
-    portal.
+    The default currency is the first one with something to invoice. Raises Problem if there is nothing to invoice. With
+    `carry`, also raises Problem if the total is below the currency's smallest unit; the usage then stays open and
+    visible in the portal.
     """
     # The chain serialises invoices of one organisation and postings of usage, so no usage is missed.
     chain_lock(organisation.id)
@@ -95,7 +95,7 @@ def invoice_issue(
 
 
 def invoices_issue_month(*, now: datetime) -> int:
-    """Issue the invoices of last month; return how many.
+    """Issue the invoices for last month; return the number of invoices.
 
     One transaction for each organisation and each currency with open usage, a commitment shortfall or a minimum charge.
     """
@@ -227,8 +227,9 @@ def _lines_store(invoice: Invoice, draft: Draft) -> None:
 
 
 def _post(invoice: Invoice, draft: Draft, *, now: datetime) -> None:
-    """Post the invoice: accrued becomes receivable, the carried remainder stays accrued, adjustments use their own
-    accounts."""
+    """Post the invoice: the accrued amount becomes receivable, the carried remainder stays accrued, and adjustments are
+    posted to their own accounts.
+    """
     settled = subtract(draft.rounded.exact, draft.rounded.carried)
     adjusted = exact_sum(one.amount for one in draft.adjustments)
     amounts = {

@@ -1,4 +1,4 @@
-"""Payments, and debts that are written off."""
+"""Records payments, and writes off debts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def invoice_mark_paid(
     now: datetime,
     is_overpaid: bool = True,
 ) -> Invoice:
-    """Record a payment outside the payment provider, such as a bank transfer.
+    """Record a payment that was made outside the payment provider, such as a bank transfer.
 
     See `invoice_payment_take`. Also raises Problem while it is unknown whether a card was charged for the invoice.
     """
@@ -54,11 +54,11 @@ def invoice_payment_take(
     now: datetime,
     is_overpaid: bool = True,
 ) -> Invoice:
-    """Record a payment: a smaller amount leaves the rest open, a larger one is added to the balance.
+    """Record a payment. If it is smaller than the open amount, the rest stays open; an excess is added to the balance.
 
-    A payment of a written-off invoice recovers bad debt; once fully recovered, the invoice is paid. The same reference
-    twice is one payment. Raises Problem if nothing is open, if the provider refuses the receipt, or if the amount is
-    more than is open without `is_overpaid`, which is usually a typing error.
+    A payment of a written-off invoice recovers bad debt; once fully recovered, the invoice is paid. A repeated
+    reference counts as the same payment. Raises Problem if nothing is open, if the provider refuses the receipt, or if
+    the amount exceeds the open amount without `is_overpaid`, since that is usually a typing error.
     """
     invoice = invoice_lock(invoice_id)
     reference = provider_of(invoice).receipt_check(invoice, amount=amount, reference=reference)
@@ -106,7 +106,7 @@ def _overpayment_check(invoice: Invoice, amount: Decimal) -> None:
 
 
 def _bad_debt(invoice: Invoice) -> Decimal:
-    """Return the amount written off that has not been paid since."""
+    """Return the written-off amount that has not been paid since."""
     paid = Payment.objects.filter(
         organisation_id=invoice.organisation_id, idempotency_key__startswith=f"payment:{invoice.provider}:{invoice.id}:"
     ).aggregate(sum=Sum("amount"))["sum"]
@@ -129,10 +129,10 @@ def payment_record(
     actor: User | None,
     now: datetime,
 ) -> Payment:
-    """Post a payment: it settles the (locked) invoice, and the rest, or all without an invoice, is added to the
-    balance.
+    """Post a payment: it settles the (locked) invoice, and the rest is added to the balance. Without an invoice, the
+    whole payment is added.
 
-    The same key with the same amount returns the existing payment; with another amount it is a conflict (409).
+    The same key with the same amount returns the existing payment; with a different amount it is a conflict (409).
     """
     chain_lock(organisation.id)
     known = _recorded_before(organisation, idempotency_key, amount, currency)
@@ -194,7 +194,7 @@ def _payment_post(payment: Payment, subject: str, *, settles: Decimal, recovers:
 
 @transaction.atomic
 def invoice_write_off(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
-    """Write off the open amount of an invoice: receivable becomes bad debt.
+    """Write off the open amount of an invoice, which moves it from receivable to bad debt.
 
     Raises Problem if nothing is open, or while it is unknown whether a card was charged.
     """

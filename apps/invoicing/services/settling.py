@@ -1,4 +1,5 @@
-"""Reduce the open amount of an invoice: every step is a row, and the database compares their sum with the open amount.
+"""Reduces the open amount of an invoice. Every step is a row, and the database compares the rows' sum with the open
+amount.
 
 Locks are taken in this order: the chain of the organisation, then the invoice. Issuing locks the chain too, so
 payments, credit notes and new invoices of one customer are serialised.
@@ -31,7 +32,7 @@ def invoice_lock(invoice_id: UUID) -> Invoice:
 def change_lock(invoice_id: UUID) -> Invoice:
     """Lock an invoice to change its amount.
 
-    Raises Problem (409) while a payment provider may have charged it without a known answer: the payment of a voided
+    Raises Problem (409) while it is unknown whether a payment provider has charged it, because the payment of a voided
     invoice would be lost.
     """
     invoice = invoice_lock(invoice_id)
@@ -81,12 +82,12 @@ def event_write(invoice: Invoice, topic: str, *, now: datetime, **more: str) -> 
 
 
 def balance_of(organisation_id: UUID, currency: str) -> Decimal:
-    """Return the customer's balance: paid or credited above the amount due."""
+    """Return the customer's balance: the amounts paid or credited in excess of what was due."""
     return subtract(Decimal(0), balances(organisation_id).get((AccountKind.PREPAID.value, currency), Decimal(0)))
 
 
 def balance_apply(invoice: Invoice, *, now: datetime) -> None:
-    """Settle a new invoice from the customer's balance, as far as it suffices."""
+    """Settle a new invoice from the customer's balance, as far as the balance suffices."""
     amount = min(balance_of(invoice.organisation_id, invoice.currency), invoice.open)
     if amount <= 0:
         return
@@ -109,7 +110,7 @@ def _balance_post(invoice: Invoice, amount: Decimal, act: str, now: datetime) ->
 
 
 def balance_restore(invoice: Invoice, amount: Decimal, *, now: datetime) -> None:
-    """Undo `balance_apply` on a locked invoice that nothing else settled: it is fully open again."""
+    """Undo `balance_apply` on a locked invoice that nothing else has settled, so that it is fully open again."""
     _balance_post(invoice, amount.copy_negate(), "balance-back", now)
     Settlement.objects.create(invoice=invoice, kind=SettlementKind.BALANCE, amount=amount.copy_negate(), at=now)
     invoice.open = exact_sum([invoice.open, amount])

@@ -1,4 +1,4 @@
-"""Void an invoice that should not have been issued, so that its usage can be invoiced again."""
+"""Voids invoices that should not have been issued, so that their usage can be invoiced again."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from apps.invoicing.services.settling import balance_restore, change_lock, event
 
 @transaction.atomic
 def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
-    """Void an unpaid invoice with a credit note over its full amount; the next draft contains its usage.
+    """Void an unpaid invoice with a credit note for its full amount; the next draft contains its usage.
 
     An amount paid from the balance is restored. To waive the usage, issue a credit note instead. Raises Problem if
-    anything else settled a part, if it is void already, or while it is unknown whether a card was charged.
+    anything else has settled a part, if the invoice is already void, or while it is unknown whether a card was charged.
     """
     invoice = change_lock(invoice_id)
     if invoice.state == InvoiceState.VOID:
@@ -45,7 +45,9 @@ def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: date
 
 
 def _release(invoice: Invoice, note: CreditNote) -> None:
-    """Store that the rows were on this invoice, then delete their links, which the database allows for voids only."""
+    """Record that the usage rows were on this invoice, then delete their links to it. The database allows this only for
+    voided invoices.
+    """
     claims = InvoicedUsage.objects.filter(line__invoice=invoice)
     ReleasedUsage.objects.bulk_create(
         ReleasedUsage(usage_id=usage, line_id=line, credit_note=note)

@@ -23,7 +23,7 @@ CAPS_PAGE = "/portal/caps"
 
 
 class CapReached(Problem):
-    """A cap that the organisation set would be exceeded; `errors` names the cap for programs."""
+    """The error if a cap that the organisation set would be exceeded; `errors` names the cap for programs."""
 
     def __init__(self, *, cap: Cap, committed: Decimal, amount: Decimal) -> None:
         free = max(subtract(cap.amount, committed), Decimal(0))
@@ -46,7 +46,9 @@ class CapReached(Problem):
 
 
 class CapMissing(Problem):
-    """A cap exists, but not in the currency of this price. The limit in that currency is unknown, so the request is refused."""
+    """The error if a cap exists, but not in the currency of this price: the limit in that currency is unknown, so the
+    request is refused.
+    """
 
     def __init__(self, *, caps: Sequence[Cap], currency: str) -> None:
         one, has = caps[0], " and ".join(cap.currency for cap in caps)
@@ -71,7 +73,7 @@ def _whose(cap: Cap) -> str:
 
 
 def cap_in(caps: Mapping[str, Cap], *, currency: str) -> Cap | None:
-    """The cap for prices in a currency, from one scope's caps by currency; None if the scope has no caps.
+    """The cap that applies to prices in a currency, given one scope's caps by currency; None if the scope has no caps.
 
     Raises CapMissing if there are caps but none in that currency.
     """
@@ -121,8 +123,9 @@ def cap_check(
 ) -> None:
     """Check whether `amount` more would exceed a cap of this month. Call it under the organisation's lock.
 
-    `shares` divides the amount by project; `token_id` is the API token that accepts; `caps` are the organisation's
-    caps if the caller has just read them. Raises CapReached, and CapMissing if caps exist in other currencies only.
+    `shares` divides the amount among projects; `token_id` is the API token that accepts the quote; `caps` are the
+    organisation's caps, if the caller has just read them. Raises CapReached, and CapMissing if caps exist in other
+    currencies only.
     """
     every = caps_of(organisation_id) if caps is None else caps
     for (project_id, key_id), rows in groupby(every, lambda cap: (cap.project_id, cap.token_id)):

@@ -1,4 +1,4 @@
-"""Two-phase holds: the worst case is set aside, usage is posted against it, and the rest is released."""
+"""Two-phase holds: the maximum cost is set aside, usage is posted against it, and the rest is released."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def hold_place(
     """Set aside the maximum cost of a contract. Raises CapReached. Repeating it with the same key and content has no
     effect.
 
-    The amount belongs to `project_id`, or is divided by `shares` (project -> amount); the remainder belongs to no
-    project. The caps of these projects and of the accepting API token apply besides the organisation's. At
-    `expires_at` the rest is released.
+    The amount belongs to `project_id`, or is divided by `shares`, which maps projects to amounts; the remainder belongs
+    to no project. The caps of these projects and of the accepting API token apply in addition to the organisation's. At
+    `expires_at`, the rest is released.
     """
     # Holds of one organisation are placed one after another, or two could each see room under the cap.
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation_id)
@@ -72,8 +72,8 @@ def hold_place_locked(
     expires_at: datetime | None = None,
     caps: Sequence[Cap] | None = None,
 ) -> Hold:
-    """As `hold_place`, in the caller's transaction, which holds the organisation's lock. `caps`: the organisation's
-    caps, if the caller has just read them.
+    """Like `hold_place`, but in the caller's transaction, which must hold the organisation's lock. `caps` are the
+    organisation's caps, if the caller has just read them.
     """
     parts = _parts(amount, project_id, shares)
     known = Hold.objects.filter(organisation_id=organisation_id, idempotency_key=idempotency_key).first()
@@ -113,7 +113,7 @@ def hold_place_locked(
 
 
 def _parts(amount: Decimal, project_id: UUID | None, shares: Mapping[UUID, Decimal] | None) -> dict[UUID, Decimal]:
-    """The amount by project. Raises ValueError if the shares exceed the amount."""
+    """The amounts by project. Raises ValueError if the shares exceed the amount."""
     if shares:
         if project_id is not None or exact_sum(shares.values()) > amount:
             raise ValueError(f"shares {dict(shares)} of a hold must sum to at most {amount}")
@@ -133,14 +133,14 @@ def hold_release(*, contract_id: UUID, now: datetime) -> Hold:
 
 
 def holds_expire_due(*, now: datetime, limit: int = 200) -> int:
-    """Release the rest of holds that have expired, one transaction each; returns how many."""
+    """Release the rest of expired holds, each in its own transaction; returns the number of holds."""
     due = Hold.objects.filter(state=HoldState.PENDING, expires_at__lte=now).order_by("expires_at")
     return sum(_expire(hold_id, now) for hold_id in list(due.values_list("pk", flat=True)[:limit]))
 
 
 @transaction.atomic
 def _expire(hold_id: UUID, now: datetime) -> bool:
-    """Release one expired hold. False if someone closed it or is posting to it now."""
+    """Release one expired hold. Returns False if it has been closed, or if another process is posting to it now."""
     hold = Hold.objects.select_for_update(skip_locked=True).filter(pk=hold_id, state=HoldState.PENDING).first()
     if hold is None:
         return False

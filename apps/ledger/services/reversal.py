@@ -1,4 +1,4 @@
-"""Corrections: a posting is never changed; its mirror image is posted."""
+"""Corrections of the ledger: a posting is never changed; instead, its mirror image is posted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def transaction_reverse(
 ) -> tuple[Transaction, bool]:
     """Post the mirror image of a transaction, or of `amounts` from it, once. Returns (reversal, whether it is new).
 
-    Raises Problem(409) for a reversal, and for postings of holds or usage, which are corrected by a credit.
+    Raises Problem(409) for a transaction that is itself a reversal, and for postings of holds or usage, which are
+    corrected with a credit.
     """
     posted = Transaction.objects.get(organisation_id=organisation_id, pk=transaction_id)
     if posted.kind.startswith(BOUND) or posted.kind.endswith(".reverse"):

@@ -1,5 +1,5 @@
-"""Writes usage rows with binary COPY. The server parses text character by character, which for a row with its rating
-takes as long as all its other work.
+"""Writes usage rows with binary COPY. With text, the server would parse each row with its rating character by
+character, which takes as long as all the other work for the row.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _MINUS = 0x4000
 
 
 def rows_write(fresh: Sequence[Usage], transaction_id: UUID, now: datetime) -> None:
-    """Write the rows of one transaction; all are of one organisation and one currency."""
+    """Write the rows of one transaction. All must belong to one organisation and one currency."""
     organisation = fresh[0].organisation_id.bytes
     common = _COMMON(16, organisation, 8, _instant(now), 16, transaction_id.bytes) + _text(fresh[0].rating.currency)
     data = b"".join([_HEAD, *[_row(usage, organisation, common) for usage in fresh], _TAIL])
@@ -69,7 +69,7 @@ def rows_write(fresh: Sequence[Usage], transaction_id: UUID, now: datetime) -> N
 
 
 def _row(usage: Usage, organisation: bytes, common: bytes) -> bytes:
-    """One row, in the order of COLUMNS."""
+    """Encode one row, with its fields in the order of COLUMNS."""
     rating, key, operations = usage.rating, usage.idempotency_key.encode(), _whole(usage.operations)
     billed, priced = rating.billed_operations, rating.text.encode()
     fixed = _FIXED(
@@ -112,7 +112,7 @@ def _row(usage: Usage, organisation: bytes, common: bytes) -> bytes:
 
 
 def _instant(instant: datetime) -> int:
-    """Microseconds since the database's epoch."""
+    """Convert an instant to microseconds since the database's epoch."""
     return (instant - _EPOCH) // _MICROSECOND
 
 
@@ -122,25 +122,27 @@ def _uuid(value: UUID | None) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _text(text: str) -> bytes:
-    """A text that many rows share, such as a program's digest, a model's name, a class or a currency."""
+    """Encode a text. Results are cached, because many rows share the same program digest, model name, class or currency."""
     data = text.encode()
     return _LENGTH(len(data)) + data
 
 
 def _whole(number: int) -> bytes:
-    """A whole number as `numeric`."""
+    """Encode a whole number as `numeric`."""
     return _numeric(number, 0, 0)
 
 
 def _exact(amount: Decimal) -> bytes:
-    """An amount as `numeric`, with exactly its digits."""
+    """Encode an amount as `numeric`, with exactly its digits."""
     whole, _, places = decimal_text(amount).partition(".")
     missing = -len(places) % 4
     return _numeric(int(whole + places) * 10**missing, (len(places) + missing) // 4, len(places))
 
 
 def _numeric(number: int, behind: int, places: int) -> bytes:
-    """`number` in groups of four digits, `behind` of them after the decimal point; `places` decimals are displayed."""
+    """Encode `number` in groups of four digits, with `behind` groups after the decimal point and `places` decimals
+    displayed.
+    """
     sign = _MINUS if number < 0 else 0
     number, groups = abs(number), []
     while number:

@@ -1,4 +1,4 @@
-"""Usage: recorded once, for ever, and posted against its hold, singly or in batches of one transaction."""
+"""Records usage, once and permanently, and posts it against its hold, singly or in batches of one transaction each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from apps.pricing.rating.decimals import subtract
 
 @dataclass
 class _Held:
-    """A locked hold, and what the batch does to it."""
+    """A locked hold, and the changes that the batch makes to it."""
 
     id: UUID
     contract_id: UUID
@@ -46,10 +46,10 @@ class Posted:
 
 @transaction.atomic
 def usage_post(usage: Usage, *, now: datetime) -> tuple[UsageRow, bool]:
-    """Record what a lease used and post its price against the contract's hold. Returns (row, whether it is new).
+    """Record the usage of a lease, and post its price against the contract's hold. Returns (row, whether it is new).
 
-    Repeating it with the same key and content has no effect; other content is a conflict (409). An amount above the
-    hold is refused: what was not set aside is never charged.
+    Repeating it with the same key and content has no effect; different content is a conflict (409). An amount above the
+    hold is refused, because an amount that was not set aside is never charged.
     """
     posted = _post([usage], now)
     if posted.transaction is None:
@@ -62,9 +62,9 @@ def usage_post(usage: Usage, *, now: datetime) -> tuple[UsageRow, bool]:
 def usage_post_batch(usages: Sequence[Usage], *, now: datetime) -> Posted:
     """Record usage of one organisation in one currency, for any number of contracts, as one transaction.
 
-    The transaction's detail, and so the hash chain, carries the digests of the rows. Rows that are already recorded
-    or repeated in the batch are skipped. A key with other content, or an amount above what a hold has left, is a
-    conflict (409) that names the key; then nothing of the batch is recorded.
+    The transaction's detail, and so the hash chain, contains the digests of the rows. Rows that are already recorded or
+    repeated in the batch are skipped. A key with different content, or an amount above what is left of a hold, is a
+    conflict (409) that names the key; the whole batch is then not recorded.
     """
     return _post(usages, now)
 
@@ -105,7 +105,7 @@ def _post(usages: Sequence[Usage], now: datetime) -> Posted:
 
 
 def _by_key(usages: Iterable[Usage]) -> dict[str, Usage]:
-    """Usage by key, without repetitions. Raises Problem(409) if a key has two contents."""
+    """The usage by key, without repetitions. Raises Problem(409) if two usages with the same key differ."""
     asked: dict[str, Usage] = {}
     for usage in usages:
         first = asked.setdefault(usage.idempotency_key, usage)
@@ -122,7 +122,7 @@ WHERE organisation_id = %s AND idempotency_key = ANY(%s) ORDER BY idempotency_ke
 
 
 def _fresh(organisation_id: UUID, asked: Mapping[str, Usage]) -> list[Usage]:
-    """The usage that is not recorded yet. Raises Problem(409) if a key is recorded with other content."""
+    """The usage that is not recorded yet. Raises Problem(409) if a key is already recorded with different content."""
     with connection.cursor() as cursor:
         cursor.execute(_KNOWN, [organisation_id, list(asked)])
         known = dict(cursor.fetchall())
@@ -194,10 +194,10 @@ def _holds_consume(holds: Mapping[UUID, _Held], fresh: Sequence[Usage], currency
 
 
 def _shares_consume(holds: Mapping[UUID, _Held], fresh: Sequence[Usage]) -> None:
-    """Reduce each project's share of the hold by what the project used.
+    """Reduce each project's share of the hold by the amount that the project used.
 
-    A hold without projects has no shares. Charges of no project, such as a contract's minimum, are limited by the
-    hold alone.
+    A hold without projects has no shares. Charges that belong to no project, such as a contract's minimum, are limited
+    by the hold only.
     """
     if not any(hold.is_divided for hold in holds.values()):
         return
@@ -249,7 +249,7 @@ def _usage_entries(fresh: Iterable[Usage]) -> dict[AccountKind, Decimal]:
 
 
 def detail_of(row: UsageRow) -> dict[str, Any]:
-    """A usage row as JSON-ready data."""
+    """A usage row as data that can be converted to JSON."""
     return {
         "id": str(row.id),
         "contract": str(row.contract_id),

@@ -1,4 +1,4 @@
-"""The budgets API."""
+"""JSON API of budgets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
 class BudgetIn(RequestBody):
-    """`currency` defaults to that of the price book in force."""
+    """A budget to create. `currency` defaults to that of the price book in force."""
 
     amount: Entered
     currency: Code | None = None
@@ -57,7 +57,7 @@ class BudgetAlertOut(Schema):
 @router.get("/budgets", response=list[BudgetOut], operation_id="budget_list", summary="Budgets")
 @paginate(Cursor, ordering=("created_at", "id"))
 def budget_list(request: HttpRequest) -> QuerySet[Budget]:
-    """The organisation's budgets. Each applies to every calendar month (UTC)."""
+    """Lists the organisation's budgets. Each budget applies to every calendar month (UTC)."""
     budgets = Budget.objects.filter(organisation=organisation_get(request), deleted_at=None)
     return budgets.select_related("project", "token")
 
@@ -67,7 +67,7 @@ def budget_list(request: HttpRequest) -> QuerySet[Budget]:
 )
 @idempotent
 def budget_create(request: HttpRequest, payload: BudgetIn) -> tuple[int, Budget]:
-    """A budget alerts when actual or forecast usage reaches 50, 75, 90 and 100 %. It never stops a job."""
+    """Creates a budget. It sends alerts when actual or forecast usage reaches 50, 75, 90 and 100 %. It never stops a job."""
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
     chosen = currency_chosen(payload.currency, now=now)
     return 201, services.budget_create(
@@ -85,7 +85,7 @@ def budget_create(request: HttpRequest, payload: BudgetIn) -> tuple[int, Budget]
     "/budgets/{uuid:pk}", auth=BILLING, response={204: None}, operation_id="budget_delete", summary="Delete a budget"
 )
 def budget_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
-    """The budget sends no more alerts. Its past alerts are kept."""
+    """Deletes a budget, which then sends no more alerts. Its past alerts are kept."""
     budget = org_object_get(request, Budget.objects.filter(deleted_at=None), roles=MONEY, pk=pk)
     services.budget_delete(budget=budget, actor=principal_get(request).user, now=timezone.now())
     return 204, None
@@ -94,5 +94,5 @@ def budget_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
 @router.get("/budget-alerts", response=list[BudgetAlertOut], operation_id="budget_alerts", summary="Budget alerts")
 @paginate(Cursor, ordering=("-at", "id"))
 def budget_alerts(request: HttpRequest) -> QuerySet[BudgetAlert]:
-    """Every alert of the organisation's budgets, newest first."""
+    """Lists all alerts of the organisation's budgets, newest first."""
     return BudgetAlert.objects.filter(budget__organisation=organisation_get(request))
