@@ -1,1 +1,3 @@
-"""Pages that belong to no single room: the landing page, the dashboard, the documents, and what all pages share."""
+"""Pages that belong to no single app: the landing page, the dashboard and the documents. Also the parts that all pages
+share.
+"""

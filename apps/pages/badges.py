@@ -1,4 +1,6 @@
-"""Badges: a word with a colour and mostly an icon. The word is always there, so colour never stands alone."""
+"""Badges: a word with a colour and usually an icon. The word is always shown, so the meaning never depends on colour
+alone.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from django.utils.safestring import SafeString
 
 @dataclass(frozen=True)
 class Badge:
-    """How one kind of badge looks."""
+    """The appearance of one kind of badge."""
 
     label: str
     tone: str
@@ -80,7 +82,7 @@ KINDS: dict[str, Badge] = {
 
 
 def render(kind: str, label: str = "") -> SafeString:
-    """Return the badge of `kind`; an unknown kind is shown as written, in the neutral tone."""
+    """Return the badge of `kind`; an unknown kind becomes the label itself, in the neutral tone."""
     known = KINDS.get(str(kind).replace("_", " ").lower(), Badge(str(kind), _PLAIN))
     symbol = SafeString("")
     if known.icon:

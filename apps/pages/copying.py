@@ -1,12 +1,12 @@
-"""Copy buttons: the tags that show a value together with a button that copies it.
+"""Copy buttons: template tags that show a value together with a button that copies it.
 
-    {% copy share_url "Copy the link" %}             the button alone, beside a value that the page shows already
-    {% digest program.digest %}                      the first 12 characters, the whole as title, and the button
+    {% copy share_url "Copy the link" %}             only the button, next to a value that the page already shows
+    {% digest program.digest %}                      the first 12 characters, the full value as title, and the button
     {% identifier contract.pk %}                     the same for an id, with its first 8 characters
-    {% snippet "takt verify invoice.json" %}         a command, code or secret in a box of its own, with the button
+    {% snippet "takt verify invoice.json" %}         a command, code or secret in its own box, with the button
 
-The script of every page (static/js/takt.js) copies, shows a tick and announces "Copied" to screen readers through the
-page's live region. Without JavaScript the buttons are hidden, and the value can be selected as text.
+The script of every page (static/js/takt.js) copies the value, shows a tick, and announces "Copied" to screen readers
+through the page's live region. Without JavaScript the buttons are hidden, and the value can be selected as text.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ def copy(value: object, label: str = "Copy") -> SafeString:
 
 
 def digest(value: str | None, length: int = DIGEST_LENGTH, label: str = "Copy the whole digest") -> SafeString:
-    """{% digest program.digest %}: the first characters, the whole as title, and a copy button; "-" for None."""
+    """{% digest program.digest %}: the first characters, the full digest as title, and a copy button; "-" for None."""
     return _component("digest", value=value, short=(value or "")[:length], label=label)
 
 
 def identifier(value: object, label: str = "Copy the whole ID") -> SafeString:
-    """{% identifier contract.pk %}: the first characters of an id, the whole as title, and a copy button."""
+    """{% identifier contract.pk %}: the first characters of an id, the full id as title, and a copy button."""
     return digest("" if value is None else str(value), IDENTIFIER_LENGTH, label)
 
 
 def snippet(text: object, title: str = "Command line", label: str = "") -> SafeString:
     """{% snippet command "Command line" %}: text in a box with a copy button; `title` names the box for screen readers.
 
-    A list is shown as one item a line.
+    A list is shown with one item per line.
     """
     lines = [str(line) for line in text] if isinstance(text, list | tuple) else [str(text)]
     return _component("snippet", text="\n".join(lines), title=title, label=label or f"Copy: {title}")

@@ -1,4 +1,4 @@
-"""The words of docs/reference/glossary.md, each a row of its table, behind the `?` beside a figure."""
+"""Definitions of the words in docs/reference/glossary.md, one per row of its table. The `?` next to a figure shows them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Definition:
 
 @lru_cache(maxsize=1)
 def _terms() -> dict[str, Definition]:
-    """Return every word of the glossary by its slug; the file ships with the code, so it is read once."""
+    """Return the definitions of the glossary by slug. The file ships with the code, so it is read only once."""
     found: dict[str, Definition] = {}
     table = GLOSSARY.read_text(encoding="utf-8").partition("\n## ")[0]
     for line in table.splitlines():

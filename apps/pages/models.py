@@ -1,4 +1,4 @@
-"""What a person keeps for themselves: filters of lists."""
+"""Personal settings: saved filters of lists."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from apps.accounts.models import Organisation
 
 
 class SavedFilter(models.Model):
-    """A named filter of a list, of one person in one organisation.
+    """A named filter of a list, which belongs to one person in one organisation.
 
-    `page`: the name of the list's address, such as "dispatch:job_list"; `query`: its parameters, as in an address.
+    `page` is the URL name of the list, such as "dispatch:job_list"; `query` holds the parameters as in a URL.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

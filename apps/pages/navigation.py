@@ -9,9 +9,9 @@ from django.urls import NoReverseMatch, reverse
 
 @dataclass(frozen=True)
 class Entry:
-    """One link. The page is the current one under addresses that begin with `prefix` or one of `more`.
+    """One entry of the navigation. It counts as current on addresses that begin with `prefix` or one of `more`.
 
-    `key`: typed after `g`, it opens the page (static/js/keys.js).
+    Typing `key` after `g` opens the page (static/js/keys.js).
     """
 
     label: str
@@ -24,7 +24,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Link:
-    """An entry as the page shows it."""
+    """An entry in the form that templates show."""
 
     label: str
     icon: str
@@ -116,7 +116,7 @@ def groups(*, path: str, is_member: bool, is_platform_admin: bool) -> list[tuple
 
 
 def pages_of(*, is_member: bool, is_owner: bool, is_platform_admin: bool, is_person: bool = True) -> list[Link]:
-    """Every page that the caller may open by name: those of the side bar and those that it leaves out."""
+    """All pages with a name that the caller may open, including those that are not in the side bar."""
     entries = [*HELP]
     if is_person:
         entries += PERSONAL

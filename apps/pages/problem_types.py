@@ -1,4 +1,4 @@
-"""The codes of refusals, read from the document that explains them; each has a page at /problems/<code>."""
+"""The problem codes, read from the document that explains them. Each has a page at /problems/<code>."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROW = re.compile(r"^\| `(?P<code>[a-z0-9-]+)` \| (?P<status>[^|]+) \| (?P<meani
 
 @dataclass(frozen=True)
 class ProblemType:
-    """One code: the statuses that it comes with, what it means, and what to do."""
+    """A problem code: the HTTP statuses with which it occurs, its meaning, and what to do."""
 
     code: str
     status: str
@@ -23,7 +23,7 @@ class ProblemType:
 
     @property
     def title(self) -> str:
-        """Return the code as words."""
+        """Return the code in words."""
         return self.code.replace("-", " ").capitalize()
 
 

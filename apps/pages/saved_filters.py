@@ -1,6 +1,6 @@
-"""Named filters of lists: a person saves the filter that is set, picks it again and deletes it.
+"""Named filters of lists: a person can save the current filter, select it again and delete it.
 
-A list takes part with one line in PAGES and `{% saved_filters "dispatch:job_list" %}` below its filter bar.
+To give a list saved filters, add a line to PAGES, and `{% saved_filters "dispatch:job_list" %}` below its filter bar.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ QUERY_LENGTH = 500  # the column's
 
 
 def query_of(page: str, data: Mapping[str, str]) -> str:
-    """Return the filter that an address sets, as parameters in a fixed order; empty if it sets none."""
+    """Return the filter that a URL's parameters set, as a query string in a fixed order; empty if they set none."""
     values = {name: str(data.get(name, "")).strip() for name in PAGES[page]}
     return urlencode({name: value for name, value in values.items() if _is_usable(value)})
 
@@ -43,18 +43,18 @@ def _is_usable(value: str) -> bool:
 
 
 def filter_url(page: str, query: str) -> str:
-    """Return the address of a list with a filter."""
+    """Return the URL of a list with a filter."""
     return f"{reverse(page)}?{query}" if query else reverse(page)
 
 
 def filters_of(*, organisation: Organisation, user: User, page: str) -> list[SavedFilter]:
-    """Return the person's filters of a list in one organisation, by name."""
+    """Return the person's filters of a list in one organisation, sorted by name."""
     rows = SavedFilter.objects.filter(organisation=organisation, user=user, page=page)
     return list(rows.order_by("name")[:PER_PAGE])
 
 
 def filters_shown(*, organisation: Organisation, user: User, page: str, data: Mapping[str, str]) -> dict[str, Any]:
-    """Return what templates/components/saved_filters.html shows: the saved filters, and the one that `data` sets."""
+    """Return the context of templates/components/saved_filters.html: the saved filters, and the filter that `data` sets."""
     rows, query = filters_of(organisation=organisation, user=user, page=page), query_of(page, data)
     saved = [{"pk": row.pk, "name": row.name, "query": row.query, "url": filter_url(page, row.query)} for row in rows]
     return {"saved": saved, "query": query, "page": page, "is_saved": any(row.query == query for row in rows)}
@@ -63,7 +63,7 @@ def filters_shown(*, organisation: Organisation, user: User, page: str, data: Ma
 def filter_save(
     *, organisation: Organisation, user: User, page: str, name: str, query: str, now: datetime
 ) -> SavedFilter:
-    """Save a filter under a name; one of the same name is replaced.
+    """Save a filter under a name; a filter with the same name is replaced.
 
     Raises Problem(422) if the list has no filters, none is set, the name is empty or unusable, or there are too many.
     """
@@ -100,7 +100,7 @@ def filter_save(
 
 
 def filter_delete(*, organisation: Organisation, user: User, pk: UUID) -> SavedFilter:
-    """Delete a filter of one's own and return it as it was. Raises Http404 for anybody else's."""
+    """Delete one of the person's own filters, and return the deleted filter. Raises Http404 for anybody else's."""
     found = SavedFilter.objects.filter(organisation=organisation, user=user, pk=pk).first()
     if found is None:
         raise Http404

@@ -1,4 +1,4 @@
-"""Budgets with their usage, and the alert that matters most."""
+"""Budgets with their usage, and the most important alert."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BudgetRow(NamedTuple):
 
     @property
     def status(self) -> str:
-        """One or two words: over, near its limit, forecast to exceed it, or within it."""
+        """The status in one or two words: over the budget, near its limit, forecast to exceed it, or within it."""
         if self.share > 1:
             return "over budget"
         if self.share >= NEAR:

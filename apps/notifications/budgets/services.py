@@ -1,4 +1,4 @@
-"""Create and delete budgets, and send their alerts. The outbox checks budgets after each posting of usage."""
+"""Creates and deletes budgets, and sends their alerts. The outbox checks budgets after each posting of usage."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def budget_create(
     project_id: UUID | None = None,
     token_id: UUID | None = None,
 ) -> Budget:
-    """Create a monthly budget, from this month on; alert at once for thresholds that are already reached.
+    """Create a monthly budget that applies from this month on, and send an alert immediately if a threshold has already
+    been reached.
 
     Raises Problem for an amount of 0, an unknown scope, a duplicate, or too many budgets.
     """
@@ -97,12 +98,12 @@ def _audit(action: str, budget: Budget, actor: User, now: datetime) -> None:
 
 
 def used_and_forecast(budget: Budget, *, now: datetime) -> tuple[Decimal, Fraction]:
-    """Return the amount used this month, and a linear projection to its end."""
+    """Return the amount used this month, and a linear projection to the end of the month."""
     return used_and_forecasts([budget], now=now)[0]
 
 
 def used_and_forecasts(budgets: Sequence[Budget], *, now: datetime) -> list[tuple[Decimal, Fraction]]:
-    """Return the same for several budgets of one organisation, in one query."""
+    """Return the used and projected amounts of several budgets of one organisation, in one query."""
     if not budgets:
         return []
     start, end = month_of(now)
@@ -114,7 +115,7 @@ def used_and_forecasts(budgets: Sequence[Budget], *, now: datetime) -> list[tupl
 
 
 def budget_check(budget: Budget, *, now: datetime) -> list[BudgetAlert]:
-    """Store an alert for each threshold that was reached and not yet alerted this month, within the caller's transaction.
+    """Store an alert for each threshold that was reached and has no alert yet this month, within the caller's transaction.
 
     If several thresholds are reached together, only the highest is sent.
     """
@@ -162,7 +163,7 @@ def usage_handle(row: OutboxRow, *, now: datetime) -> None:
 
 
 def alert_mail(row: OutboxRow, *, now: datetime) -> None:
-    """Mail an alert to the owners and billing members of the organisation."""
+    """Send an alert by mail to the owners and billing members of the organisation."""
     alert = BudgetAlert.objects.select_related("budget__project", "budget__token").get(pk=row.payload["alert"])
     members = Membership.objects.filter(organisation_id=row.organisation_id, role__in=MONEY, user__is_active=True)
     send_mail(*alert_text(alert), None, sorted(members.values_list("user__email", flat=True)))

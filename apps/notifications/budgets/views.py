@@ -25,7 +25,7 @@ from apps.registry.models import Project
 
 
 class BudgetForm(MoneyForm):
-    """A new budget: a monthly amount and its scope."""
+    """The form for a new budget: a monthly amount and its scope."""
 
     amount = AmountField(label="Amount")
     scope = forms.ChoiceField(label="Applies to")
@@ -48,7 +48,7 @@ class BudgetForm(MoneyForm):
 
 @require_http_methods(["GET", "POST"])
 def budget_list(request: HttpRequest) -> HttpResponse:
-    """Budgets with usage and forecast, this month's alerts, and a form for a new budget."""
+    """The page of budgets with their usage and forecast, this month's alerts, and a form for a new budget."""
     roles = {"roles": MONEY} if request.method == "POST" else {}
     organisation, now = organisation_get(request, **roles), timezone.now()
     form = BudgetForm(request.POST or None, organisation=organisation, currencies=currencies_offered(now=now))

@@ -16,7 +16,7 @@ def _amount() -> models.DecimalField[Any, Any]:
 
 
 class Budget(models.Model):
-    """A monthly amount (calendar months in UTC) for the organisation, one project or one API token."""
+    """A budget: an amount per calendar month (UTC) for the organisation, one project or one API token."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="budgets")
@@ -42,21 +42,21 @@ class Budget(models.Model):
 
     @property
     def scope(self) -> str:
-        """What the budget applies to, in words."""
+        """The scope of the budget as text."""
         if self.project is not None:
             return f"project {self.project.name}"
         return f"API token {self.token.name}" if self.token is not None else "the whole organisation"
 
 
 class AlertKind(models.TextChoices):
-    """The basis of an alert."""
+    """The basis of an alert: actual or forecast usage."""
 
     ACTUAL = "actual", "Actual usage"
     FORECAST = "forecast", "Forecast for the month"
 
 
 class BudgetAlert(models.Model):
-    """A threshold that was reached: at most one alert for each month, basis and percentage."""
+    """An alert for a threshold that was reached, at most one for each month, basis and percentage."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     budget = models.ForeignKey(Budget, on_delete=models.PROTECT, related_name="alerts")

@@ -1,4 +1,4 @@
-"""Notifications behind the bell of the top bar."""
+"""Notifications that the bell in the top bar shows."""
 
 from __future__ import annotations
 

@@ -13,11 +13,12 @@ from apps.ledger.models import OutboxRow
 
 
 class WebhookEndpoint(models.Model):
-    """An address and the secret that signs its messages. `failing_since`: no message was delivered since then.
+    """A webhook endpoint: an address and the secret that signs its messages. `failing_since`: the instant since which
+    no message has been delivered.
 
-    `failures` counts consecutive attempts without a usable response. They back the endpoint off: nothing is sent before
-    `paused_until`, then one message at a time until one is delivered. `prompt_at`: when it last answered 2xx promptly; None
-    after a slow response.
+    `failures` counts consecutive attempts without a usable response. They cause a back-off: nothing is sent before
+    `paused_until`, then one message at a time until one is delivered. `prompt_at` is the last prompt 2xx response; it
+    is None after a slow response.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -44,9 +45,10 @@ class WebhookEndpoint(models.Model):
 
 
 class WebhookDelivery(models.Model):
-    """One message to one endpoint. Its body never changes, so every attempt sends the same bytes and id.
+    """A message to one endpoint. Its body never changes, so every attempt sends the same bytes and id.
 
-    `claimed_until`: a worker is sending it until then; if the worker dies, another can claim it afterwards.
+    Until `claimed_until`, a worker has claimed the message in order to send it; if that worker dies, another one can
+    claim it afterwards.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -80,7 +82,7 @@ class WebhookDelivery(models.Model):
 
 
 class WebhookAttempt(models.Model):
-    """One attempt: the status and the start of the response, or the error."""
+    """An attempt to deliver a message, with the status and the start of the response, or the error."""
 
     id = models.BigAutoField(primary_key=True)
     delivery = models.ForeignKey(WebhookDelivery, on_delete=models.PROTECT, related_name="tries")

@@ -1,4 +1,4 @@
-"""Create notices, mark them as read, and delete old ones."""
+"""Creates notices, marks them as read, and deletes old ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ UNFINISHED = (CompileState.QUEUED, CompileState.RUNNING)
 def compile_notices_send(*, now: datetime) -> int:
     """Notify the requesters of compiles that have all ended; return the number of requests.
 
-    The notice, the mail and the webhook message are written in one transaction with `told_at`, so each is written once.
+    The notice, the mail and the webhook message are written in the same transaction as `told_at`, so each is written
+    once.
     """
     jobs = CompileJob.objects.filter(request=OuterRef("pk"))
     waiting = CompileRequest.objects.filter(Exists(jobs), ~Exists(jobs.filter(state__in=UNFINISHED)), told_at=None)
@@ -72,11 +73,11 @@ def notice_create(*, organisation: Organisation, user: User, text: str, path: st
 
 
 def notices_read(*, organisation: Organisation, user: User, now: datetime, pk: UUID | None = None) -> int:
-    """Mark a person's notices, or one of them, as read; return the number that were unread."""
+    """Mark all of a person's notices, or one of them, as read; return the number of notices that were unread."""
     rows = Notice.objects.filter(organisation=organisation, user=user, read_at=None)
     return (rows if pk is None else rows.filter(pk=pk)).update(read_at=now)
 
 
 def notices_sweep(*, now: datetime) -> int:
-    """Delete notices older than RETENTION; return their number."""
+    """Delete the notices older than RETENTION; return the number deleted."""
     return Notice.objects.filter(created_at__lt=now - RETENTION).delete()[0]

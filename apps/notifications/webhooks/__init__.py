@@ -1,1 +1,1 @@
-"""Outbound webhooks: signed messages to addresses of customers."""
+"""Outbound webhooks: signed messages to customers' addresses."""

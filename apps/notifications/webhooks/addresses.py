@@ -1,4 +1,4 @@
-"""Decide which network addresses a message may be sent to: public ones only."""
+"""Decides to which network addresses messages may be sent: public ones only."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SPECIAL = tuple(
 
 
 def is_public(text: str) -> bool:
-    """Return whether an address is reachable from the public internet.
+    """Return whether an address is on the public internet.
 
-    Not public: private, loopback, link-local, shared and multicast networks, and every IPv6 address that embeds an IPv4
-    address (mapped and compatible ::/96, NAT64 64:ff9b::/96 and 64:ff9b:1::/48, 6to4, Teredo), because a translator or a
-    tunnel may route it into a private network.
+    These are not public: private, loopback, link-local, shared and multicast networks, and every IPv6 address that
+    embeds an IPv4 address (mapped and compatible ::/96, NAT64 64:ff9b::/96 and 64:ff9b:1::/48, 6to4, Teredo), because a
+    translator or a tunnel may route it into a private network.
     """
     ip = ipaddress.ip_address(text.split("%", maxsplit=1)[0])
     if ip.is_multicast or not ip.is_global or any(ip in prefix for prefix in SPECIAL):

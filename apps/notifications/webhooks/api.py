@@ -1,4 +1,4 @@
-"""The webhooks API."""
+"""JSON API of webhooks."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _endpoint(request: HttpRequest, pk: UUID) -> WebhookEndpoint:
 @router.get("/webhooks", auth=BILLING, response=list[WebhookOut], operation_id="webhook_list", summary="Webhooks")
 @paginate(Cursor, ordering=("created_at", "id"))
 def webhook_list(request: HttpRequest) -> QuerySet[WebhookEndpoint]:
-    """The organisation's webhooks, without their secrets."""
+    """Lists the organisation's webhooks, without their secrets."""
     return WebhookEndpoint.objects.filter(organisation=organisation_get(request, roles=MONEY), deleted_at=None)
 
 
@@ -84,7 +84,7 @@ def webhook_list(request: HttpRequest) -> QuerySet[WebhookEndpoint]:
 )
 @idempotent
 def webhook_create(request: HttpRequest, payload: WebhookIn) -> tuple[int, WebhookEndpoint]:
-    """Only this response contains the secret."""
+    """Creates a webhook. Only this response contains its secret."""
     return 201, services.endpoint_create(
         organisation=organisation_get(request, roles=MONEY),
         url=payload.url,
@@ -98,7 +98,7 @@ def webhook_create(request: HttpRequest, payload: WebhookIn) -> tuple[int, Webho
     "/webhooks/{uuid:pk}", auth=BILLING, response={204: None}, operation_id="webhook_delete", summary="Delete a webhook"
 )
 def webhook_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
-    """No more messages are sent to the webhook."""
+    """Deletes a webhook, so that no more messages are sent to it."""
     services.endpoint_delete(endpoint=_endpoint(request, pk), actor=principal_get(request).user, now=timezone.now())
     return 204, None
 
@@ -112,7 +112,7 @@ def webhook_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
 )
 @paginate(Cursor, ordering=("-created_at", "id"))
 def webhook_deliveries(request: HttpRequest, pk: UUID) -> QuerySet[WebhookDelivery]:
-    """The messages to a webhook with every attempt, newest first."""
+    """Lists the messages to a webhook with every attempt, newest first."""
     return WebhookDelivery.objects.filter(endpoint=_endpoint(request, pk)).prefetch_related("tries")
 
 
@@ -125,7 +125,7 @@ def webhook_deliveries(request: HttpRequest, pk: UUID) -> QuerySet[WebhookDelive
 )
 @idempotent
 def webhook_test(request: HttpRequest, pk: UUID) -> tuple[int, WebhookDelivery]:
-    """The test message is signed and sent like any other message."""
+    """Sends a test message, which is signed and delivered like any other message."""
     return 201, services.test_message(endpoint=_endpoint(request, pk), now=timezone.now())
 
 
@@ -138,5 +138,5 @@ def webhook_test(request: HttpRequest, pk: UUID) -> tuple[int, WebhookDelivery]:
 )
 @idempotent
 def webhook_replay(request: HttpRequest, pk: UUID) -> WebhookDelivery:
-    """The message keeps its id and body."""
+    """Sends a message again with the same id and body."""
     return services.replay(delivery=org_object_get(request, WebhookDelivery, roles=MONEY, pk=pk), now=timezone.now())

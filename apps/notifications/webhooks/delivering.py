@@ -1,12 +1,12 @@
-"""Schedule webhook deliveries: many at once, with limits for each endpoint, organisation and lane.
+"""Schedules webhook deliveries: many at the same time, with limits for each endpoint, organisation and lane.
 
-A dispatcher claims the messages that are due, under one lock so that its counts are correct, and queues each claim:
+A dispatcher claims the due messages, under one lock so that its counts are correct, and queues each claim:
 
 - at most WEBHOOK_CONCURRENCY messages are in flight, at most ORGANISATION_MAX of one organisation and ENDPOINT_MAX to one
   endpoint;
 - an endpoint whose last response was not a prompt 2xx, or that was never called, gets one message at a time. All such
   endpoints together use at most half of the slots, so the other half stays free for endpoints that respond;
-- an endpoint without a usable response (none, 429 or 5xx) is paused for 5 s, 10 s, 20 s, ... up to an hour.
+- an endpoint without a usable response (none, 429 or 5xx) is paused for 5 s, 10 s, 20 s and so on, up to an hour.
 
 See docs/adr/0064-deliveries-in-two-lanes.md.
 """
@@ -47,7 +47,9 @@ Clock = Callable[[], datetime]
 
 @dataclass
 class _Slots:
-    """The free slots: in total, in the lane of unproven endpoints, and those used by each endpoint and organisation."""
+    """The free slots, in total and in the lane of unproven endpoints, and the slots that each endpoint and organisation
+    uses.
+    """
 
     left: int
     unproven_left: int
@@ -62,7 +64,7 @@ class _Slots:
         self.organisations[organisation_id] += 1
 
     def free(self, endpoint: WebhookEndpoint) -> int:
-        """Return how many more messages can be sent to the endpoint now."""
+        """Return the number of further messages that can be sent to the endpoint now."""
         proven = _is_proven(endpoint.failures, endpoint.prompt_at)
         return min(
             (ENDPOINT_MAX if proven else 1) - self.endpoints[endpoint.pk],
@@ -76,9 +78,10 @@ def _is_proven(failures: int, prompt_at: datetime | None) -> bool:
 
 
 def deliveries_offer(*, now: datetime, send: Send) -> int:
-    """Claim the messages that can be sent now and `send` each claim; return their number. Safe in several processes.
+    """Claim the messages that can be sent now, and call `send` for each claim; return the number of claims. Safe to run
+    in several processes.
 
-    A claim that `send` could not queue is due again when it expires.
+    If `send` could not queue a claim, the message is due again when the claim expires.
     """
     claims = _claim(now)
     for delivery_id, attempt in claims:
@@ -110,7 +113,7 @@ def _claim(now: datetime) -> list[tuple[UUID, int]]:
 
 
 def _slots(now: datetime) -> _Slots:
-    """Return the slots, less those of the messages in flight."""
+    """Return the slots, less those used by messages in flight."""
     total = settings.WEBHOOK_CONCURRENCY
     slots = _Slots(left=total, unproven_left=total // 2)
     in_flight = WebhookDelivery.objects.filter(_is_open(), claimed_until__gt=now, claimed_until__lte=now + CLAIMED)
@@ -127,7 +130,7 @@ def _is_open() -> Q:
 def _due(now: datetime) -> QuerySet[WebhookDelivery]:
     """Return the messages that are due and not claimed.
 
-    A time beyond the longest pause comes from a clock that was set back, so it counts as past.
+    A time beyond the longest pause means that the clock was set back, so it counts as past.
     """
     is_time = Q(next_at__lte=now) | Q(next_at__gt=now + LONGEST_PAUSE)
     is_free = Q(claimed_until=None) | Q(claimed_until__lte=now) | Q(claimed_until__gt=now + CLAIMED)
@@ -135,7 +138,7 @@ def _due(now: datetime) -> QuerySet[WebhookDelivery]:
 
 
 def _endpoints_due(now: datetime) -> QuerySet[WebhookEndpoint]:
-    """Return the endpoints with messages due, the longest waiting first."""
+    """Return the endpoints with due messages, the longest waiting first."""
     longest = now + LONGEST_ENDPOINT_PAUSE
     is_awake = Q(paused_until=None) | Q(paused_until__lte=now) | Q(paused_until__gt=longest)
     found = WebhookEndpoint.objects.filter(is_awake, Exists(_due(now).filter(endpoint=OuterRef("pk"))))
@@ -143,9 +146,10 @@ def _endpoints_due(now: datetime) -> QuerySet[WebhookEndpoint]:
 
 
 def delivery_send(*, delivery_id: UUID, attempt: int, clock: Clock) -> bool:
-    """Make one claimed attempt; return whether it was delivered. An expired or foreign claim is skipped.
+    """Make one claimed attempt; return whether the message was delivered. Skips a claim that has expired or belongs to
+    another worker.
 
-    The request is signed with its own time, and no lock is held while the receiver responds.
+    The request is signed with the time of the attempt, and no lock is held while the receiver responds.
     """
     started = clock()
     claimed = WebhookDelivery.objects.select_related("endpoint").filter(
@@ -188,7 +192,9 @@ def _attempt_store(sent: WebhookDelivery, response: Response, *, started: dateti
 
 
 def _endpoint_failed(endpoint: WebhookEndpoint, response: Response, now: datetime) -> None:
-    """Back the endpoint off; after three days without a delivery, switch it off and notify its owners."""
+    """Pause the endpoint for a back-off. After three days without a delivery, switch it off and notify the
+    organisation's owners.
+    """
     if response.is_overloaded:
         endpoint.failures += 1
         endpoint.paused_until = now + pause_after(endpoint.failures, longest=LONGEST_ENDPOINT_PAUSE)

@@ -1,4 +1,4 @@
-"""The form of a new endpoint."""
+"""The form to create an endpoint."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from apps.notifications.webhooks.services import TOPICS
 
 
 class EndpointForm(forms.Form):
-    """An address and the events that are sent to it."""
+    """The form's fields: an address, and the events that are sent to it."""
 
     url = forms.CharField(
         max_length=500,

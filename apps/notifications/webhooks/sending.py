@@ -1,4 +1,6 @@
-"""Send one POST to a customer's address: public addresses only, no redirects, limited time and size."""
+"""Sends one POST request to a customer's address, with limited time and size, without redirects, and to public
+addresses only.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _LATE = "No complete response within {} seconds."
 
 @dataclass(frozen=True)
 class Response:
-    """The status and the start of the body, or the error if there was no response."""
+    """A response: the status and the start of the body, or the error if there was none."""
 
     status: int | None
     text: str
@@ -42,11 +44,11 @@ class Response:
 
 
 class Refused(Exception):
-    """An address that must not be called, and the reason."""
+    """Raised for an address that must not be called, with the reason."""
 
 
 def url_check(url: str) -> SplitResult:
-    """Return the parts of an address. Raises Refused with a sentence if it must not be called."""
+    """Return the parts of an address. Raises Refused with a sentence if the address must not be called."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -68,9 +70,9 @@ def url_check(url: str) -> SplitResult:
 
 
 def destination_check(url: str) -> None:
-    """Raise Refused if an address resolves to an internal network. A name that cannot be resolved now is accepted.
+    """Raise Refused if an address resolves to an internal network. A name that cannot be resolved at present is accepted.
 
-    Each delivery checks again and connects to the address that it checked.
+    Each delivery repeats the check and connects to the address that it checked.
     """
     parts = url_check(url)
     with suppress(OSError):
@@ -78,14 +80,14 @@ def destination_check(url: str) -> None:
 
 
 def port_of(parts: SplitResult) -> int:
-    """Return the port that a URL names or implies."""
+    """Return the port that a URL states or implies."""
     return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def address_of(host: str, port: int) -> str:
     """Resolve a host once and return the network address to connect to, so that it cannot change after the check.
 
-    Raises Refused if any address of the host is internal, OSError if there is none.
+    Raises Refused if any address of the host is internal, and OSError if the host has none.
     """
     found = _lookup(host, port)
     for one in found:
@@ -113,7 +115,9 @@ def _lookup(host: str, port: int) -> list[str]:
 
 
 def post(url: str, *, body: bytes, headers: dict[str, str]) -> Response:
-    """Send `body` as JSON; a failure is returned as a Response too. Takes at most WEBHOOK_SECONDS plus the lookup."""
+    """Send `body` as JSON; a failure is returned as a Response too. It takes at most WEBHOOK_SECONDS plus the time of
+    the lookup.
+    """
     is_late = threading.Event()
     try:
         return _post(url_check(url), body, headers, is_late)

@@ -1,4 +1,4 @@
-"""Signatures as Standard Webhooks (version 1) define them: HMAC-SHA256 over id, timestamp and body."""
+"""Signatures according to Standard Webhooks (version 1): HMAC-SHA256 over id, timestamp and body."""
 
 from __future__ import annotations
 

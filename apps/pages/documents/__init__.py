@@ -1,4 +1,4 @@
-"""The Markdown files under docs/: listed in the order of docs/contents.toml, rendered, searched."""
+"""The Markdown files under docs/: listed in the order of docs/contents.toml, rendered, and searched."""
 
 from apps.pages.documents.contents import (
     Document,

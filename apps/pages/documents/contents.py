@@ -1,4 +1,4 @@
-"""Which documents there are, and in which order. They ship with the code, so each is read once."""
+"""The list of documents in their order. They ship with the code, so each is read only once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FENCE = re.compile(r"```.*?```", re.DOTALL)
 
 @dataclass(frozen=True)
 class Document:
-    """One file: its address under /docs, title, section, text in Markdown and first sentence."""
+    """One document: its address under /docs, title, section, Markdown text and first sentences."""
 
     name: str
     title: str
@@ -54,12 +54,12 @@ def documents() -> dict[str, Document]:
 
 
 def moved_to(name: str) -> str | None:
-    """Return the present address of a document that once had the address `name`, or None."""
+    """Return the present address of a document that used to have the address `name`, or None."""
     return moved_addresses().get(name)
 
 
 def moved_addresses() -> dict[str, str]:
-    """Return the new address of every document that has moved, by its old one."""
+    """Return the new addresses of all documents that have moved, by their old addresses."""
     found: dict[str, str] = _contents()["moved"]
     return found
 
@@ -80,7 +80,7 @@ def _pictures() -> tuple[Path, ...]:
 
 
 def neighbours(document: Document) -> tuple[Document | None, Document | None]:
-    """Return the documents before and after one, among those for the same readers."""
+    """Return the documents before and after a given one, among those for the same readers."""
     audience = section_of(document).audience
     row = [one for section in sections() if section.audience == audience for one in section.documents]
     place = row.index(document)
@@ -88,7 +88,7 @@ def neighbours(document: Document) -> tuple[Document | None, Document | None]:
 
 
 def plain(text: str) -> str:
-    """Return Markdown without its marks, on one line."""
+    """Return Markdown as plain text on one line."""
     text = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text)
     text = re.sub(r"^\s*(?:[-*>]|\d+\.) ", "", text, flags=re.MULTILINE)
     text = re.sub(r"[`*]+|(?<!\w)_+|_+(?!\w)", "", text)
@@ -101,7 +101,7 @@ def _contents() -> dict[str, Any]:
 
 
 def _names(pages: list[str]) -> list[str]:
-    """Return the addresses of a section: `adr/*` stands for every file of that folder."""
+    """Return the addresses of a section's documents; `adr/*` means every file in that folder."""
     found = []
     for page in pages:
         paths = sorted(FOLDER.glob(f"{page}.md")) if page.endswith("*") else [FOLDER / f"{page}.md"]
@@ -118,7 +118,7 @@ def _read(name: str, section: str) -> Document:
 
 
 def _summary(paragraph: str) -> str:
-    """Return the first sentences of a paragraph that fit, or the beginning of the first one."""
+    """Return as many first sentences of a paragraph as fit, or the beginning of the first one."""
     if len(paragraph) <= SUMMARY_LENGTH:
         return paragraph
     end = max(paragraph.rfind(f"{mark} ", 0, SUMMARY_LENGTH) for mark in ".?!")
@@ -126,7 +126,7 @@ def _summary(paragraph: str) -> str:
 
 
 def _is_prose(block: str) -> bool:
-    """Whether a block is a paragraph (no heading, table, list or date), or the question of a decision record."""
+    """Whether a block is a paragraph (not a heading, table, list or date), or the question of a decision record."""
     return block.startswith("**Question") or (
         bool(block) and block[0] not in "#|-`>*!" and not block.startswith("Date:")
     )

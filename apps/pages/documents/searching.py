@@ -1,4 +1,4 @@
-"""Search over the documents: a definition comes first, then titles, headings and text."""
+"""Searches the documents. Definitions come first, then titles, headings and text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXCERPT_LENGTH, EXCERPT_BEFORE = 220, 80
 
 @dataclass(frozen=True)
 class Hit:
-    """One found passage: its address with anchor, the title and heading, and the text with the words marked."""
+    """A passage that was found: its address with anchor, the title and heading, and an excerpt with the words marked."""
 
     url: str
     title: str
@@ -30,7 +30,7 @@ class Hit:
 
 
 class Match(IntEnum):
-    """Where the words were found; the first is the best."""
+    """The place where the words were found, from the best to the worst."""
 
     DEFINITION = 0  # the query is a word of the glossary, or a problem code
     TITLE = 1
@@ -53,11 +53,11 @@ class Passage:
 
 
 def search(query: str, *, limit: int = 30) -> list[Hit]:
-    """Return the passages that hold every word of `query`, the best first.
+    """Return the passages that contain every word of `query`, the best first.
 
-    The order is: a definition whose word is the query, titles, headings, text. A document for operators or engineers comes
-    one step later than one for customers. Then comes the passage that has the words most often. Only the first 200
-    characters of the query count.
+    The order is: a definition of the query itself, titles, headings, text. Documents for operators or engineers rank
+    one step lower than those for customers. Within the same rank and section, passages that contain the words more
+    often come first. Only the first 200 characters of the query count.
     """
     words = query[:QUERY_LENGTH].lower().split()[:WORDS_MAX]
     if not words:
@@ -77,7 +77,7 @@ def _rank(match: Match, passage: Passage) -> int:
 
 
 def _match(passage: Passage, words: list[str]) -> Match | None:
-    """Return where `passage` holds all the words, or None."""
+    """Return the place in which `passage` contains all the words, or None."""
     heading, title = passage.heading.lower(), passage.title.lower()
     if passage.is_definition and _singular(" ".join(words)) == _singular(heading):
         return Match.DEFINITION
@@ -90,7 +90,7 @@ def _match(passage: Passage, words: list[str]) -> Match | None:
 
 
 def _singular(term: str) -> str:
-    """Return a term without the plural's s, so that "quotes" finds "quote"."""
+    """Return a term without the plural "s", so that "quotes" finds "quote"."""
     return re.sub(r"(?<=[a-z]{3})s$", "", re.sub(r"\s*\(.*\)$", "", term))
 
 
@@ -106,7 +106,7 @@ def _passages() -> tuple[Passage, ...]:
 
 
 def _passages_of(document: Document, place: int, *, is_for_customers: bool) -> Iterator[Passage]:
-    """Yield the beginning of a document, each section with its heading, and each definition."""
+    """Yield the passages of a document: its beginning, each section with its heading, and each definition."""
     for number, (heading, lines) in enumerate(_parts(document)):
         is_first = number == 0
         if document.name == PROBLEMS or (document.name == GLOSSARY and is_first):
@@ -131,7 +131,7 @@ def _parts(document: Document) -> list[tuple[str, list[str]]]:
 
 
 def _definition(document: Document, line: str, place: int) -> Iterator[Passage]:
-    """Yield the row of a table of definitions; its first two lines define nothing."""
+    """Yield the definition in a row of a table; its first two lines are not definitions."""
     cells = [plain(cell) for cell in line.strip().strip("|").split("|")] if line.startswith("| ") else [""]
     if cells[0] in {"word", "code", ""} or len(cells) < 2:
         return
@@ -142,7 +142,7 @@ def _definition(document: Document, line: str, place: int) -> Iterator[Passage]:
 
 
 def _without_code_headings(text: str) -> Iterator[str]:
-    """Yield the lines of a document; a comment in a block of code is no heading."""
+    """Yield the lines of a document, changed so that a comment in a block of code is not mistaken for a heading."""
     is_code = False
     for line in text.splitlines():
         if line.startswith("```"):
@@ -151,7 +151,7 @@ def _without_code_headings(text: str) -> Iterator[str]:
 
 
 def _excerpt(text: str, words: list[str]) -> SafeString:
-    """Return about 220 characters around the first word that was found, with every word marked."""
+    """Return about 220 characters around the first occurrence of a word, with every word marked."""
     first = min((at for at in (text.lower().find(word) for word in words) if at >= 0), default=0)
     start = text.rfind(" ", 0, max(1, first - EXCERPT_BEFORE)) + 1
     end = len(text)

@@ -1,4 +1,4 @@
-"""Up to four programs side by side: models, processors and precisions, each figure compared with a baseline."""
+"""Compares up to four programs side by side: models, processors and precisions, and each figure with a baseline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Measure = Callable[[Program], Fraction | int | None]
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure, its change from the baseline in words, and whether that is better ("ok"), worse ("bad") or neither."""
+    """A figure, its change from the baseline in words, and whether the change is better ("ok"), worse ("bad") or neither."""
 
     text: str
     change: str = ""
@@ -35,7 +35,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One figure of every program; `differs` if they are not all equal."""
+    """A row with one figure of every program. `differs` is true if they are not all equal."""
 
     title: str
     cells: list[Cell]
@@ -43,12 +43,12 @@ class Row:
 
 
 def table(programs: Sequence[Program], *, now: datetime) -> list[Row]:
-    """Return the rows; the first program is the baseline."""
+    """Return the rows of the comparison; the first program is the baseline."""
     return [*_described(programs), *_measured(programs), _priced(programs, now), _limits(programs)]
 
 
 def _described(programs: Sequence[Program]) -> Iterator[Row]:
-    """Yield what is compared, in words."""
+    """Yield the rows that describe the programs: processor, precision, sizes, and whether the cost is exact."""
     words: list[tuple[str, Callable[[Program], str]]] = [
         ("Processor", lambda one: one.target),
         ("Precision", lambda one: one.precision),
@@ -61,7 +61,7 @@ def _described(programs: Sequence[Program]) -> Iterator[Row]:
 
 
 def _measured(programs: Sequence[Program]) -> Iterator[Row]:
-    """Yield the figures that some program has, each beside the baseline's."""
+    """Yield the rows of figures that at least one program has, each compared with the baseline's."""
     for title, measure, write, better in FIGURES:
         values = [measure(one) for one in programs]
         if _is_shown(title, values):
@@ -71,12 +71,12 @@ def _measured(programs: Sequence[Program]) -> Iterator[Row]:
 
 
 def _is_shown(title: str, values: Sequence[Any]) -> bool:
-    """Whether a row is worth its place: a figure is known, and for external memory some program uses it."""
+    """Whether to show a row: at least one figure is known or, for external memory, at least one program uses it."""
     return any(values) if title == EXTERNAL else any(value is not None for value in values)
 
 
 def _noise(programs: Sequence[Program]) -> Iterator[Row]:
-    """Yield the signal-to-noise ratio, if a program is not in float32."""
+    """Yield the row of signal-to-noise ratios, if at least one program is not in float32."""
     worst = [signal_to_noise(one) for one in programs]
     if any(value is not None for value in worst):
         texts = ["the model's own" if value is None else decibels_text(value) for value in worst]
@@ -84,7 +84,7 @@ def _noise(programs: Sequence[Program]) -> Iterator[Row]:
 
 
 def _cell(value: Any, base: Any, text: str, better: str) -> Cell:
-    """Return a figure with its change from the baseline; the baseline's own figure has none."""
+    """Return a figure with its change from the baseline; the baseline's own figure has no change."""
     if value is None:
         return Cell("-")
     if not base or value == base or not better:
@@ -102,32 +102,36 @@ def _link(program: Program) -> int:
 
 
 def load_bytes(program: Program) -> int | None:
-    """Return the bytes that cross the link before the first item."""
+    """Return the bytes that are sent over the link before the first item; None if unknown."""
     load = program_load(program)
     return None if load is None else load["bytes_in"]
 
 
 def load_time(program: Program) -> Fraction | None:
-    """Return the seconds that loading takes."""
+    """Return the time of loading in seconds; None if unknown."""
     load = program_load(program)
     return None if load is None else Fraction(load["cycles_in"], program.clock_hz)
 
 
 def above_bound(program: Program, name: str) -> Fraction | None:
-    """Return how far a program is above its proven minimum: 0.15 for 15 % more."""
+    """Return the excess of a program's value over its proven minimum as a fraction: 0.15 for 15 % more."""
     known = program.bounds.get(name) or {}
     return Fraction(known["ours"], known["bound"]) - 1 if known.get("bound") else None
 
 
 def share_of_peak(program: Program) -> Fraction | None:
-    """Return the operations divided by the maximum of the matrix units in the same time and precision."""
+    """Return the program's operations as a share of the maximum that the matrix units could execute in the same time
+    and precision.
+    """
     target = target_of(program)
     rate = peak(target, KIND_OF.get(program.precision, "f32")) if target else None
     return Fraction(program.operations * program.clock_hz, program.interval_cycles * rate) if rate else None
 
 
 def signal_to_noise(program: Program) -> float | None:
-    """Return the decibels of the worst output over the calibration examples; None for a program in float32."""
+    """Return the signal-to-noise ratio in decibels of the worst output on the calibration examples; None for a program
+    in float32.
+    """
     known = [values.get("snr_db") for values in program.accuracy.get("outputs", {}).values()]
     return min((float(value) for value in known if value is not None), default=None)
 

@@ -1,4 +1,4 @@
-"""The dataflow graph for drawing: blocks folded until it is readable, nodes with their share of the cycles."""
+"""The dataflow graph for drawing, with blocks folded until it is readable, and with each node's share of the cycles."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _BLOCK = re.compile(r"^/?(.*?[A-Za-z_][\w.-]*)[/:.]")
 
 
 def graph(report: Mapping[str, Any], *, fold: bool = True) -> dict[str, Any]:
-    """Return nodes and edges; with `fold`, or above DRAW_AT_MOST operations, neighbours of one block become one node.
+    """Return nodes and edges. With `fold`, or with more than DRAW_AT_MOST operations, neighbours in the same block
+    become one node.
 
-    Operations are in the order of the schedule, which respects every edge. A block is a run of neighbours in that order, so
-    the folded graph has no cycle either.
+    Operations are in the order of the schedule, which respects every edge. A block is a run of neighbours in that
+    order, so the folded graph has no cycles either.
     """
     operations = [row for row in report["per_operation"] if row["start"] is not None]
     must_fold = len(operations) > DRAW_AT_MOST
@@ -47,14 +48,16 @@ def _edges(
 
 
 def _through(edges: Sequence[Sequence[int]], drawn: set[int]) -> list[tuple[int, int]]:
-    """Return the edges between drawn rows; a row without cost that is not drawn (a reshape) passes on its sources."""
+    """Return the edges between drawn rows. A row without cost, such as a reshape, is not drawn; its consumers are
+    connected to its sources.
+    """
     sources: dict[int, list[int]] = {}
     for source, target in edges:
         sources.setdefault(target, []).append(source)
     known: dict[int, list[int]] = {}
 
     def made_by(row: int) -> list[int]:
-        """Return the drawn rows from which a row's value comes."""
+        """Return the drawn rows that produce a row's value."""
         if row in drawn:
             return [row]
         if row not in known:
@@ -82,7 +85,7 @@ def _counted(kind: str, count: int) -> str:
 
 
 def name_of(row: Mapping[str, Any]) -> str:
-    """Return the row's name in the model, or the compiler's name without one."""
+    """Return the row's name in the model or, if it has none, the compiler's name."""
     return str(row["source"][0] if row["source"] else row["name"])
 
 
@@ -93,7 +96,9 @@ def _block_of(name: str) -> str:
 
 
 def _runs(operations: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """Group neighbours of the same named block; then join the shortest neighbours until at most FOLD_ABOVE remain."""
+    """Group neighbours in the same named block; then join the shortest neighbouring groups until at most FOLD_ABOVE
+    remain.
+    """
     runs: list[list[int]] = []
     last = ""
     for index, operation in enumerate(operations):

@@ -20,8 +20,8 @@ TITLES = (
 def memory_map(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return the buffers as rectangles of address and cycle, largest first, and the live bytes over time.
 
-    Weights and state stay for the whole inference and dwarf the rest, so the drawing starts above them, at
-    `base`, where the first arena begins; overlapping inferences alternate between arenas.
+    Weights and state stay in memory for the whole inference and are much larger than the rest, so the drawing starts
+    above them, at `base`, where the first arena begins. Overlapping inferences alternate between arenas.
     """
     storage = report["resources"]["storage"]
     moving = [buffer for buffer in report["memory"] if buffer["kind"] == "arena"]
@@ -41,7 +41,7 @@ def memory_map(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def storage_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the parts of the storage, which sum to its total."""
+    """Return the parts of the storage, which add up to the total."""
     storage, arenas = report["resources"]["storage"], report.get("arenas", 1)
     titles = dict(TITLES) | ({"activations": f"Activations ({arenas} arenas, used in turn)"} if arenas > 1 else {})
     return [{"key": key, "title": title, "bytes": storage[key]} for key, title in titles.items() if storage[key]]

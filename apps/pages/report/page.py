@@ -28,7 +28,7 @@ def _parsed(key: Any) -> Report:
 
 
 def report_of(program: Program) -> Report:
-    """Return the stored report. Programs never change, so the latest reports stay parsed in memory."""
+    """Return the stored report. Programs never change, so recently used reports are cached in parsed form."""
     return _parsed(program.pk)
 
 
@@ -45,7 +45,7 @@ class Fit:
 
 
 def program_page(program: Program, *, now: datetime) -> dict[str, Any]:
-    """The context of the page."""
+    """Return the template context of the page."""
     report = report_of(program)
     listed = rows.operation_rows(report)
     ranked = sorted((row for row in listed if row["start"] is not None), key=lambda row: (-row["cycles"], row["index"]))
@@ -104,7 +104,9 @@ def load_of(program: Program) -> dict[str, Any] | None:
 
 
 def price_of(program: Program, report: Report, *, now: datetime) -> dict[str, Any]:
-    """What EXECUTIONS cost in the price book's default class today; an unknown price is said to be unknown, with the reason."""
+    """Return the price of EXECUTIONS executions today in the price book's default class; for an unknown price, return
+    the reason instead.
+    """
     try:
         book = book_in_force(at=now)
         document = document_of(book)
@@ -131,7 +133,9 @@ def price_of(program: Program, report: Report, *, now: datetime) -> dict[str, An
 
 
 def fits_of(program: Program) -> list[Fit]:
-    """Return the fit of the program, of the same model on other processors, and of processors that refused it as too large."""
+    """Return how the program fits its processor, how the same model fits other processors, and the processors for which
+    it was too large.
+    """
     same = Program.objects.filter(model_version=program.model_version, precision=program.precision, dims=program.dims)
     newest: dict[str, Program] = {}
     for one in same.order_by("created_at"):
@@ -175,7 +179,7 @@ def _names(report: Report, listed: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _profile(listed: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the bars of the chart above the table, in the order of the schedule."""
+    """Return the bars of the chart above the table of operations, in the order of the schedule."""
     return {
         "rows": [
             {

@@ -1,4 +1,4 @@
-"""The table of operations, its totals, and the bounds. The rows add up to the headline."""
+"""The table of operations, its totals, and the bounds. The rows add up to the figures in the headline."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ UNITS = {
 
 
 def share(part: int, whole: int) -> Fraction:
-    """Return part / whole; 0 if the whole is 0."""
+    """Return `part` divided by `whole`; 0 if `whole` is 0."""
     return Fraction(part, whole) if whole else Fraction(0)
 
 
@@ -93,7 +93,7 @@ def operation_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def totals(report: Report) -> dict[str, dict[str, Any]]:
-    """Return for every column of the headline the sum of the rows, the headline, and whether both are equal."""
+    """For every figure of the headline, return the sum of the rows, the headline's value, and whether both are equal."""
     found = {}
     for column, way in TOTALS.items():
         headline: Any = report["resources"]
@@ -126,7 +126,7 @@ def unit_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def bound_rows(report: Report) -> list[dict[str, Any]]:
-    """Return each proven lower bound with the reached value: ratio = reached / bound, gap = ratio - 1."""
+    """Return each proven lower bound with the value reached: ratio = reached / bound, gap = ratio - 1."""
     rows = []
     for key, title in (("latency", "Latency"), ("interval", "Interval"), ("memory", "Peak memory")):
         known = report["bounds"].get(key)
@@ -148,17 +148,19 @@ def bound_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def limit_text(limit: str) -> str:
-    """Return a limit in the words of the pages: "the link_in port" -> "the link in port"."""
+    """Return a limit in the words that pages use: "the link_in port" -> "the link in port"."""
     return limit.replace("link_in", "link in").replace("link_out", "link out").replace("external", "external memory")
 
 
 def combined_rows(report: Report) -> list[list[str]]:
-    """Return the model's names of contractions that run as one; the compiler adds part numbers after a slash."""
+    """Return the groups of contractions that run as one, by their names in the model, without the part numbers that the
+    compiler adds after a slash.
+    """
     return [[re.sub(r"/\d+$", "", name) for name in group] for group in report.get("combined", [])]
 
 
 def executed_rows(report: Report, executed: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the bounds with the values of the verification run; empty if the cost is exact."""
+    """Return the bounds next to the counters of the verification run; empty if the cost is exact."""
     if not executed:
         return []
     bound = report["resources"]
@@ -189,7 +191,7 @@ def accuracy_rows(accuracy: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def decibels_text(value: float | None) -> str:
-    """Write a ratio in decibels; the compiler writes 999 for no difference and -999 for not a number."""
+    """Format a ratio in decibels; the compiler states 999 for no difference and -999 for not a number."""
     if value is None:
         return "not measured"
     if abs(value) >= NO_NOISE:
@@ -198,7 +200,7 @@ def decibels_text(value: float | None) -> str:
 
 
 def _decimal(value: float | None) -> str:
-    """Write three significant digits, in exponent form if that is shorter."""
+    """Format with three significant digits, in exponent form if that is shorter."""
     return "-" if value is None else f"{value:.3g}"
 
 
@@ -215,7 +217,7 @@ def operations_csv(report: Report) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a cell that no spreadsheet reads as a formula."""
+    """Return a cell that no spreadsheet interprets as a formula."""
     if isinstance(value, Fraction):
         millionths = round(value * 10**6)
         return f"{millionths // 10**6}.{millionths % 10**6:06d}"

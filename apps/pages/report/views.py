@@ -26,7 +26,7 @@ def program(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def program_compare(request: HttpRequest) -> HttpResponse:
-    """Compare up to four programs of the organisation: ?p=<id>&p=<id>; the first is the baseline."""
+    """Show the comparison of up to four programs of the organisation: ?p=<id>&p=<id>; the first is the baseline."""
     own = Program.objects.filter(organisation=organisation_get(request)).select_related("model_version__model")
     wanted = list(dict.fromkeys(_uuids(request.GET.getlist("p"))))[: compare.COLUMNS_MAX]
     known = own.in_bulk(wanted)
@@ -43,7 +43,7 @@ def program_compare(request: HttpRequest) -> HttpResponse:
 
 
 def _uuids(texts: list[str]) -> list[UUID]:
-    """Return the ids of the query. Raises Http404 if one is not an id."""
+    """Return the ids in the query string. Raises Http404 if one is not an id."""
     try:
         return [UUID(text) for text in texts]
     except ValueError:
@@ -59,7 +59,7 @@ def program_timeline(request: HttpRequest, pk: UUID) -> JsonResponse:
 
 
 def program_graph(request: HttpRequest, pk: UUID) -> JsonResponse:
-    """Return nodes and edges as JSON; blocks are folded unless `?all=1`."""
+    """Return the graph's nodes and edges as JSON; blocks are folded unless `?all=1`."""
     found = org_object_get(request, Program, pk=pk)
     return JsonResponse(graph.graph(page.report_of(found), fold=request.GET.get("all") != "1"))
 
@@ -77,7 +77,7 @@ def program_download(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
 
 
 def _cycle(text: str, otherwise: int) -> int:
-    """Return a cycle of the query; None if it is not a whole number."""
+    """Return a cycle from the query string; None if it is not a whole number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else otherwise
 
 

@@ -1,7 +1,7 @@
-"""Look for a text in every kind of object of an organisation, in the pages and in the documents.
+"""Searches for a text in every kind of object of an organisation, in the pages and in the documents.
 
-Each kind takes one query, which names the organisation, is limited, and is answered by an index. So the number of queries
-depends neither on the text nor on how much an organisation has.
+Each kind needs one query, which filters by the organisation, is limited, and uses an index. So the number of queries
+depends neither on the text nor on the number of objects.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PER_KIND = 5  # hits of one kind
 
 @dataclass(frozen=True)
 class Hit:
-    """One thing that was found: where it is, its name, what tells it from its likes, and a state for a badge."""
+    """A search result: its URL, its title, a note that distinguishes it from similar results, and a state for a badge."""
 
     url: str
     title: str
@@ -52,7 +52,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of object: how its rows are found, newest first, and shown."""
+    """One kind of object: how to find its rows, newest first, and how to show them."""
 
     title: str
     icon: str
@@ -61,9 +61,9 @@ class Kind:
 
 
 def everything_search(query: Query, *, principal: Principal | None, limit: int = PER_KIND) -> list[Group]:
-    """Return the groups of hits that are not empty: pages, then objects of the caller's current organisation, then documents.
+    """Return the non-empty groups of hits: pages, then objects of the caller's current organisation, then documents.
 
-    `principal`: who searches; None for a stranger, who finds documents alone.
+    `principal` is the caller. It is None if nobody is signed in; the result then contains no objects.
     """
     if not query:
         return []
@@ -207,7 +207,7 @@ def _customers(query: Query, limit: int) -> Group:
 
 
 def _pages(query: Query, principal: Principal | None, limit: int) -> Group:
-    """Return the pages whose name holds every word, those whose name begins with the text first."""
+    """Return the pages whose name contains every word; those whose name begins with the text come first."""
     words = query.text.lower().split()
     role = principal.memberships.get(principal.current) if principal and principal.current else None
     links = navigation.pages_of(

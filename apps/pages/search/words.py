@@ -1,4 +1,4 @@
-"""Read what a person typed into the search: a name, a number, or the beginning of an id or a digest."""
+"""Interprets the text that a person typed into the search: a name, a number, or the beginning of an id or a digest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CONTROL = ("Cc", "Cs")
 
 @dataclass(frozen=True)
 class Query:
-    """The text of a search, with what it may mean."""
+    """The text of a search, with its possible meanings."""
 
     text: str
 
@@ -40,7 +40,7 @@ class Query:
 
     @cached_property
     def id_range(self) -> tuple[UUID, UUID] | None:
-        """The first and last id that begin with the text; None if no id does."""
+        """The first and last id that begin with the text; None if no id can."""
         digits = self.text.lower().replace("-", "")
         if not PREFIX <= len(digits) <= _ID_DIGITS or not _HEX.fullmatch(digits):
             return None
@@ -48,13 +48,13 @@ class Query:
 
     @cached_property
     def digest(self) -> str:
-        """The text as the beginning of a SHA-256 digest; empty if it is none."""
+        """The text as the beginning of a SHA-256 digest; empty if it can't be one."""
         digits = self.text.lower().removeprefix("sha256:")
         return digits if PREFIX <= len(digits) <= _DIGEST_DIGITS and _HEX.fullmatch(digits) else ""
 
     @cached_property
     def numbers(self) -> dict[NumberKind, int]:
-        """The numbers that the text may be: that of one kind (`Q-0007`, `q7`), or of any (`7`, `0007`)."""
+        """The object numbers that the text may mean: of one kind (`Q-0007`, `q7`), or of every kind (`7`, `0007`)."""
         reference = number_parse(self.text)
         if reference is not None:
             return {reference.kind: reference.number}
@@ -62,11 +62,13 @@ class Query:
         return {one.kind: one.number for one in written if one is not None}
 
     def numbered(self, kind: NumberKind) -> Q:
-        """Return the rows of a kind whose number the text is."""
+        """Return a condition for the row of a kind whose number is the text."""
         return Q(number=self.numbers[kind]) if kind in self.numbers else Q(pk__in=[])
 
     def named(self, *columns: str) -> Q:
-        """Return the rows whose columns hold every word of the text; begin with it, where a word is short."""
+        """Return a condition for rows with every word of the text in one of the columns; a short word must be at the
+        beginning of a column.
+        """
         found = Q(pk__in=[]) if not self.text else Q()
         for word in self.text.split()[:WORDS]:
             lookup = "icontains" if len(word) >= CONTAINED else "istartswith"
@@ -77,11 +79,13 @@ class Query:
         return found
 
     def identified(self, column: str = "pk") -> Q:
-        """Return the rows whose id begins with the text; none if no id can."""
+        """Return a condition for rows whose id begins with the text; it matches none if no id can."""
         return Q(**{f"{column}__range": self.id_range}) if self.id_range else Q(pk__in=[])
 
     def digested(self, column: str) -> Q:
-        """Return the rows whose digest begins with the text; a range, so that an index of any collation serves."""
+        """Return a condition for rows whose digest begins with the text. It is a range, so that an index with any
+        collation can be used.
+        """
         if not self.digest:
             return Q(pk__in=[])
         return Q(**{f"{column}__gte": self.digest, f"{column}__lt": self.digest + _AFTER_HEX})
