@@ -1,4 +1,4 @@
-"""Addresses of the pages that belong to no single room; they have no namespace."""
+"""URLs of the pages that belong to no single app; they have no namespace."""
 
 from django.urls import URLPattern, URLResolver, path
 

@@ -25,7 +25,9 @@ RESULTS = 10  # hits of each kind on the page of results
 
 @login_not_required
 def home(request: HttpRequest) -> HttpResponse:
-    """The landing page for visitors, the overview for members, the platform for administrators without an organisation."""
+    """The start page: the landing page for visitors, the overview for members, and the platform page for administrators
+    without an organisation.
+    """
     if not request.user.is_authenticated:
         return render(request, "pages/landing.html")
     principal = principal_get(request)
@@ -38,7 +40,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def documents(request: HttpRequest) -> HttpResponse:
-    """The index of the documents, or what a search finds."""
+    """The index of the documents, or the results of a search in them."""
     query = request.GET.get("q", "").strip()[:200]
     hits = papers.search(query) if query else []
     return render(request, "pages/documents.html", {"query": query, "hits": hits, "sections": papers.sections()})
@@ -46,7 +48,7 @@ def documents(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def document(request: HttpRequest, name: str) -> HttpResponseBase:
-    """One document or one of its pictures; an old address leads to the new one."""
+    """The page of a document, or one of its pictures; an old address redirects to the new one."""
     found = papers.documents().get(name)
     if found is None:
         return _elsewhere(name)
@@ -83,7 +85,7 @@ def search(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def search_palette(request: HttpRequest) -> HttpResponse:
-    """The same results as suggestions below the search box, while a person types."""
+    """The search results as suggestions below the search box, while a person types."""
     query = Query.read(request.GET.get("q", ""))
     groups = everything_search(query, principal=_principal(request))
     values = {"query": query.text, "groups": groups, "count": sum(len(group.hits) for group in groups)}
@@ -96,7 +98,7 @@ def _principal(request: HttpRequest) -> Principal | None:
 
 @require_POST
 def filter_save(request: HttpRequest) -> HttpResponse:
-    """Save the filter of a list under a name; a refusal shows the name again."""
+    """Save the filter of a list under a name; after a refusal, the form shows the name again."""
     values = {name: request.POST.get(name, "") for name in ("page", "name", "query")}
     organisation = organisation_get(request)
     try:
@@ -113,7 +115,7 @@ def filter_save(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def filter_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Delete a saved filter of one's own."""
+    """Delete one of the person's own saved filters."""
     gone = saved_filters.filter_delete(organisation=organisation_get(request), user=principal_get(request).user, pk=pk)
     messages.success(request, f"Filter deleted: {gone.name}.")
     return redirect(gone.page)
@@ -121,7 +123,7 @@ def filter_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @login_not_required
 def problem_type(request: HttpRequest, code: str) -> HttpResponse:
-    """What a problem code means and what to do about it: the page that a problem's `type` names."""
+    """The page to which a problem's `type` links: the meaning of its code, and what to do about it."""
     found = problem_types().get(code)
     if found is None:
         raise Http404

@@ -1,4 +1,4 @@
-"""The API of plans."""
+"""JSON API of plans."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 
 
 class PlanIn(RequestBody):
-    """Exact decimals; omitted fields are not required. Times are in seconds, the accuracy is a share from 0 to 1. `until`: the
-    deadline for all items, including the wait for free devices; by default the end of a quote's default window."""
+    """The requirements for a plan, as exact decimals; an omitted field sets no requirement. Times are in seconds, and
+    the accuracy is a share from 0 to 1. `until` is the deadline for all items, including the wait for free devices; by
+    default, it is the end of a quote's default window.
+    """
 
     version_id: UUID | None = Field(default=None, description="A model version; its alternatives are also candidates.")
     task_id: UUID | None = Field(default=None, description="A task with its evaluated models, instead of `version_id`.")
@@ -70,7 +72,9 @@ class PlanIn(RequestBody):
 
 
 class PlanOut(Schema):
-    """Fractions as "3/4", amounts in full. `candidates`: the best by the objective first; `chosen`: null if none is feasible."""
+    """A plan. Fractions are written as "3/4", amounts with all their digits. `candidates` starts with the best
+    according to the objective; `chosen` is null if none is feasible.
+    """
 
     id: UUID
     version_id: UUID | None

@@ -1,4 +1,4 @@
-"""The candidates of a task: its models on every pool, with the state of their programs and evaluations."""
+"""The candidates for a task: its models on every pool, with the state of their programs and evaluations."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Values = Sequence[dict[str, Any]]  # [{"name", "dtype", "shape"}]
 
 @dataclass(frozen=True)
 class CandidateRow:
-    """A model in a precision on a pool, with its evaluation and the newest request for one (`run`).
+    """A candidate: a model in a precision on a pool, with its evaluation and the newest request for one (`run`).
 
-    `problem` says why the program's outputs cannot be judged; empty if they can.
+    `problem` says why the program's outputs cannot be evaluated; it is empty if they can.
     """
 
     deployment: Deployment
@@ -45,7 +45,7 @@ class CandidateRow:
 
     @property
     def bound_text(self) -> str:
-        """The proven bound for reading; empty without an evaluation."""
+        """The proven bound as text; empty if there is no evaluation."""
         one = self.evaluation
         return "" if one is None else score_format_of(one.metric).text(Fraction(one.lower_bound))
 
@@ -56,7 +56,7 @@ class CandidateRow:
 
     @property
     def can_be_evaluated(self) -> bool:
-        """Whether the program is compiled, and neither evaluated nor being evaluated."""
+        """Whether an evaluation can be requested: the program is compiled, and neither evaluated nor being evaluated."""
         return self.program is not None and self.evaluation is None and not self.is_open and not self.problem
 
 
@@ -67,9 +67,10 @@ def tasks_of(organisation: Organisation) -> QuerySet[Task]:
 
 
 def sizes_fitting(wanted: Values, given: Values) -> dict[str, int] | None:
-    """Return the sizes of variable dimensions that make the inputs `wanted` fit an item of a data set; None if none do.
+    """Return the sizes of variable dimensions with which the inputs `wanted` fit an item of a data set; None if there
+    are none.
 
-    Names must agree, unless both sides have one input. The item's shape may lack a leading 1.
+    Names must be equal, unless both sides have only one input. The item's shape may lack a leading 1.
     """
     shapes = {value["name"]: list(value["shape"]) for value in given}
     if len(wanted) == 1 and len(shapes) == 1:
@@ -94,7 +95,9 @@ def _shape_fits(own: list[Any], item: list[int], sizes: dict[str, int]) -> bool:
 
 
 def versions_of(task: Task) -> list[ModelVersion]:
-    """Return the versions that the task names, or the newest of every model that takes the data set's items."""
+    """Return the versions that the task names, or by default the newest version of every model that accepts the data
+    set's items.
+    """
     present = versions_present().filter(organisation_id=task.organisation_id)
     if task.versions:
         return list(present.filter(pk__in=task.versions).order_by("model__name", "number"))
@@ -115,7 +118,9 @@ def metric_title(task: Task) -> str:
 
 
 def output_of(task: Task, program: Program) -> str:
-    """Return the output to judge: the named one, else the first with one score per class, else the first."""
+    """Return the name of the output to evaluate: the named one, otherwise the first with one score per class, otherwise
+    the first.
+    """
     if task.output:
         return task.output
     scored = [one["name"] for one in program.outputs if len([size for size in one["shape"] if size != 1]) == 1]
@@ -124,9 +129,9 @@ def output_of(task: Task, program: Program) -> str:
 
 
 def evaluations_of(task: Task, *, with_items: bool = True) -> dict[tuple[str, bool], Evaluation]:
-    """Return the platform's evaluations on the task's data and metric by (program digest, whether on a host).
+    """Return the platform's evaluations with the task's data and metric, by (program digest, whether on a host).
 
-    The answers (`items`) are large; without `with_items` they are not read.
+    The answers (`items`) are large, so they are read only with `with_items`.
     """
     data = task.data_set
     rows = (
@@ -142,12 +147,12 @@ def evaluations_of(task: Task, *, with_items: bool = True) -> dict[tuple[str, bo
 
 
 def fits(program: Program, data_set: DataSet) -> bool:
-    """Whether the program takes an item of the data set."""
+    """Whether the program accepts an item of the data set."""
     return sizes_fitting(program.inputs, data_set.inputs) is not None
 
 
 def candidate_models_of_task(task: Task) -> CandidateModels:
-    """Return the task's models for a plan; only programs that the platform has evaluated have an accuracy."""
+    """Return the task's models for a plan. Only programs that the platform has evaluated have an accuracy."""
     known = evaluations_of(task)
 
     def evaluation(deployment: Deployment, _precision: str) -> Evaluation | None:
@@ -175,7 +180,7 @@ def rows_of(task: Task) -> list[CandidateRow]:
 
 
 def _fitting_programs(task: Task, versions: Sequence[ModelVersion]) -> list[Program]:
-    """The programs of these versions that take an item of the task."""
+    """The programs of these versions that accept an item of the task's data set."""
     return [p for p in programs_of_versions([one.pk for one in versions]) if fits(p, task.data_set)]
 
 
@@ -195,7 +200,7 @@ def _row(
 
 
 def unjudgeable(task: Task, program: Program) -> str:
-    """Say why the metric cannot judge the program's outputs, before it runs; empty if it can."""
+    """Return the reason why the metric cannot evaluate the program's outputs, before the program runs; empty if it can."""
     name, metric = output_of(task, program), metric_of(task)
     shapes = {one["name"]: [1, *one["shape"]] for one in program.outputs}
     dtypes = {one["name"]: one["dtype"] for one in program.outputs}
@@ -214,7 +219,7 @@ def unjudgeable(task: Task, program: Program) -> str:
 
 @dataclass(frozen=True)
 class MissingProgram:
-    """A program that can be compiled for a pool's processor, with these sizes of variable dimensions.
+    """A missing program, which can be compiled for a pool's processor with these sizes of variable dimensions.
 
     `failed` is the last compile if it failed; it is not repeated automatically.
     """
@@ -257,7 +262,7 @@ def _lacking(versions: Sequence[ModelVersion], programs: list[Program]) -> Itera
 
 
 def compiles_open(task: Task) -> int:
-    """Return how many compiles of the candidates wait or run."""
+    """Return the number of the candidates' compiles that are queued or running."""
     return sum(not job.is_finished for job in _compiles(versions_of(task)))
 
 

@@ -1,4 +1,4 @@
-"""When a candidate would be done if it were accepted now, by the timetable (G9)."""
+"""Computes from the timetable when a candidate would be done if it were accepted now (G9)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from apps.timetable.selectors import Room
 class Timetables:
     """The free time of every pool at one instant, read once for all candidates.
 
-    A candidate is placed as accepting its quote would place it: by the limits of its class, within the window of the task or,
-    without room there, within the longest window of a quote. `without`: a contract whose reservations count as free, because
-    accepting the plan ends it.
+    A candidate is placed in the same way as if its quote were accepted: under the limits of its class, within the
+    task's window or, if there is no room in it, within the longest window of a quote. `without` is a contract whose
+    reservations count as free, because accepting the plan ends it.
     """
 
     def __init__(

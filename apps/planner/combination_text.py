@@ -1,4 +1,4 @@
-"""How several programs work on an item, in words. Pure."""
+"""Describes in words how several programs process an item. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from apps.planner.solver.types import Narrowed
 def combination_sentences(
     kind: str, names: Sequence[str], levels: Sequence[str | Decimal], shares: Sequence[str | Fraction]
 ) -> list[str]:
-    """Return one sentence for each fallback of a cascade, one for a vote, none for a single program.
+    """Return one sentence for each fallback of a cascade, one for an ensemble, and none for a single program.
 
-    `levels` are the confidence thresholds of a cascade and `shares` the upper bounds of the items that fall back, both from
-    0 to 1.
+    `levels` are the confidence thresholds of a cascade, and `shares` the upper bounds of the share of items that fall
+    back; both are from 0 to 1.
     """
     if kind == ENSEMBLE:
         vote = f"Runs all {len(names)} programs on every item and takes the answer on which two agree"
@@ -37,11 +37,11 @@ def combination_sentences(
 
 
 def narrowed_sentence(one: Narrowed) -> str:
-    """Say that only some programs of a pool were combined."""
+    """Return a sentence that says how many programs of a pool were combined."""
     return f"On {one.pool}, {one.used} of {one.known} programs were combined with each other."
 
 
 def _percent(share: str | Decimal | Fraction) -> str:
-    """A share in per cent with two decimals, or none where it is a whole number of per cent."""
+    """Format a share in per cent with two decimals, or without decimals if it is a whole number of per cent."""
     places = 0 if (Fraction(share) * 100).denominator == 1 else 2
     return figures.percent_format(share, places)

@@ -1,7 +1,7 @@
 # ruff: noqa: A002 - arguments are named as a page writes them
-"""The tags that every page is built from: `{% load takt %}`. Each renders one template of templates/components/.
+"""The template tags from which every page is built: `{% load takt %}`. Most render a template of templates/components/.
 
-Figures are written by `apps.figures`; see there for units and rounding.
+`apps.figures` formats the figures; units and rounding are documented there.
 """
 
 from __future__ import annotations
@@ -56,14 +56,16 @@ def percent(share: figures.Number | None, places: int = 1) -> str:
 
 @register.filter
 def money(amount: Decimal | int | str | None, currency: figures.Currency) -> SafeString:
-    """{{ quote.net|money:quote.currency }}: to the currency's smallest unit, the exact amount as the title."""
+    """{{ quote.net|money:quote.currency }}: an amount rounded to the currency's smallest unit, with the exact amount as
+    title.
+    """
     exact = figures.money_exact_format(amount, currency)
     return format_html('<span class="money" title="{}">{}</span>', exact, figures.money_format(amount, currency))
 
 
 @register.filter
 def price(amount: Decimal | int | str | None, currency: figures.Currency) -> SafeString:
-    """{{ price|price:currency }}: the price of one thing, with four significant digits and the exact one as title."""
+    """{{ price|price:currency }}: a unit price with four significant digits, and with the exact price as title."""
     exact = figures.money_exact_format(amount, currency)
     return format_html('<span class="money" title="{}">{}</span>', exact, figures.price_format(amount, currency))
 
@@ -76,8 +78,9 @@ def unit_price(
     of: int = 1,
     part: str = "",
 ) -> SafeString:
-    """{% unit_price price.amount price.currency of=1000 %}: "€ 0.01218 per million executions", the exact price of one as
-    title. `part`: "price" or "per" alone."""
+    """{% unit_price price.amount price.currency of=1000 %}: "€ 0.01218 per million executions", with the exact price of
+    one execution as title. `part` selects only the "price" or only the "per".
+    """
     price, per = figures.unit_price_format(amount, currency, thing=thing, of=of)
     if part == "per":
         return format_html("{}", per)
@@ -89,19 +92,19 @@ def unit_price(
 
 @register.filter
 def money_exact(amount: Decimal | int | str | None, currency: figures.Currency) -> SafeString:
-    """{{ line.amount|money_exact:currency }}: every digit."""
+    """{{ line.amount|money_exact:currency }}: an amount with all its digits."""
     return format_html('<span class="money">{}</span>', figures.money_exact_format(amount, currency))
 
 
 @register.filter
 def item(mapping: Mapping[str, Any] | None, key: str) -> Any:
-    """{{ mapping|item:"key" }}: the value, or nothing."""
+    """{{ mapping|item:"key" }}: the value of the key, or nothing."""
     return mapping.get(key) if mapping else None
 
 
 @register.simple_tag(takes_context=True)
 def when(context: template.Context, at: datetime | None, seconds: bool = False) -> SafeString:
-    """{% when job.submitted_at %}: the instant in the organisation's zone, with UTC beside it when they differ."""
+    """{% when job.submitted_at %}: the instant in the organisation's time zone, followed by UTC if they differ."""
     if at is None:
         return mark_safe('<span class="text-secondary">-</span>')
     zone = getattr(context.get("organisation"), "time_zone", None) or "UTC"
@@ -120,7 +123,7 @@ def when(context: template.Context, at: datetime | None, seconds: bool = False) 
 
 @register.simple_tag(takes_context=True)
 def period(context: template.Context, start: datetime | None, end: datetime | None) -> SafeString:
-    """{% period quote.window_start quote.window_end %}: from and to in the organisation's zone, UTC as the title."""
+    """{% period quote.window_start quote.window_end %}: start and end in the organisation's time zone, with UTC as title."""
     zone = getattr(context.get("organisation"), "time_zone", None) or "UTC"
     title = figures.period_format(start, end, "UTC")
     return format_html('<span class="text-nowrap" title="{}">{}</span>', title, figures.period_format(start, end, zone))
@@ -128,26 +131,28 @@ def period(context: template.Context, start: datetime | None, end: datetime | No
 
 @register.simple_tag
 def ago(at: datetime | None, now: datetime) -> str:
-    """{% ago pool.measured_at now %}: 12 s ago."""
+    """{% ago pool.measured_at now %}: the time since an instant, such as "12 s ago"."""
     return "never" if at is None else f"{figures.duration_format(max(now - at, timedelta(0)))} ago"
 
 
 @register.simple_tag
 def icon(name: str, css: str = "") -> SafeString:
-    """{% icon "upload" %}: an icon that static/icons.txt names; decorative, so hidden from screen readers."""
+    """{% icon "upload" %}: an icon listed in static/icons.txt; decorative, so it is hidden from screen readers."""
     source = f"{static('vendor/icons.svg')}#{name}"
     return format_html('<svg class="icon {}" aria-hidden="true" focusable="false"><use href="{}"/></svg>', css, source)
 
 
 @register.simple_tag
 def badge(kind: str, label: str = "") -> SafeString:
-    """{% badge "exact" %}, {% badge job.state %}: a word with colour and shape; unknown kinds are written neutrally."""
+    """{% badge "exact" %}, {% badge job.state %}: a word with colour and usually an icon; unknown kinds get the neutral
+    tone.
+    """
     return badges.render(kind, label)
 
 
 @register.simple_tag
 def bar(share: figures.Number | None, label: str = "") -> SafeString:
-    """{% bar row.share %}: a thin bar for a share from 0 to 1 (decorative; write the number beside it)."""
+    """{% bar row.share %}: a thin bar for a share from 0 to 1 (decorative; show the number next to it)."""
     number = figures.fraction(share) or Fraction(0)
     width = figures.fixed(min(max(number, Fraction(0)), Fraction(1)) * 100, 2)
     return format_html(
@@ -175,7 +180,9 @@ _IDS = re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12
 
 @register.filter
 def short_ids(text: str) -> SafeString:
-    """{{ entry.detail_text|short_ids }}: digests and identifiers by their first characters, the whole as title."""
+    """{{ entry.detail_text|short_ids }}: digests and identifiers shortened to their first characters, with the full
+    value as title.
+    """
 
     def cut(match: re.Match[str]) -> str:
         whole = match[0]
@@ -193,7 +200,7 @@ def empty_state(
     sample_url: str = "",
     sample_label: str = "",
 ) -> dict[str, Any]:
-    """{% empty_state "No models yet." url label %}: one sentence, one button, at most one sample beside it."""
+    """{% empty_state "No models yet." url label %}: one sentence and one button, with at most one sample next to it."""
     return {
         "text": text,
         "url": url,
@@ -206,7 +213,7 @@ def empty_state(
 
 @register.filter
 def browser(user_agent: str) -> str:
-    """{{ session.user_agent|browser }}: Firefox on Linux."""
+    """{{ session.user_agent|browser }}: a readable name such as "Firefox on Linux"."""
     return browser_name(user_agent)
 
 
@@ -216,7 +223,8 @@ def metric(
 ) -> dict[str, Any]:
     """{% metric "Latency" value kind="exact" note="38,912 cycles" term="latency" %}: one figure in a card.
 
-    `kind` is exact, bound, measured, estimated or "not priced"; `term` opens a definition; `exact` becomes the title.
+    `kind` is exact, bound, measured, estimated or "not priced"; `term` is a term whose definition can be opened;
+    `exact` becomes the title.
     """
     values = {"label": label, "value": value, "kind": kind, "note": note, "term": term, "url": url, "exact": exact}
     length = len(strip_tags(str(value)))
@@ -228,7 +236,7 @@ def metric(
 
 @register.inclusion_tag("components/field.html")
 def field(bound: BoundField, label: str = "", help: str = "", suffix: str = "", term: str = "") -> dict[str, Any]:
-    """{% field form.email %}: label, control, help and errors, tied together for screen readers."""
+    """{% field form.email %}: label, control, help and errors, linked for screen readers."""
     widget = bound.field.widget
     kind = "input"
     if isinstance(widget, CheckboxInput):
@@ -263,37 +271,41 @@ def field(bound: BoundField, label: str = "", help: str = "", suffix: str = "", 
 
 @register.inclusion_tag("components/form_errors.html")
 def form_errors(form: Any) -> dict[str, Any]:
-    """{% form_errors form %}: what is wrong with the whole form, as an alert."""
+    """{% form_errors form %}: the errors of the form as a whole, as an alert."""
     return {"errors": form.non_field_errors() if form else []}
 
 
 @register.inclusion_tag("components/problem.html")
 def problem(title: str, detail: str = "", items: Sequence[Any] = (), kind: str = "danger") -> dict[str, Any]:
-    """{% problem "Upload refused" detail problems %}: what is wrong and what to do; `items` lists every fault."""
+    """{% problem "Upload refused" detail problems %}: an error and its remedy; `items` lists every fault."""
     return {"title": title, "detail": detail, "items": items, "kind": kind}
 
 
 @register.inclusion_tag("components/stages.html")
 def stages(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """{% stages rows %}: each row {name, state: waiting|running|done|failed|skipped, seconds, detail}."""
+    """{% stages rows %}: a list of stages; each row is {name, state: waiting|running|done|failed|skipped, seconds,
+    detail}.
+    """
     return {"rows": rows, "failed": any(row.get("state") == "failed" for row in rows)}
 
 
 @register.inclusion_tag("components/tabs.html")
 def tabs(items: Sequence[tuple[str, str]], current: str, label: str = "Views") -> dict[str, Any]:
-    """{% tabs items current %}: links (url, label); each tab is a page of its own, so it works without JavaScript."""
+    """{% tabs items current %}: tabs as links (url, label). Each tab is a separate page, so tabs work without JavaScript."""
     return {"items": items, "current": current, "label": label}
 
 
 @register.inclusion_tag("components/pagination.html")
 def pagination(page: Page[Any]) -> dict[str, Any]:
-    """{% pagination page %}: first, previous and next page of a list, keeping the other query parameters."""
+    """{% pagination page %}: links to the first, previous and next page of a list, which keep the other query parameters."""
     return {"page": page}
 
 
 @register.inclusion_tag("components/saved_filters.html", takes_context=True)
 def saved_filters(context: template.Context, page: str) -> dict[str, Any]:
-    """{% saved_filters "dispatch:job_list" %}: the person's saved filters of a list, and a form that saves the one set."""
+    """{% saved_filters "dispatch:job_list" %}: the person's saved filters of a list, and a form that saves the current
+    one.
+    """
     organisation, request = context.get("organisation"), context["request"]
     if organisation is None:
         return {}
@@ -305,9 +317,9 @@ def saved_filters(context: template.Context, page: str) -> dict[str, Any]:
 def as_api(
     context: template.Context, path: str, method: str = "GET", body: Any = None, file: str = ""
 ) -> dict[str, Any]:
-    """{% as_api "/api/v1/models" %}: the call that gives the same data, ready to paste.
+    """{% as_api "/api/v1/models" %}: the API call that does the same, ready to paste.
 
-    `body` is JSON (a mapping or text), `file` the name of a file to send instead.
+    `body` is JSON (a mapping or text); `file` is the name of a file to send instead.
     """
     request = context.get("request")
     address = request.build_absolute_uri(path) if request else path
@@ -324,13 +336,13 @@ def as_api(
 
 @register.inclusion_tag("components/keys.html", takes_context=True)
 def keyboard_help(context: template.Context) -> dict[str, Any]:
-    """{% keyboard_help %}: the dialog that lists the keyboard shortcuts, with those of the pages in the side bar."""
+    """{% keyboard_help %}: the dialog that lists the keyboard shortcuts, including those of the pages in the side bar."""
     return main_navigation(context)
 
 
 @register.inclusion_tag("components/nav.html", takes_context=True)
 def main_navigation(context: template.Context) -> dict[str, Any]:
-    """The links of the side bar that this person may follow."""
+    """{% main_navigation %}: the links of the side bar that this person may follow."""
     request = context.get("request")
     found = navigation.groups(
         path=request.path if request else "",
@@ -342,12 +354,12 @@ def main_navigation(context: template.Context) -> dict[str, Any]:
 
 @register.inclusion_tag("components/json.html")
 def page_data(value: Any, id: str) -> dict[str, Any]:
-    """{% page_data data "report-data" %}: JSON for a script of static/js, never executed."""
+    """{% page_data data "report-data" %}: data as JSON for a script of static/js; it is never executed."""
     return {"value": value, "id": id}
 
 
 def _block(name: str, content: str, **values: Any) -> SafeString:
-    """Render a component around `content`, which the template engine has escaped already."""
+    """Render a component around `content`, which the template engine has already escaped."""
     return mark_safe(render_to_string(f"components/{name}.html", {**values, "content": content}))  # noqa: S308
 
 
@@ -355,7 +367,9 @@ def _block(name: str, content: str, **values: Any) -> SafeString:
 def page_header(
     content: str, heading: str, subtitle: str = "", pretitle: str = "", back_url: str = "", back_label: str = ""
 ) -> SafeString:
-    """{% page_header "Models" subtitle="..." back_url=url back_label="All models" %}buttons{% endpage_header %}."""
+    """{% page_header "Models" subtitle="..." back_url=url back_label="All models" %}buttons{% endpage_header %}: a
+    page's title.
+    """
     values = {
         "heading": heading,
         "subtitle": subtitle,
@@ -374,13 +388,15 @@ def card(content: str, title: str = "", subtitle: str = "", id: str = "", term: 
 
 @register.simple_block_tag
 def table_card(content: str, title: str = "", subtitle: str = "", id: str = "", term: str = "") -> SafeString:
-    """{% table_card title="Models" %}<table class="table">...</table>{% endtable_card %}: scrolls inside its card."""
+    """{% table_card title="Models" %}<table class="table">...</table>{% endtable_card %}: a table that scrolls inside
+    its card.
+    """
     return _block("table_card", content, title=title, subtitle=subtitle, id=id, term=term)
 
 
 @register.simple_block_tag
 def why(content: str, summary: str = "Why this number?") -> SafeString:
-    """{% why %}...{% endwhy %}: folded reasons behind a figure; works without JavaScript."""
+    """{% why %}...{% endwhy %}: the folded explanation of a figure; works without JavaScript."""
     return _block("why", content, summary=summary)
 
 
@@ -388,9 +404,10 @@ def why(content: str, summary: str = "Why this number?") -> SafeString:
 def chart(
     content: str, id: str, title: str, kind: str, data: str = "", url: str = "", height: str = "md"
 ) -> SafeString:
-    """{% chart id="ops" title="Share by operation" kind="bar" data="report-data" %}<table>...</table>{% endchart %}.
+    """{% chart id="ops" title="Share by operation" kind="bar" data="report-data" %}<table>...</table>{% endchart %}: a
+    chart.
 
-    The content is the table twin: shown when there is no JavaScript, folded beneath the chart when there is.
-    `data` is the id of a `page_data` element, `url` an address that answers with JSON. Heights: sm, md, lg.
+    The content is a table with the same data. Without JavaScript it replaces the chart; otherwise it is folded below
+    the chart. `data` is the id of a `page_data` element, `url` an address that returns JSON. Heights: sm, md, lg.
     """
     return _block("chart", content, id=id, title=title, kind=kind, data=data, url=url, height=height)

@@ -1,6 +1,6 @@
-"""Simulate a datacenter event by event: devices, resident programs, requests and reservations.
+"""Simulates a datacenter event by event: devices, resident programs, requests and reservations.
 
-Pure: no database, no Django, no clock; the same seed gives the same bytes.
+Pure: no database, no Django, no clock. The same seed gives the same bytes.
 
 >>> import numpy as np
 >>> device = DeviceType("d", 1, clock_hz=1_000_000, memory_bytes=100, link_bytes=1_000_000, busy_mw=10, idle_mw=1)
@@ -66,5 +66,5 @@ __all__ = [
 
 
 def simulate(scenario: Scenario, placed: list[Placed]) -> Report:
-    """Run a scenario and return the report."""
+    """Run a scenario and return its report."""
     return report_of(scenario, Simulator(scenario, placed).run())

@@ -1,4 +1,4 @@
-"""Choose the number of copies of each program and the copies that share a device."""
+"""Decides the number of copies of each program, and which copies share a device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PIECE = (
 
 
 def services(scenario: Scenario) -> Whole:
-    """Return the microseconds that a request occupies a device of each type, shape (types, requests)."""
+    """Return the microseconds for which each request would occupy a device of each type, as an array (types, requests)."""
     rows = []
     for device in scenario.devices:
         interval = np.array([one.interval for one in scenario.programs], dtype=np.int64)
@@ -29,9 +29,10 @@ def services(scenario: Scenario) -> Whole:
 
 
 def items_of(scenario: Scenario, *, piece: int = PIECE) -> tuple[Item, ...]:
-    """Return the copies of each program, the busiest first, at least one each.
+    """Return the copies of every program, at least one of each, the busiest programs first.
 
-    The time of a program's requests is split into equal copies of at most `piece` millionths of any device.
+    The time of a program's requests is split among equal copies, each of which uses at most `piece` millionths of any
+    device.
     """
     which, size = scenario.requests.program, len(scenario.programs)
     sums = [np.bincount(which, weights=row, minlength=size) for row in services(scenario)]
@@ -54,7 +55,9 @@ class _Rooms:
         self.placed: list[tuple[int, list[int]]] = []
 
     def open(self, item: Item) -> int:
-        """Open a device of the type on which the item's largest share is smallest. Raises NoRoom if none is left."""
+        """Open a device of the type on which the larger of the item's shares of time and memory is smallest. Raises
+        NoRoom if none is left.
+        """
         options = []
         for kind, device in enumerate(self.devices):
             shares = (item.duty[kind] / FILLED, item.memory_bytes / device.memory_bytes)
@@ -75,7 +78,7 @@ class _Rooms:
 
 
 def one_each(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[Placed]:
-    """Place one program on each device, as if each model had machines of its own."""
+    """Place one copy on each device, as if each model had its own machines."""
     rooms = _Rooms(devices)
     for item in items:
         rooms.open(item)
@@ -84,7 +87,9 @@ def one_each(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[P
 
 
 def first_fit(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[Placed]:
-    """Place each copy on the first open device with room, else on a new one. Copies of one program share its memory."""
+    """Place each copy on the first open device with room, otherwise on a new one. Copies of the same program share its
+    memory.
+    """
     rooms = _Rooms(devices)
     time, memory, kinds = np.zeros(len(items)), np.zeros(len(items)), np.zeros(len(items), dtype=np.int64)
     homes: dict[int, set[int]] = {}
@@ -126,7 +131,7 @@ def dot_product_fit(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) ->
 
 
 def _filled(sizes: npt.NDArray[np.float64], left: npt.NDArray[np.int64]) -> list[int]:
-    """The copies on one device. Copies of one program share its memory."""
+    """Choose the copies to place on one device. Copies of the same program share its memory."""
     room, left, sizes = np.ones(2), left.copy(), sizes.copy()
     chosen: list[int] = []
     while True:
@@ -150,7 +155,9 @@ POLICIES: dict[str, Placer] = {"dot product": dot_product_fit, "first fit": firs
 
 
 def spare_filled(placed: list[Placed], scenario: Scenario) -> list[Placed]:
-    """Return the devices and all spare ones, which get the programs of the placed ones in turn, as far as memory allows."""
+    """Return the placed devices and all spare ones. The spare devices get the programs of the placed ones in turn, as
+    far as memory allows.
+    """
     found, turn = list(placed), 0
     for kind, device in enumerate(scenario.devices):
         for _ in range(device.count - sum(one.type == kind for one in placed)):

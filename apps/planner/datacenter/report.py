@@ -1,4 +1,4 @@
-"""The report of a run in whole numbers, with a digest that equal runs share."""
+"""The report of a run in whole numbers, with a digest that is the same for equal runs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from apps.planner.datacenter.types import Scenario
 
 @dataclass(frozen=True)
 class Report:
-    """Counts of requests and bookings; waits from arrival to start in microseconds (nearest ranks of started requests);
-    device time in microseconds; energy in millijoules, rounded down. `missed`: accepted reservations that did not begin on
-    time or did not end within their window."""
+    """A report: counts of requests and bookings; waits from arrival to start in microseconds (nearest-rank percentiles
+    of started requests); device time in microseconds; energy in millijoules, rounded down. `missed` counts accepted
+    reservations that did not begin on time or did not end within their window.
+    """
 
     requests: int
     served: int
@@ -36,16 +37,16 @@ class Report:
 
     @property
     def utilisation(self) -> float:
-        """Busy device time as a share of available device time."""
+        """The busy device time as a share of the available device time."""
         return self.busy / self.available if self.available else 0.0
 
     def to_json(self) -> dict[str, int | str]:
-        """Return all fields."""
+        """Return all fields as a dictionary."""
         return asdict(self)
 
 
 def report_of(scenario: Scenario, outcome: Outcome) -> Report:
-    """Add up a run."""
+    """Make the report of a run."""
     started = outcome.started >= 0
     waits = np.sort((outcome.started - scenario.requests.at)[started])
     due = [place for place, one in enumerate(outcome.windows) if one is not None and one[1].start < scenario.until]
@@ -80,7 +81,7 @@ def _rank(waits: np.ndarray[tuple[int], np.dtype[np.int64]], percent: int) -> in
 
 
 def digest_of(outcome: Outcome) -> str:
-    """Return the SHA-256 of every start, device, window and busy time."""
+    """Return the SHA-256 over every start, device, window and busy time."""
     digest = hashlib.sha256()
     for numbers in (outcome.started, outcome.device, np.array(outcome.busy, dtype=np.int64)):
         digest.update(numbers.astype("<i8").tobytes())

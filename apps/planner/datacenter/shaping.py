@@ -1,4 +1,4 @@
-"""Make requests of a day with the shape of a trace, from a seed."""
+"""Generates a day's requests from a seed, with the shape of a trace."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def requests_like(
 ) -> Requests:
     """Return `count` requests in [0, until) that follow a trace (microseconds from 0, and executions).
 
-    The trace is repeated. Each request is drawn from it and moved by up to half a second; its program is drawn by
-    `popularity`.
+    The trace is repeated. Each request is drawn from it at random and moved by up to half a second; its program is
+    drawn according to `popularity`.
     """
     length = int(at.max()) + 1 if len(at) else SECOND
     repeats = -(-until // length)

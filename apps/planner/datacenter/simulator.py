@@ -1,9 +1,9 @@
-"""Simulate events in order of time: a device finishes, a reservation begins, a booking or a request arrives.
+"""Simulates events in chronological order: a device finishes, a reservation begins, or a booking or request arrives.
 
-Nothing is interrupted. A request starts at once on the first idle device that holds its program and has no reservation in that
-time; otherwise it waits in its program's queue. A device that finishes takes the earliest request among the heads of its
-programs' queues that fits before its next reservation. `timetable.admission.place` admits reservations into the free time of
-the program's devices; their windows include loading the program.
+Running work is never interrupted. A request starts immediately on the first idle device that holds its program and has
+no reservation in that time; otherwise it waits in its program's queue. A device that finishes starts the earliest
+request, among the heads of its programs' queues, that fits before its next reservation. `timetable.admission.place`
+admits reservations into the free time of the program's devices; their windows include loading the program.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class Window(NamedTuple):
 
 @dataclass
 class Outcome:
-    """The result: start (-1: none) and device of each request, and the window of each booking, if it has one."""
+    """The result of a run: the start (-1 if it did not start) and device of each request, and the window of each
+    booking, if it has one.
+    """
 
     started: Whole
     device: Whole
@@ -120,7 +122,7 @@ class Simulator:
             self.queues[program].append(request)
 
     def _started_idle(self, request: int, program: int, now: int) -> bool:
-        """Start a request on the first idle device where it fits; return whether there is one."""
+        """Start a request on the first idle device on which it fits; return whether there is one."""
         heap, listed, aside = self.idle[program], self.listed[program], []
         found = False
         while heap and not found:
@@ -183,7 +185,9 @@ class Simulator:
                 heappush(self.idle[program], number)
 
     def _begin(self, number: int, now: int) -> None:
-        """Begin the first reservation of a device; it is kept if the device is idle."""
+        """Begin the first reservation of a device. The reservation counts as kept if the device is idle and the work
+        ends within the window.
+        """
         device = self.devices[number]
         window = device.windows.pop(0)
         device.limit = device.windows[0].start if device.windows else NEVER
@@ -201,7 +205,7 @@ class Simulator:
         return Work(work.count, work.each, work.setup + self.loads[kind][booking.program])
 
     def _book(self, which: int, now: int) -> None:
-        """Admit a booking on the device where it ends first; ties go by device type, then by device."""
+        """Admit a booking on the device on which it would end first; ties are broken by device type, then by device."""
         booking = self.scenario.bookings[which]
         limits = Limits(max(now, booking.not_before), min(booking.not_after, self.scenario.until))
         best: Placement | None = None
@@ -232,7 +236,7 @@ class Simulator:
 
 
 def _plain(numbers: Whole) -> array[int]:
-    """Return the numbers as an array whose elements are read faster than NumPy's."""
+    """Return the numbers as an array whose elements can be read faster than NumPy's."""
     found = array("q")
     found.frombytes(np.ascontiguousarray(numbers, dtype=np.int64).tobytes())
     return found

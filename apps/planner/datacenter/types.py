@@ -107,14 +107,16 @@ class Item:
 
 @dataclass(frozen=True)
 class Placed:
-    """A device: the index of its type and the ascending indices of its resident programs."""
+    """A device with its programs: the index of its type, and the ascending indices of its resident programs."""
 
     type: int
     programs: tuple[int, ...]
 
 
 class Placer(Protocol):
-    """Assigns copies to devices. Uses at most `count` devices of each type; raises NoRoom if that is too few."""
+    """A policy that assigns copies to devices. It uses at most `count` devices of each type, and raises NoRoom if they
+    do not suffice.
+    """
 
     def __call__(self, items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[Placed]: ...
 
