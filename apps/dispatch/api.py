@@ -324,7 +324,7 @@ def outputs_response(job: Job) -> FileResponse:
         detail = (
             "This job has no outputs."
             if job.is_final
-            else "This job is not finished. Request the outputs again when its state is 'done'."
+            else "This job is not finished. Request the outputs again when the job's state is 'done'."
         )
         raise Problem(409, "No outputs", detail, kind="no-outputs")
     return FileResponse(

@@ -20,7 +20,7 @@ def combination_sentences(
     back; both are from 0 to 1.
     """
     if kind == ENSEMBLE:
-        vote = f"Runs all {len(names)} programs on every item and takes the answer on which two agree"
+        vote = f"Runs all {len(names)} programs on every item and uses the answer on which two agree"
         return [f"{vote}; if all differ, that of {names[0]}."]
     if kind != CASCADE:
         return []

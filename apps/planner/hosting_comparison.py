@@ -230,7 +230,7 @@ def _reasons(row: Row, sha256: str, task: TaskFacts) -> Iterator[str]:
     """Yield the requirements that the model does not meet on the machine."""
     if task.latency is not None and row.latency > task.latency:
         took, wanted = figures.duration_format(row.latency), figures.duration_format(task.latency)
-        yield f"One item takes {took} (p95); at most {wanted} are allowed."
+        yield f"One item takes {took} (p95); the maximum is {wanted}."
     if task.accuracy is not None:
         known = task.accuracies.get(sha256)
         score, wanted = task.score, task.score.text(task.accuracy)

@@ -173,7 +173,7 @@ def test_an_organisation_holds_so_much_and_no_more(cast: Cast, market: Market, s
     settings.HOLDS_MOST = 1
     first, second = planned(cast, market, items=1), planned(cast, market, items=1)
     held(cast, first)
-    with pytest.raises(Problem, match="holds 1 plans, but at most 1 can be held at once") as refused:
+    with pytest.raises(Problem, match="holds capacity for 1 plans; the maximum is 1") as refused:
         held(cast, second)
     assert refused.value.kind == "hold-limit"
     settings.HOLDS_MOST, settings.HOLD_SECONDS_MOST = 5, 1799

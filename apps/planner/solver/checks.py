@@ -21,8 +21,8 @@ _UNKNOWN = {
     "budget": "The price is not known.",
 }
 _UNMET = {
-    "latency": "One item takes {found}; at most {wanted} are allowed.",
-    "duration": "All items take {found} of device time; at most {wanted} are allowed.",
+    "latency": "One item takes {found}; the maximum is {wanted}.",
+    "duration": "All items take {found} of device time; the maximum is {wanted}.",
     "completion": "The pool has other work, so all items would be done in {found}, but the deadline is in {wanted}.",
     "budget": "The price is above the budget.",
 }

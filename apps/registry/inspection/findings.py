@@ -50,6 +50,6 @@ def cut(missing: int) -> Finding:
     """The finding for a truncated file."""
     return Finding(
         "truncated",
-        f"The file was cut off: at least {missing:,} more bytes are missing.",
+        f"The file was cut off: at least {missing:,} bytes are missing.",
         "Copy or download the model again, check that it is as large as the original, and upload it.",
     )

@@ -23,7 +23,7 @@ REPORTS = {
             "Load by hour",
             "How busy is each pool by hour of the day: device time, link and memory?",
             load,
-            "Nothing was sold and nothing ran in this period. Choose other days, or see what is free.",
+            "Nothing was sold and nothing ran in this period. Choose other days, or see which device time is free.",
             CAPACITY,
         ),
         Report(
@@ -103,6 +103,6 @@ ELSEWHERE = (
         "reports:revenue", "Revenue and margin", "What did each pool, class and customer earn, and what did it cost?"
     ),
     Elsewhere("reports:what_if", "What if", "What if devices, power, demand or prices change?"),
-    Elsewhere("reports:capacity_plan_list", "Capacity plans", "How many devices are enough for what is sold?"),
+    Elsewhere("reports:capacity_plan_list", "Capacity plans", "How many devices are enough for the work that is sold?"),
     Elsewhere("reports:reconciliation_list", "Reconciliation", "Was everything that ran metered, rated and invoiced?"),
 )

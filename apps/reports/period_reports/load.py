@@ -51,7 +51,7 @@ CROSS JOIN LATERAL generate_series(
 WHERE win.state = 'active' AND win.period && tstzrange(%(start)s, %(end)s) AND hour < least(upper(win.period), %(end)s)
 GROUP BY 1, 2
 """
-# A block counts in the hour in which it started. Each program's resources are read once.
+# A block belongs to the hour in which it started. Each program's resources are read once.
 _RAN = """
 WITH ran AS (
     SELECT owner.pool_id, extract(hour FROM lease.device_from AT TIME ZONE 'UTC')::int AS hour, stage.program_id,
@@ -117,7 +117,7 @@ def load(request: ReportRequest) -> ReportData:
             Metric("Used", ratio(used, available), "share", "of the time in service"),
         ],
         notes=[
-            "Each hour of the day is the mean over all days. A block counts in the hour in which it started.",
+            "Each hour of the day is the mean over all days. A block belongs to the hour in which it started.",
             "Memory is the mean share of all devices' memory that running programs filled. Hosts report no link or memory use.",
         ],
         chart=_chart(by_pool),

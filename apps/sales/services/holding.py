@@ -141,7 +141,7 @@ def _limits_check(organisation: Organisation, seconds: Fraction, *, now: datetim
     live = holds_live(organisation, now=now)
     held = sum((one.seconds for one in live), Fraction(0))
     if len(live) >= settings.HOLDS_MOST:
-        said = f"Your organisation holds {len(live)} plans, but at most {settings.HOLDS_MOST} can be held at once."
+        said = f"Your organisation holds capacity for {len(live)} plans; the maximum is {settings.HOLDS_MOST}."
     elif held + seconds > settings.HOLD_SECONDS_MOST:
         most = duration_format(Fraction(settings.HOLD_SECONDS_MOST))
         said = (
