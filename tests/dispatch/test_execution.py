@@ -108,7 +108,7 @@ def test_a_binary_that_is_not_the_one_that_was_sold_does_not_run(present: Scene)
     Program.objects.filter(pk=program.pk).update(binary_key=key)
     job = present.job(present.contract((program, 50)), 10, shape=(1, 8))
     assert execute(job) == [False]
-    assert "was sold" in job.problem
+    assert "but the contract is for" in job.problem
     assert not UsageRow.objects.exists()
 
 

@@ -161,7 +161,7 @@ def test_undo_is_refused_where_what_was_sold_since_has_no_place(scene: Scene) ->
     scene.pass_time(hours=3)
     fleet_undo(actor=None, now=scene.now)
     assert document_now().digest == added.before_digest
-    with pytest.raises(Problem, match="left to undo"):
+    with pytest.raises(Problem, match="no change to the fleet to undo"):
         fleet_undo(actor=None, now=scene.now)
 
 

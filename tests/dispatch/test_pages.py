@@ -65,7 +65,7 @@ def test_what_data_decides_is_shown_as_its_bound_beside_what_was_executed(presen
         )
         job = present.job(present.contract((program, 50)), 2)
         lease = present.take(Lease.objects.get(stage__job=job))
-        assert "Bound beside" not in browser.get(f"/jobs/{job.pk}").content.decode()
+        assert "Bound vs." not in browser.get(f"/jobs/{job.pk}").content.decode()
         present.finish(lease, **({} if exact else {"cycles": 123}))
         page = browser.get(f"/jobs/{job.pk}").content.decode()
         assert ("Bound vs. executed" in page) is not exact

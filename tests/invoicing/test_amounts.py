@@ -282,7 +282,7 @@ def test_the_end_of_a_credit_changes_nothing_in_which_paid_before(
 
 def test_an_expired_credit_is_not_ended(cast: Cast) -> None:
     grant = _granted(cast, "1", NOW, expires_at=NOW + HOUR)
-    with pytest.raises(Problem, match="has expired"):
+    with pytest.raises(Problem, match="has already expired"):
         grant_end(grant_id=grant.id, reason="A mistake", actor=None, now=NOW + HOUR)
 
 

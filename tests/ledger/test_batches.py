@@ -75,7 +75,7 @@ def test_the_same_key_with_another_content_refuses_the_whole_batch_and_names_it(
     if is_recorded:
         usage_post_batch([first], now=NOW)
     batch = [usage(hold, key="lease:2"), *([] if is_recorded else [first]), usage(hold, 2, key="lease:1")]
-    with pytest.raises(Problem, match=r"lease:1.*another content") as refusal:
+    with pytest.raises(Problem, match=r"lease:1.*different content") as refusal:
         usage_post_batch(batch, now=NOW)
     assert refusal.value.errors == [{"idempotency_key": "lease:1"}]
     assert UsageRow.objects.count() == int(is_recorded)
