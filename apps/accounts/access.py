@@ -112,7 +112,7 @@ def org_object_get(
 
 
 def platform_admin_check(request: HttpRequest) -> Principal:
-    """The principal, if a platform administrator. Everyone else gets 404, so that the pages stay hidden."""
+    """Return the principal if it is a platform administrator. Everyone else gets a 404, so that the pages stay hidden."""
     principal = principal_get(request)
     if not principal.is_platform_admin:
         raise Http404

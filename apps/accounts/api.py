@@ -103,5 +103,5 @@ def members(request: HttpRequest) -> QuerySet[Membership]:
 )
 @paginate(Cursor, ordering=("-id",))
 def audit(request: HttpRequest) -> QuerySet[AuditEntry]:
-    """The audit log, newest first; for owners."""
+    """The audit log, newest first; for owners only."""
     return selectors.audit_list(organisation_get(request, roles=OWNING))

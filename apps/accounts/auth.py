@@ -64,7 +64,7 @@ def _permit(principal: Principal, scope: Scope | None, roles: frozenset[Role]) -
 
 
 class BearerToken(HttpBearer):
-    """`Authorization: Bearer takt_...`."""
+    """Authentication with an API token: `Authorization: Bearer takt_...`."""
 
     def __init__(self, scope: Scope | None = Scope.READ, roles: frozenset[Role] = ANY_ROLE) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class BearerToken(HttpBearer):
 
 
 class BrowserSession(APIKeyCookie):
-    """The browser's own session, with its CSRF check."""
+    """Authentication with the browser's session, including the CSRF check."""
 
     param_name = "sessionid"
 

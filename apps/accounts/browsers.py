@@ -1,4 +1,4 @@
-"""Browser names that people recognise, from the user agent."""
+"""Derives browser names that people recognise from the user agent."""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ from apps.accounts.outages import storage_unavailable
 
 
 class BucketStorage(S3Storage):
-    """Raises Unavailable if the store is unreachable or fails, FileNotFoundError if an object is missing."""
+    """S3-compatible storage. Raises Unavailable if the store is unreachable or fails, FileNotFoundError if an object is
+    missing.
+    """
 
     def _open(self, name: str, mode: str = "rb") -> File[Any]:
         with _watched():

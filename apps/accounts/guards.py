@@ -56,7 +56,7 @@ def password_renewed(email: str) -> None:
 
 
 def mail_allowed(template: str, email: str) -> bool:
-    """Whether another mail of that kind may go to the address; links in earlier mails stay valid."""
+    """Whether another mail of this kind may be sent to the address; links in earlier mails stay valid."""
     try:
         rate_take(MAILS, f"{template} {_account(email)}")
     except Problem:

@@ -51,7 +51,7 @@ class Message:
 @never_cache
 @require_GET
 def mailbox(request: HttpRequest) -> HttpResponse:
-    """The newest messages."""
+    """The page of the newest messages."""
     if not settings.MAIL_FOLDER:
         raise Http404
     return render(request, "accounts/mailbox.html", {"mails": messages_read(Path(settings.MAIL_FOLDER))})

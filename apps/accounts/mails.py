@@ -1,4 +1,5 @@
-"""Account mail: stored in the same transaction as its cause, sent by a worker, retried while the mail server is away.
+"""Account mail: stored in the same transaction as its cause, sent by a worker, retried while the mail server is
+unavailable.
 
 The duration of a request does not reveal whether a mail was written, and no mail is lost in an outage of the mail
 server.
@@ -31,7 +32,7 @@ def mail_queue(*, to: str, subject: str, text: str, now: datetime) -> Mail:
 
 
 def mails_send_due(*, now: datetime) -> int:
-    """Send the messages that are due; returns how many. A sent message is deleted, because its links are secrets."""
+    """Send the messages that are due; returns the number sent. A sent message is deleted, because its links are secrets."""
     sent = 0
     for _ in range(BATCH):
         outcome = _one_send(now=now)

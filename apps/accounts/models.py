@@ -122,7 +122,7 @@ class Invitation(models.Model):
 
 
 class ApiToken(models.Model):
-    """A key for programs, stored as a recognisable public prefix and the SHA-256 digest of the whole.
+    """A key for programs, stored as a recognisable public prefix and the SHA-256 digest of the whole token.
 
     A token without an organisation belongs to a platform administrator and has only the scope `admin`.
     """

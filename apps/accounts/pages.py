@@ -39,7 +39,9 @@ def shown(view: type[TemplateResponseMixin], template: str) -> View:
 
 
 def person_signing_in(request: HttpRequest) -> User | None:
-    """The person whose sign-in is in progress in this browser: the password is right, the link or code is still missing."""
+    """The person whose sign-in is in progress in this browser: the password was correct, but the link or code is still
+    missing.
+    """
     login = unstash_login(request, peek=True)
     return login.user if login else None
 

@@ -230,7 +230,7 @@ def invitation_create(
     """Create an invitation, mail it to the address, and return it with its secret. It is valid for a week.
 
     Only the mailbox receives the secret, so opening the link proves that the address is the person's. The inviter does
-    not learn whether it has an account.
+    not learn whether an account with this address exists.
     """
     email = email.strip().lower()
     if Membership.objects.filter(organisation=organisation, user__email=email).exists():

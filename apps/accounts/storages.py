@@ -29,7 +29,7 @@ _devices: dict[str, int] = {}
 
 
 class FolderStorage(FileSystemStorage):
-    """A folder. Raises Unavailable if it is missing or has less than FREE_BYTES_MIN free."""
+    """Storage in a folder. Raises Unavailable if the folder is missing or has less than FREE_BYTES_MIN free."""
 
     def _open(self, name: str, mode: str = "rb") -> File[Any]:
         with self._watched():
@@ -68,7 +68,7 @@ class FolderStorage(FileSystemStorage):
             return super().listdir(path)
 
     def _room_check(self, wanted: int) -> None:
-        """Keep some space free, because PostgreSQL may share the disk."""
+        """Raise Unavailable if too little space would stay free, because PostgreSQL may share the disk."""
         if free_bytes(Path(self.location)) - wanted < settings.FREE_BYTES_MIN:
             raise Unavailable("The disk of the file storage is full, so nothing was accepted.")
 

@@ -64,7 +64,7 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def organisation(request: HttpRequest) -> HttpResponse:
-    """Members and invitations; owners change the name and time zone here."""
+    """The page of members and invitations, on which owners also change the organisation's name and time zone."""
     current = organisation_get(request)
     principal = principal_get(request)
     if request.method == "POST":
@@ -181,7 +181,7 @@ def organisation_switch(request: HttpRequest, pk: UUID) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
-    """The organisation's tokens; the secret of a new one appears only in the response to its form."""
+    """The page of the organisation's tokens; the secret of a new one appears only in the response to its form."""
     current = organisation_get(request)
     principal = principal_get(request)
     allowed = SCOPES_OF_ROLE[principal.memberships[current.pk]]
@@ -216,7 +216,7 @@ def token_revoke(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_GET
 def audit(request: HttpRequest) -> HttpResponse:
-    """The audit log, newest first."""
+    """The page of the audit log, newest first."""
     current = organisation_get(request, roles=OWNING)
     page = page_of(request, selectors.audit_list(current), ordering=("-id",), size=AUDIT_PAGE)
     return render(request, "accounts/audit.html", {"page": page})

@@ -9,7 +9,7 @@ from apps.pricing.rating.terms import charged_of, measured_of, periods_of
 
 
 class Difference(Exception):
-    """The first value of a document that differs from the computed one."""
+    """Raised for the first value of a document that differs from the computed one."""
 
     def __init__(self, place: str, stated: object, computed: object) -> None:
         super().__init__(f"{place}: the document says {stated}, computed here is {computed}")
@@ -17,7 +17,7 @@ class Difference(Exception):
 
 
 class Unreadable(Exception):
-    """The document is not one that can be verified."""
+    """Raised if the document is not one that can be verified."""
 
 
 def same(place: str, stated: object, computed: object) -> None:

@@ -25,7 +25,7 @@ _HASHED = ("previous", "sequence", "at", "kind", "key", "subject", "detail", "en
 
 
 class Altered(Difference):
-    """A changed row that the site found in its own database while it wrote the file."""
+    """Raised for a changed row that the site found in its own database while it wrote the file."""
 
     def __init__(self, place: str, found: dict[str, str]) -> None:
         place = f"{place}, {found['row']}"

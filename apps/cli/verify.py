@@ -318,7 +318,7 @@ def _quote_totals(net: Decimal, exponent: int) -> Iterator[tuple[str, Decimal]]:
 
 
 def _invoice_totals(document: dict[str, Any], amounts: list[Decimal], exponent: int) -> Iterator[tuple[str, Decimal]]:
-    """Compute the totals by version 1 of the rules."""
+    """Compute the totals under version 1 of the rules."""
     carried_in = Decimal(document["carried_in"])
     total = exact_sum([*amounts, carried_in])
     yield "total", total

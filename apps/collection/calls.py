@@ -134,7 +134,7 @@ def call_end(
 
 
 def call_settle(call: StripeCall, *, client: stripe.StripeClient, now: datetime) -> None:
-    """Find out the outcome of an open call. Raises gateway.OutcomeUnknown if Stripe does not answer."""
+    """Find out the outcome of an open call. Raises gateway.OutcomeUnknown if Stripe does not respond."""
     is_trusted = call.broken_at is None and now - call.made_at < KEY_TRUST and call.operation not in NOT_REPEATED
     if is_trusted:
         try:

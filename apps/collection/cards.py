@@ -63,7 +63,7 @@ def portal_open(*, organisation: Organisation, return_url: str, client: stripe.S
 
 
 def session_sync(*, session_id: str, client: stripe.StripeClient, now: datetime) -> StripeCustomer | None:
-    """Make the card of a completed Checkout the default; None if it has no card or the session is not ours.
+    """Make the card of a completed Checkout the default. Returns None if it has no card or the session is not ours.
 
     A session is used once, so that a delayed event never undoes a later choice of the customer. Raises
     gateway.OutcomeUnknown.
@@ -94,7 +94,7 @@ def _default_set(customer: str, method: str, session: Session, client: stripe.St
 
 @transaction.atomic
 def customer_sync(*, customer_id: str, client: stripe.StripeClient) -> StripeCustomer | None:
-    """Store which card is charged; None if the customer is not ours. Raises gateway.OutcomeUnknown."""
+    """Store which card is charged. Returns None if the customer is not ours. Raises gateway.OutcomeUnknown."""
     known = StripeCustomer.objects.select_for_update().filter(customer_id=customer_id).first()
     if known is None:
         return None

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class OutcomeUnknown(Exception):
-    """Raised if it is unknown whether the call took effect. Repeating the call with the same key tells."""
+    """Raised if it is unknown whether the call took effect. A repetition of the call with the same key gives the outcome."""
 
 
 class KeyBroken(OutcomeUnknown):

@@ -1,4 +1,4 @@
-"""Records of Stripe: customers, pushed invoices, calls, events and checks."""
+"""Our records about Stripe: customers, pushed invoices, calls, events and checks."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class CallOutcome(models.TextChoices):
 
 
 class StripeCall(models.Model):
-    """A call that changes something at Stripe, committed before it is made.
+    """A call that changes something at Stripe. Its row is committed before the call is made.
 
     The call is open until its outcome is known: from its response, from a repetition with the same key, or from looking
     up the effect if the key is bound to a failure (`broken_at`) or forgotten.

@@ -122,7 +122,7 @@ def _failed(invoice: Invoice, reference: str, *, now: datetime) -> None:
 
 
 def intent_sync(*, intent: str | None, client: stripe.StripeClient, now: datetime) -> StripePush | None:
-    """Update the invoice that a payment intent paid; None if it is not ours. Raises gateway.OutcomeUnknown."""
+    """Update the invoice that a payment intent paid. Returns None if it is not ours. Raises gateway.OutcomeUnknown."""
     if not intent:
         return None
     given = {"payment": {"type": "payment_intent", "payment_intent": intent}}

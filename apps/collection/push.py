@@ -40,8 +40,8 @@ log = structlog.get_logger("stripe")
 def outbox_handle(row: OutboxRow, *, now: datetime) -> None:
     """Queue a new invoice to be pushed, or mark that a change to an invoice must be pushed.
 
-    The calls are made between transactions (`push_due`, `changes_push_due`), because each is recorded before it is
-    made.
+    The calls to Stripe are made between transactions (`push_due`, `changes_push_due`), because each call is recorded
+    before it is made.
     """
     invoice = Invoice.objects.filter(pk=row.payload["invoice"], provider=PROVIDER).first()
     if invoice is None or not settings.STRIPE_API_KEY:

@@ -135,7 +135,9 @@ def _minor(invoice: Invoice, amount: Any) -> int:
 
 
 def _notes_push(push: StripePush, invoice: Invoice, found: stripe.Invoice, record: Recorder) -> stripe.Invoice:
-    """Push the credit notes issued after finalisation; earlier ones are part of the amount asked for."""
+    """Push the credit notes issued after finalisation; earlier ones are part of the amount that Stripe was asked to
+    collect.
+    """
     api = record.client.v1
     there = call_with_retry(lambda: list(api.credit_notes.list({"invoice": found.id, "limit": 100}).auto_paging_iter()))
     known = {metadata_value(one, NOTE) for one in there} | set(push.included)

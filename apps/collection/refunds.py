@@ -81,7 +81,7 @@ def _id_or_none(thing: object) -> str | None:
 
 @transaction.atomic
 def refund_sync(*, refund_id: str, client: stripe.StripeClient, now: datetime) -> bool:
-    """Record and post a refund that succeeded or failed; False if it is already known, pending, or not ours.
+    """Record and post a refund that succeeded or failed. Returns False if it is already known, pending, or not ours.
 
     Raises gateway.OutcomeUnknown.
     """

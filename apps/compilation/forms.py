@@ -17,7 +17,7 @@ NOT_SIZES = f"Enter whole numbers from 1 to {SIZE_MAX:,}, for example 16 or 16, 
 
 
 class CompileForm(forms.Form):
-    """One compile for each chosen processor and precision."""
+    """The form; it requests one compile for each chosen processor and precision."""
 
     targets = forms.MultipleChoiceField(
         widget=forms.CheckboxSelectMultiple,

@@ -52,13 +52,13 @@ class NoSession(SessionBase):
         return False
 
     def create(self) -> None:
-        """Nothing is stored."""
+        """Do nothing, because a visit stores nothing."""
 
     def save(self, must_create: bool = False) -> None:
-        """Nothing is stored."""
+        """Do nothing, because a visit stores nothing."""
 
     def delete(self, session_key: str | None = None) -> None:
-        """Nothing is stored."""
+        """Do nothing, because a visit stores nothing."""
 
     def load(self) -> dict[str, object]:
         return {}

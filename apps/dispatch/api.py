@@ -214,8 +214,8 @@ def _submit(
 @router.post("/jobs", auth=RUN, response={201: JobOut}, summary="Submit a job with JSON inputs")
 @idempotent
 def job_create(request: HttpRequest, payload: JobIn) -> tuple[int, JobOut]:
-    """`inputs` maps the name of each input to nested lists; the outer list holds the items. If the contract is a quota,
-    `program` names the program to run.
+    """Submits a job. `inputs` maps the name of each input to nested lists; the outer list holds the items. If the
+    contract is a quota, `program` names the program to run.
     """
     contract = _contract(request, payload.contract)
     try:
@@ -234,8 +234,8 @@ def job_create_npz(
     program: Form[UUID | None] = None,
     name: Form[str] = "",
 ) -> tuple[int, JobOut]:
-    """The file has one array for each input; the first axis holds the items. A program with one input also accepts a
-    .npy file.
+    """Submits a job. The file has one array for each input; the first axis holds the items. A program with one input
+    also accepts a .npy file.
     """
     owned = _contract(request, contract)
     return _submit(request, owned, arrays_of(inputs, owned, program), program, name)
@@ -337,9 +337,9 @@ def outputs_response(job: Job) -> FileResponse:
 
 @router.post("/jobs/{uuid:pk}/labels", auth=RUN, response=JobOut, summary="Labels for a finished job's items")
 def job_labels(request: HttpRequest, pk: UUID, labels: File[UploadedFile | None] = None) -> JobOut:
-    """Send a .npz file with `labels`, a .npy file, or CSV with one line for each item. The job's outputs are evaluated
-    with the metric of the contract's task, or for accuracy if it has no task; see `promises`. Later labels replace
-    earlier ones.
+    """Adds labels to a finished job: a .npz file with `labels`, a .npy file, or CSV with one line for each item. The
+    job's outputs are evaluated with the metric of the contract's task, or for accuracy if it has no task; see
+    `promises`. Later labels replace earlier ones.
     """
     job, now = _job(request, pk, roles=ENGINEERING), timezone.now()
     if labels is None:
@@ -365,8 +365,8 @@ def contract_promises(request: HttpRequest, pk: UUID) -> list[PromiseOut]:
 
 @router.post("/jobs/{uuid:pk}/cancel", auth=RUN, response=JobOut, summary="Cancel a job")
 def job_cancel(request: HttpRequest, pk: UUID) -> JobOut:
-    """Finished blocks are kept and billed; the remaining executions return to the contract. Returns 409 if the job has
-    ended.
+    """Cancels the job. Finished blocks are kept and billed; the remaining executions return to the contract. Returns
+    409 if the job has ended.
     """
     job = _job(request, pk, roles=ENGINEERING)
     now = timezone.now()

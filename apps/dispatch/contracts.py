@@ -107,7 +107,7 @@ def description_check(contract: Contract, program: Program) -> None:
 
 
 def lines_of(contract: Contract) -> list[Line]:
-    """Return the contract's programs in the order of its lines; for a quota, every program that may draw from it."""
+    """Return the contract's programs in the order of its lines; for a quota, every program that may use it."""
     if contract.form == FormName.QUOTA:
         drawing = quota_programs(contract)
         return [Line(program, left, left) for program, left in drawing]
@@ -127,7 +127,7 @@ def line_of(contract: Contract, program: Program) -> Line:
 def combination_of(contract: Contract) -> Combination | None:
     """Return the cascade or ensemble that the contract's plan chose; None for other contracts.
 
-    Plans from before cascades of three programs have a single `threshold` and `output`.
+    Plans that are older than cascades of three programs have a single `threshold` and `output`.
     """
     if contract.plan_id is None:
         return None

@@ -128,7 +128,9 @@ def _items(stage: JobStage) -> np.ndarray:
 
 
 def _outputs_store(lease: Lease, epoch: int, outcome: Outcome) -> str:
-    """Store the block's outputs under the epoch, so a replaced worker cannot overwrite the outputs of another."""
+    """Store the block's outputs under a name with the epoch, so that a replaced worker cannot overwrite its successor's
+    outputs.
+    """
     name = f"jobs/{lease.stage.job_id}/leases/{lease.pk}-{epoch}.npz"
     return file_save(name, arrays_pack(outcome.outputs))
 

@@ -34,7 +34,8 @@ FINAL = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
 
 
 class Job(Numbered):
-    """Items to run under a contract. Inputs and outputs are .npz files; the first axis of each array holds the items.
+    """A job: items to run under a contract. Inputs and outputs are .npz files; the first axis of each array holds the
+    items.
 
     If the job has no file, its inputs are generated from `seed`, block by block, when the blocks run.
     """

@@ -225,7 +225,9 @@ def _executed(stages: list[JobStage], done: list[Lease]) -> list[Executed]:
 
 
 def _amounts(job: Job, leases: list[Lease]) -> dict[UUID, Decimal]:
-    """The cost of each lease according to the ledger; the query also filters by contract, which has an index."""
+    """The cost of each lease according to the ledger; the query also filters by contract, because that column has an
+    index.
+    """
     rows = UsageRow.objects.filter(contract_id=job.contract_id, lease_id__in=[lease.pk for lease in leases])
     return {lease: amount for lease, amount in rows.values_list("lease_id", "amount") if lease is not None}
 

@@ -44,7 +44,7 @@ BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
 class InvoiceIn(RequestBody):
-    """`currency` defaults to the first one with something to invoice."""
+    """An invoice to issue. `currency` defaults to the first one with something to invoice."""
 
     until: Instant | None = None
     currency: Code | None = None
@@ -94,20 +94,20 @@ class DraftOut(Schema):
 
 
 class DraftAskedOut(Schema):
-    """The draft is ready once `GET /invoices/draft` in this currency has a null `asked_at`."""
+    """A requested draft. It is ready once `GET /invoices/draft` in this currency has a null `asked_at`."""
 
     currency: str
     asked_at: datetime
 
 
 class DraftIn(RequestBody):
-    """`currency` defaults to the first one with something to invoice."""
+    """A draft to request. `currency` defaults to the first one with something to invoice."""
 
     currency: Code | None = None
 
 
 class PaidIn(RequestBody):
-    """`amount` is in the currency of the invoice.
+    """A received payment. `amount` is in the currency of the invoice.
 
     An amount above the open amount is refused (409) unless `overpaid` is true; the excess is then added to the
     customer's balance.

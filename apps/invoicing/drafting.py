@@ -177,7 +177,7 @@ def invoice_draft(*, organisation: Organisation, until: datetime, currency: str 
 
 
 def credits_waiting(organisation: Organisation, *, currency: str, until: datetime) -> dict[str, Decimal]:
-    """Return the amount of each credit that is reserved for usage before `until` that is not invoiced yet."""
+    """Return, for each credit, the amount that is reserved for uninvoiced usage from before `until`."""
     draft = _draft(organisation, currency, until)
     lines = draft.adjustments if draft else ()
     return {str(one.grant.id): one.amount.copy_negate() for one in lines if one.grant is not None}

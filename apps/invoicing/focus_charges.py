@@ -234,7 +234,7 @@ def _parts(rating: Rating) -> Sequence[Part]:
 
 
 def _priced(usage: UsageRow, rating: Rating, part: Part) -> Row:
-    """Return usage with its price. Each step of a price is a factor, so unit prices are finite."""
+    """Return usage with its price. Each step of a price is a factor, so unit prices are finite decimals."""
     terms = rating.terms
     sku = f"{terms.processor_class}/{terms.precision}"
     details = {"x_Class": terms.klass, "x_Commitment": terms.commitment, "x_PriceBook": str(rating.book_version)}

@@ -27,7 +27,7 @@ def invoice_mail(row: OutboxRow, *, now: datetime) -> None:
 
 
 def mail_text(row: OutboxRow, invoice: Invoice) -> tuple[str, str]:
-    """Return the subject and the text."""
+    """Return the subject and the text of the mail."""
     currency = invoice.document["currency"]
     instructions = provider_of(invoice).instructions(invoice)
     link = f"{settings.SITE_URL}/invoices/{invoice.pk}"

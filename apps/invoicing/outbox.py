@@ -6,7 +6,7 @@ row with the topic `ledger.<kind>`). The consumer below gives each row to every 
 
 - a local handler changes our own database, in the transaction that marks the row as delivered, so it takes effect
   exactly once;
-- a `remote` handler talks to a network. It runs later, from its own queue, and may run again after a crash between the
+- a `remote` handler uses the network. It runs later, from its own queue, and may run again after a crash between the
   call and the commit: it must send a key that makes the repetition harmless.
 
 Each handler gets the rows of one organisation in order. After a failure it is retried with growing pauses, and later

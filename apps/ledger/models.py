@@ -70,7 +70,7 @@ class Chain(models.Model):
 
 
 class Transaction(models.Model):
-    """A movement of money. Its entries sum to zero; a deferred trigger checks this at commit."""
+    """A ledger transaction, which moves money. Its entries sum to zero; a deferred trigger checks this at commit."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="ledger_transactions")
@@ -114,7 +114,7 @@ class ChainRoot(models.Model):
 
 
 class Entry(models.Model):
-    """One side of a transaction; never zero.
+    """An entry: one side of a transaction; never zero.
 
     `number` counts the account's entries, and `balance` is their running sum. A trigger writes both, so a balance is
     one index lookup however long the history is, and an altered entry no longer matches its neighbours.
@@ -149,7 +149,7 @@ class HoldState(models.TextChoices):
 
 
 class Hold(models.Model):
-    """The maximum cost of a contract, set aside on acceptance; usage is posted against it.
+    """A hold: the maximum cost of a contract, set aside on acceptance; usage is posted against it.
 
     `token` is the API token that accepted the contract. At `expires_at`, the rest is released, whatever the state of
     the contract.

@@ -109,8 +109,8 @@ def leaf_of(key: str, digest: str) -> str:
 
 
 def digest_and_leaves(rows: Iterable[tuple[str, str]]) -> tuple[str, str]:
-    """`rows_digest`, and the rows' leaves in the order of their keys, 32 bytes each, as base64. With the leaves, a row
-    of a batch can be identified that was rewritten together with its own digest.
+    """`rows_digest`, and the rows' leaves in the order of their keys, 32 bytes each, as base64. The leaves identify a
+    row of the batch that was rewritten together with its own digest.
     """
     lines = _lines(rows)
     leaves = b"".join([hashlib.sha256(line).digest() for line in lines])

@@ -116,7 +116,9 @@ def groups(*, path: str, is_member: bool, is_platform_admin: bool) -> list[tuple
 
 
 def pages_of(*, is_member: bool, is_owner: bool, is_platform_admin: bool, is_person: bool = True) -> list[Link]:
-    """All pages with a name that the caller may open, including those that are not in the side bar."""
+    """The pages that the search can find by name: all that the caller may open, including those that are not in the
+    side bar.
+    """
     entries = [*HELP]
     if is_person:
         entries += PERSONAL

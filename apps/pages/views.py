@@ -77,7 +77,7 @@ def _elsewhere(name: str) -> HttpResponseBase:
 
 @login_not_required
 def search(request: HttpRequest) -> HttpResponse:
-    """Search everything that the caller may open; visitors who are not signed in find documents only."""
+    """The search page for everything that the caller may open; visitors who are not signed in find no objects."""
     query = Query.read(request.GET.get("q", ""))
     groups = everything_search(query, principal=_principal(request), limit=RESULTS)
     return render(request, "pages/search.html", {"query": query.text, "groups": groups})

@@ -18,7 +18,9 @@ PATIENCE = 10  # seconds for nvidia-smi
 
 
 def hardware() -> dict[str, Any]:
-    """{"cpu", "cores", "memory_bytes", "gpus": [{"name", "driver", "memory_mib"}]}; null where it cannot be read."""
+    """Return {"cpu", "cores", "memory_bytes", "gpus": [{"name", "driver", "memory_mib"}]}; a value that cannot be read
+    is None.
+    """
     return {"cpu": _cpu(), "cores": os.cpu_count(), "memory_bytes": _memory(), "gpus": _gpus()}
 
 

@@ -1,1 +1,1 @@
-"""`takt plan`: the cheapest way to do a task, from files alone, and whether a change still fits."""
+"""`takt plan`: finds the cheapest way to do a task, using files only, and checks whether a saved plan still fits."""

@@ -200,9 +200,9 @@ def _data_set(table: Table, models: list[Model]) -> DataSet:
 
 
 def together(known: Known, model: Model, answers: Evaluated) -> dict[str, Any]:
-    """The facts that decide whether a variant can be combined with others, as in a plan on the platform: its inputs,
-    and for a vote the number of classes of its output. Nothing is known about a program that is given without its
-    model.
+    """The facts that decide whether a variant can be combined with others, as in a plan on the platform: its inputs
+    and, for an ensemble, the number of classes of its output. Nothing is known about a program that is given without
+    its model.
     """
     if model.graph is None:
         return {"classes": None}

@@ -15,7 +15,7 @@ def program_files_sweep(*, now: datetime) -> int:
 
 
 def _artefacts(keys: list[str]) -> list[str]:
-    """Those of the given keys whose program exists. A program's artefacts are in the folder of its binary."""
+    """Return those of the given keys whose program exists. A program's artefacts are in the folder of its binary."""
     binaries = {key: f"{key.rpartition('/')[0]}/{selectors.BINARY}" for key in keys}
     found = Program.objects.filter(binary_key__in=[*binaries.values(), *keys]).values_list("binary_key", flat=True)
     places = {binary.rpartition("/")[0] for binary in found}

@@ -86,7 +86,7 @@ def _place_check(organisation: Organisation, target: str, precision: str) -> Non
 
 
 def compiles_room(organisation: Organisation) -> int:
-    """How many more compiles the organisation may queue; at least 0."""
+    """Return the number of further compiles that the organisation may queue; at least 0."""
     waiting = CompileJob.objects.filter(
         organisation=organisation, state__in=[CompileJob.State.QUEUED, CompileJob.State.RUNNING]
     )

@@ -193,7 +193,7 @@ def fleet_get(request: HttpRequest) -> Raw:
 
 @router.post("/fleet/check", auth=ADMIN, response=FleetCheckedOut, summary="Check a fleet file")
 def fleet_check(request: HttpRequest, payload: FleetFileIn) -> Raw:
-    """Returns all faults of the file together, each with its place and the remedy."""
+    """Checks a fleet file. Returns all its faults together, each with its place and the remedy."""
     document = document_parse(payload.toml)
     devices = sum(len(pool.devices) for pool in document.pools.values())
     return {"digest": document.digest, "pools": len(document.pools), "devices": devices}
@@ -201,7 +201,7 @@ def fleet_check(request: HttpRequest, payload: FleetFileIn) -> Raw:
 
 @router.post("/fleet/diff", auth=ADMIN, response=FleetDiffOut, summary="Preview a fleet file")
 def fleet_diff(request: HttpRequest, payload: FleetFileIn) -> Raw:
-    """Changes nothing. Also lists in full the changes that would be refused."""
+    """Shows the effect of a fleet file without changing anything. Changes that would be refused are listed in full too."""
     return _told(fleet_preview(document=document_parse(payload.toml), now=timezone.now()))
 
 
@@ -243,7 +243,7 @@ def fleet_change_list(request: HttpRequest) -> QuerySet[FleetChange]:
 
 @router.put("/fleet/sites/{slug}", auth=ADMIN, response=FleetEditOut, summary="Create or change a site")
 def fleet_site_set(request: HttpRequest, slug: str, payload: FleetSiteIn) -> Raw:
-    """Like every edit of the fleet, this is recorded in the audit log and can be undone."""
+    """Creates or changes a site. Like every edit of the fleet, this is recorded in the audit log and can be undone."""
     return _edited(request, edits.site_set(slug, payload.dict()))
 
 
@@ -255,8 +255,8 @@ def fleet_site_remove(request: HttpRequest, slug: str) -> Raw:
 
 @router.put("/fleet/processors/{slug}", auth=ADMIN, response=FleetEditOut, summary="Offer a custom processor")
 def fleet_processor_set(request: HttpRequest, slug: str, payload: FleetProcessorIn) -> Raw:
-    """Every organisation can then compile for the processor. Replacing its file is refused while contracts hold time on
-    its pools.
+    """Offers a custom processor, for which every organisation can then compile. Replacing its file is refused while
+    contracts hold time on its pools.
     """
     return _edited(request, edits.processor_set(slug, payload.file))
 
@@ -269,8 +269,8 @@ def fleet_processor_remove(request: HttpRequest, slug: str) -> Raw:
 
 @router.put("/fleet/pools/{slug}", auth=ADMIN, response=FleetEditOut, summary="Create or change a pool")
 def fleet_pool_set(request: HttpRequest, slug: str, payload: FleetPoolIn) -> Raw:
-    """Changing the processor is refused while contracts hold the pool's time. The kind and the price class cannot be
-    changed.
+    """Creates or changes a pool. Changing the processor is refused while contracts hold the pool's time. The kind and
+    the price class cannot be changed.
     """
     facts = payload.dict(exclude_none=True)
     return _edited(request, edits.pool_set(slug, {"class" if name == "klass" else name: facts[name] for name in facts}))
@@ -285,7 +285,7 @@ def fleet_pool_remove(request: HttpRequest, slug: str) -> Raw:
 @router.post("/fleet/pools/{slug}/costs", auth=ADMIN, response=FleetEditOut, summary="Set the cost of a pool's devices")
 @idempotent
 def fleet_cost_set(request: HttpRequest, slug: str, payload: FleetCostIn) -> Raw:
-    """The cost applies from `begins` on. It replaces a cost that begins at the same instant."""
+    """Sets the cost of a pool's devices from `begins` on. It replaces a cost that begins at the same instant."""
     facts = payload.dict()
     return _edited(request, edits.cost_set(slug, {"from": facts.pop("begins"), **facts}))
 
@@ -293,7 +293,7 @@ def fleet_cost_set(request: HttpRequest, slug: str, payload: FleetCostIn) -> Raw
 @router.post("/fleet/pools/{slug}/devices", auth=ADMIN, response=FleetEditOut, summary="Add devices to a pool")
 @idempotent
 def fleet_devices_add(request: HttpRequest, slug: str, payload: FleetDevicesIn) -> Raw:
-    """Active devices can receive new windows immediately."""
+    """Adds devices to a pool. Active devices can receive new windows immediately."""
     return _edited(request, edits.devices_add(slug, payload.count, payload.state))
 
 
@@ -301,13 +301,15 @@ def fleet_devices_add(request: HttpRequest, slug: str, payload: FleetDevicesIn) 
     "/fleet/pools/{slug}/devices/{name}", auth=ADMIN, response=FleetEditOut, summary="Change the state of a device"
 )
 def fleet_device_set(request: HttpRequest, slug: str, name: str, payload: FleetDeviceIn) -> Raw:
-    """If the new state requires it, moves the device's windows to other devices of its pool, at the same times."""
+    """Changes the state of a device. If the new state requires it, the device's windows move to other devices of its
+    pool, at the same times.
+    """
     return _edited(request, edits.device_set(slug, name, payload.state))
 
 
 @router.delete("/fleet/pools/{slug}/devices/{name}", auth=ADMIN, response=FleetEditOut, summary="Retire a device")
 def fleet_device_retire(request: HttpRequest, slug: str, name: str) -> Raw:
-    """The device leaves the fleet and costs nothing from now on."""
+    """Retires a device, which leaves the fleet and costs nothing from now on."""
     return _edited(request, edits.device_set(slug, name, None))
 
 

@@ -80,7 +80,7 @@ class Plan:
 
     @property
     def reservations_moved(self) -> int:
-        """The number of contracts with a moving window."""
+        """The number of contracts with at least one window that moves."""
         return len({move.contract for move in self.moves})
 
     def sentence(self) -> str:

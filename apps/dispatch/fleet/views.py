@@ -130,7 +130,7 @@ def _pool_edit(slug: str, action: str, form: PoolForm, cost: CostForm) -> Edit |
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def site_new(request: HttpRequest) -> HttpResponse:
-    """A new site."""
+    """The page to create a site."""
     form = NewSiteForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         facts = dict(form.cleaned_data)
@@ -242,7 +242,7 @@ def change_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def change_detail(request: HttpRequest, pk: int) -> HttpResponse:
-    """The details of one change."""
+    """The page of the details of one change to the fleet."""
     change = get_object_or_404(FleetChange.objects.select_related("actor", "undone_by"), pk=pk)
     changes = difference(document_stored(change.before), document_stored(change.after)).changes
     context = {"change": change, "changes": changes[:SHOWN], "more": len(changes) - SHOWN}

@@ -119,7 +119,7 @@ class _Reader:
         return Site(self._text(f"{place}.name", table.get("name")), zone)
 
     def _processor(self, place: str, name: str, raw: object) -> tuple[str, str]:
-        """The processor's file and its price class."""
+        """Read a custom processor: returns its file and its price class."""
         table = self._table(place, raw, {"file"})
         text = table.get("file")
         if not isinstance(text, str) or not text:
@@ -157,7 +157,7 @@ class _Reader:
         )
 
     def _pool_processor(self, place: str, raw: object, classes: Mapping[str, str] | None) -> tuple[str, str | None]:
-        """The name of a pool's processor, and the price class that it usually has."""
+        """Read the name of a pool's processor; returns it with the price class that the processor usually has."""
         processor = self._text(place, raw, most=SHORT_MAX)
         if processor == HOST:
             return processor, HOST

@@ -1,4 +1,4 @@
-"""Drafts over many usage rows, stored by a worker."""
+"""Drafts for many usage rows, which a worker makes and stores."""
 
 from __future__ import annotations
 

@@ -97,7 +97,8 @@ def invoice_issue(
 def invoices_issue_month(*, now: datetime) -> int:
     """Issue the invoices for last month; return the number of invoices.
 
-    One transaction for each organisation and each currency with open usage, a commitment shortfall or a minimum charge.
+    Each organisation and each currency with open usage, a commitment shortfall or a minimum charge has its own
+    transaction.
     """
     month_start, _ = month_of(now)
     waiting = UsageRow.objects.filter(created_at__lt=month_start, invoiced__isnull=True).values("organisation")

@@ -165,7 +165,7 @@ def payment_record(
 
 
 def _recorded_before(organisation: Organisation, key: str, amount: Decimal, currency: str) -> Payment | None:
-    """The payment that was recorded with this key. Raises Problem(409) if its amount is another one."""
+    """The payment that was recorded with this key. Raises Problem(409) if its amount differs."""
     known = Payment.objects.filter(organisation=organisation, idempotency_key=key).first()
     if known is not None and (known.amount, known.currency) != (amount, currency):
         detail = f"The reference {known.reference!r} is already recorded for {money_exact_format(known.amount, known.currency)}."
@@ -174,7 +174,7 @@ def _recorded_before(organisation: Organisation, key: str, amount: Decimal, curr
 
 
 def _payment_post(payment: Payment, subject: str, *, settles: Decimal, recovers: Decimal) -> None:
-    """Post the payment to the ledger: `settles` of it to receivables, `recovers` to bad debt, the rest to the balance."""
+    """Post the payment to the ledger: `settles` goes to receivables, `recovers` to bad debt, and the rest to the balance."""
     transaction_post(
         organisation_id=payment.organisation_id,
         kind="payment",

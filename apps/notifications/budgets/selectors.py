@@ -17,7 +17,7 @@ NEAR = Fraction(3, 4)  # of the budget: from here on it is called near its limit
 
 
 class BudgetRow(NamedTuple):
-    """A budget, with the amount used this month and the forecast for its end."""
+    """A budget, with the amount used this month and the forecast for the end of the month."""
 
     budget: Budget
     used: Decimal

@@ -34,7 +34,7 @@ def report_of(program: Program) -> Report:
 
 @dataclass(frozen=True)
 class Fit:
-    """Whether a program fits a processor's memory, in bytes and in words."""
+    """How a program fits a processor's memory, in bytes and in words."""
 
     target: str
     fits: bool
