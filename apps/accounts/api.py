@@ -71,7 +71,9 @@ class AuditOut(Schema):
         return row.token.prefix if row.token else None
 
 
-@router.get("/me", response=MeOut, auth=requires(None), operation_id="me", summary="Person and organisation of a token")
+@router.get(
+    "/me", response=MeOut, auth=requires(None), operation_id="me", summary="Get the person and organisation of a token"
+)
 def me(request: HttpRequest) -> dict[str, Any]:
     """The person and organisation behind the token or session."""
     principal = principal_get(request)

@@ -99,7 +99,7 @@ class Problem(Exception):
 
 def problem_standard(status: int) -> Problem:
     """The generic problem for an HTTP status."""
-    unknown = ("request-refused", "Refused", "The request was refused; the status says why.")
+    unknown = ("request-refused", "Refused", "The request was refused. The status code gives the reason.")
     code, title, detail = STANDARD.get(status, STANDARD[500] if status >= 500 else unknown)
     return Problem(status, title, detail, kind=code)
 

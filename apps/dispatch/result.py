@@ -14,7 +14,7 @@ from apps.dispatch.previews import NpzFile, Preview, Summary, labels_of, preview
 
 # What the platform adds to the outputs of a model, by array.
 ADDED = {
-    "takt_items": "The item of each row",
+    "takt_items": "The number of each row's item",
     "takt_stage": "The index of the program whose answer is used, from 0",
     "takt_votes": "The number of programs that gave this answer",
 }

@@ -126,7 +126,7 @@ def _note_rows(note: CreditNote, names: Names) -> Iterator[Row]:
         kind = "usage" if number in lines else named.get(number, {"kind": "carried"})["kind"]
         category = "Usage" if number in lines else category_of(kind)
         description = (
-            f"Credit note {note.number} to invoice {invoice.number}, line {number}, {part['title']}: {note.reason}"
+            f"Credit note {note.number} for invoice {invoice.number}, line {number}, {part['title']}: {note.reason}"
         )
         row = plain_row(frame, category, share.copy_negate(), description)
         yield row | (_line_about(lines[number], names) if number in lines else _named_about(named.get(number), names))

@@ -38,7 +38,7 @@ def mail_text(row: OutboxRow, invoice: Invoice) -> tuple[str, str]:
     else:
         amount = money_format(invoice.due, currency)
         subject = f"Invoice {invoice.number}: {amount}"
-        lead = f"Invoice {invoice.number} over {amount} is due on {invoice.due_at:%d %B %Y}."
+        lead = f"Invoice {invoice.number} for {amount} is due on {invoice.due_at:%d %B %Y}."
     how = (
         f"{instructions.text} Reference: {instructions.reference}."
         if invoice.is_waiting

@@ -56,7 +56,7 @@ class BankTransfer:
         amount = money_exact_format(invoice.open, invoice.shown_currency)
         return Instructions(
             title="Pay by bank transfer",
-            text=f"Transfer {amount} by {invoice.due_at:%d %B %Y} and state the invoice number as reference.",
+            text=f"Transfer {amount} by {invoice.due_at:%d %B %Y} and state the invoice number as the reference.",
             reference=invoice.number,
         )
 

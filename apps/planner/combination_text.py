@@ -38,7 +38,7 @@ def combination_sentences(
 
 def narrowed_sentence(one: Narrowed) -> str:
     """Return a sentence that says how many programs of a pool were combined."""
-    return f"On {one.pool}, {one.used} of {one.known} programs were combined with each other."
+    return f"On {one.pool}, only {one.used} of {one.known} programs were combined with each other."
 
 
 def _percent(share: str | Decimal | Fraction) -> str:

@@ -186,7 +186,7 @@ def _error(output: Array, name: str, labels: Array, metric: Metric) -> Verdict:
     """
     if labels.ndim != 1 or int(np.prod(output.shape[1:])) != 1:
         raise MetricError(
-            f"Output '{name}' and the labels must be one number per item. Choose another metric or output."
+            f"Output '{name}' and the labels must each be one number per item. Choose another metric or output."
         )
     assert metric.limit is not None
     limit = float(metric.limit)

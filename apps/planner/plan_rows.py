@@ -32,9 +32,7 @@ class CandidateRows(NamedTuple):
         left = self.drawable - len(self.drawn)
         if not left:
             return ""
-        return (
-            f"The chart shows the frontier, the best candidates and those closest to feasible; {left:,} more are below."
-        )
+        return f"The chart shows the frontier, the best candidates and those closest to being feasible; {left:,} more are below."
 
 
 def candidate_rows(plan: Plan) -> list[Row]:

@@ -44,7 +44,7 @@ def summary_lines(plan: Plan) -> list[Line]:
 def _infeasible_lines(plan: Plan) -> list[Line]:
     rows, changes = plan.candidates, change_rows(plan, plan.basis["currency"])
     if not rows:
-        return [Line("Recommended", ["Nothing: there are no candidates."])]
+        return [Line("Recommended", ["No recommendation, because there are no candidates."])]
     closest = rows[plan.changes[0]["candidate"]] if plan.changes else rows[0]
     lines = [
         Line("Recommended", [_nothing(len(rows))]),
@@ -62,8 +62,8 @@ def _infeasible_lines(plan: Plan) -> list[Line]:
 
 def _nothing(total: int) -> str:
     if total == 1:
-        return "Nothing: the only candidate does not meet all requirements."
-    return f"Nothing: none of the {total:,} candidates meets all requirements."
+        return "No recommendation, because the only candidate does not meet all requirements."
+    return f"No recommendation, because none of the {total:,} candidates meets all requirements."
 
 
 def _reasons(plan: Plan, chosen: dict[str, Any]) -> list[str]:
@@ -104,7 +104,12 @@ def _cheaper(plan: Plan, chosen: dict[str, Any]) -> list[str]:
     usage = Fraction(chosen["price_per_thousand"]) * plan.requirements["items"] / 1000
     if usage < Fraction(chosen["price"]):
         price = figures.price_format(chosen["price"], currency)
-        return [f"Nothing: {price} is the minimum price of a contract. A larger number of items may cost the same."]
+        return [
+            (
+                f"No change lowers the price, because {price} is the minimum price of a contract. A larger number of "
+                "items may cost the same."
+            )
+        ]
     found = _cheapest(plan, Decimal(chosen["price"]))
     said = []
     if found is not None:

@@ -136,7 +136,7 @@ def _class_check(klass: str, book: PriceBookDocument) -> None:
     if names:
         detail = f"Plans can't use class {klass[:40]!r}. Choose one of {', '.join(names)}."
     else:
-        detail = "The price book offers no class that runs at any hour. Ask the administrator for one."
+        detail = "The price book offers no class that runs at any hour. Ask the administrator to add one."
     raise Problem(422, "Class not offered", detail, kind="class-not-offered")
 
 

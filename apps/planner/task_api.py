@@ -157,7 +157,7 @@ def task_get(request: HttpRequest, pk: UUID) -> TaskOut:
     return TaskOut(**TaskRow.from_orm(task).dict(), candidates=rows)
 
 
-@router.delete("/tasks/{uuid:pk}", auth=BUILD, response={204: None}, summary="Delete a task; its plans stay")
+@router.delete("/tasks/{uuid:pk}", auth=BUILD, response={204: None}, summary="Delete a task; its plans are kept")
 def task_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
     task = _task(request, pk, roles=ENGINEERING)
     task_services.task_delete(task=task, actor=principal_get(request).user, now=timezone.now())
@@ -168,7 +168,7 @@ def task_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
     "/tasks/{uuid:pk}/evaluations",
     auth=BUY,
     response={201: list[EvaluationRunOut]},
-    summary="Evaluate all programs that are not evaluated",
+    summary="Evaluate all programs that have not been evaluated",
 )
 @idempotent
 def task_evaluate(request: HttpRequest, pk: UUID) -> tuple[int, list[EvaluationRun]]:

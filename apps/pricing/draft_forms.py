@@ -297,7 +297,7 @@ def _price_fields(item: dict[str, Any]) -> _Fields:
             item["discount"],
         ),
         "unused": (
-            factor_field("Price of unused time", help_text="Share of the price; 0 for nothing."),
+            factor_field("Price of unused time", help_text="Share of the price; 0 for no charge."),
             item["unused"],
         ),
     }
@@ -327,7 +327,7 @@ def _promise_fields(item: dict[str, Any]) -> _Fields:
                 least=0,
                 most=NOTICE_MINUTES_MOST,
                 required=False,
-                help_text="Minutes before the reserved time. Leave empty for no late price.",
+                help_text="Minutes before the reserved time. Leave empty for no late-cancellation charge.",
             ),
             late.get("notice_minutes"),
         ),

@@ -80,10 +80,10 @@ def _given(record: dict[str, Any]) -> tuple[Given, ...]:
 def _said(price: Price, stated: Price, found: Derivation) -> str:
     """Say how the measured price compares with the book's, and why the book keeps its own."""
     if price.price == stated.price:
-        return "The price book has this price."
+        return "The price book already uses this price."
     share = percent_format(price.price / stated.price)
     return (
         f"Price book {found.document['version']} was derived before this measurement, from an assumed number of "
-        f"operations per second. A published book never changes. The measured price is {share} of the book's; the next "
-        "book may use it."
+        f"operations per second. A published book never changes. The measured price is {share} of the book's price; the "
+        "next book may use the measured price."
     )

@@ -103,7 +103,7 @@ def _follow(last: PriceBook, *, version: int, effective_from: datetime, now: dat
     if effective_from < now + notice:
         raise Problem(
             409,
-            "Too short a notice",
+            "Notice too short",
             f"Prices change with {notice.days} days' notice. Start on {now + notice:%Y-%m-%d %H:%M} UTC or later.",
             kind="price-book-notice",
         )

@@ -59,7 +59,7 @@ def derivation(request: HttpRequest) -> HttpResponse:
     found = derived()
     document = book_from_json(found.document)
     subtitle = (
-        f"Price book {document.version}: the cost of a device-hour, its required revenue, and the prices that follow."
+        f"Price book {document.version}: the cost of a device-hour, its required revenue, and the resulting prices."
     )
     context = {"derivation": found, "measured": host_measured(), "document": document, "subtitle": subtitle}
     return render(request, "pricing/derivation.html", context)

@@ -65,7 +65,7 @@ class CostRateOut(Schema):
     auth=requires(Scope.ADMIN),
     response=list[CostRateOut],
     operation_id="cost_rate_list",
-    summary="Cost rates, last entered first",
+    summary="Cost rates, most recently entered first",
 )
 @paginate(Cursor, ordering=("-id",))
 def cost_rate_list(request: HttpRequest) -> QuerySet[CostRate]:

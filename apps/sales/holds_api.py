@@ -122,7 +122,7 @@ def plan_hold_release(request: HttpRequest, pk: UUID) -> HoldOut:
     "/plans/{uuid:pk}/refusals",
     response=list[RefusedOut],
     operation_id="plan_refusals",
-    summary="Caps and limits that would refuse a plan's quote",
+    summary="Caps and limits that would block a plan's quote",
 )
 def plan_refusals(request: HttpRequest, pk: UUID) -> list[Problem]:
     """Returns the caps and limits that would prevent the purchase of the chosen candidate now, with remedies. Capacity

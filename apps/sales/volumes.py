@@ -53,7 +53,7 @@ def forms_offered(book: PriceBookDocument) -> list[dict[str, Any]]:
         f"{decimal_text(interval.surcharge)} x the list price; unused executions cost {decimal_text(interval.unused)} x "
         "the list price."
         if interval
-        else "The price book has no price for it."
+        else "The price book has no price for this."
     )
     is_late_priced = any(one.late for one in book.classes.values())
     used = "You pay for what you use" + (

@@ -116,7 +116,7 @@ def test_an_invoice_is_shown_and_paid_in_its_currencys_units(
         assert exact in page
         assert f"{due}.00" not in page
     invoice_mail(OutboxRow.objects.get(topic="invoice.issued"), now=LATER)
-    assert f"over {due.replace(' ', NARROW_SPACE)} is due" in mail.outbox[-1].body
+    assert f"for {due.replace(' ', NARROW_SPACE)} is due" in mail.outbox[-1].body
     path, unit = f"/api/v1/invoices/{invoice.pk}", Decimal(1).scaleb(-exponent)
     status, problem = sent(admin, "post", f"{path}/paid", amount=fine, reference="a")
     assert (status, problem["code"], problem["detail"]) == (422, "amount", said)

@@ -93,7 +93,7 @@ def test_without_a_feasible_candidate_the_closest_and_the_change_are_named() -> 
     slow = candidate("net", "2", reasons=("One item takes 2 ms; the maximum is 1 ms.",), gaps={"latency": "1/500"})
     change = {"values": {"latency": "1/500"}, "title": "net", "pool": "lpu-a", "price": "2", "candidate": 0}
     found = lines(plan_of(slow, changes=[change], compiling=2))
-    assert found["Recommended"] == "Nothing: the only candidate does not meet all requirements."
+    assert found["Recommended"] == "No recommendation, because the only candidate does not meet all requirements."
     assert found["Why"] == "Closest is net on lpu-a. One item takes 2 ms; the maximum is 1 ms."
     assert found["To make it feasible"] == (
         "Allow a latency of 2.00 ms; then net on lpu-a is feasible. Price for all items: EUR 2.00. 2 compiles were still "

@@ -146,7 +146,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused_before_it_is_unpacked() -> N
 def test_a_header_that_claims_too_much_is_refused() -> None:
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(buffer, {"descr": "<f4", "fortran_order": False, "shape": (2**40, 2**40)})
-    with pytest.raises(InputError, match="of a fitting type"):
+    with pytest.raises(InputError, match="of a suitable type"):
         read(buffer.getvalue())
 
 

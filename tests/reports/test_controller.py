@@ -226,7 +226,7 @@ def test_one_failure_does_not_stop_the_others(scene: Scene, monkeypatch: pytest.
     services.controller_turn(clock=lambda: NOW)
     states = {one.pool.slug: (one.state, one.reason) for one in ControllerProposal.objects.all()}
     assert states == {
-        "lpu-a": ("open", "Applying the proposal failed. The log has the cause."),
+        "lpu-a": ("open", "Applying the proposal failed. The log states the cause."),
         "lpu2-b": ("applied", ""),
     }
     monkeypatch.setattr(services, "document_of_plan", real)

@@ -54,7 +54,7 @@ def budget_create(
         raise Problem(
             409,
             "Too many budgets",
-            f"You have {BUDGETS_MAX} budgets, the maximum. Delete one first.",
+            f"You have {BUDGETS_MAX} budgets, which is the maximum. Delete one first.",
             kind="too-many-budgets",
         )
     if project_id and not Project.objects.filter(organisation=organisation, pk=project_id).exists():

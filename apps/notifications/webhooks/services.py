@@ -55,7 +55,7 @@ def _endpoint_store(
         raise Problem(
             409,
             "Too many endpoints",
-            f"You have {ENDPOINTS_MAX} endpoints, the maximum. Delete one first.",
+            f"You have {ENDPOINTS_MAX} endpoints, which is the maximum. Delete one first.",
             kind="too-many-webhooks",
         )
     if WebhookEndpoint.objects.filter(organisation=organisation, deleted_at=None, url=url, topics=chosen).exists():

@@ -27,7 +27,7 @@ class Draw:
 
     def __post_init__(self) -> None:
         if not 0 <= self.static <= self.full:
-            raise ValueError("A device draws at least as much while it works as while it is idle.")
+            raise ValueError("A device must draw at least as much power while it works as while it is idle.")
 
 
 @dataclass(frozen=True)

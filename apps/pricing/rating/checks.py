@@ -29,13 +29,13 @@ def check_inputs(
 ) -> None:
     """Check the inputs of `rate`. Raises RatingError or NotPriced, which say what to do."""
     if not 1 <= executions <= MOST_EXECUTIONS:
-        raise RatingError(f"{executions:,} executions cannot be priced; ask for 1 to {MOST_EXECUTIONS:,}.")
+        raise RatingError(f"{executions:,} executions cannot be priced; choose 1 to {MOST_EXECUTIONS:,}.")
     _check_counts(counts, MOST_QUOTA if terms.form == QUOTA else MOST_COUNT)
     _check_discounts(terms)
     _check_commitment(terms)
     if (unused or missed) and (unused == missed or terms.served or measured is not None or periods is not None):
         raise RatingError(
-            "Executions are used, unused or missed; only used ones have a class served or measured counts."
+            "Executions are used, unused or missed. Only used executions can have a served class or measured counts."
         )
     _check_form(book, executions, terms)
     _check_hours(book, terms)
@@ -60,7 +60,7 @@ def check_off_peak(book: PriceBookDocument, terms: Terms) -> None:
 def check_late(book: PriceBookDocument, price_class: PriceClass, *, late: bool, unused: bool) -> None:
     """Raise RatingError if used work is released, and NotPriced if the class charges nothing for a late release."""
     if late and not unused:
-        raise RatingError("Only unused executions are released late.")
+        raise RatingError("Only unused executions can be released late.")
     if late and price_class.late is None:
         raise NotPriced(f"price book {book.version} has no price for late cancellation in class {price_class.name!r}")
 
@@ -136,7 +136,9 @@ def _check_hours(book: PriceBookDocument, terms: Terms) -> None:
 def _check_periods(book: PriceBookDocument, executions: int, terms: Terms, periods: Mapping[str, int]) -> None:
     names = [name for name in (terms.klass, terms.served) if name]
     if not any(book.price_class(name).time_of_use for name in names):
-        raise RatingError(f"The price of class {terms.klass} does not follow the hours, so it has no parts by period.")
+        raise RatingError(
+            f"The price of class {terms.klass} does not follow the hours, so it cannot be split by period."
+        )
     if any(count < 1 for count in periods.values()) or sum(periods.values()) != executions:
         raise RatingError(f"The parts by period hold {sum(periods.values()):,} executions, not {executions:,}.")
     for name in periods:

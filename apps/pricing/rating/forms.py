@@ -46,7 +46,7 @@ def rate_schedule(*, book: PriceBookDocument, counts: Counts, terms: Terms) -> R
     amount to hold.
     """
     if terms.schedule is None:
-        raise RatingError(f"A contract of the form {terms.form} needs its schedule.")
+        raise RatingError(f"A contract of the form {terms.form} needs a schedule.")
     return rate(book=book, counts=counts, executions=terms.schedule.executions, terms=terms)
 
 

@@ -20,7 +20,7 @@ def rate_contract_minimum(*, book: PriceBookDocument, charged: Decimal, terms: T
     if not book.contract_minimum:
         raise NotPriced(f"price book {book.version} asks for no minimum per contract")
     if charged < 0:
-        raise RatingError(f"The lines of a contract cannot come to {decimal_text(charged)}.")
+        raise RatingError(f"The lines of a contract cannot total {decimal_text(charged)}.")
     unit = book.currency.code
     least = amount_text(book.contract_minimum, exponent=book.currency.exponent)
     asked = step_of(

@@ -92,7 +92,7 @@ def _array_of(file: IO[bytes], name: str, bytes_max: int) -> Array:
         if dtype.hasobject or claimed > bytes_max:
             raise InputError(
                 [
-                    f"Array '{name}' holds {dtype} of shape {list(shape)}; only plain numbers of a fitting type are accepted."
+                    f"Array '{name}' holds {dtype} of shape {list(shape)}; only plain numbers of a suitable type are accepted."
                 ]
             )
         file.seek(0)

@@ -71,7 +71,9 @@ def _attempt(pk: UUID, seen: str, now: datetime) -> str:
         done = proposal_apply(pk=pk, actor=None, expected=seen, now=now)
     except Exception as error:  # one failure must not block the others
         log.exception("proposal_failed", proposal=str(pk))
-        reason = error.detail if isinstance(error, Problem) else "Applying the proposal failed. The log has the cause."
+        reason = (
+            error.detail if isinstance(error, Problem) else "Applying the proposal failed. The log states the cause."
+        )
         ControllerProposal.objects.filter(pk=pk, state=ProposalState.OPEN).update(reason=reason)
         return seen
     return done.change.after_digest if done.change else seen

@@ -64,9 +64,9 @@ def executed(request: ReportRequest) -> ReportData:
             ),
         ],
         notes=[
-            "On deterministic processors the compiler predicts the cycles and the processor counts them.",
+            "On deterministic processors, the compiler predicts the cycles and the processor counts them.",
             "If a program's cost depends on its data, the prediction is a proven upper bound.",
-            "On hosts the prediction is an earlier measured percentile, and executed time is wall-clock time.",
+            "On hosts, the prediction is a percentile that was measured earlier, and executed time is wall-clock time.",
             "Wall-clock time is how long the worker took. Wall-clock time is never billed on a deterministic processor.",
         ],
         chart={

@@ -31,7 +31,7 @@ REPORTS = {
             "Stranded capacity",
             "Which device time could not be sold or was not used, and why?",
             stranded,
-            "In this period nothing was sold and no device was out of service, so no capacity was stranded.",
+            "In this period, nothing was sold and no device was out of service, so no capacity was stranded.",
             CAPACITY,
         ),
         Report(

@@ -117,7 +117,7 @@ def load(request: ReportRequest) -> ReportData:
             Metric("Used", ratio(used, available), "share", "of the time in service"),
         ],
         notes=[
-            "Each hour of the day is the mean over all days. A block belongs to the hour in which it started.",
+            "Each value is the mean of one hour of the day over all days. A block belongs to the hour in which it started.",
             "Memory is the mean share of all devices' memory that running programs filled. Hosts report no link or memory use.",
         ],
         chart=_chart(by_pool),

@@ -103,5 +103,5 @@ def test_a_naive_instant_and_an_endless_window_are_refused() -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     with pytest.raises(RatingError, match="without a time zone"):
         book().tariff.intervals(start.replace(tzinfo=None), start)
-    with pytest.raises(RatingError, match="ask for a shorter one"):
+    with pytest.raises(RatingError, match="choose a shorter one"):
         book().tariff.intervals(start, start + timedelta(days=4000))
