@@ -221,7 +221,7 @@ def test_a_deleted_account_is_gone_and_what_must_stay_has_no_name(cast: Cast) ->
 
 
 def test_the_last_owner_cannot_delete_the_account(cast: Cast) -> None:
-    with pytest.raises(Problem, match="make somebody else an owner"):
+    with pytest.raises(Problem, match="Make somebody else an owner"):
         services.person_delete(user=cast.owner, now=timezone.now())
     assert User.objects.get(pk=cast.owner.pk).is_active
 

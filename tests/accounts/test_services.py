@@ -49,7 +49,7 @@ def test_the_last_owner_stays(cast: Cast, leave: str) -> None:
     by = principal(cast.owner)
     demote = partial(services.membership_role_set, membership=membership, role=Role.VIEWER, principal=by, now=NOW)
     remove = partial(services.membership_remove, membership=membership, principal=by, now=NOW)
-    with pytest.raises(Problem, match="make somebody else an owner first"):
+    with pytest.raises(Problem, match="Make somebody else an owner first"):
         {"demote": demote, "remove": remove}[leave]()
     assert Membership.objects.get(user=cast.owner).role == Role.OWNER
 
@@ -117,11 +117,11 @@ def test_a_tokens_secret_is_not_in_the_database(cast: Cast) -> None:
 
 
 def test_a_token_may_not_do_more_than_its_maker(cast: Cast) -> None:
-    with pytest.raises(Problem, match="refused: build"):
+    with pytest.raises(Problem, match="Refused: build"):
         token(cast, cast.viewer, Scope.READ, Scope.BUILD)
     with pytest.raises(Problem, match="none chosen"):
         token(cast, cast.viewer)
-    with pytest.raises(Problem, match="refused: admin"):
+    with pytest.raises(Problem, match="Refused: admin"):
         token(cast, cast.owner, Scope.ADMIN)
 
 

@@ -88,7 +88,7 @@ def test_a_refusal_under_a_page_is_a_page_with_its_sentence(cast: Cast, as_user:
     membership = Membership.objects.get(user=cast.owner)
     response = as_user(cast.owner).post(f"/settings/members/{membership.pk}/remove")
     assert response.status_code == 409
-    assert b"make somebody else an owner first" in response.content
+    assert b"Make somebody else an owner first" in response.content
 
 
 def test_every_page_forbids_foreign_scripts(cast: Cast) -> None:

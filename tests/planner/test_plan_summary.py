@@ -71,7 +71,7 @@ def test_three_lines_say_what_why_and_what_would_cost_less() -> None:
         shares=["31/250"],
     )
     other = candidate("digits-batch", "3")
-    cheaper = candidate("digits-small", "1", reasons=("Its proven accuracy is too low.",), gaps={"accuracy": "47/50"})
+    cheaper = candidate("digits-small", "1", reasons=("The proven accuracy is too low.",), gaps={"accuracy": "47/50"})
     found = lines(plan_of(cascade, other, cheaper, cheaper_classes=["Batch"]))
     assert found == {
         "Recommended": "digits-small then digits-batch on lpu-a. Runs digits-small first; below 61 % confidence falls back to "

@@ -105,7 +105,7 @@ def test_the_cheapest_that_meets_the_accuracy_is_chosen(cast: Cast, market: dict
     refused = row_of(strict, "digits-small", "lpu-a")
     proven = percent_format(Fraction(refused["accuracy"]), 2)
     wanted = percent_format(Fraction(97, 100), 2)
-    assert refused["reasons"] == [f"Its proven accuracy is {proven}; {wanted} are required."]
+    assert refused["reasons"] == [f"The proven accuracy is {proven}; {wanted} are required."]
 
 
 def test_fewer_bits_are_a_candidate_without_a_promise_of_accuracy(cast: Cast, market: dict[str, ModelVersion]) -> None:

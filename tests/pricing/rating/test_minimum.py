@@ -50,7 +50,7 @@ def test_what_is_no_amount_is_refused(value: Any) -> None:
 def test_a_book_without_it_has_no_price_for_it() -> None:
     with pytest.raises(NotPriced, match="no minimum per contract"):
         rate_contract_minimum(book=book(), charged=Decimal(0), terms=TERMS)
-    with pytest.raises(RatingError, match="cannot come to -1"):
+    with pytest.raises(RatingError, match="cannot total -1"):
         rate_contract_minimum(book=_book("1"), charged=Decimal(-1), terms=TERMS)
 
 
