@@ -17,8 +17,8 @@ from apps.accounts.rates import client_key, rate_take
 from apps.demo.visitors import COOKIE, PAGES, READABLE, READABLE_ROOMS, READING, NoSession, visitor_of
 
 REFUSED = (
-    "Nothing can be changed in this demo. Create an account to do this with your own models. It takes a minute and costs "
-    "nothing."
+    "Nothing can be changed in this demo. Create an account to do this with your own models. Signing up takes a minute "
+    "and costs nothing."
 )
 
 

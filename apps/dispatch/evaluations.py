@@ -201,10 +201,10 @@ def _judge(pk: UUID, *, now: datetime) -> bool:
 def _unfinished(run: EvaluationRun, job: Job | None, *, now: datetime) -> None:
     """End an evaluation whose job ended before all items were processed."""
     if job is not None and job.state == JobState.CANCELLED:
-        _finish(run, EvaluationState.CANCELLED, job.problem or "Its job was cancelled.", now=now)
+        _finish(run, EvaluationState.CANCELLED, job.problem or "The job of this evaluation was cancelled.", now=now)
         return
     reason = job.problem if job is not None else ""
-    _finish(run, EvaluationState.FAILED, reason or "Its job did not finish.", now=now)
+    _finish(run, EvaluationState.FAILED, reason or "The job of this evaluation did not finish.", now=now)
 
 
 def _verdict_store(run: EvaluationRun, verdict: Verdict, *, now: datetime) -> None:

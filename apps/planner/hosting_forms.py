@@ -79,7 +79,7 @@ class PriceListForm(Marked):
     mark = "prices"
     file = forms.FileField(label="Price list (.csv)", widget=forms.ClearableFileInput({"accept": ".csv"}))
     kind = forms.ChoiceField(choices=KINDS, label="Format")
-    source = forms.CharField(max_length=80, label="Source", help_text="For example the name of the cloud provider.")
+    source = forms.CharField(max_length=80, label="Source", help_text="For example, the name of the cloud provider.")
     as_of = forms.DateField(label="Date", widget=DAY, help_text="The date of these prices.")
     expires = forms.DateField(
         required=False, label="Valid until", widget=DAY, help_text="Leave empty for 90 days after that day."

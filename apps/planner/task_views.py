@@ -179,7 +179,7 @@ def task_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 def task_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
     task = _task(request, pk, engineering=True)
     task_services.task_delete(task=task, actor=principal_get(request).user, now=timezone.now())
-    messages.success(request, f"Task {task.name} was deleted. Its plans and evaluations are kept.")
+    messages.success(request, f"Task {task.name} was deleted. The plans and evaluations of the task are kept.")
     return redirect("planner:task_list")
 
 
@@ -210,5 +210,5 @@ def data_set_file(request: HttpRequest, pk: UUID) -> FileResponse:
 def data_set_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
     data_set = org_object_get(request, DataSet.objects.filter(deleted_at=None), roles=ENGINEERING, pk=pk)
     registry_services.dataset_delete(data_set=data_set, actor=principal_get(request).user, now=timezone.now())
-    messages.success(request, f"{data_set.name} was deleted. Its evaluations are kept.")
+    messages.success(request, f"{data_set.name} was deleted. Evaluations on this data set are kept.")
     return redirect("planner:task_list")

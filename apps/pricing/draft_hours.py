@@ -42,7 +42,7 @@ class HoursForm(SectionForm):
         """Add the zone, a row for each period and an empty row, the holidays, and the controls that fill a range of hours."""
         tariff = self.document["tariff"]
         self.count = len(tariff["periods"])
-        zone = PlainText(label="Time zone", longest=60, help_text="For example Europe/Berlin.")
+        zone = PlainText(label="Time zone", longest=60, help_text="For example, Europe/Berlin.")
         self.add("zone", zone, "tariff.zone", tariff["zone"])
         for index in range(self.count + (self.count < PERIODS_MOST)):
             self._period(index, tariff["periods"][index] if index < self.count else {})

@@ -260,7 +260,7 @@ def test_a_job_that_is_cancelled_or_answers_nonsense_ends_its_evaluation(present
     job_cancel(job_id=run.job_id, actor=None, now=present.now)
     assert evaluations.evaluations_judge(now=present.now) == 1
     run.refresh_from_db()
-    assert (run.state, run.problem) == ("cancelled", "Its job was cancelled.")
+    assert (run.state, run.problem) == ("cancelled", "The job of this evaluation was cancelled.")
 
     task_services.evaluations_request(task=waiting, actor=present.cast.engineer, now=present.now)
     evaluations.evaluations_start(now=present.now)

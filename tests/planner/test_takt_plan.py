@@ -113,7 +113,7 @@ def test_a_change_of_the_demand_is_held_against_the_plan(folder: Path, capsys: p
     plan = folder / "plan.toml"
     assert main(["plan", str(folder / "task.toml"), "-o", str(plan)]) == 0
     assert main(["plan", "--check", str(plan)]) == 0
-    assert "**It fits: digits-small on lpu-a, as planned.**\n\n- nothing changed" in capsys.readouterr().out
+    assert "**The task fits as planned: digits-small on lpu-a.**\n\n- nothing changed" in capsys.readouterr().out
     change(folder, ("5_000_000", "8_000_000"))
     assert main(["plan", "--check", str(plan)]) == 0
     said = capsys.readouterr().out
@@ -128,7 +128,7 @@ def test_a_change_of_the_demand_is_held_against_the_plan(folder: Path, capsys: p
     change(folder, ("devices = 2", "devices = [{ name = 'a', state = 'failed' }]"), name="fleet.toml")
     assert main(["plan", "--check", str(plan)]) == 0
     said = capsys.readouterr().out
-    assert "**It fits, but not as planned: digits-small on lpu2-b" in said
+    assert "**The task fits, but not as planned: digits-small on lpu2-b" in said
     assert "- lpu-a has no active device." in said
 
 

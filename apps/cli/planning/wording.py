@@ -92,10 +92,10 @@ def _planned_and_now(check: Check) -> list[str]:
 def _verdict(check: Check) -> str:
     best, saved = check.answer.chosen, check.saved
     if check.keeps:
-        return f"It fits: {saved.title} on {saved.pool}, as planned."
+        return f"The task fits as planned: {saved.title} on {saved.pool}."
     if best is not None:
-        return f"It fits, but not as planned: {best.title} on {best.pool} for {_price(check.answer, best)}."
-    return "It does not fit: no model of the task meets the requirements on this fleet within the budget."
+        return f"The task fits, but not as planned: {best.title} on {best.pool} for {_price(check.answer, best)}."
+    return "The task does not fit: no model meets the requirements on this fleet within the budget."
 
 
 def _title(answer: Answer) -> str:
