@@ -6,13 +6,15 @@ import csv
 import io
 import json
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apps.figures import count_format, money_exact_format, money_format
 from apps.invoicing.models import CreditNote, Invoice
 from apps.invoicing.payments import provider_of
 from apps.sales.exports import UNIT_PRICES, instant, line_title, step_of, step_table, steps_csv
-from apps.sales.pdf import PdfDocument
+
+if TYPE_CHECKING:
+    from apps.sales.pdf import PdfDocument
 
 # The totals of an invoice document; `correction` is the rounding difference.
 TOTALS = ("net", "carried_in", "total", "correction", "carried_out", "payable", "tax", "due")
@@ -46,6 +48,8 @@ def invoice_csv(invoice: Invoice) -> str:
 
 def invoice_pdf(invoice: Invoice) -> bytes:
     """Return the invoice as PDF."""
+    from apps.sales.pdf import PdfDocument  # ReportLab: most processes never write a PDF
+
     document = invoice.document
     currency = document["currency"]  # with the decimal places of the total
     pdf = PdfDocument(
@@ -173,6 +177,8 @@ def credit_note_csv(note: CreditNote) -> str:
 
 def credit_note_pdf(note: CreditNote) -> bytes:
     """Return the credit note as PDF."""
+    from apps.sales.pdf import PdfDocument  # ReportLab: most processes never write a PDF
+
     document = note.document
     currency = note.invoice.document["currency"]
     title = f"Credit note {note.number}"

@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.http import HttpResponse
 
@@ -16,8 +16,10 @@ from apps.pricing.rating.shown import step_shown
 from apps.sales.contract_minimum import TITLE, minimum_quoted
 from apps.sales.loading import loading_sentence
 from apps.sales.models import Quote
-from apps.sales.pdf import PdfDocument
 from apps.sales.snapshots import ProgramSnapshot, snapshot_of_line
+
+if TYPE_CHECKING:
+    from apps.sales.pdf import PdfDocument
 
 UNIT_PRICES = "Unit prices are shown with four significant digits but computed with all digits, which are in the JSON."
 CSV_HEAD = (
@@ -127,6 +129,8 @@ def text_cell(text: str) -> str:
 
 def quote_pdf(quote: Quote) -> bytes:
     """Return the quote as PDF."""
+    from apps.sales.pdf import PdfDocument  # ReportLab: most processes never write a PDF
+
     document = quote.document
     currency = document["currency"]  # with its decimal places
     pdf = PdfDocument(title=f"Quote {quote.reference}", footer=f"Quote {quote.id} - digest {quote.digest[:32]}...")

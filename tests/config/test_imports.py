@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from graphlib import CycleError, TopologicalSorter
 
 import grimp
@@ -34,3 +36,17 @@ def test_a_circle_is_found(importer: str, imported: str) -> None:
     graph = grimp.build_graph("apps")
     graph.add_import(importer=importer, imported=imported)
     assert {importer, imported} <= set(circle(graph))
+
+
+STARTED = """
+import gc, sys
+from apps.config.celery import app
+app.loader.import_default_modules()
+loaded = {"scipy", "reportlab", "stripe"} & {name.partition(".")[0] for name in sys.modules}
+print(sorted(loaded), gc.isenabled(), gc.get_freeze_count() > 10_000)
+"""
+
+
+def test_a_worker_starts_without_the_libraries_of_single_tasks_and_with_the_garbage_collector_on() -> None:
+    said = subprocess.run([sys.executable, "-c", STARTED], capture_output=True, text=True, check=True).stdout
+    assert said == "['stripe'] True True\n"

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linprog
 
 from apps.planner.packing.bounding import Duals, bound_of, knapsacks, unit_of
 from apps.planner.packing.greedy import dot_product_fit
@@ -83,6 +82,8 @@ class Master:
 
     def solve(self) -> tuple[Any, list[float], list[float], float]:
         """Return the solution and the duals of programs, groups and a milliwatt, in units of cost."""
+        from scipy.optimize import linprog  # half a second that most processes never need
+
         cost, matrix, right = self.rows()
         solved = linprog(cost, A_ub=matrix, b_ub=right, method="highs-ds")
         if solved.status != 0:

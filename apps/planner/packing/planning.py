@@ -7,7 +7,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from apps.planner.packing.checking import faults
 from apps.planner.packing.configuration import Master, Relaxation, relax
@@ -104,6 +103,8 @@ def _joined(instance: Instance, base: Packing, rest: Packing) -> Packing:
 
 def _whole(instance: Instance, patterns: Iterable[Pattern]) -> Packing | None:
     """The cheapest packing with these patterns that HiGHS finds; None if it finds none."""
+    from scipy.optimize import Bounds, LinearConstraint, milp  # half a second that most processes never need
+
     master = Master(instance)
     master.add(patterns)
     cost, matrix, right = master.rows()

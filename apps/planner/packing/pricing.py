@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linprog
 
 Whole = npt.NDArray[np.int64]
 Index = npt.NDArray[np.intp]
@@ -243,6 +242,8 @@ def _multipliers(worth: Whole, grid: Whole, most: Whole) -> Whole:
 
 def _prices(worth: Real, weights: Real, most: Real, room: Real) -> Real:
     """The dual values of the linear program: maximise worth x subject to weights x <= room, 0 <= x <= most."""
+    from scipy.optimize import linprog  # half a second that most processes never need
+
     solved = linprog(-worth, A_ub=weights.T, b_ub=room, bounds=np.stack([0 * most, most], axis=1), method="highs-ds")
     if solved.status != 0:
         return np.zeros(len(room))
