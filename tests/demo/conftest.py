@@ -1,15 +1,22 @@
-"""The demo organisation before and after its month of sample data is made, which takes 20 seconds: few tests ask for it."""
+"""The demo organisation before its month of sample data and after. The month takes 20 seconds, so one test makes it."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.utils import timezone
 from pytest_django import Settings as SettingsWrapper
 
 from apps.accounts.models import Organisation
-from apps.demo.month import month_make
+from apps.demo import month as months
+from apps.demo.models import SampleStep
+from apps.demo.month import month_due, month_make
+from apps.dispatch.services import leases_offer_due
+from apps.sales.models import Contract, ContractState
+from apps.sales.services import contracts_close_due
 
 NOW = datetime(2026, 11, 27, 14, 37, 12, tzinfo=UTC)
 
@@ -23,8 +30,41 @@ def seeded(db: None, settings: SettingsWrapper) -> Organisation:
 
 
 @pytest.fixture
-def sampled(seeded: Organisation) -> Organisation:
-    """The demo organisation with its month."""
-    month_make(organisation=seeded, now=NOW)
+def cut_off(seeded: Organisation, monkeypatch: pytest.MonkeyPatch) -> Organisation:
+    """The demo organisation with its month, whose making was killed three times, once within a step.
+
+    Between two runs the scheduler's sweeps find nothing to do.
+    """
+    for fatal in ("buy Incoming goods, urgent", "run 2026-11-12", "last invoice"):
+        _killed_at(fatal, seeded, monkeypatch)
+        assert fatal not in set(SampleStep.objects.values_list("name", flat=True))
+        assert month_due(seeded)
+        before = Contract.objects.filter(state=ContractState.ACTIVE).count()
+        contracts_close_due(now=timezone.now())
+        assert Contract.objects.filter(state=ContractState.ACTIVE).count() == before
+        assert leases_offer_due(now=timezone.now()) == 0
+    month_make(organisation=seeded, now=timezone.now())  # a later start changes no instant
     seeded.refresh_from_db()
     return seeded
+
+
+def _killed_at(name: str, organisation: Organisation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process ends after the work of a step and before its commit."""
+    steps = months.Month.steps
+
+    def fatal(month: months.Month) -> list[months.Step]:
+        def die(at: Any, act: Any) -> None:
+            act(at)
+            raise KeyboardInterrupt
+
+        found = steps(month)
+        return [
+            months.Step(one.at, one.name, lambda at, act=one.act: die(at, act)) if one.name == name else one  # type: ignore[misc]
+            for one in found
+        ]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(months.Month, "steps", fatal)
+        with pytest.raises(KeyboardInterrupt):
+            month_make(organisation=organisation, now=NOW)
+    organisation.refresh_from_db()

@@ -16,11 +16,10 @@ from pytest_django import Settings as SettingsWrapper
 from apps.accounts.models import Organisation, User
 from apps.cli.chain import chain_verify
 from apps.cli.main import RIGHT, main
-from apps.demo import month as months
 from apps.demo.models import SampleStep
 from apps.demo.month import Month, month_due, month_make
 from apps.dispatch.models import DeviceHour, Job, JobState, Lease
-from apps.dispatch.services import SampleOrder, leases_offer_due, sample_jobs_run
+from apps.dispatch.services import SampleOrder, sample_jobs_run
 from apps.invoicing.exports import invoice_csv, invoice_json
 from apps.invoicing.models import CreditNote, Invoice, InvoiceState
 from apps.invoicing.reconciliation import reconcile_all
@@ -32,7 +31,6 @@ from apps.reports.reconciling import organisation_compare
 from apps.reports.revenue import revenue
 from apps.sales.models import Contract, ContractState
 from apps.sales.selectors import contract_usage
-from apps.sales.services import contracts_close_due
 from tests.demo.conftest import NOW
 from tests.dispatch.real import ROOT
 
@@ -44,9 +42,11 @@ def books_check(organisation: Organisation) -> None:
     assert organisation_compare(organisation).differences == []
 
 
-def test_a_month_of_business_lies_behind_the_demo_and_its_books_are_whole(
-    sampled: Organisation, tmp_path: Path, as_user: Any
+def test_a_month_lies_behind_the_demo_once_and_whole_though_its_making_was_cut_off(
+    cut_off: Organisation, tmp_path: Path, as_user: Any
 ) -> None:
+    sampled = cut_off
+    once_check(sampled)
     books_check(sampled)
     contracts = Contract.objects.all()
     assert {one.form for one in contracts} == {"spread", "execution", "quota"}
@@ -80,6 +80,15 @@ def test_a_month_of_business_lies_behind_the_demo_and_its_books_are_whole(
     refused_check(sampled)
 
 
+def once_check(sampled: Organisation) -> None:
+    """Every step was taken once, and another start takes none."""
+    names = [step.name for step in Month(sampled, NOW).steps()]
+    assert sorted(SampleStep.objects.values_list("name", flat=True)) == sorted(names)
+    assert month_make(organisation=sampled, now=timezone.now()) == 0
+    assert not month_due(sampled)
+    assert sampled.sample_until == NOW.replace(second=0)
+
+
 def refused_check(sampled: Organisation) -> None:
     """What happens from the instant on is no sample data."""
     contract = Contract.objects.filter(form="quota").select_related("organisation", "pool").get()
@@ -109,50 +118,6 @@ def labels_check(sampled: Organisation, invoice: Invoice, as_user: Any) -> None:
         assert "include sample data of Demo Robotics" in admin.get(path).content.decode(), path
     assert Decimal(admin.get("/api/v1/revenue?month=2026-11-01").json()["sample"]) == report.sample
     assert "(sample data)" in admin.get("/revenue?month=2026-11&format=csv").content.decode()
-
-
-def test_a_month_that_was_cut_off_anywhere_goes_on_and_is_made_once(
-    seeded: Organisation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Killed in three places, one of them within a step; between two runs the scheduler's sweeps find nothing to do."""
-    names = [step.name for step in Month(seeded, NOW).steps()]
-    for fatal in ("buy Incoming goods, urgent", "run 2026-11-12", "last invoice"):
-        _killed_at(fatal, seeded, monkeypatch)
-        done = set(SampleStep.objects.values_list("name", flat=True))
-        assert fatal not in done
-        assert month_due(seeded)
-        before = Contract.objects.filter(state=ContractState.ACTIVE).count()
-        contracts_close_due(now=timezone.now())
-        assert Contract.objects.filter(state=ContractState.ACTIVE).count() == before
-        assert leases_offer_due(now=timezone.now()) == 0
-    month_make(organisation=seeded, now=timezone.now())  # a later start changes no instant
-    assert sorted(SampleStep.objects.values_list("name", flat=True)) == sorted(names)
-    assert month_make(organisation=seeded, now=timezone.now()) == 0
-    assert not month_due(seeded)
-    assert seeded.sample_until == NOW.replace(second=0)
-    books_check(seeded)
-
-
-def _killed_at(name: str, organisation: Organisation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process ends after the work of a step and before its commit."""
-    steps = months.Month.steps
-
-    def fatal(month: Month) -> list[months.Step]:
-        def die(at: Any, act: Any) -> None:
-            act(at)
-            raise KeyboardInterrupt
-
-        found = steps(month)
-        return [
-            months.Step(one.at, one.name, lambda at, act=one.act: die(at, act)) if one.name == name else one  # type: ignore[misc]
-            for one in found
-        ]
-
-    with monkeypatch.context() as patched:
-        patched.setattr(months.Month, "steps", fatal)
-        with pytest.raises(KeyboardInterrupt):
-            month_make(organisation=organisation, now=NOW)
-    organisation.refresh_from_db()
 
 
 def test_what_is_switched_off_or_has_a_history_of_its_own_gets_no_month(
