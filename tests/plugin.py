@@ -34,6 +34,7 @@ def pytest_load_initial_conftests() -> None:
         _services = Services(folder, durable=False)
         addresses = _services.acquire()
         os.environ["DATABASE_URL"] = addresses.database_url
+        os.environ["TEST_APPLICATION_URL"] = addresses.application_url
         os.environ["TEST_REDIS"] = addresses.redis_url
         os.environ["TEST_FOLDER"] = str(_services.folder)
     number = int(worker.removeprefix("gw")) + 1 if worker else 0

@@ -18,11 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg2
+
 from bin.queues import WORKERS
-from bin.services import Services
+from bin.services import Addresses, Services
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 60.0
+VALKEY = 9  # the tests' own workers have the databases from 0 on
 WORKER = "apps.config.serving.BufferingWorker"
 
 
@@ -55,42 +58,77 @@ class Product:
 
 
 @contextmanager
-def running_product() -> Iterator[Product]:
-    """Everything that `make run` starts, with data of its own, gone afterwards."""
+def running_product(*, copy_of: str = "") -> Iterator[Product]:
+    """Everything that `make run` starts, with data of its own, gone afterwards.
+
+    `copy_of`: a migrated database on the server of the tests. The product then works with a copy of it there; by default it has
+    servers of its own, where all migrations run.
+    """
     folder = Path(tempfile.mkdtemp(prefix="takt-e2e-", dir="/tmp"))  # a short path, for sockets
     folder.chmod(0o755)  # PostgreSQL may run as another account
-    servers = Services(folder / "s", durable=False)
     product: Product | None = None
     try:
-        addresses = servers.acquire()
-        port = _free_port()
-        environment = {
-            **{
-                name: value
-                for name, value in os.environ.items()
-                if name not in {"STORAGE_URL", "HTTPS", "ALLOWED_HOSTS"}
-            },
-            "DATABASE_URL": addresses.application_url,
-            "REDIS_URL": addresses.redis_url,
-            "SECRET_KEY": "of the browser tests",
-            "DJANGO_SETTINGS_MODULE": "apps.config.settings",
-            "MEDIA_ROOT": str(folder / "media"),
-            "MAIL_FOLDER": str(folder / "mail"),
-            "BEAT_FILE": str(folder / "beat"),
-            "SITE_URL": f"http://localhost:{port}",
-            "LOG_FORMAT": "text",
-            "LOG_LEVEL": "WARNING",
-            "DEBUG": "0",
-            "STATIC_HASHED": "0",
-        }
-        product = Product(f"http://localhost:{port}", {}, folder, environment, {})
-        _start(product, port, owner=addresses.database_url)
-        yield product
+        with _copied(copy_of) if copy_of else _servers(folder / "s") as addresses:
+            port = _free_port()
+            product = Product(f"http://localhost:{port}", {}, folder, _environment(folder, port, addresses), {})
+            try:
+                _start(product, port, owner=addresses.database_url)
+                yield product
+            finally:
+                _stop(product)
     finally:
-        if product is not None:
-            _stop(product)
-        servers.destroy()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _servers(folder: Path) -> Iterator[Addresses]:
+    servers = Services(folder, durable=False)
+    try:
+        yield servers.acquire()
+    finally:
+        servers.destroy()
+
+
+@contextmanager
+def _copied(database: str) -> Iterator[Addresses]:
+    """A copy of a database of the tests' server, and a database of their Valkey that no worker of the tests has."""
+    name, tests = f"e2e_{os.getpid()}", os.environ["DATABASE_URL"]
+    server = tests.rpartition("/")[0]
+    _ask(server, f"CREATE DATABASE {name} TEMPLATE {database}")
+    application = os.environ["TEST_APPLICATION_URL"].rpartition("/")[0]
+    try:
+        yield Addresses(
+            f"{server}/{name}", f"{os.environ['TEST_REDIS']}?virtual_host={VALKEY}", f"{application}/{name}"
+        )
+    finally:
+        _ask(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _ask(server: str, statement: str) -> None:
+    connection = psycopg2.connect(f"{server}/postgres".replace("postgres://", "postgresql://", 1))
+    connection.autocommit = True  # databases are neither made nor dropped in a transaction
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+    connection.close()
+
+
+def _environment(folder: Path, port: int, addresses: Addresses) -> dict[str, str]:
+    left_out = {"STORAGE_URL", "HTTPS", "ALLOWED_HOSTS"}
+    return {
+        **{name: value for name, value in os.environ.items() if name not in left_out},
+        "DATABASE_URL": addresses.application_url,
+        "REDIS_URL": addresses.redis_url,
+        "SECRET_KEY": "of the browser tests",
+        "DJANGO_SETTINGS_MODULE": "apps.config.settings",
+        "MEDIA_ROOT": str(folder / "media"),
+        "MAIL_FOLDER": str(folder / "mail"),
+        "BEAT_FILE": str(folder / "beat"),
+        "SITE_URL": f"http://localhost:{port}",
+        "LOG_FORMAT": "text",
+        "LOG_LEVEL": "WARNING",
+        "DEBUG": "0",
+        "STATIC_HASHED": "0",
+    }
 
 
 def _start(product: Product, port: int, *, owner: str) -> None:

@@ -158,9 +158,9 @@ class Walked:
 
 
 @pytest.fixture(scope="module")
-def walked() -> Iterator[Walked]:
+def walked(django_db_setup: None) -> Iterator[Walked]:
     """From sign-up over upload, compile, plan, quote, contract and job to the invoice: it fails here if a step fails."""
-    with running_product() as product, visiting.chromium() as browser:
+    with running_product(copy_of="migrated") as product, visiting.chromium() as browser:
         yield Walked(product, browser, make_places(browser, product))
 
 

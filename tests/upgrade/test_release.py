@@ -39,6 +39,9 @@ from apps.sales.services import contracts_close_due, quote_accept
 from tests.upgrade.databases import Name, applied, backward, contents, database, differences, forward, schema
 from tests.upgrade.fixture import DOCUMENTS, FACTS, FILES, INVOICES, PRESENT, release, storage_unpack
 
+# Tables of django-axes, which 0.1.0 had and no release since: a database that was made later has none, and 0.1.0's own
+# `migrate` makes them, as it finds their migrations not applied.
+LEFT_OUT = " axes_"
 BOOKKEEPING = frozenset({"django_migrations"})
 LATER = PRESENT + timedelta(hours=5)
 
@@ -54,7 +57,9 @@ class Upgraded:
 
 
 @pytest.fixture(scope="module")
-def upgraded(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker) -> Iterator[Upgraded]:
+def upgraded(
+    tmp_path_factory: pytest.TempPathFactory, django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[Upgraded]:
     """The tests below use it one after another."""
     storage = tmp_path_factory.mktemp("media")
     storage_unpack(storage)
@@ -74,6 +79,13 @@ def customer(
         yield Organisation.objects.get(pk=FACTS["organisation"])
     with app.connection_for_write() as broker, broker.channel() as channel:
         channel.client.flushdb()
+
+
+def test_a_new_database_is_made_of_what_an_upgraded_one_is(customer: Organisation) -> None:
+    """So it goes back by the same statements: the next test takes the upgraded one back."""
+    upgraded = {name: text for name, text in schema().items() if LEFT_OUT not in name}
+    with database("upgrade_new", like="migrated"):
+        assert differences(schema(), upgraded) == []
 
 
 def test_a_full_database_that_went_forwards_goes_back(customer: Organisation, upgraded: Upgraded) -> None:
