@@ -36,7 +36,7 @@ def storage_unavailable(error: BaseException | None = None) -> Unavailable:
     """The error for a storage that can't read or write files; its message says if the disk is full."""
     if isinstance(error, OSError) and error.errno in FULL:
         return Unavailable("The disk of the file storage is full, so nothing was accepted.")
-    return Unavailable("The file storage does not respond, so nothing was accepted.")
+    return Unavailable("The file storage is not responding, so nothing was accepted.")
 
 
 def unavailable_of(error: BaseException | None) -> Unavailable | None:
@@ -45,12 +45,12 @@ def unavailable_of(error: BaseException | None) -> Unavailable | None:
         return error
     if is_database_away(error):
         return Unavailable(
-            "The database does not respond. Check whether your last change was saved before you repeat it."
+            "The database is not responding. Check whether your last change was saved before you repeat it."
         )
     if isinstance(error, OSError) and error.errno in FULL | BROKEN:
         return storage_unavailable(error)
     if isinstance(error, RedisError):
-        return Unavailable("The queue does not respond, so nothing was accepted.")
+        return Unavailable("The queue is not responding, so nothing was accepted.")
     return None
 
 

@@ -18,7 +18,7 @@ PROBLEM_STATUSES = {
     "409": "The current state does not allow this",
     "422": "The request does not match its schema or breaks a rule",
     "429": "Too many requests: wait for the number of seconds in the Retry-After header",
-    "503": "Part of the platform does not respond. Nothing was accepted; try again after Retry-After seconds",
+    "503": "Part of the platform is not responding. Nothing was accepted; wait for the seconds in the Retry-After header",
     "default": "Any other refusal",
 }
 
@@ -34,7 +34,7 @@ STANDARD = {
     405: (
         "method-not-allowed",
         "Method not allowed",
-        "This address does not allow this method. The Allow header lists the methods that it allows.",
+        "This address does not allow this method. The Allow header lists the allowed methods.",
     ),
     413: ("request-too-large", "The request is too large", "Send a smaller body; upload a model in pieces."),
     429: (

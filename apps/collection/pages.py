@@ -35,10 +35,10 @@ STATES = {
     "added": ("success", "Card saved. New invoices are charged to this card automatically."),
     "cancelled": ("info", "No card was added; nothing has changed."),
     "back": ("success", "Changes made at Stripe are saved."),
-    "later": ("info", "Stripe does not respond. Changes made at Stripe appear here within a minute."),
+    "later": ("info", "Stripe is not responding. Changes made at Stripe appear here within a minute."),
     "unfinished": ("info", "No card was saved. You can add a card at any time."),
 }
-LATER = "Stripe does not respond. Nothing was changed. Try again in a minute."
+LATER = "Stripe is not responding. Nothing was changed. Try again in a minute."
 
 
 @require_http_methods(["GET", "POST"])

@@ -110,7 +110,9 @@ def _push_steps(push: StripePush, client: stripe.StripeClient, now: datetime) ->
         record = Recorder(client, push.pk, now, _still_ordered(order))
         found = invoice_finalise(client, order, found, record)
     elif push.ordered is not None and found.total != push.ordered:
-        raise TotalDiffers(f"Stripe's {found.id} is {found.total} in smallest units instead of {push.ordered}")
+        raise TotalDiffers(
+            f"the total of Stripe's invoice {found.id} is {found.total} smallest units, but the expected total is {push.ordered}"
+        )
     StripePush.objects.filter(pk=push.pk).update(stripe_id=found.id, hosted_url=str(found.hosted_invoice_url or ""))
     remainder_align(push, client, now)  # the invoice may have changed here since it was finalised
     if customer.payment_method and Invoice.objects.get(pk=push.pk).open:

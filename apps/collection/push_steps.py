@@ -155,6 +155,6 @@ def metadata_value(thing: Any, name: str) -> str | None:
 def _compare(invoice: stripe.Invoice, order: Order) -> None:
     if (invoice.total, invoice.currency) != (order.total, order.currency.lower()):
         raise TotalDiffers(
-            f"invoice {order.number} is {order.total} {order.currency} in smallest units, but Stripe's {invoice.id} is "
-            f"{invoice.total} {invoice.currency.upper()}"
+            f"the total of invoice {order.number} is {order.total} smallest units of {order.currency}, but the total of "
+            f"Stripe's invoice {invoice.id} is {invoice.total} smallest units of {invoice.currency.upper()}"
         )

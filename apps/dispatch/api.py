@@ -92,7 +92,7 @@ class JobOut(Schema):
     contract: UUID
     pool: str
     state: JobState
-    is_sample: bool = Field(description="True if the job is sample data of a demo, which no worker ran.")
+    is_sample: bool = Field(description="True if the job is sample data of a demo. No worker ran it.")
     items: int
     executions_done: int
     blocks_done: int

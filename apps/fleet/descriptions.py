@@ -17,8 +17,8 @@ PRECISIONS = (("int8", "i8"), ("float16", "f16"), ("float32", "f32"))
 UNITS: dict[str, tuple[str, str]] = {
     "link_in": ("Link in", "Receives the inputs from the host."),
     "external": ("External memory", "Fetches weights from off-chip memory before they are used."),
-    "weights": ("Weight loading", "Fills one slot of a plane while another slot computes."),
-    "matrix": ("Matrix planes", "Multiply rows by the weights of a slot and sum the products."),
+    "weights": ("Weight loading", "Loads weights into one slot of a plane while another slot is in use."),
+    "matrix": ("Matrix planes", "Multiply rows by the weights in a slot and sum the products."),
     "vector": ("Vector unit", "Computes element by element: activations, sums, reductions."),
     "move": ("Data movement", "Copies, transposes, gathers and scatters."),
     "control": ("Control", "Chooses branches by a value."),

@@ -215,8 +215,8 @@ def credit_note_pdf(note: CreditNote) -> bytes:
         ]
     )
     pdf.text(
-        "This credit note is first used for the open amount of the invoice. The rest is added to your balance and used "
-        "by the next invoice."
+        "This credit note is first applied to the open amount of the invoice. The rest is added to your balance and "
+        "applied to the next invoice."
     )
     pdf.code(f"credit note {note.digest}")
     pdf.code(f"invoice {document['invoice']['digest']}")

@@ -49,7 +49,9 @@ class ScopedCapOut(Schema):
     set_at: datetime
 
 
-@router.get("/ledger/chain", operation_id="ledger_chain", summary="The chain of transactions, for your own check")
+@router.get(
+    "/ledger/chain", operation_id="ledger_chain", summary="The chain of transactions, for independent verification"
+)
 def ledger_chain(request: HttpRequest) -> StreamingHttpResponse:
     """Returns the organisation's chain as a `takt-chain/2` document: every transaction with its entries and hashes, the
     digests computed from the columns of usage rows, the head of the chain, and the daily roots, including a provisional

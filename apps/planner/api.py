@@ -64,7 +64,7 @@ class PlanIn(RequestBody):
         default="",
         max_length=40,
         description=(
-            "A class of the price book. Empty means `standard`, or the first class of the price book if it has no "
+            "A class of service in the price book. Empty means `standard`, or the first class of the price book if it has no "
             "`standard`."
         ),
     )

@@ -28,14 +28,14 @@ from apps.registry.models import ModelVersion
 
 TIME_UNITS = (("1/1000000", "microseconds"), ("1/1000", "milliseconds"), ("1", "seconds"))
 ABOVE_ZERO = Decimal("0.000001")
-NOT_ABOVE_ZERO = {"min_value": "State a value above 0, or leave this empty."}
+NOT_ABOVE_ZERO = {"min_value": "Enter a value above 0, or leave this empty."}
 
 
 def _accuracy_field(score: ScoreFormat) -> forms.DecimalField:
     """Return the field for the score that must be proven, with the metric's name and unit."""
     proven = "Proven with 95 % confidence on test items."
     if score.limit is None:
-        allowed = "State more than 0 and less than 100 per cent, or leave this empty."
+        allowed = "Enter a percentage above 0 and below 100, or leave this empty."
         return forms.DecimalField(
             min_value=Decimal("0.00001"),
             max_value=Decimal("99.99999"),
@@ -80,8 +80,8 @@ class PlanForm(forms.Form):
         label="Items",
         help_text="The number of inputs to process.",
         error_messages={
-            "min_value": f"State a number of items from 1 to {ITEMS_MAX:,}.",
-            "max_value": f"State a number of items from 1 to {ITEMS_MAX:,}.",
+            "min_value": f"Enter a number of items from 1 to {ITEMS_MAX:,}.",
+            "max_value": f"Enter a number of items from 1 to {ITEMS_MAX:,}.",
         },
     )
     accuracy = forms.DecimalField(required=False)  # replaced by the field of the subject's metric
@@ -146,7 +146,7 @@ class PlanForm(forms.Form):
         if stated is None:
             return None
         if not FIRST_YEAR <= stated.year <= LAST_YEAR:
-            raise forms.ValidationError(f"State a deadline in a year from {FIRST_YEAR} to {LAST_YEAR}.")
+            raise forms.ValidationError(f"Enter a deadline in a year from {FIRST_YEAR} to {LAST_YEAR}.")
         return stated.replace(tzinfo=self.zone).astimezone(UTC)
 
     def requirements(self) -> Requirements:

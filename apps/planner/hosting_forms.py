@@ -115,7 +115,7 @@ class MachineForm(Marked):
         initial=40,
         label="Utilisation (%)",
         help_text="The share of hours in which the machine can work.",
-        error_messages={"min_value": "State more than 0 and at most 100 per cent."},
+        error_messages={"min_value": "Enter a percentage above 0 and at most 100."},
     )
 
     def facts(self) -> MachineFacts:

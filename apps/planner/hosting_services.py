@@ -298,7 +298,7 @@ def _expiry(stated: datetime | None, since: datetime) -> datetime:
         return since + USED_FOR
     if not since < stated <= since + LONGEST:
         day = f"{since:%Y-%m-%d}, the date of the file"
-        detail = f"State an expiry within {LONGEST.days} days after {day}. The default is {USED_FOR.days} days."
+        detail = f"Choose an expiry within {LONGEST.days} days after {day}. The default is {USED_FOR.days} days."
         raise Problem(422, "Expiry out of range", detail, kind="expiry-invalid")
     return stated
 

@@ -161,7 +161,7 @@ def pricelist_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     refusal: Problem | None = None
     ends = midnight(form.cleaned_data["expires"]) if form.is_valid() else None
     if form.is_valid() and ends is None:
-        form.add_error("expires", "State a date.")
+        form.add_error("expires", "Enter a date.")
     if ends is not None:
         actor, now = principal_get(request).user, timezone.now()
         try:

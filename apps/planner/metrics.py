@@ -201,7 +201,8 @@ def _numeric(output: Array, name: str, wanted: Array, metric: Metric) -> Verdict
     """1 for each item whose output is within the limit of the float32 output, else 0."""
     if output.shape != wanted.shape or output.dtype.kind not in "iuf":
         raise MetricError(
-            f"Output '{name}' differs in shape or type from float32's. Name a numeric output that both programs have."
+            f"Output '{name}' differs in shape or type from that of the float32 program. Name a numeric output that both "
+            "programs have."
         )
     assert metric.limit is not None
     limit = float(metric.limit)

@@ -48,7 +48,7 @@ def _infeasible_lines(plan: Plan) -> list[Line]:
     closest = rows[plan.changes[0]["candidate"]] if plan.changes else rows[0]
     lines = [
         Line("Recommended", [_nothing(len(rows))]),
-        Line("Why", [f"Closest is {closest['title']} on {closest['pool']}.", *closest["reasons"]]),
+        Line("Why", [f"The closest candidate is {closest['title']} on {closest['pool']}.", *closest["reasons"]]),
     ]
     if changes:
         price = figures.price_format(changes[0]["price"], plan.basis["currency"])

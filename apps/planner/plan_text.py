@@ -89,8 +89,8 @@ def comparison_sentences(plan: Plan) -> list[str]:
     said = [f"{judged:,} candidates: every program on every pool, and {_counted(len(several), 'combination')}."]
     if combined > len(several):
         said.append(
-            f"{combined:,} combinations were compared on the tuning items. The most promising were tested on the test items; "
-            "testing more of them would lower every proven bound."
+            f"{combined:,} combinations were compared on the tuning items, and the most promising of them were tested on the "
+            "test items. Testing more combinations would lower every proven bound."
         )
     return [*said, *(narrowed_sentence(Narrowed(**one)) for one in basis["narrowed"])]
 

@@ -92,7 +92,7 @@ def _window(requirements: Requirements, task: Task | None, *, until: datetime | 
     metric = metric_title(task) if task else DEFAULT
     errors = list(_faults(requirements, metric))
     if until is not None and until <= now:
-        errors.append({"field": "until", "message": "The deadline is in the past. State a later one."})
+        errors.append({"field": "until", "message": "The deadline is in the past. Enter a later one."})
     if errors:
         detail = " ".join(error["message"] for error in errors)
         raise Problem(422, "Impossible requirements", detail, kind="requirements-impossible", errors=errors)
@@ -102,7 +102,7 @@ def _window(requirements: Requirements, task: Task | None, *, until: datetime | 
 def _faults(requirements: Requirements, metric: str) -> Iterator[dict[str, Any]]:
     """Yield the field and a sentence for each impossible requirement."""
     if not 1 <= requirements.items <= ITEMS_MAX:
-        yield {"field": "items", "message": f"State a number of items from 1 to {ITEMS_MAX:,}."}
+        yield {"field": "items", "message": f"Enter a number of items from 1 to {ITEMS_MAX:,}."}
     if requirements.accuracy is not None and not 0 < requirements.accuracy < 1:
         yield {"field": "accuracy", "message": score_format_of(metric).range_sentence}
     if requirements.objective not in OBJECTIVES:
@@ -110,7 +110,7 @@ def _faults(requirements: Requirements, metric: str) -> Iterator[dict[str, Any]]
     for name in ("latency", "duration", "budget"):
         value = getattr(requirements, name)
         if value is not None and value <= 0:
-            yield {"field": name, "message": f"State a {name} above zero, or leave it out."}
+            yield {"field": name, "message": f"Enter a {name} above zero, or leave it out."}
 
 
 def _variants(

@@ -302,7 +302,7 @@ def evaluations_request(*, task: Task, actor: User, now: datetime, token_id: UUI
     offer = evaluations_priced(task, rows=rows, now=now)
     if not offer.rows:
         problems = dict.fromkeys(row.problem for row in rows if row.problem)
-        detail = " ".join(problems) or "Every compiled program with a price has an evaluation, or one is in progress."
+        detail = " ".join(problems) or "Every compiled program with a price has been evaluated or is being evaluated."
         raise Problem(409, "Nothing to evaluate", detail, kind="nothing-to-evaluate")
     batch = uuid4()
     runs = EvaluationRun.objects.bulk_create(

@@ -101,8 +101,8 @@ class Derivation:
     def rented_said(self) -> str:
         """The comparison with rented machines in words, with its sources."""
         return (
-            "For comparison only: the price of an hour elsewhere, whether it is used or not, on other hardware and in "
-            "another currency. "
+            "For comparison only: another provider's price of an hour on different hardware, in another currency. That hour "
+            "is paid for whether it is used or not. "
             f"Source: {self.rented['source']}."
         )
 

@@ -138,7 +138,7 @@ class PricesForm(SectionForm):
     def _new_check(self, values: dict[str, Any]) -> None:
         new, has_prices = values.get("new"), any(self._prices(values, ""))
         if new and new in self.document["prices"]:
-            self.add_error("new", f"There is a class {new} already; write another name.")
+            self.add_error("new", f"There is already a class {new}; write another name.")
         elif new and not has_prices:
             self.add_error("new", "Enter a price for the new class, or leave its name empty.")
         elif has_prices and not new and "new" not in self.errors:
@@ -229,7 +229,7 @@ class ClassesForm(SectionForm):
         kept = [name for name in self.names if not values.get(f"remove-{name}")]
         new = values.get("new")
         if new and new in self.document["classes"]:
-            self.add_error("new", f"There is a class {new} already; write another key.")
+            self.add_error("new", f"There is already a class {new}; write another key.")
         elif new and len(new) > CLASS_NAME_MAX:
             self.add_error("new", f"Write a key of at most {CLASS_NAME_MAX} characters.")
         if not kept and not new:

@@ -193,12 +193,12 @@ class HoursForm(SectionForm):
                 )
                 self.add_error(name, sentence)
             elif name not in self.fields:
-                self.add_error(None, "An hour has a period that does not exist; load the page again.")
+                self.add_error(None, "An hour has a period that does not exist; reload the page.")
         names: dict[str, int] = {}
         for index in kept:
             name = values[f"period-{index}"]
             if name in names:
-                self.add_error(f"period-{index}", f"Period {LETTERS[names[name]]} has this name already.")
+                self.add_error(f"period-{index}", f"Period {LETTERS[names[name]]} already has this name.")
             names[name] = index
 
     def _holidays(self, text: str) -> list[dict[str, str]]:

@@ -87,7 +87,7 @@ class TermsForm(SectionForm):
         values = super().clean() or {}
         new, factor = values.get("new"), values.get("factor-")
         if new and (new == "none" or new in self.names):
-            self.add_error("new", f"There is a commitment {new} already; write another name.")
+            self.add_error("new", f"There is already a commitment {new}; write another name.")
         elif new and not factor and "factor-" not in self.errors:
             self.add_error("factor-", "Write the factor of the new commitment; 0.9 takes 10 % off.")
         elif factor and not new and "new" not in self.errors:

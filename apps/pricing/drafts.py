@@ -136,6 +136,6 @@ def _revision_check(draft: PriceBookDraft, revision: int) -> None:
     if draft.revision != revision:
         detail = (
             f"This draft was saved elsewhere at {draft.saved_at:%H:%M:%S} UTC, after you opened this page. Nothing on "
-            "this page was saved. Load the page again to see the other changes, then make yours."
+            "this page was saved. Reload the page to see the other changes, then make yours."
         )
         raise Problem(409, "Draft has changed", detail, kind="price-draft-changed")

@@ -104,6 +104,6 @@ def _follow(last: PriceBook, *, version: int, effective_from: datetime, now: dat
         raise Problem(
             409,
             "Notice too short",
-            f"Prices change with {notice.days} days' notice. Start on {now + notice:%Y-%m-%d %H:%M} UTC or later.",
+            f"A new price book needs {notice.days} days' notice. Start on {now + notice:%Y-%m-%d %H:%M} UTC or later.",
             kind="price-book-notice",
         )

@@ -274,7 +274,7 @@ def version_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 @router.put(
-    "/versions/{uuid:pk}/evaluation", auth=BUILD, response=EvaluationOut, summary="State a version's evaluation"
+    "/versions/{uuid:pk}/evaluation", auth=BUILD, response=EvaluationOut, summary="Store an evaluation of a version"
 )
 def evaluation_put(request: HttpRequest, pk: UUID, payload: Body[dict[str, Any]]) -> Evaluation:
     """Store a version's answers and confidences on held-out items, in the format of the guide "Evaluations"."""

@@ -35,7 +35,10 @@ router = Router(tags=["capacity"])
 PER_PAGE = 20
 ORDER = ("-asked_at", "-id")
 NEEDED = RawSQL("(SELECT sum((one->>'needed')::int) FROM jsonb_array_elements(result->'pools') AS one)", ())
-METHODS = {"configuration": "Linear program over patterns", "dot-product": "Dot-product fit, bound from sums"}
+METHODS = {
+    "configuration": "Linear program over patterns",
+    "dot-product": "Dot-product heuristic, bound from total demand",
+}
 
 
 class CapacityPlanOut(Schema):

@@ -58,7 +58,7 @@ def costrate_set(
         raise Problem(
             422,
             "Impossible cost",
-            f"The cost of a device-hour must be more than 0 and less than {MOST:,}. Enter nothing if the cost is unknown.",
+            f"The cost of a device-hour must be more than 0 and less than {MOST:,}. If the cost is unknown, do not enter one.",
             kind="cost-invalid",
         )
     if not FIRST_YEAR <= effective_from.year < LAST_YEAR:
@@ -168,8 +168,8 @@ def unknown(some: Sequence[Segment], processor_class: str, pool_id: UUID | None 
     if not missing:
         return ""
     if len(missing) == len(some):
-        return f"No cost of class {processor_class} is entered."
-    return f"No cost of class {processor_class} is entered for the time before {missing[-1].end:%Y-%m-%d %H:%M} UTC."
+        return f"No cost has been entered for class {processor_class}."
+    return f"No cost has been entered for class {processor_class} and the time before {missing[-1].end:%Y-%m-%d %H:%M} UTC."
 
 
 def rounded(amount: Fraction | Decimal | None) -> Decimal | None:

@@ -211,7 +211,7 @@ def _reconciliation_notices(found: Home) -> list[Notice]:
 def _fleet_notices(found: Home) -> list[Notice]:
     url = reverse("fleet:fleet")
     notices = [
-        Notice(f"No worker serves pool {load.pool.slug}; its jobs wait.", url, "Fleet")
+        Notice(f"No worker serves pool {load.pool.slug}; its jobs are waiting.", url, "Fleet")
         for load in found.capacity.pools
         if not load.fleet.alive
     ]

@@ -62,7 +62,9 @@ class RevenueOut(Schema):
     month: date
     until: datetime
     currency: str
-    sample: str = Field(description="The part of the amount of `whole` that is sample data of a demo. Nobody pays it.")
+    sample: str = Field(
+        description="The part of the amount in `whole` that comes from the sample data of a demo. Nobody pays it."
+    )
     whole: PartOut
     by_pool: list[PartOut]
     by_class: list[PartOut]

@@ -101,7 +101,7 @@ class QuoteIn(RequestBody):
         default="",
         max_length=20,
         description=(
-            "A class of the price book. Empty means `standard`, or the first class of the price book if it has no "
+            "A class of service in the price book. Empty means `standard`, or the first class of the price book if it has no "
             "`standard`."
         ),
     )

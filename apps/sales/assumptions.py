@@ -70,7 +70,7 @@ def _unused_sentence(priced: Priced, request_line: QuoteRequestLine) -> str:
 
 
 def _form_sentence(priced: Priced, request_line: QuoteRequestLine) -> str:
-    """Return a sentence that explains the form of the contract; empty for a contract per execution."""
+    """Return a sentence that explains the form of the contract; empty for a contract that is priced per execution."""
     schedule = request_line.schedule
     snapshot = request_line.snapshot
     if snapshot.is_quota:

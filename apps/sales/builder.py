@@ -213,7 +213,7 @@ def box_check(data: Mapping[str, Any], controls: Controls) -> None:
         raise Problem(
             409,
             "The price is for a different volume",
-            f"The field said {str(data['box'])[:40]!r}, but the price was for {controls.sold}. No quote was made. Check "
+            f"The field contained {str(data['box'])[:40]!r}, but the price was for {controls.sold}. No quote was made. Check "
             "the price below and make the quote if you accept it.",
             kind=CHANGED,
         )

@@ -69,7 +69,7 @@ def _duration_of_quota(snapshot: ProgramSnapshot, pool: Pool, book: PriceBookDoc
             422,
             "No quota here",
             f"The device time of a quota on {pool.name} is not known until its programs are known. Choose a pool whose "
-            "price has a minimum number of operations per cycle, or choose a contract per execution.",
+            "price has a minimum number of operations per cycle, or choose a contract that is priced per execution.",
             kind="form",
         )
     return Fraction(snapshot.operations, minimum * snapshot.clock_hz) * pool.slowdown
@@ -79,7 +79,7 @@ def _duration_of_interval(snapshot: ProgramSnapshot, schedule: Schedule, pool: P
     if pool.is_host:
         raise Problem(
             422,
-            "Not on a host",
+            "Not available on a host",
             f"{pool.name} is measured, not proven; an interval is guaranteed on a processor only.",
             kind="form",
         )

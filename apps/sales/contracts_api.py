@@ -295,6 +295,8 @@ def contract_end(request: HttpRequest, pk: UUID, payload: ContractEndIn | None =
     summary="Cost of ending a contract now",
 )
 def contract_end_preview(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """This request changes nothing. Send its `charge` as `at_most` when you end the contract, to end it at no higher cost."""
+    """This request changes nothing. When you end the contract, send this `charge` as `at_most`; the request is then refused
+    if ending the contract has become more expensive.
+    """
     contract = contract_of(request, pk)
     return EndingOut.of(contract, ending_of(contract, now=timezone.now()))

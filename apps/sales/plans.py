@@ -65,8 +65,7 @@ def plan_until_check(until: datetime | None, *, end: datetime | None, now: datet
     raise Problem(
         409,
         "The plan's deadline has passed",
-        f"The items of this plan had to be done by {until:%Y-%m-%d %H:%M} UTC, which has passed. Make a new plan with a later "
-        "time.",
+        f"The items of this plan had to be done by {until:%Y-%m-%d %H:%M} UTC. Make a new plan with a later time.",
         kind="plan-over",
     )
 

@@ -68,7 +68,7 @@ def request_lines_measured(request_lines: Sequence[QuoteRequestLine], pool: Pool
     if pool.is_host:
         raise Problem(
             422,
-            "Not on a host",
+            "Not available on a host",
             f"Cycles on {pool.name} are not proven, so they cannot be charged.",
             kind="measured",
         )

@@ -38,7 +38,7 @@ def quote_arguments(quote: Quote) -> dict[str, Any]:
     )
     known = programs.in_bulk([UUID(request_line.snapshot.program_id) for request_line in request_lines])
     if len(known) < len(request_lines):
-        raise Problem(409, "Program is gone", "A program of this request does not exist any more.", kind="not-found")
+        raise Problem(409, "Program no longer exists", "A program of this request no longer exists.", kind="not-found")
     return {
         "lines": [
             _line(known[UUID(request_line.snapshot.program_id)], request_line, form) for request_line in request_lines

@@ -89,14 +89,22 @@ def form_check(form: Form, request_lines: Sequence[QuoteRequestLine]) -> None:
     if form.name not in FormName.values:
         raise _refusal(f"There is no form {form.name!r}; choose one of {', '.join(FormName.values)}.")
     needs_length = form.name in {FormName.SPREAD, FormName.INTERVAL}
-    if needs_length != (form.every is not None) or (form.every is not None and form.every <= 0):
-        raise _refusal("Enter the length of a part, above 0 seconds, for spread and interval contracts only.")
+    _length_check(form, needs_length=needs_length)
     if needs_length and len(request_lines) != 1:
         raise _refusal(f"A contract of the form {form.name} can have only one program. Make a quote for each program.")
     if any(request_line.snapshot.is_quota != (form.name == FormName.QUOTA) for request_line in request_lines):
         raise _refusal("Enter tera-operations for a quota, and executions of a program for every other form.")
     if form.name == FormName.SPREAD and form.every is not None and form.every < Fraction(SHORTEST_PART.seconds):
         raise _refusal("The parts of a spread contract must be at least one hour long.")
+
+
+def _length_check(form: Form, *, needs_length: bool) -> None:
+    if form.every is None and needs_length:
+        raise _refusal(f"A contract of the form {form.name} needs the length of a part or interval.")
+    if form.every is not None and not needs_length:
+        raise _refusal("Only spread and interval contracts have parts, so leave the length of a part empty.")
+    if form.every is not None and form.every <= 0:
+        raise _refusal("The length of a part or interval must be above 0 seconds.")
 
 
 def schedule_of(form: Form, request_line: QuoteRequestLine, window: Window) -> Schedule | None:

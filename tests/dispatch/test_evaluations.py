@@ -153,7 +153,7 @@ def test_a_task_is_compiled_evaluated_and_planned_by_what_its_programs_answered(
     assert UsageRow.objects.count() >= len(runs)
 
     with pytest.raises(
-        Problem, match="has an evaluation, or one is in progress"
+        Problem, match="has been evaluated or is being evaluated"
     ):  # the same program on the same data runs once
         task_services.evaluations_request(task=task, actor=present.cast.engineer, now=present.now)
     other = task_of(present, task.data_set)

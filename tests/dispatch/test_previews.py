@@ -223,7 +223,7 @@ def test_items_of_a_job_that_ended_early_are_found_by_their_numbers(present: Sce
     assert "This item was not run." in browser.get(f"/jobs/{job.pk}?item=1").content.decode()
     page = browser.get(f"/jobs/{job.pk}?item=2").content.decode()
     assert "Class 0" in page.split("Class 1")[1]
-    assert "The number of each row's item" in page
+    assert "The item number of each row" in page
 
 
 def test_outputs_that_are_gone_leave_the_page_standing(present: Scene, browser: Client) -> None:

@@ -346,7 +346,7 @@ def test_a_page_is_plain_when_the_database_goes(client: Client, monkeypatch: pyt
         answer = client.get("/jobs")
     connection.close()
     assert (answer.status_code, answer["Retry-After"]) == (503, "5")
-    assert "The database does not respond" in answer.content.decode()
+    assert "The database is not responding" in answer.content.decode()
 
 
 @file_transaction()

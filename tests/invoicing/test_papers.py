@@ -61,7 +61,7 @@ def test_an_administrator_takes_part_of_an_invoice_back(
     ("parts", "said"),
     [
         ({"part": {"1": "0.01"}}, "unknown field part; did you mean parts?"),
-        ({"parts": {}}, "No part is given"),
+        ({"parts": {}}, "No amount is given"),
         ({"parts": {"1": "0"}}, "Every amount is 0"),
         ({"parts": {"1": "0.00"}}, "Every amount is 0"),
     ],

@@ -118,7 +118,5 @@ def test_a_cap_in_another_currency_says_what_to_do(cast: Cast) -> None:
     _hold(cast.organisation, Decimal(100), "EUR")
     with pytest.raises(CapReached) as reached:
         _hold(cast.organisation, Decimal(1), "JPY")
-    assert (
-        "set aside JPY\u202f1, but of this month's cap of JPY\u202f150 only JPY\u202f0 is left" in reached.value.detail
-    )
+    assert "JPY\u202f1, but only JPY\u202f0 of this month's cap of JPY\u202f150 is left" in reached.value.detail
     assert reached.value.errors[0]["currency"] == "JPY"

@@ -39,7 +39,7 @@ def test_each_figure_stands_beside_the_baselines(cast: Cast, as_user: Sign, pair
     assert memory.cells[1].tone == "ok"
     assert [cell.text for cell in table["Precision"].cells] == ["float32", "int8"]
     assert not table["Processor"].differs
-    assert table["Signal to noise against float32"].cells[0].text == "the model's own"
+    assert table["Signal-to-noise ratio against float32"].cells[0].text == "is float32"
     page = as_user(cast.viewer).get(f"/programs/compare?p={narrow.pk}&p={whole.pk}").content.decode()
     heads = re.findall(r'<th><a href="/programs/([0-9a-f-]{36})"', page)
     assert heads == [str(narrow.pk), str(whole.pk)]

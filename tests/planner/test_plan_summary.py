@@ -94,7 +94,7 @@ def test_without_a_feasible_candidate_the_closest_and_the_change_are_named() -> 
     change = {"values": {"latency": "1/500"}, "title": "net", "pool": "lpu-a", "price": "2", "candidate": 0}
     found = lines(plan_of(slow, changes=[change], compiling=2))
     assert found["Recommended"] == "No recommendation, because the only candidate does not meet all requirements."
-    assert found["Why"] == "Closest is net on lpu-a. One item takes 2 ms; the maximum is 1 ms."
+    assert found["Why"] == "The closest candidate is net on lpu-a. One item takes 2 ms; the maximum is 1 ms."
     assert found["To make it feasible"] == (
         "Allow a latency of 2.00 ms; then net on lpu-a is feasible. Price for all items: EUR 2.00. 2 compiles were still "
         "under way when this plan was made. Plan again when the programs are ready."

@@ -175,7 +175,7 @@ def test_a_peak_that_the_devices_cannot_keep_up_with_does_not_fit(
     found = json.loads(capsys.readouterr().out)
     assert found["volume"]["peak_per_second"] == "400000000"
     (small,) = [row for row in found["candidates"] if (row["title"], row["pool"]) == ("digits-small", "lpu2-b")]
-    assert small["reasons"][0].startswith("At peak load it needs ")
+    assert small["reasons"][0].startswith("At peak load, the work needs ")
     assert Fraction(small["headroom"]) < 0 < small["devices"] - small["devices_active"]
 
 

@@ -81,7 +81,7 @@ def test_a_faulty_book_is_refused_with_every_place(admin: Client) -> None:
         (_asked(text="9" * 10_000), ("This is not JSON",)),
         (_asked(text="null"), ("Not a price book",)),
         (_asked(text=" "), ("Choose a file",)),
-        (_asked(days=3), ("Prices change with 30 days' notice",)),
+        (_asked(days=3), ("A new price book needs 30 days' notice",)),
         (_asked(lambda book: book.update(version=3)), ("The next price book must be version 2",)),
         (_asked(effective_from="tomorrow"), ("Enter a valid date/time",)),
         (_asked(text="<script>hostile</script>"), ("This is not JSON",)),

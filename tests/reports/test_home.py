@@ -62,7 +62,7 @@ def test_what_needs_attention_is_listed_with_its_page(cast: Cast, as_user: SignI
         "1 device failed.",
         "1 job failed in the last 24 hours.",
         "The inputs cannot be read.",
-        "No worker serves pool lpu-a; its jobs wait.",
+        "No worker serves pool lpu-a; its jobs are waiting.",
         f'href="/reconciliations/{run.pk}"',
         f'href="/customers/{cast.organisation.pk}"',
     ):

@@ -157,8 +157,8 @@ def test_what_is_not_known_says_so_and_is_not_nothing(scene: Scene) -> None:
     report = reported(scene)
     assert pool(report, "lpu2-b").margin is not None
     begun = f"{start + timedelta(hours=1):%Y-%m-%d %H:%M} UTC"
-    assert pool(report, "lpu-a").unknown == f"No cost of class lpu is entered for the time before {begun}."
-    assert pool(report, "host-cpu").unknown == "No cost of class host is entered."
+    assert pool(report, "lpu-a").unknown == f"No cost has been entered for class lpu and the time before {begun}."
+    assert pool(report, "host-cpu").unknown == "No cost has been entered for class host."
     assert report.whole.margin is None
     assert all(part.margin is None for part in report.parts["customer"])  # it ran before the rate began
     cost(scene, "lpu", "2", start)  # entered later, for what was unknown
@@ -180,7 +180,7 @@ def test_work_shorter_than_a_microsecond_has_its_cost(scene: Scene, as_user: Cal
             None,
             None,
         )
-        assert part["unknown"] == "No cost of class lpu is entered."
+        assert part["unknown"] == "No cost has been entered for class lpu."
     page = unescape(client.get("/revenue").content.decode()).split("By class", 1)[1]
     assert "23.3" in page
     assert page.count("not known") >= 4
@@ -237,7 +237,7 @@ def test_a_pools_facts_cost_where_no_rate_of_its_class_is_stated(scene: Scene) -
     ]  # of each day; 1 an hour is capital
     assert held.cost == 2 * 24 * sum(hours)
     other = device_time(start=start, end=start + timedelta(days=4), currency="EUR").pools[1].owned
-    assert other == Time(held.seconds, None, "No cost of class lpu is entered.")
+    assert other == Time(held.seconds, None, "No cost has been entered for class lpu.")
 
 
 def test_a_rate_is_added_and_never_changed(scene: Scene) -> None:
@@ -321,7 +321,7 @@ def test_the_page_the_file_and_the_api_agree(scene: Scene, as_user: Callable[[Us
 def test_costs_are_stated_on_their_page_and_over_json(scene: Scene, as_user: Callable[[User], Client]) -> None:
     client = as_user(scene.cast.admin)
     sent = {"processor_class": "lpu", "per_hour": "1,250.5", "effective_from": "2026-01-01T00:00", "note": "lease"}
-    assert "No cost of class lpu is entered" in client.get("/revenue").content.decode()
+    assert "No cost has been entered for class lpu" in client.get("/revenue").content.decode()
     assert client.post("/costs", sent).status_code == 302
     assert "1,250.50" in client.get("/costs").content.decode()
     for wrong in (

@@ -193,7 +193,7 @@ def test_one_organisation_cannot_take_a_pool_for_itself(cast: Cast, market: Mark
     accepted(cast, a_quote(cast, market, executions=36_000_000))
     last = a_quote(cast, market, executions=36_000_000)
     assert kinds(cast, last) == ["pool-share"]
-    with pytest.raises(Problem, match="of device time ahead"):
+    with pytest.raises(Problem, match="of device time in advance"):
         accepted(cast, last)
     assert acceptance_refusals(last, actor=cast.owner, now=NOW + timedelta(days=2)) == [], (
         "time that has passed is free"

@@ -124,7 +124,7 @@ def test_a_plan_whose_time_is_over_says_so(cast: Cast, market: Market, as_user: 
     )
     client = as_user(cast.engineer)
     for path in (f"/quotes/new?plan={plan.pk}", f"/quotes/new/preview?plan={plan.pk}&volume=100"):
-        assert "which has passed. Make a new plan with a later time." in client.get(path).content.decode(), path
+        assert "UTC. Make a new plan with a later time." in client.get(path).content.decode(), path
     answer = client.post("/api/v1/quotes", {"plan": str(plan.pk)}, content_type="application/json")
     assert (answer.status_code, answer.json()["code"]) == (409, "plan-over")
 

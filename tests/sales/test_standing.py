@@ -205,7 +205,9 @@ def test_the_work_of_a_quote_is_bought_once(cast: Cast, market: Market, full: li
     quote = _quote(market, cast.organisation, cast.engineer, executions=HOUR // 2)
     request = _file(quote, cast.engineer)
     for buy in (lambda: _file(quote, cast.engineer), lambda: _accepted(quote)):
-        with pytest.raises(Problem, match=f"Standing request {request.number} waits with this quote") as refused:
+        with pytest.raises(
+            Problem, match=f"Standing request {request.number} is already waiting to buy this work"
+        ) as refused:
             buy()
         assert refused.value.kind == "quote-waits"
     _end(full[2], cast.stranger)

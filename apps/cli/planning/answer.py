@@ -169,9 +169,9 @@ def change_json(answer: Answer, change: Change) -> dict[str, Any]:
 
 
 _RELAXED = {
-    "latency": "one item within",
-    "duration": "all items within",
-    "completion": "all items done within",
+    "latency": "a latency of",
+    "duration": "a device time of",
+    "completion": "a time to completion of",
     "budget": "a budget of",
 }
 
@@ -181,7 +181,7 @@ def change_said(answer: Answer, change: Change) -> str:
     candidate = answer.solution.candidates[change.candidate]
     words = {**_RELAXED, "accuracy": f"{answer.measure.named} of {answer.measure.side}"}
     parts = [f"{words[name]} {_value(answer, name, value)}" for name, value in change.values]
-    return f"Allow {' and '.join(parts)}: then {candidate.title} on {candidate.pool} is feasible."
+    return f"Allow {' and '.join(parts)}; then {candidate.title} on {candidate.pool} is feasible."
 
 
 def _value(answer: Answer, name: str, value: Fraction) -> str:

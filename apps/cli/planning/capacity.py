@@ -62,7 +62,7 @@ class Fleet:
             return Placed(None, f"{demand.pool} has no active device.")
         busy = self.busy(demand.duration)
         if self.task.volume.peak is not None and busy > len(names):
-            said = f"At peak load it needs {figures.fixed(busy, 2)} devices of {demand.pool}, but {len(names):,}"
+            said = f"At peak load, the work needs {figures.fixed(busy, 2)} devices of {demand.pool}, but {len(names):,}"
             return Placed(None, f"{said} {'is' if len(names) == 1 else 'are'} active.")
         found: Placement | Refusal | None = None
         for window in self.windows:

@@ -134,9 +134,7 @@ def _changes(answer: Answer) -> list[str]:
     found = [
         f"{change_said(answer, one)} Price {_amount(answer, one.price)}." for one in answer.solution.changes[:CHANGES]
     ]
-    return found or [
-        "No change to the requirements alone makes a candidate feasible. The reasons state what is missing."
-    ]
+    return found or ["Changing only the requirements makes no candidate feasible. The reasons state what is missing."]
 
 
 def _frontier(answer: Answer) -> list[Candidate]:

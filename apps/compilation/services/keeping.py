@@ -25,8 +25,9 @@ class NotDeterministic(Exception):
 
     def __init__(self, program: Program, digest: str) -> None:
         text = (
-            f"This compile gave the digest {digest[:16]}, but an earlier one of the same model gave {program.digest[:16]}. "
-            "Equal inputs must give equal bytes, so this is a defect in Takt. The new program was not stored."
+            f"This compile produced the digest {digest[:16]}, but an earlier one of the same model produced "
+            f"{program.digest[:16]}. Equal inputs must produce equal bytes, so this is a defect in Takt. The new program was "
+            "not stored."
         )
         super().__init__(text)
         self.error = {"kind": "not-deterministic", "message": text, "expected": program.digest, "digest": digest}

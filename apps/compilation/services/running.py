@@ -37,9 +37,9 @@ Clock = Callable[[], datetime]
 log = structlog.get_logger("compilation")
 
 _ENDINGS = {
-    "memory": f"Compiling took more than {LIMITS.memory // 2**30} GiB of memory. Choose smaller sizes or a smaller model.",
+    "memory": f"Compiling needed more than {LIMITS.memory // 2**30} GiB of memory. Choose smaller sizes or a smaller model.",
     "time": f"Compiling took longer than {LIMITS.wall} seconds. Choose smaller sizes or a smaller model.",
-    "killed": "The compile was ended by the system. Start the compile again; nothing was lost.",
+    "killed": "The operating system stopped the compile. Start the compile again; nothing was lost.",
     "defect": "The compiler failed unexpectedly. The error is in our log. Nothing was lost.",
 }
 

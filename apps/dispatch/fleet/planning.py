@@ -95,7 +95,7 @@ class Plan:
             f"{stay.until:%Y-%m-%d %H:%M} UTC."
             for stay in self.stays
         ]
-        spares = f" Spare devices in service in place of failed ones: {', '.join(self.spares)}." if self.spares else ""
+        spares = f" Spare devices that replace failed ones: {', '.join(self.spares)}." if self.spares else ""
         return f"{self.difference.summary()}: {moves}, {lost}.{''.join(kept)}{spares}"
 
     def check(self, *, may_lose: bool = False) -> None:

@@ -134,9 +134,9 @@ def credit_note_write(
 def _parts(invoice: Invoice, asked: Mapping[int, Decimal] | None) -> list[Part]:
     """Return the parts to credit: the requested ones, or the rest of every line. Raises Problem."""
     if asked is not None and not any(asked.values()):
-        fault = "Every amount is 0" if asked else "No part is given"
+        fault = "Every amount is 0" if asked else "No amount is given"
         detail = (
-            f"{fault}. Enter an amount for at least one line, or leave all lines out to credit everything that is left."
+            f"{fault}. Enter an amount for at least one line, or leave out all lines to credit everything that is left."
         )
         raise Problem(422, "Nothing to credit", detail, kind="credit-note")
     lines: dict[int, InvoiceLine | None] = {line.number: line for line in invoice.lines.all()}
@@ -185,7 +185,7 @@ def _part(invoice: Invoice, number: int, lines: Mapping[int, InvoiceLine | None]
             raise Problem(
                 422,
                 "Amount too large",
-                f"At most {most} is left to credit on line {number} of invoice {invoice.number}.",
+                f"At most {most} can still be credited on line {number} of invoice {invoice.number}.",
                 kind="credit-note",
             )
     title = title_of(invoice, number)

@@ -79,8 +79,8 @@ def _noise(programs: Sequence[Program]) -> Iterator[Row]:
     """Yield the row of signal-to-noise ratios, if at least one program is not in float32."""
     worst = [signal_to_noise(one) for one in programs]
     if any(value is not None for value in worst):
-        texts = ["the model's own" if value is None else decibels_text(value) for value in worst]
-        yield Row("Signal to noise against float32", [Cell(text) for text in texts], len(set(texts)) > 1)
+        texts = ["is float32" if value is None else decibels_text(value) for value in worst]
+        yield Row("Signal-to-noise ratio against float32", [Cell(text) for text in texts], len(set(texts)) > 1)
 
 
 def _cell(value: Any, base: Any, text: str, better: str) -> Cell:

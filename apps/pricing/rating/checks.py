@@ -35,7 +35,7 @@ def check_inputs(
     _check_commitment(terms)
     if (unused or missed) and (unused == missed or terms.served or measured is not None or periods is not None):
         raise RatingError(
-            "Executions are used, unused or missed. Only used executions can have a served class or measured counts."
+            "Executions must be one of used, unused or missed. Only used executions can have a served class or measured counts."
         )
     _check_form(book, executions, terms)
     _check_hours(book, terms)
@@ -68,7 +68,7 @@ def check_late(book: PriceBookDocument, price_class: PriceClass, *, late: bool, 
 def check_amount(amount: Decimal, *, may_be_nothing: bool) -> None:
     """Raise RatingError if the ledger can't hold the amount exactly, or if work would cost nothing."""
     if -int(amount.as_tuple().exponent) > AMOUNT_PLACES:
-        raise RatingError(f"The amount {amount} has more than {AMOUNT_PLACES} places.")
+        raise RatingError(f"The amount {amount} has more than {AMOUNT_PLACES} decimal places.")
     if amount > MOST_AMOUNT:
         raise RatingError(f"The amount {amount:.0f} is above {MOST_AMOUNT:.0f}; split the work.")
     if amount <= 0 and not may_be_nothing:
@@ -154,10 +154,10 @@ def _check_measured(
     periods: Mapping[str, int] | None,
 ) -> None:
     if not terms.measured:
-        raise RatingError("The terms charge the worst case; give no measured counts.")
+        raise RatingError("The terms charge for the worst case, so measured counts are not accepted.")
     if periods is not None:
         raise RatingError(
-            "Measured counts are charged by the hour in which the window starts; give no parts by period."
+            "Measured counts are priced for the hour in which the window starts, so they cannot be split by period."
         )
     if not book.minimum(terms.processor_class, terms.precision):
         raise NotPriced(

@@ -198,7 +198,7 @@ def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
     apart = exact_sum(item.amount for item in ratings)
     if whole.amount != apart:
         raise RatingError(
-            f"The ratings sum to {apart}, but rated together they come to {whole.amount}; they cannot be invoiced."
+            f"The ratings sum to {apart}, but rating them together gives {whole.amount}; they cannot be invoiced."
         )
     return whole
 
@@ -224,7 +224,7 @@ def _minimum_alone(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating
     again = rate_contract_minimum(book=book, charged=first.charged or Decimal(0), terms=first.terms)
     if len(ratings) > 1 or again.amount != first.amount:
         raise RatingError(
-            "The minimum of a contract is charged once and by its own price book; these ratings cannot be invoiced."
+            "The minimum of a contract is charged once, according to its own price book; these ratings cannot be invoiced."
         )
     return again
 

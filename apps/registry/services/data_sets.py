@@ -42,7 +42,7 @@ def dataset_add(
         detail = f"The file has {size:,} bytes; at most {LIMITS.file_bytes:,} are accepted. Send a random sample of the items."
         raise Problem(413, "File too large", detail, kind="inputs-too-large")
     if not 1 <= choose_percent <= 99 or not 0 <= seed <= SEED_MAX:
-        detail = "Split the data with a seed of 0 or more, and 1 to 99 per cent of the items for tuning."
+        detail = "Enter a seed of 0 or more, and use 1 to 99 per cent of the items for tuning."
         raise Problem(422, "Impossible split", detail, kind="split-invalid")
     try:
         found = labelled_read(file, LIMITS)

@@ -67,7 +67,7 @@ def upload_open(
             raise Problem(
                 429,
                 "Too many uploads at once",
-                f"At most {OPEN_MAX} files can be uploaded or wait for their check at the same time. Finish or cancel an "
+                f"At most {OPEN_MAX} files can be uploading or waiting to be checked at the same time. Finish or cancel an "
                 "open upload, "
                 "or wait until some are checked.",
                 kind="too-many-uploads",

@@ -67,7 +67,7 @@ def outside(limits: Limits, effect: Effect, *, payback: Fraction | None, moved_t
         found.append("Devices would be added or removed; only an administrator may do that.")
     if effect.moved + moved_today > limits.devices_a_day:
         devices = f"{effect.moved:,} device{'s' if effect.moved != 1 else ''}"
-        used = f"{moved_today:,} {'is' if moved_today == 1 else 'are'} used"
+        used = f"{moved_today:,} {'has' if moved_today == 1 else 'have'} already changed"
         found.append(f"{devices} would change state. The limit is {limits.devices_a_day:,} in 24 hours, and {used}.")
     before, after = effect.power
     if before != after and not limits.power_least <= after <= limits.power_most:

@@ -151,7 +151,7 @@ def proposal_apply(*, pk: UUID, actor: User | None, expected: str, now: datetime
     row.change = change
     _settle(row, ProposalState.APPLIED, actor=actor, now=now)
     others = ControllerProposal.objects.filter(pool=row.pool, state=ProposalState.OPEN)
-    others.update(state=ProposalState.SUPERSEDED, settled_at=now, reason="Another proposal of this pool was applied.")
+    others.update(state=ProposalState.SUPERSEDED, settled_at=now, reason="Another proposal for this pool was applied.")
     return row
 
 
@@ -186,7 +186,7 @@ def _seen_check(digest: str, expected: str) -> None:
         raise Problem(
             409,
             "The fleet has changed",
-            "The fleet has changed since this was planned. Load the page again.",
+            "The fleet has changed since this was planned. Reload the page.",
             kind="fleet-changed",
         )
 

@@ -89,8 +89,8 @@ def promises(request: ReportRequest) -> ReportData:
         ],
         notes=[
             (
-                "A block is a run of executions on one device. A block kept its promise if it ended within the time of the class "
-                "that was sold."
+                "A block is a run of executions on one device. A block kept its promise if it ended within the time that the "
+                "sold class promises."
             ),
             "Work that was served in a lower class is charged at the price of that class.",
             "A block is repeated if its worker stopped responding and another took over. Earlier attempts are not charged.",

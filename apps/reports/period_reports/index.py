@@ -97,12 +97,16 @@ ELSEWHERE = (
     Elsewhere(
         "reports:forecast",
         "Headroom",
-        "When does demand exceed each pool's capacity, by a low, middle and high forecast?",
+        "When does demand exceed each pool's capacity in a low, a middle and a high forecast?",
     ),
     Elsewhere(
-        "reports:revenue", "Revenue and margin", "What did each pool, class and customer earn, and what did it cost?"
+        "reports:revenue",
+        "Revenue and margin",
+        "How much revenue came from each pool, class and customer, and at what cost?",
     ),
     Elsewhere("reports:what_if", "What if", "What if devices, power, demand or prices change?"),
-    Elsewhere("reports:capacity_plan_list", "Capacity plans", "How many devices are enough for the work that is sold?"),
+    Elsewhere(
+        "reports:capacity_plan_list", "Capacity plans", "How many devices are enough for the work that has been sold?"
+    ),
     Elsewhere("reports:reconciliation_list", "Reconciliation", "Was everything that ran metered, rated and invoiced?"),
 )

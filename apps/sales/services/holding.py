@@ -167,8 +167,8 @@ def _price_check(plan: Plan, quote: Quote, candidate: int | None, now: datetime)
     refusal = Problem(
         409,
         "The price changed",
-        f"The plan states a price of {money_exact_format(stated, unit)}, but from {quote.document['window']['start']} on "
-        f"the price is {money_exact_format(quote.worst, unit)}. Nothing is held; plan again.",
+        f"The plan states a price of {money_exact_format(stated, unit)}, but the price from "
+        f"{quote.document['window']['start']} on is {money_exact_format(quote.worst, unit)}. Nothing is held; plan again.",
         kind="plan-changed",
         errors=[{"plan": stated, "now": decimal_text(quote.worst)}],
     )

@@ -135,12 +135,13 @@ def quota_check(
 
 def _refusal(found: Excess, rows: Sequence[QuotaNode], reserved: Mapping[Key, int]) -> Problem:
     row = next(one for one in rows if _key(one) == found.node.key)
-    remedy = f"Release {_duration(found.over)} of reserved time there{_other_remedy(found, row, rows, reserved)}"
+    remedy = f"Release {_duration(found.over)} of its reserved time{_other_remedy(found, row, rows, reserved)}"
     return Problem(
         409,
         "Quota reached",
-        f"{node_name(row)} may have {_duration(row.nominal_us)} reserved ahead{_borrows(row)}. {_duration(found.use.demand)} are "
-        f"used or kept for its parts, and this needs {_duration(found.asked)}. {remedy}.",
+        f"{node_name(row)} may have {_duration(row.nominal_us)} reserved in advance{_borrows(row)}. "
+        f"{_duration(found.use.demand)} are used or set aside for its parts, and this request needs "
+        f"{_duration(found.asked)}. {remedy}.",
         kind="quota-reached",
         errors=[
             {
@@ -224,7 +225,7 @@ def node_set(
         row, _ = QuotaNode.objects.update_or_create(**scope, defaults=limits)
     fault = set_fault(tree_of(nodes_of(organisation.pk)))
     if fault:
-        raise Problem(422, "The quota does not add up", fault, kind="quota-tree")
+        raise Problem(422, "The quotas do not add up", fault, kind="quota-tree")
     audit_record(
         action="quota.set",
         subject=str(token_id or project_id or organisation.name),

@@ -65,7 +65,10 @@ def request_refusals(quote: Quote) -> list[Problem]:
     if row is None:
         return []
     if row.is_waiting:
-        said = f"Standing request {row.number} waits with this quote. Withdraw the request first, or make a new quote."
+        said = (
+            f"Standing request {row.number} is already waiting to buy this work. Withdraw the request first, or make a "
+            "new quote."
+        )
         return [Problem(409, "Already waiting", said, kind="quote-waits", errors=[{"standing": str(row.pk)}])]
     said = f"Standing request {row.number} has already bought this work. Make a new quote to buy more."
     return [Problem(409, "Already bought", said, kind="quote-accepted", errors=[{"contract": str(row.contract_id)}])]

@@ -28,7 +28,7 @@ log = structlog.get_logger("worker")
 
 class Command(BaseCommand):
     requires_system_checks = []  # as in apps/config/celery.py
-    help = "Run a pool's leases on this machine, by default as many at once as the pool has devices."
+    help = "Run a pool's leases on this machine. By default, one lease per device of the pool can run at the same time."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--pool", required=True, help="the pool's slug, for example lpu-a")
