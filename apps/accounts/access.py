@@ -28,7 +28,7 @@ M = TypeVar("M", bound=Model)
 class Principal:
     """The caller: a signed-in person, or a token that acts for a person.
 
-    `memberships` maps each accessible organisation to the caller's role there; a token reaches only its own
+    `memberships` maps each accessible organisation to the caller's role there; a token can access only its own
     organisation.
     """
 

@@ -35,7 +35,7 @@ ASKED_FOR = frozenset(
 
 
 class Adapter(DefaultAccountAdapter):
-    """Account hooks: plain texts, mail through the outbox, attempts counted by `guards`."""
+    """Account hooks: mail is plain text and sent through the outbox, and `guards` counts failed attempts."""
 
     error_messages = DefaultAccountAdapter.error_messages | {
         "email_password_mismatch": "Wrong e-mail or password.",

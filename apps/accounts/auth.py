@@ -102,8 +102,8 @@ def _counted(principal: Principal) -> Principal:
 
 
 def requires(scope: Scope | None, *, roles: frozenset[Role] = ANY_ROLE) -> list[Any]:
-    """The `auth=` of an operation: accepts a token with `scope`, or a session. The person behind either needs one of
-    `roles`.
+    """The `auth=` of an operation: accepts a token with `scope`, or a session. The person who made the token or has
+    signed in must have one of `roles`.
 
     `Scope.ADMIN` requires a platform administrator; None allows anyone who has signed in.
     """

@@ -88,8 +88,8 @@ def _claim(request: HttpRequest, key: str) -> HttpResponse | None:
 
 
 def form_once(request: HttpRequest, mark: str, make: Callable[[], str]) -> tuple[str, bool]:
-    """Submit a page's form at most once. Returns the URL to redirect to, and whether this submission called `make()` to
-    create it (False if an earlier one did).
+    """Submit a page's form at most once. Returns the URL to redirect to, and whether this submission called `make()`
+    (False if an earlier one did).
 
     `mark` is a token rendered with the form; the same token with different content counts as a different form. Of two
     simultaneous submissions, the second waits for the first. If `make` raises a refusal, nothing is stored, so the form
@@ -100,8 +100,8 @@ def form_once(request: HttpRequest, mark: str, make: Callable[[], str]) -> tuple
 
 
 def keep(record: Callable[[], object]) -> None:
-    """Call `record`, which stores a refusal: immediately, or inside an idempotent operation once its transaction has
-    ended.
+    """Call `record`, which stores a refusal. Inside an idempotent operation, it is called after the transaction has
+    ended; otherwise, immediately.
     """
     later = _LATER.get()
     if later is None:

@@ -67,8 +67,8 @@ class Organisation(models.Model):
         return self.sample_until is not None and instant < self.sample_until
 
     def file_mark(self, start: datetime) -> str:
-        """The suffix "-sample-data" for the name of a file whose period begins at `start`, if that instant is sample
-        data; otherwise empty.
+        """The suffix "-sample-data" for the name of a file whose period begins at `start`, if objects dated at that
+        instant are sample data; otherwise empty.
         """
         return "-sample-data" if self.is_sample_at(start) else ""
 
@@ -93,8 +93,8 @@ class Membership(models.Model):
 
 
 class Invitation(models.Model):
-    """An invitation link, which makes the person who signs in with the invited address a member. Only the digest of
-    its token is stored.
+    """An invitation link. A person who opens it and signs in with the invited address becomes a member. Only the digest
+    of its token is stored.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

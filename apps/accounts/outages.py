@@ -63,8 +63,8 @@ def is_database_away(error: BaseException | None) -> bool:
 
 
 def told_when_back(tell: Callable[[], object]) -> None:
-    """Call `tell`, which returns work to the queue, again and again until the database responds, with a pause before
-    each call. Raises DatabaseError if the last call fails too.
+    """Call `tell`, which returns work to the queue, repeatedly until the database responds, with a pause before each
+    call. Raises DatabaseError if the last call fails too.
     """
     for left in reversed(range(TRIES)):
         time.sleep(PAUSE_SECONDS)

@@ -111,7 +111,9 @@ View = Callable[..., HttpResponseBase]
 def limited(
     rate: Rate, *, key: Callable[[HttpRequest], str] = client_key, methods: tuple[str, ...] = ("POST",)
 ) -> Callable[[View], View]:
-    """Limits a page: requests with `methods` count against `rate`, by client address unless `key` is given."""
+    """Limits a page: requests with one of these `methods` count against `rate`, by client address unless `key` is
+    given.
+    """
 
     def decorate(view: View) -> View:
         @wraps(view)

@@ -70,7 +70,9 @@ def _shortfall(place: str, one: dict[str, Any]) -> str:
 
 
 def _credit(place: str, document: dict[str, Any], one: dict[str, Any], books: dict[str, PriceBookDocument]) -> str:
-    """Check a credit: the amount used is the rest of the credit, but at most the sum that the invoice still asks for."""
+    """Check a credit: the amount used must be the amount left of the credit or the amount that the invoice still
+    charges, whichever is smaller.
+    """
     basis = one["basis"]
     if "granted" not in basis:
         raise Unreadable(f"{place} does not state what was granted and what of it was left.")

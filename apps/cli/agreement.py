@@ -17,11 +17,11 @@ class Difference(Exception):
 
 
 class Unreadable(Exception):
-    """Raised if the document is not one that can be verified."""
+    """Raised if the document cannot be verified."""
 
 
 def same(place: str, stated: object, computed: object) -> None:
-    """Raise Difference unless both are the same value of the same type."""
+    """Raise Difference unless the stated and the computed value are equal and have the same type."""
     if stated != computed or type(stated) is not type(computed):
         raise Difference(place, stated, computed)
 

@@ -74,14 +74,14 @@ def _verify(document: dict[str, Any]) -> list[str]:
 
 
 def _unaltered(place: str, part: dict[str, Any]) -> None:
-    """Raise Altered if the site has reported a changed row here."""
+    """Raise Altered if the site has reported a changed row in this part of the file."""
     if "altered" in part:
         raise Altered(place, part["altered"])
 
 
 def _named(document: dict[str, Any], hashes: dict[int, str]) -> None:
-    """Check that the head is the last transaction and that every root names an existing one, so nothing was cut off at
-    the end.
+    """Check that the head is the last transaction and that every root names an existing one, so that a chain without
+    its last transactions is detected.
     """
     if document["format"] == CHAIN:
         head = document["head"]

@@ -34,7 +34,7 @@ def price_figures(
 def _prices(
     program: compiler.Program, book: PriceBookDocument, executions: int
 ) -> dict[str, tuple[str, Decimal | None]]:
-    """Return title and amount by class."""
+    """Map each class to its title and to the price of this number of executions."""
     head = program.report()["headline"]
     facts = Recompiled(
         program.digest,

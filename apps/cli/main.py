@@ -192,7 +192,7 @@ def _sorted(paths: Sequence[Path]) -> tuple[list[ModelFile], list[PriceBookDocum
 
 
 def _read(path: Path, what: str, option: str = "", most: int | None = None) -> bytes:
-    """Read a file. `what` and `option` describe it in the message when that fails."""
+    """Read a file. `what` and `option` describe it in the error message if it cannot be read."""
     try:
         if most is not None and path.stat().st_size > most:
             raise Refused(f"{path} has more than {most:,} bytes; documents of Takt are shorter.")

@@ -170,7 +170,9 @@ class MonthsCheck:
         )
 
     def _credit(self, place: str, one: dict[str, Any], uses: Uses) -> str:
-        """Check a credit line; a credit for missed work follows from its rating. Removes its payments from `uses`."""
+        """Check a credit line. The amount of a credit for missed work is recomputed from its rating. Removes the
+        credit's payments from `uses`.
+        """
         basis = one["basis"]
         granted, left = Decimal(basis["granted"]), Decimal(basis["left"])
         if not 0 < left <= granted:

@@ -109,7 +109,9 @@ def _computed(
 
 
 def _months(document: dict[str, Any], books: dict[str, PriceBookDocument], done: Verification) -> MonthsCheck | None:
-    """Check every adjustment under the invoice's own version of the rules; return the check if the totals follow from it."""
+    """Check every adjustment under the invoice's own version of the rules. Under version 2, return the check, which
+    also computes the totals; under version 1, return None.
+    """
     rules = document.get("rules", 1)
     if rules not in (1, RULES):
         raise Unreadable(

@@ -179,7 +179,7 @@ class StripeAmounts:
         return self._returned(self._refunds, {"succeeded"})
 
     def disputed(self, states: Iterable[str] = WITHDRAWN) -> Amounts:
-        """Disputes in one of the states."""
+        """Disputes whose state is one of `states`."""
         return self._returned(self._disputes, set(states))
 
     @cached_property
@@ -199,7 +199,7 @@ class StripeAmounts:
         }
 
     def credit_notes(self) -> list[Any]:
-        """Credit notes on our invoices that are not void."""
+        """Credit notes for our invoices, without void credit notes."""
         there = list_all(self.client.v1.credit_notes, {})
         return [one for one in there if str(one.invoice) in self.invoices and one.status != "void"]
 

@@ -151,7 +151,7 @@ def call_settle(call: StripeCall, *, client: stripe.StripeClient, now: datetime)
 
 
 def calls_settle(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) -> None:
-    """Settle every open call of an invoice in the order of their creation. Raises gateway.OutcomeUnknown."""
+    """Settle the open calls of an invoice, oldest first. Raises gateway.OutcomeUnknown."""
     for call in StripeCall.objects.filter(invoice=invoice_id, settled_at=None).order_by("id"):
         call_settle(call, client=client, now=now)
 

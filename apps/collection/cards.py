@@ -80,8 +80,8 @@ def session_sync(*, session_id: str, client: stripe.StripeClient, now: datetime)
 
 
 def _default_set(customer: str, method: str, session: Session, client: stripe.StripeClient) -> None:
-    """Set the default card once for each session, and never for a session older than the newest, which the customer's
-    metadata stores.
+    """Set the default card once for each session, unless a newer session has already set it. The customer's metadata at
+    Stripe identifies the newest session.
     """
     found = call_with_retry(lambda: client.v1.customers.retrieve(customer))
     mark, held = f"{session.created:012d} {session.id}", found.metadata

@@ -102,7 +102,7 @@ def refund_sync(*, refund_id: str, client: stripe.StripeClient, now: datetime) -
 def _refunded(invoice: Invoice, refund: stripe.Refund, now: datetime) -> bool:
     """Post a refund from the customer's balance, if the refund's metadata say so and the balance suffices.
 
-    Otherwise take the share of this invoice from the balance, and post the rest at our cost.
+    Otherwise take from the balance the part that came from this invoice, and post the rest at our cost.
     """
     purpose: Any = refund.metadata[PURPOSE] if refund.metadata and PURPOSE in refund.metadata else ""
     if purpose == BALANCE and not StripeFact.objects.filter(kind=FactKind.REFUNDED, reference=refund.id).exists():

@@ -45,11 +45,11 @@ class CalibrationError(Exception):
 
 
 class OtherShape(CalibrationError):
-    """Raised if the examples are valid but have different sizes."""
+    """Raised if the examples are valid but have other sizes than the program."""
 
 
 def feeds_read(data: bytes, wanted: Mapping[str, Wanted]) -> list[dict[str, Array]]:
-    """One feed per item. Raises CalibrationError, or OtherShape if only the sizes differ."""
+    """One feed per item. Raises CalibrationError, or OtherShape if only the sizes of the examples are wrong."""
     arrays = _arrays(data)
     for name in wanted:
         if name not in arrays:

@@ -79,7 +79,9 @@ def request_progress(request: CompileRequest, *, now: datetime) -> Progress:
 
 
 def _elapsed(job: CompileJob, bucket: dict[str, Any], now: datetime) -> timedelta | None:
-    """The time that a program's stages have taken so far; until one has, the time since its job started."""
+    """The time that a program's stages have taken so far; before the first stage has ended, the time since the job
+    started.
+    """
     lasted = [Decimal(stage["seconds"]) for stage in bucket["stages"] if stage["seconds"] is not None]
     if lasted:
         return timedelta(seconds=float(sum(lasted)))

@@ -111,7 +111,9 @@ def program_bytes(program: Program) -> bytes:
 
 
 def program_report(program: Program) -> dict[str, Any]:
-    """The compiler's report on the program. If the report is older than the counting of loads, the load is added."""
+    """The compiler's report on the program. If the report was made before the compiler counted loads, the load is
+    added.
+    """
     report: dict[str, Any] = json.loads(gzip.decompress(_stored(program.report_key)))
     resources = report.get("resources")
     return report if resources is None else {**report, "resources": _with_load(program, resources)}

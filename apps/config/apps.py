@@ -8,10 +8,11 @@ class ConfigConfig(AppConfig):
     label = "config"
 
     def ready(self) -> None:
-        """Turn on the garbage collector, which the settings turned off; it never looks at what is loaded by now.
+        """Turn the garbage collector, which the settings turned off, on again, and exempt all objects that exist by
+        now.
 
-        A migration or a page of many rows makes thousands of objects that live until its end: the collector looks at them
-        each time when 20,000 are new, not 700.
+        A migration, or a page with many rows, creates thousands of objects that all live until it ends. So the
+        collector runs after 20,000 new objects instead of Python's default of 700.
         """
         gc.freeze()
         gc.set_threshold(20_000, 10, 10)

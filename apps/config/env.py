@@ -1,4 +1,6 @@
-"""Reads environment variables strictly: a bad value stops the start with one clear sentence."""
+"""Reads environment variables strictly: an invalid value prevents the start, with one sentence that names the variable
+and the fault.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def failure(request: HttpRequest) -> HttpResponse:
 
 def unreadable(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Respond to a request that Django refused to read. This is Django's `handler400`; for the API, a middleware turns
-    it into a problem.
+    the response into a problem.
     """
     title = "We can't read this request"
     detail = (

@@ -1,5 +1,5 @@
-"""How demand rises and falls over a week, and the executions that it puts into reserved time. Pure functions; the same
-seed gives the same result.
+"""How demand rises and falls over a week, and how many executions this gives in each reserved window. Pure functions;
+the same seed gives the same result.
 """
 
 from __future__ import annotations

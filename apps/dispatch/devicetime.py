@@ -100,7 +100,8 @@ def cursor_at(start: datetime, now: datetime, clock_hz: int) -> int:
 
 
 def cursor_loaded(cursor: int, now: int, load: int, *, is_loaded: bool, is_known: bool) -> int:
-    """Return the first cycle at which a program may issue in a window whose leases end by `cursor`, at its cycle `now`.
+    """Return the first cycle at which a program may issue in a window. Its leases end by the cycle `cursor`; `now` is
+    the current cycle.
 
     `is_loaded`: this program was the last to run in the window. `is_known`: nothing has run in it yet and the contract
     has no other program, so loading begins with the window. Otherwise loading begins when the work is known and the
@@ -133,8 +134,8 @@ def cut_leases(
 
 
 def cursor_after(leases: Iterable[tuple[int, int, Pace, bool]]) -> int:
-    """Return the first free cycle after the leases of one window, each given as (first cycle, count, pace, whether its
-    program is the same).
+    """Return the first free cycle after the leases of one window, each given as (first cycle, count, pace, whether it
+    ran the program that runs next).
 
     The same program continues one interval after its last issue; another program waits for the last result.
     """

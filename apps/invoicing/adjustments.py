@@ -208,7 +208,7 @@ def _is_closed(
 
 
 def _credits(funds: CreditFunds, uses: dict[tuple[datetime, str], Decimal], currency: str) -> list[Adjustment]:
-    """Return a line for each credit from which something is paid, sorted by expiry."""
+    """Return a line for each credit that pays for something, sorted by expiry."""
     found = []
     for key, one in funds.credits.items():
         parts = tuple(sorted((section, amount) for (section, credit), amount in uses.items() if credit == key))

@@ -289,14 +289,18 @@ def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, An
 
 
 def _sample_json(draft: Draft) -> dict[str, Any]:
-    """Return the mark that some of the invoice's usage is sample data, for which nobody owes anything; no key if none is."""
+    """Return the document's key `sample` if some of the invoice's usage is sample data, for which nobody owes anything;
+    otherwise an empty dictionary.
+    """
     is_sample = any(draft.organisation.is_sample_at(row.created_at) for line in draft.lines for row in line.rows)
     until = draft.organisation.sample_until
     return {"sample": {"until": stamp(until)}} if is_sample and until else {}
 
 
 def _adjustments_json(draft: Draft) -> dict[str, Any]:
-    """Return the lines other than usage, numbered after the usage lines; no key if there are none."""
+    """Return the document's key `adjustments` with the lines other than usage, numbered after the usage lines; an empty
+    dictionary if there are none.
+    """
     shares = draft.shares[len(draft.lines) :]
     rows = [
         one.to_json(number, share)
@@ -351,7 +355,9 @@ def comparison_json(contract: Contract, usage: ContractUsage, named: list[dict[s
 
 
 def _downgrade_json(line: DraftLine) -> dict[str, Any]:
-    """For work that ran in a lower class, return the price in the class that was bought; no key if it ran as bought."""
+    """Return the line's key `downgrade` with the price in the class that was bought, if the work ran in a lower class;
+    otherwise an empty dictionary.
+    """
     served = line.rating.terms.served
     if not served or line.rating.unused:
         return {}

@@ -103,7 +103,9 @@ def _spent(promise: Commitment | None, amount: Decimal) -> Row:
 
 
 def _sum_of_money(usage: UsageRow, rating: Rating, sold: tuple[str, str], description: str) -> Row:
-    """Return the columns of a charge without work, given `sold` as (SKU, meter): units of the currency at a price of 1."""
+    """Return the columns of a charge that is an amount of money and not a quantity of work. Its quantity is the amount,
+    in units of the currency at a price of 1. `sold` is (SKU, meter).
+    """
     (sku, meter), amount = sold, rating.amount
     details = {"x_Class": rating.terms.klass, "x_PriceBook": str(rating.book_version)}
     return {

@@ -9,8 +9,8 @@ UNREADABLE = (KeyError, TypeError, AttributeError, IndexError, ValueError, Arith
 
 
 def compared(name: str, compare: Callable[[], list[str]]) -> list[str]:
-    """Return the findings of a comparison. If its data can no longer be read, return one finding that says so about
-    `name`.
+    """Return the findings of a comparison. If its data can no longer be read, return a single finding, which says that
+    `name` cannot be read.
     """
     try:
         return compare()

@@ -128,7 +128,9 @@ class _Walk:
 
 
 def hash_or_nothing(posted: Transaction, previous: str, sequence: int) -> str:
-    """The hash that a transaction must have; empty if its detail can't have been posted, because it contains a float."""
+    """Return the hash that a transaction must have; empty if its detail contains a value that posting would have
+    refused, such as a float.
+    """
     try:
         return hash_again(posted, previous, sequence)
     except UNREADABLE:
@@ -136,7 +138,9 @@ def hash_or_nothing(posted: Transaction, previous: str, sequence: int) -> str:
 
 
 def _digest_again(row: UsageRow) -> str:
-    """The digest of a row's columns; empty if they hold a value that can't have been posted, such as a float or NaN."""
+    """Return the digest of a row's columns; empty if they contain a value that posting would have refused, such as a
+    float or NaN.
+    """
     try:
         return digest_of(payload_of(row.__dict__))
     except UNREADABLE:

@@ -133,7 +133,9 @@ GROUP BY hold.contract_id, hold.posted HAVING hold.posted <> coalesce(sum(used.a
 
 
 def _kept_differences(organisation_id: UUID) -> list[str]:
-    """Return the differences between the sums that triggers and holds maintain and the rows that they add up."""
+    """Compare the stored sums of months, quarters of an hour and holds with the usage rows; return a sentence for each
+    difference.
+    """
     found = []
     for sql, sentence in (
         (_SPEND_DIFFERS, "the month of {} does not hold the sum of its usage in {}"),

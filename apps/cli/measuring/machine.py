@@ -100,7 +100,7 @@ class Meter:
             self._before, self._reason = {}, f"RAPL cannot be read: {getattr(error, 'strerror', None) or error}"
 
     def end(self, wall_ns: int) -> tuple[dict[str, Any] | None, str]:
-        """Return ({"source", "milliwatts"}, ""), or (None, the reason why it is unknown)."""
+        """Return the mean power as ({"source", "milliwatts"}, ""), or (None, reason) if the power is unknown."""
         if self._watching is not None:
             return self._of_gpu(self._watching)
         if not self._before:

@@ -28,7 +28,7 @@ RESULT = "takt-plan-result/1"
 
 @dataclass(frozen=True)
 class Answer:
-    """The result of `takt plan`: a task, its solution, and the facts that the solution rests on."""
+    """The result of `takt plan`: a task, its solution, and the facts on which the solution is based."""
 
     task: Stated
     solution: Solution

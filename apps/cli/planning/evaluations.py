@@ -300,7 +300,7 @@ def _parted(data: DataSet, verdict: Verdict, name: str) -> Evaluated:
 
 
 def _answers(verdict: Verdict, items: Array) -> Answers:
-    """Return the verdict's answers on some of the items."""
+    """Return the verdict's answers for the given items."""
     labels, predicted = ([column[int(one)] for one in items] for column in (verdict.labels, verdict.predicted))
     return Answers.of(labels, predicted, [verdict.confidence[int(one)] for one in items])
 

@@ -126,7 +126,7 @@ class Check:
     """The result of checking a saved plan against the present state.
 
     `planned` is the planned candidate as it is now. `way` is the candidate to compare with the plan: the planned one if
-    it is still feasible, otherwise the cheapest feasible one, otherwise the planned one.
+    it is still feasible, otherwise the cheapest feasible one; if none is feasible, again the planned one.
     """
 
     saved: Saved

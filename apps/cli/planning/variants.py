@@ -98,8 +98,8 @@ def _made(
 
 
 def _counted(model: Model, machines: dict[str, Target]) -> Facts | str:
-    """Return the float32 program whose counts determine the price on a host pool: the one for the first processor by
-    name that it compiles for.
+    """Return the float32 program whose counts determine the price on a host pool: the one for the first processor, in
+    the order of names, for which the model compiles.
     """
     from compiler import targets
 
@@ -108,8 +108,8 @@ def _counted(model: Model, machines: dict[str, Target]) -> Facts | str:
 
 
 def _evaluated(model: Model, program: Facts, known: Known, precision: str) -> Evaluated | None:
-    """Return the evidence for a variant: with a data set, that of its program; otherwise the model's, which is about
-    float32 only.
+    """Return the evidence for a variant: with a data set, that of its program; otherwise that of the model, which
+    applies to float32 only.
     """
     if known.data is not None:
         return evaluations.evaluated(known.data, model, program)

@@ -21,7 +21,7 @@ BUCKET = 60  # seconds of the interval in which the peak of a trace is counted
 
 @dataclass(frozen=True)
 class Volume:
-    """A number of items over a time.
+    """A number of items over a period of time.
 
     `items` is the total number. `peak` is the number of items per second at the busiest time, and `period` the time
     during which items arrive; both are None if only a total is stated. `words` describes how the volume was stated.

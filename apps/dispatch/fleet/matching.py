@@ -83,8 +83,8 @@ def _with_returns(rows: Sequence[Booking], wanted: Mapping[str, str], devices: s
 def _goals_reached(
     windows: Mapping[str, Booking], goals: Mapping[str, str], calendars: Mapping[str, _Calendar]
 ) -> dict[str, str]:
-    """Add each window to the calendar of its goal if its time is free there. Returns the goals that were free by the
-    window's key.
+    """Add each window to the calendar of its goal if its time is free there. Returns the goals of the windows that were
+    added, by the windows' keys.
     """
     return {key: goals[key] for key, one in windows.items() if calendars[goals[key]].add_if_open(one)}
 
@@ -191,7 +191,7 @@ class _Sweep:
 
 
 def _sweep(rows: Sequence[Booking], active: Sequence[str], draining: set[str]) -> Placement | None:
-    """Place the windows, when all that have not begun may move.
+    """Place the windows; every window that has not begun may move.
 
     Returns None if a window of a remaining device finds no place.
     """

@@ -68,7 +68,9 @@ def program_choose(
 
 
 def _programs(contract: Contract, wanted: UUID | None) -> list[Program]:
-    """The programs that a job's inputs can be for. Raises Problem(422) if there are none."""
+    """Return the programs of the contract that a job's inputs can be meant for, only `wanted` if it is given. For a
+    combination, this is its first program. Raises Problem(422) if there are none.
+    """
     plan = contracts.combination_of(contract)
     programs = [plan.programs[0]] if plan else [line.program for line in contracts.lines_of(contract)]
     programs = [program for program in programs if wanted in (None, program.pk)]

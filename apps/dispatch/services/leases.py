@@ -77,8 +77,8 @@ def _pools_idle(*, since: datetime, now: datetime) -> list[UUID]:
 
 
 def _overtaken(*, since: datetime) -> list[tuple[UUID, datetime]]:
-    """Return the pools that have taken leases since `since`, with the latest offer among these. Queues keep their
-    order, so earlier offers that were not taken are lost.
+    """Return the pools that have taken leases since `since`, each with the instant at which the latest of these leases
+    was offered. Queues keep their order, so earlier offers that were not taken are lost.
     """
     recent = Lease.objects.filter(taken_at__gt=since, offered_at__isnull=False).order_by()
     return list(recent.values_list("device__pool").annotate(newest=Max("offered_at")))

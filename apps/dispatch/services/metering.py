@@ -61,7 +61,9 @@ def delivered_class(lease: Lease, job: Job) -> str:
 
 
 def _since(lease: Lease, job: Job) -> datetime:
-    """Return the instant from which the class's promise counts: the stage's items are known and the contract has started."""
+    """Return the instant from which the class's promise counts: as soon as the stage's items are known and the contract
+    has started.
+    """
     begun = max(job.submitted_at, job.contract.starts_at)
     if not lease.stage.selection_key:  # all items of the job: known from the start
         return begun

@@ -324,7 +324,9 @@ class _Reader:
 
 
 def _decimal_of(raw: object) -> Decimal | None:
-    """Convert a number, also one in quotes, to a Decimal; None if it is not a number, or is not below 10^12."""
+    """Convert a number, or a string that holds a number, to a Decimal; None if it is not a number, or is not below
+    10^12.
+    """
     value = None
     if isinstance(raw, int | Decimal) and not isinstance(raw, bool):
         value = Decimal(str(raw))

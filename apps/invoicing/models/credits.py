@@ -54,7 +54,7 @@ class CreditGrant(models.Model):
 
     @property
     def ended(self) -> CreditEnd | None:
-        """The early end of the credit by a person, or None."""
+        """The record that a person ended the credit early; None if nobody did."""
         return getattr(self, "end", None)
 
 
@@ -162,7 +162,7 @@ class CreditUse(models.Model):
 
 
 class CreditEnd(models.Model):
-    """The early end of a grant by a person, with a reason. Amounts used by invoices are not affected."""
+    """The record that a person ended a grant early, with the reason. Amounts used by invoices are not affected."""
 
     grant = models.OneToOneField(CreditGrant, on_delete=models.PROTECT, primary_key=True, related_name="end")
     reason = models.CharField(max_length=300)

@@ -107,7 +107,7 @@ def _paper_differences(organisation: Organisation, waiting: Amounts) -> list[str
 
 def _account_differences(organisation: Organisation, waiting: Amounts) -> list[str]:
     """Compare the balances of accounts: receivable with open invoices, accrued with uninvoiced usage, and credit with
-    the amounts left of grants.
+    the amounts of grants that are left.
     """
     kept: dict[str, Amounts] = {}
     for (kind, code), balance in balances(organisation.id).items():

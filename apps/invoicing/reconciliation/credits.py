@@ -44,8 +44,8 @@ def grant_differences(organisation_id: UUID, postings: Postings) -> list[str]:
 
 
 def _documented(organisation_id: UUID) -> tuple[dict[Key, Decimal], dict[UUID | None, str]]:
-    """Return the amount of each credit that invoices used according to their documents, less the amounts that credit
-    notes restored, and the numbers of these invoices.
+    """Return two things for each credit: the amount that invoices used according to their documents, less the amounts
+    that credit notes restored, and the numbers of these invoices.
     """
     documented: dict[Key, Decimal] = {}
     numbers: dict[UUID | None, str] = {}

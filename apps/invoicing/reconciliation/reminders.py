@@ -71,7 +71,7 @@ def _settled(organisation_id: UUID, postings: Postings) -> defaultdict[UUID, lis
 
 
 def _key(row: Settlement) -> str:
-    """Return the key of the posting of a settlement."""
+    """Return the key of a settlement's posting."""
     if row.payment_id is not None:
         return f"payment:{row.payment_id}"
     if row.credit_note_id is not None:

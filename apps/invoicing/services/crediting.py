@@ -67,9 +67,9 @@ def credit_note_issue(
     the amount left.
 
     A line that is credited in full is reversed exactly. Tax is credited so that all credits together equal the tax of
-    the invoice. The credit settles the open amount first; the rest is added to the balance. Raises Problem, also while
-    it is unknown whether a card was charged for the invoice, and if the amount left to credit is not `expected_left`
-    (because a form was sent twice, or is out of date).
+    the invoice. The credit settles the open amount first; the rest is added to the balance. Raises Problem if the parts
+    cannot be credited, while it is unknown whether a card was charged for the invoice, and if the amount left to credit
+    is not `expected_left` (because a form was sent twice, or is out of date).
     """
     invoice = change_lock(invoice_id)
     if expected_left is not None and exact_sum(line.left for line in credit_lines(invoice)) != expected_left:
@@ -259,7 +259,8 @@ def _store(invoice: Invoice, parts: list[Part], reason: str, actor: User | None,
 
 
 def _returned_already(invoice: Invoice, beyond: Decimal) -> dict[AccountKind, Decimal]:
-    """Return the part of a credit above the open amount that the customer has already received back, by account.
+    """Return the money that the customer has already received back, by account, up to `beyond`, the part of the credit
+    that exceeds the open amount.
 
     The customer received it through lost disputes and refunds at our cost; the credit note reverses both accounts.
     Raises Problem during a dispute, because it is then unknown who has the money.
@@ -280,12 +281,12 @@ def _returned_already(invoice: Invoice, beyond: Decimal) -> dict[AccountKind, De
 
 
 def keys_of_notes(invoice: Invoice) -> list[str]:
-    """Return the keys of the postings of an invoice's credit notes."""
+    """Return the keys with which an invoice's credit notes were posted."""
     return [f"credit-note:{pk}" for pk in invoice.credit_notes.order_by("number").values_list("pk", flat=True)]
 
 
 def keys_of_facts(invoice: Invoice) -> list[str]:
-    """Return the keys of the postings of disputes and refunds of an invoice's payments at Stripe."""
+    """Return the keys with which disputes and refunds of an invoice's payments at Stripe were posted."""
     facts = StripeFact.objects.filter(invoice=invoice, kind__in=RETURN_FACTS)
     return [fact.posting_key for fact in facts.order_by("id")]
 

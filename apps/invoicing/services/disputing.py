@@ -60,7 +60,7 @@ def _balance_from_invoice(invoice: Invoice) -> Decimal:
 
 
 def refund_key(idempotency_key: str) -> str:
-    """Return the key of the posting of a refund of the balance."""
+    """Return the key with which a refund of the balance is posted."""
     return f"balance-refund:{idempotency_key}"
 
 

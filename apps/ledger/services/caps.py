@@ -121,7 +121,7 @@ def cap_check(
     token_id: UUID | None = None,
     caps: Sequence[Cap] | None = None,
 ) -> None:
-    """Check whether `amount` more would exceed a cap of this month. Call it under the organisation's lock.
+    """Check whether spending another `amount` would exceed a cap this month. Call it under the organisation's lock.
 
     `shares` divides the amount among projects; `token_id` is the API token that accepts the quote; `caps` are the
     organisation's caps, if the caller has just read them. Raises CapReached, and CapMissing if caps exist in other

@@ -64,7 +64,7 @@ def usage_post_batch(usages: Sequence[Usage], *, now: datetime) -> Posted:
 
     The transaction's detail, and so the hash chain, contains the digests of the rows. Rows that are already recorded or
     repeated in the batch are skipped. A key with different content, or an amount above what is left of a hold, is a
-    conflict (409) that names the key; the whole batch is then not recorded.
+    conflict (409) that names the key, and then nothing of the batch is recorded.
     """
     return _post(usages, now)
 

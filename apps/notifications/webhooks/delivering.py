@@ -130,7 +130,7 @@ def _is_open() -> Q:
 def _due(now: datetime) -> QuerySet[WebhookDelivery]:
     """Return the messages that are due and not claimed.
 
-    A time beyond the longest pause means that the clock was set back, so it counts as past.
+    If a message is due later than the longest pause from now, the clock was set back, so the message counts as due.
     """
     is_time = Q(next_at__lte=now) | Q(next_at__gt=now + LONGEST_PAUSE)
     is_free = Q(claimed_until=None) | Q(claimed_until__lte=now) | Q(claimed_until__gt=now + CLAIMED)
@@ -138,7 +138,7 @@ def _due(now: datetime) -> QuerySet[WebhookDelivery]:
 
 
 def _endpoints_due(now: datetime) -> QuerySet[WebhookEndpoint]:
-    """Return the endpoints with due messages, the longest waiting first."""
+    """Return the endpoints with due messages, those with the oldest last attempt first."""
     longest = now + LONGEST_ENDPOINT_PAUSE
     is_awake = Q(paused_until=None) | Q(paused_until__lte=now) | Q(paused_until__gt=longest)
     found = WebhookEndpoint.objects.filter(is_awake, Exists(_due(now).filter(endpoint=OuterRef("pk"))))

@@ -115,8 +115,8 @@ def _lookup(host: str, port: int) -> list[str]:
 
 
 def post(url: str, *, body: bytes, headers: dict[str, str]) -> Response:
-    """Send `body` as JSON; a failure is returned as a Response too. It takes at most WEBHOOK_SECONDS plus the time of
-    the lookup.
+    """Send `body` as JSON; a failure is returned as a Response too. The call takes at most WEBHOOK_SECONDS plus the
+    time of the lookup.
     """
     is_late = threading.Event()
     try:

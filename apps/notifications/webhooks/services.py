@@ -121,15 +121,15 @@ def body_of(topic: str, payload: dict[str, Any], at: datetime) -> str:
 
 
 def test_message(*, endpoint: WebhookEndpoint, now: datetime) -> WebhookDelivery:
-    """Create a delivery with the topic `test`, and end a back-off of the endpoint so that the message is sent now."""
+    """Create a delivery with the topic `test`, and end any back-off of the endpoint, so that the message is sent now."""
     body = body_of("test", {"endpoint": str(endpoint.pk)}, now)
     WebhookEndpoint.objects.filter(pk=endpoint.pk).update(paused_until=None)
     return WebhookDelivery.objects.create(endpoint=endpoint, topic="test", body=body, created_at=now, next_at=now)
 
 
 def replay(*, delivery: WebhookDelivery, now: datetime) -> WebhookDelivery:
-    """Send a delivery again with the same id, whether or not it was delivered, and end a back-off of the endpoint so
-    that it is sent now.
+    """Send a delivery again with the same id, whether or not it was delivered, and end any back-off of the endpoint, so
+    that the delivery is sent now.
     """
     WebhookEndpoint.objects.filter(pk=delivery.endpoint_id).update(paused_until=None)
     WebhookDelivery.objects.filter(pk=delivery.pk).update(

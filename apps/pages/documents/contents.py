@@ -118,7 +118,9 @@ def _read(name: str, section: str) -> Document:
 
 
 def _summary(paragraph: str) -> str:
-    """Return as many first sentences of a paragraph as fit, or the beginning of the first one."""
+    """Return as many sentences from the start of a paragraph as fit, or the beginning of the first sentence if it does
+    not fit.
+    """
     if len(paragraph) <= SUMMARY_LENGTH:
         return paragraph
     end = max(paragraph.rfind(f"{mark} ", 0, SUMMARY_LENGTH) for mark in ".?!")

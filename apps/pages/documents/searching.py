@@ -30,7 +30,7 @@ class Hit:
 
 
 class Match(IntEnum):
-    """The place where the words were found, from the best to the worst."""
+    """The place where the words were found. A smaller number is a better match."""
 
     DEFINITION = 0  # the query is a word of the glossary, or a problem code
     TITLE = 1
@@ -131,7 +131,7 @@ def _parts(document: Document) -> list[tuple[str, list[str]]]:
 
 
 def _definition(document: Document, line: str, place: int) -> Iterator[Passage]:
-    """Yield the definition in a row of a table; its first two lines are not definitions."""
+    """Yield the definition in a row of a table. The first two lines of a table contain none."""
     cells = [plain(cell) for cell in line.strip().strip("|").split("|")] if line.startswith("| ") else [""]
     if cells[0] in {"word", "code", ""} or len(cells) < 2:
         return

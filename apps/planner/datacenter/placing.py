@@ -55,8 +55,8 @@ class _Rooms:
         self.placed: list[tuple[int, list[int]]] = []
 
     def open(self, item: Item) -> int:
-        """Open a device of the type on which the larger of the item's shares of time and memory is smallest. Raises
-        NoRoom if none is left.
+        """Open a device of the type that suits the item best: the type for which the larger of two shares, the item's
+        share of device time and its share of the memory, is smallest. Raises NoRoom if none is left.
         """
         options = []
         for kind, device in enumerate(self.devices):

@@ -1,7 +1,7 @@
 """Simulates events in chronological order: a device finishes, a reservation begins, or a booking or request arrives.
 
 Running work is never interrupted. A request starts immediately on the first idle device that holds its program and has
-no reservation in that time; otherwise it waits in its program's queue. A device that finishes starts the earliest
+no reservation in that time; otherwise it waits in its program's queue. When a device finishes, it starts the earliest
 request, among the heads of its programs' queues, that fits before its next reservation. `timetable.admission.place`
 admits reservations into the free time of the program's devices; their windows include loading the program.
 """
