@@ -63,8 +63,8 @@ def user_create(
 ) -> User:
     """Create a person. Raises Problem(409) if the address is in use. The form has already checked the password.
 
-    `is_confirmed`: the address is known to be the person's, because they received a secret mailed there or an operator
-    vouches for it. Otherwise the person must open a link before the first sign-in.
+    `is_confirmed`: the address is known to be the person's, because they received a secret that was mailed to it, or
+    because an operator vouches for it. Otherwise the person must open a link before the first sign-in.
     """
     user = User(email=email.strip().lower(), name=name.strip(), is_platform_admin=is_platform_admin, created_at=now)
     user.set_password(password)

@@ -108,7 +108,7 @@ def _state(request: HttpRequest, organisation: Organisation) -> str:
 
 @require_http_methods(["GET", "POST"])
 def overview(request: HttpRequest) -> HttpResponse:
-    """For administrators: the sums of both sides, the waiting invoices, and every event."""
+    """For administrators: the sums in the ledger and at Stripe, the waiting invoices, and every event."""
     platform_admin_check(request)
     if request.method == "POST":
         _action_run(request)

@@ -1,7 +1,7 @@
 """Pushes later changes to an invoice to Stripe: credit notes, bank transfers, write-offs, voids.
 
-Each run compares the present state of both sides and makes the missing changes, so it can run at any time and be
-repeated.
+Each run compares the invoice with its present state at Stripe and makes the missing changes, so it can run at any time
+and be repeated.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ log = structlog.get_logger("stripe")
 
 @dataclass(frozen=True)
 class Row:
-    """One kind of amount in one currency, with the counts and sums on both sides."""
+    """One kind of amount in one currency, with its count and sum in the ledger and at Stripe."""
 
     what: str
     currency: str
@@ -110,7 +110,7 @@ def _notes(theirs: StripeAmounts) -> tuple[Amounts, Amounts]:
 
 
 def _customers(theirs: StripeAmounts) -> list[str]:
-    """Name the customers that exist on one side only."""
+    """Name the customers that exist only in our database or only at Stripe."""
     known = dict(StripeCustomer.objects.values_list("customer_id", "organisation__name"))
     found = [
         f"customers, {name}: at Stripe but unknown here" for name in sorted(theirs.customers.keys() - known.keys())

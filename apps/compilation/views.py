@@ -213,7 +213,7 @@ def processor_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def processor_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page of a custom processor, described like the others."""
+    """The page of a custom processor, with the same content as the pages of built-in processors."""
     row = org_object_get(request, OwnProcessor, pk=pk)
     return render(request, "fleet/target_detail.html", {**described(targets.parse(row.text)), "own": row})
 

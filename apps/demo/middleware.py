@@ -56,7 +56,7 @@ class Visits:
 
 
 def _is_over(request: HttpRequest) -> bool:
-    """Whether the visit ends with this request: it does when a person signs in, and at the sign-out."""
+    """Whether this request ends the visit: a visit ends when a person signs in, and at the address for signing out."""
     is_visit = getattr(request, "visit", False)
     return not is_visit and (request.user.is_authenticated or request.path == reverse("accounts:sign_out"))
 

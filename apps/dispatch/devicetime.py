@@ -33,8 +33,8 @@ class Pace:
 
     @property
     def setup(self) -> Fraction:
-        """The seconds that a window needs beyond the intervals of its executions: for loading, and for the first
-        execution, which takes longer.
+        """The seconds that a window needs beyond the intervals of its executions: the time for loading, and the time by
+        which the latency of an execution exceeds the interval.
         """
         return Fraction(self.load + max(0, self.latency - self.interval), self.clock_hz)
 
@@ -135,9 +135,9 @@ def cut_leases(
 
 def cursor_after(leases: Iterable[tuple[int, int, Pace, bool]]) -> int:
     """Return the first free cycle after the leases of one window, each given as (first cycle, count, pace, whether it
-    ran the program that runs next).
+    runs the program that comes next).
 
-    The same program continues one interval after its last issue; another program waits for the last result.
+    A program continues one interval after its own last issue; a different program waits for the last result.
     """
     cursor = 0
     for first_cycle, count, pace, is_same in leases:

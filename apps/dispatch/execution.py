@@ -81,7 +81,7 @@ def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> boo
 def _interrupted(lease_id: UUID, epoch: int, error: Exception, clock: Clock) -> bool:
     """Handle an error of storage or database. A missing file fails the job; after an outage the lease is returned.
 
-    Raises any other error. Also raises the outage if the database stays unavailable; the lease then gets no more
+    Raises any other error. Also raises an exception if the database stays unavailable; the lease then gets no more
     heartbeats.
     """
     if isinstance(error, FileNotFoundError):

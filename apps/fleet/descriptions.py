@@ -122,7 +122,7 @@ def _value(value: Any) -> str:
 
 
 def _label(section: str, rest: str) -> str:
-    """A readable label for a figure; operands keep their letter."""
+    """A readable label for a figure. An operand is named by its letter."""
     name = rest.rsplit(".", 1)[-1]
     if section == "passes":
         return name

@@ -57,7 +57,7 @@ __all__ = [
 @dataclass(frozen=True)
 class Adjustment:
     """An invoice line that is not usage, with a signed amount; `account` is its counterpart in the ledger. For a
-    credit, `uses` holds what it pays by section.
+    credit, `uses` holds the amounts that it pays by section.
     """
 
     kind: str
@@ -233,8 +233,8 @@ def _credits(funds: CreditFunds, uses: dict[tuple[datetime, str], Decimal], curr
 
 
 def _grant_basis(one: CreditLeft, parts: Sequence[tuple[datetime, Decimal]]) -> dict[str, Any]:
-    """Return the basis of a credit line: the grant, the amount left, what it pays by section, and the rating of a
-    missed guarantee.
+    """Return the basis of a credit line: the grant, its remaining amount, the amounts that it pays by section, and the
+    rating of a missed guarantee.
     """
     rating = one.grant.basis.get("rating")
     return {

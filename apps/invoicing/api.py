@@ -82,9 +82,9 @@ class InvoiceOut(InvoiceRowOut):
 class DraftOut(Schema):
     """The draft of an invoice for everything that was open at `made_at`.
 
-    With up to 1,000 open usage rows, the draft is computed now. With more, it is the stored draft, which contains the
-    first rows of each line and the number of the others as `more`; `document` and `made_at` are null before the first
-    draft exists. `asked_at` is the instant at which a newer draft was requested.
+    With up to 1,000 open usage rows, the draft is computed now. With more rows, the response is the stored draft, which
+    contains the first rows of each line and the number of the others as `more`; `document` and `made_at` are null
+    before the first draft exists. `asked_at` is the instant at which a newer draft was requested.
     """
 
     document: dict[str, Any] | None

@@ -154,8 +154,8 @@ def organisations_with_minimum(*, until: datetime) -> QuerySet[Organisation]:
 def _draft_end(organisation: Organisation, currency: str, until: datetime) -> datetime:
     """Return the end of the period of an invoice that was requested for usage before `until`.
 
-    If the month before has a minimum charge and open usage, it gets an invoice of its own, so the period ends with that
-    month.
+    If the previous month has a minimum charge and open usage, it gets an invoice of its own, so the period ends with
+    that month.
     """
     start = month_start(until)
     month = month_start(start - MICROSECOND)

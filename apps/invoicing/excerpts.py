@@ -85,7 +85,9 @@ def stored_excerpt(stored: Stored, *, first: int) -> Excerpt:
 
 
 def document_excerpt(document: dict[str, Any], *, first: int) -> Excerpt:
-    """Return the same excerpt of a document in memory, which is either complete or an outline."""
+    """Return the excerpt that starts with line `first` of a document in memory. The document is either complete or has
+    only the first usage rows of each line.
+    """
     shown = document["lines"][first - 1 : first - 1 + LINES_SHOWN]
     lines = [
         {

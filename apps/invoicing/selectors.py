@@ -77,8 +77,8 @@ def month_so_far(*, organisation: Organisation, currency: str, now: datetime) ->
 
 
 def _uninvoiced(organisation: Organisation, currency: str) -> Decimal:
-    """Return the accrued amount that is not invoiced. It comes from account balances; the reconciliation compares it
-    with the sum of the rows.
+    """Return the accrued amount that is not invoiced yet. It is read from account balances; the reconciliation compares
+    it with the sum of the rows.
     """
     standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state=InvoiceState.VOID)
     carried = standing.aggregate(sum=Sum(F("carried_out") - F("carried_in")))["sum"]

@@ -25,7 +25,9 @@ _FIRST = (
 
 
 def chain_lock(organisation_id: UUID) -> Chain:
-    """Lock and return the head of the organisation's chain, until the transaction ends. It is created if missing."""
+    """Lock the head of the organisation's chain until the transaction ends, and return it. Creates the head if it is
+    missing.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_HEAD, [organisation_id])
         row = cursor.fetchone()

@@ -67,7 +67,9 @@ def reconcile(organisation_id: UUID) -> Reconciliation:
 
 
 def _rows(organisation_id: UUID) -> tuple[int, Amounts, Amounts, list[str]]:
-    """Compare every usage row with its rating steps. Returns the number of rows, both sums, and the differences."""
+    """Compare every usage row with its rating steps. Returns the number of rows, the sums of their amounts and of their
+    rating steps by currency, and the differences.
+    """
     count, differences = 0, []
     metered: defaultdict[str, Decimal] = defaultdict(Decimal)
     rated: defaultdict[str, Decimal] = defaultdict(Decimal)

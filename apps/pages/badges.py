@@ -82,7 +82,7 @@ KINDS: dict[str, Badge] = {
 
 
 def render(kind: str, label: str = "") -> SafeString:
-    """Return the badge of `kind`; an unknown kind becomes the label itself, in the neutral tone."""
+    """Return the badge of `kind`. An unknown kind gets a neutral badge whose label is the kind itself."""
     known = KINDS.get(str(kind).replace("_", " ").lower(), Badge(str(kind), _PLAIN))
     symbol = SafeString("")
     if known.icon:

@@ -70,7 +70,8 @@ def sizes_fitting(wanted: Values, given: Values) -> dict[str, int] | None:
     """Return the sizes of variable dimensions with which the inputs `wanted` fit an item of a data set; None if there
     are none.
 
-    Names must be equal, unless both sides have only one input. The item's shape may lack a leading 1.
+    The names of the inputs must be equal, unless the program and the data set have one input each. The item's shape may
+    lack a leading 1.
     """
     shapes = {value["name"]: list(value["shape"]) for value in given}
     if len(wanted) == 1 and len(shapes) == 1:
@@ -118,8 +119,8 @@ def metric_title(task: Task) -> str:
 
 
 def output_of(task: Task, program: Program) -> str:
-    """Return the name of the output to evaluate: the named one, otherwise the first with one score per class, otherwise
-    the first.
+    """Return the name of the output to evaluate: the one that the task names, otherwise the first output with one score
+    per class; if there is none, the first output.
     """
     if task.output:
         return task.output

@@ -105,8 +105,8 @@ class Table:
     def number(
         self, key: str, *, least: Decimal = Decimal(0), most: Decimal = FINITE, above: bool = False
     ) -> Decimal | None:
-        """Return an exact decimal between both limits, or None if the key is missing. With `above`, it must be larger
-        than `least`.
+        """Return an exact decimal from `least` to `most`, or None if the key is missing. With `above`, the number must
+        not be `least` itself.
         """
         value = self.values.get(key)
         if value is None:

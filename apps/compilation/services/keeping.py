@@ -45,7 +45,7 @@ def options_digest(dims: dict[str, int], constants: dict[str, Any], calibration:
 def program_keep(
     *, job: CompileJob, epoch: int, dims: dict[str, int], folder: Path, facts: dict[str, Any], now: datetime
 ) -> Program | None:
-    """Store the artefacts in `folder` and the program's row; returns the existing row if the program is the same.
+    """Store the artefacts in `folder` and the program's row; returns the existing row if the program is already stored.
 
     Returns None if the job was fenced. Raises NotDeterministic if an earlier compile produced different bytes.
     """

@@ -93,7 +93,7 @@ def _missing(job: CompileJob) -> dict[str, Any]:
 def _release(job: CompileJob, epoch: int, outage: Exception, clock: Clock) -> None:
     """Return the job to the queue without counting an attempt, because storage or database was unavailable.
 
-    Raises the outage if the database stays unavailable; then the sweep notices the missing heartbeat.
+    Raises an exception if the database stays unavailable; then the sweep notices the missing heartbeat.
     """
     log.warning("compile_released", job=str(job.pk), error=str(outage)[:200])
     owned = CompileJob.objects.filter(pk=job.pk, epoch=epoch, state=CompileJob.State.RUNNING)

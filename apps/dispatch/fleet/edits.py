@@ -81,7 +81,9 @@ def cost_set(slug: str, facts: Raw) -> Edit:
 
 
 def _instant(text: Any) -> datetime | None:
-    """Parse an instant with any time zone; None if the text is not an instant, which is refused later."""
+    """Parse an instant with any time zone; None if the text is not an instant; the check of the document then refuses
+    it.
+    """
     try:
         return datetime.fromisoformat(text)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
 """Changes to jobs and leases, one public function per use case.
 
-`jobs` creates and cancels jobs, `ending` ends them early, `stages` places them in the timetable and advances them.
-`leases` has the five operations on a lease (offer, take, renew, complete, revoke); Celery only delivers the messages.
+`jobs` creates and cancels jobs, `ending` ends them early and revokes leases, `stages` places them in the timetable and
+advances them. `leases` offers, takes, renews, completes, fails and returns leases; Celery only delivers the messages.
 """
 
 from apps.dispatch.services.ending import lease_revoke

@@ -124,8 +124,8 @@ def _held(name: str, contract: Contract) -> list[str]:
 
 
 def _requests(organisation_id: UUID) -> list[str]:
-    """Compare standing requests with their holds: the hold is the full price while a request waits, and nothing after
-    its end.
+    """Compare standing requests with their holds: the hold is the full price while the request waits, and 0 after the
+    request has ended.
     """
     rows = list(StandingRequest.objects.filter(organisation_id=organisation_id).order_by("filed_at", "id"))
     holds = {hold.contract_id: hold for hold in Hold.objects.filter(contract_id__in=[row.pk for row in rows])}

@@ -317,7 +317,7 @@ def saved_filters(context: template.Context, page: str) -> dict[str, Any]:
 def as_api(
     context: template.Context, path: str, method: str = "GET", body: Any = None, file: str = ""
 ) -> dict[str, Any]:
-    """{% as_api "/api/v1/models" %}: the API call that does the same, ready to paste.
+    """{% as_api "/api/v1/models" %}: the API call that does the same as the page, ready to paste.
 
     `body` is JSON (a mapping or text); `file` is the name of a file to send instead.
     """

@@ -155,8 +155,8 @@ POLICIES: dict[str, Placer] = {"dot product": dot_product_fit, "first fit": firs
 
 
 def spare_filled(placed: list[Placed], scenario: Scenario) -> list[Placed]:
-    """Return the placed devices and all spare ones. The spare devices get the programs of the placed ones in turn, as
-    far as memory allows.
+    """Return the placed devices and all spare ones. Each spare device gets the programs of one placed device, as far as
+    its memory allows. The placed devices are copied one after another, then again from the first.
     """
     found, turn = list(placed), 0
     for kind, device in enumerate(scenario.devices):
