@@ -32,7 +32,7 @@ NOT_ABOVE_ZERO = {"min_value": "Enter a value above 0, or leave this empty."}
 
 
 def _accuracy_field(score: ScoreFormat) -> forms.DecimalField:
-    """Return the field for the score that must be proven, with the metric's name and unit."""
+    """Return the field for the required score, labelled with the metric's name and unit."""
     proven = "Proven with 95 % confidence on test items."
     if score.limit is None:
         allowed = "Enter a percentage above 0 and below 100, or leave this empty."

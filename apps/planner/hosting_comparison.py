@@ -154,7 +154,7 @@ def _fraction(value: str | None) -> Fraction | None:
 
 
 def _pools(plan: Plan) -> Iterator[HostingOption]:
-    """The cheapest feasible candidates at the plan's price per item, but at no less than the minimum price of a contract."""
+    """The cheapest feasible candidates. Each costs the plan's price per item, and at least the minimum price of a contract."""
     feasible = [row for row in plan.candidates if row["feasible"] and row["price_per_thousand"] is not None][
         :POOLS_SHOWN
     ]
@@ -175,7 +175,7 @@ def _pools(plan: Plan) -> Iterator[HostingOption]:
 
 
 def _measurements(plan: Plan, task: TaskFacts, *, now: datetime) -> tuple[list[Measured], list[Unused]]:
-    """The newest measurement of each machine that fits the plan, and the other measurements with the reason against each."""
+    """The newest measurement of each machine that fits the plan, and the other measurements, each with the reason why it is unused."""
     used: list[Measured] = []
     unused: list[Unused] = []
     seen: set[tuple[Any, ...]] = set()
@@ -244,7 +244,7 @@ Offers = dict[str, list[Offer]]  # by the id of a measurement
 
 
 def _offers(lists: list[PriceListFile], used: list[Measured]) -> Offers:
-    """The prices of each measured machine: those of its own name, or of a machine with exactly one of its accelerators."""
+    """The prices of each measured machine: those with its name, and those of machines with a single accelerator of its kind."""
     keys = {key for one in used for key in one.row.keys}
     one_gpu = Q(accelerators=1) & (Q(accelerator_key__in=keys) | Q(gpu_key__in=keys))
     by_id = {one.pk: one for one in lists}

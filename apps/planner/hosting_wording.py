@@ -44,8 +44,8 @@ CSV_COLUMNS = (
 def document(plan: Plan, comparison: Comparison, *, now: datetime) -> dict[str, Any]:
     """Return the comparison with exact amounts and rates as fractions ("3/4").
 
-    `break_even.ranges` are [first, last] volumes at which a machine costs at most as much as `against`: the first 20 up to
-    `searched_to`.
+    `break_even.ranges` are the first 20 [first, last] ranges of volumes, up to `searched_to`, at which a machine does
+    not cost more than `against`.
     """
     return {
         "plan": str(plan.pk),
@@ -178,7 +178,7 @@ KINDS = {HOURLY: "by the hour", MONTHLY: "whole months", SPOT: "spot", OWN: "you
 
 
 def short(place: HostingOption) -> str:
-    """Name a machine in a few words, for a chart or a column; a pool with its candidate."""
+    """Return a short name of a machine for a chart or a column. A pool is named with its candidate."""
     return f"{place.model} on {place.title}" if place.kind == POOL else f"{place.title}, {KINDS[place.kind]}"
 
 
@@ -202,7 +202,7 @@ def _amount(value: Fraction) -> str:
 
 
 def sentence(one: BreakEven, other: str) -> str:
-    """Say at which volumes a machine costs at most as much as another."""
+    """Say at which volumes a machine does not cost more than another."""
     if not one.ranges:
         return (
             f"More expensive than {other} at every volume up to {figures.count_format(one.searched)} items per month."
@@ -230,7 +230,7 @@ def _volume_row(group: Group, volume: int, items: int, labels: dict[str, str]) -
 
 
 def _marks(one: BreakEven, volume: int, labels: dict[str, str]) -> list[str]:
-    """The break-evens that begin or end at a volume."""
+    """The labels of a volume at which a break-even begins or ends."""
     if not one.ranges or volume == 1:
         return []
     first = one.ranges[0]
@@ -241,7 +241,7 @@ def _marks(one: BreakEven, volume: int, labels: dict[str, str]) -> list[str]:
 
 
 def chart(group: Group, items: int, labels: dict[str, str]) -> dict[str, Any]:
-    """Return lines by volume and where they cross the reference. Only the drawing uses floats."""
+    """Return the cost curves by volume, and the points where they cross that of the reference. Only the drawing uses floats."""
     return {
         "x": "Items per month",
         "unit": group.currency,
@@ -270,7 +270,7 @@ def chart(group: Group, items: int, labels: dict[str, str]) -> dict[str, Any]:
 
 
 def _crossing(one: BreakEven) -> list[tuple[str, int, float]]:
-    """Where a machine becomes cheaper than the reference, or stops being so."""
+    """The points at which a machine becomes cheaper than the reference, and at which the reference becomes cheaper again."""
     if not one.ranges or one.place.cost is None:
         return []
     first = one.ranges[0]

@@ -83,8 +83,8 @@ METRICS = {
 
 
 class Verdict(NamedTuple):
-    """The judged items: `labels` and `predicted` are equal for right items; `confidence` is "0" for all if the output
-    has no probabilities (`has_confidence`).
+    """The judged items: `labels` and `predicted` are equal for right items; `confidence` is "0" for all items if the
+    output does not give probabilities (`has_confidence` is False).
     """
 
     labels: list[int]
@@ -133,7 +133,7 @@ def judge(metric: Metric, output: Array, name: str, labels: Array | Sequence[int
 
 
 def best_of(scores: Array) -> Array:
-    """Return the class with the highest score of each item, in a tie the first; `NO_ANSWER` for scores that are NaN."""
+    """Return the class with the highest score for each item, the first class in a tie; `NO_ANSWER` if a score is NaN."""
     wrong = np.asarray(np.isnan(scores.astype(np.float64)).any(axis=1))
     return np.where(wrong, NO_ANSWER, np.where(wrong[:, None], 0, scores).argmax(axis=1))
 
@@ -147,7 +147,7 @@ def _top(scores: Array, best: Array, labels: Array, k: int) -> Array:
 
 
 def _confidence(scores: Array) -> tuple[list[str], bool]:
-    """The highest scores with six decimals, and whether they are probabilities."""
+    """The highest score of each item with six decimals, and whether these scores are probabilities."""
     highest = np.nan_to_num(scores.astype(np.float64).max(axis=1), nan=0.0)
     if highest.min() < 0 or highest.max() > 1:
         return ["0"] * len(scores), False
@@ -155,7 +155,7 @@ def _confidence(scores: Array) -> tuple[list[str], bool]:
 
 
 def _exact(output: Array, name: str, labels: Array) -> Verdict:
-    """1 for each item of which all positions are right, else 0; the label is always 1."""
+    """Predict 1 for each item whose positions are all right, else 0; the label is always 1."""
     answers = output.reshape(len(output), *[size for size in output.shape[1:] if size != 1])
     wanted = labels.reshape(len(labels), *[size for size in labels.shape[1:] if size != 1])
     if answers.ndim == wanted.ndim + 1:
@@ -198,7 +198,7 @@ def _error(output: Array, name: str, labels: Array, metric: Metric) -> Verdict:
 
 
 def _numeric(output: Array, name: str, wanted: Array, metric: Metric) -> Verdict:
-    """1 for each item whose output is within the limit of the float32 output, else 0."""
+    """1 for each item whose output differs from the float32 output by no more than the limit allows, else 0."""
     if output.shape != wanted.shape or output.dtype.kind not in "iuf":
         raise MetricError(
             f"Output '{name}' differs in shape or type from that of the float32 program. Name a numeric output that both "

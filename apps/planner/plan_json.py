@@ -77,7 +77,9 @@ def _combination_json(candidate: Candidate) -> dict[str, Any]:
 
 
 def _line_json(use: Use, program: str) -> dict[str, Any]:
-    """A line of the quote: `executions` are priced, `per_item` is the exact share, `expected` was seen in the evaluation."""
+    """A line of the quote: `executions` is the priced number, `expected` the number to expect from the evaluation, and
+    `per_item` the exact share.
+    """
     return {"program": program, "executions": use.executions, "expected": use.expected, "per_item": str(use.per_item)}
 
 

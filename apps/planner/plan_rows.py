@@ -113,5 +113,5 @@ def _split(rows: list[Row], name: str) -> tuple[list[Row], list[Row]]:
 
 
 def _money_text(value: str | None) -> str | None:
-    """An exact fraction as a decimal of twelve places; the page rounds it once more for display."""
+    """An exact fraction as a decimal with twelve places, which the page rounds again for display."""
     return None if value is None else figures.fixed(Fraction(value), 12).replace(",", "")

@@ -43,7 +43,7 @@ class ScoreFormat:
 
     @property
     def heading(self) -> str:
-        """The heading of a column of bounds: "Accuracy, at least"."""
+        """The heading for a column of bounds: "Accuracy, at least"."""
         return f"{self.title}, {self.side}"
 
     @property

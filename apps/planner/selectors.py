@@ -26,8 +26,7 @@ def plans_list(*, organisation: Organisation) -> QuerySet[Plan]:
 def plan_lines(plan: Plan) -> list[tuple[Program, Fraction]]:
     """Return the chosen candidate's programs in the order in which they run, with executions per item.
 
-    The executions of a later program of a cascade are the proven upper bound of the share of items that fall back to
-    it.
+    For a later program of a cascade, they are the proven upper bound of the share of items that fall back to it.
     """
     chosen = _chosen(plan)
     programs = (

@@ -45,8 +45,8 @@ def plan_create(
 ) -> Plan:
     """Compare all candidates of a task, or the alternatives of a version, on every pool; store the result.
 
-    A candidate is feasible only if its quote would be accepted now: its pool must have room before `until`, which is by
-    default the end of a quote's default window. `klass`: the class; empty for the price book's default. `revises`: the
+    A candidate is feasible only if its quote would be accepted now: its pool must have room before `until` (by default,
+    the end of a quote's default window). `klass`: the class; empty for the price book's default. `revises`: the
     contract whose remaining work is planned and whose own reservations count as free. Raises Problem(422) for
     impossible requirements or a class that is not offered, and Problem(409) without a price book.
     """
@@ -157,7 +157,7 @@ def _name(subject: ModelVersion | Task) -> str:
 def alternatives_compile(
     *, version: ModelVersion, dims: dict[str, int] | None, actor: User, now: datetime
 ) -> list[CompileJob]:
-    """Queue compiles of every alternative for every processor on offer for which it has no program yet.
+    """Queue the missing compiles: every alternative for every processor on offer.
 
     Variable dimensions get sizes with which all alternatives accept the same items; an alternative that has no such
     sizes is left out.

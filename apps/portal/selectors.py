@@ -84,7 +84,7 @@ class CreditHistory(NamedTuple):
 
 
 class CommitmentStatus(NamedTuple):
-    """The commitment in force: its current month, the total amount committed, and the amount not bought yet."""
+    """The commitment in force: its current month, the total amount committed (`promised`), and the part not yet bought (`left`)."""
 
     month: Month
     promised: Decimal
@@ -142,7 +142,7 @@ def _held_more(spent: Spending, promised: Decimal | None) -> Spending:
 
 
 def excluded(*, organisation: Organisation, start: datetime, end: datetime) -> list[Excluded]:
-    """Return the work that ended in [start, end) and is not billed, one row for each reason."""
+    """Return one row for each reason why work that ended in [start, end) is not billed."""
     leases = Lease.objects.filter(NOT_BILLED, finished_at__gte=start, finished_at__lt=end)
     sums = leases.filter(stage__job__organisation=organisation).aggregate(
         **_ended("revoked", Q(state=LeaseState.REVOKED)),
@@ -159,7 +159,7 @@ def excluded(*, organisation: Organisation, start: datetime, end: datetime) -> l
 
 
 def _ended(name: str, which: Q, *, each: Any = 1) -> dict[str, Sum]:
-    """Count the matching leases and their executions, each multiplied by `each`."""
+    """Return the sums over the matching leases: `each` per lease, and `each` times its executions."""
     count = Sum(Value(1) * each, filter=which, default=0)
     return {f"{name}_leases": count, f"{name}_items": Sum(F("count") * each, filter=which, default=0)}
 

@@ -67,7 +67,7 @@ class Total:
 
     @property
     def raised(self) -> int:
-        """Operations billed above those counted: the minimum for the cycles during which a device was occupied."""
+        """Operations billed in addition to those counted, because of the minimum per cycle during which a device was occupied."""
         return max(self.billed - self.operations, 0)
 
 
@@ -142,7 +142,7 @@ def usage_filtered(organisation: Organisation, query: UsageQuery) -> QuerySet[Us
 
 
 def group_names(organisation: Organisation, group: str, book: PriceBookDocument) -> Callable[[Any], str]:
-    """Return a function that gives each value of the group's column a name. No two values get the same name."""
+    """Return a function that names the values of the group's column. No two values get the same name."""
     if group == "hours":
         return lambda hour: "no tariff hour" if hour is None else f"{book.tariff.period_at(hour).name} hours"
     if group == "project":

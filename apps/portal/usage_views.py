@@ -96,7 +96,7 @@ def api_path(request: HttpRequest) -> str:
 
 
 def _csv_file(organisation: Organisation, query: UsageQuery, currency: str) -> StreamingHttpResponse:
-    """Return the file with every currency, or only one; each row names its currency."""
+    """Return the file with the usage in every currency, or in only one; each row names its currency."""
     rows = csv.writer(_Line())
     lines = (rows.writerow(row) for row in _csv_rows(organisation, query, currency))
     response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")

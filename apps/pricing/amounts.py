@@ -37,15 +37,15 @@ def currency_of(code: str) -> Currency:
 
 
 def currencies_offered(*, now: datetime) -> list[Currency]:
-    """The currencies in which amounts can be entered: that of the book in force first, then those of other books,
-    newest book first. Raises Problem if no book is in force.
+    """The currencies in which amounts can be entered: first that of the book in force, then those of all books from the
+    newest to the oldest. Raises Problem if no book is in force.
     """
     codes = [book_in_force(at=now).currency, *PriceBook.objects.order_by("-version").values_list("currency", flat=True)]
     return [currency_of(code) for code in dict.fromkeys(codes)]
 
 
 def currency_chosen(code: str | None, *, now: datetime) -> Currency:
-    """The currency with that code; without a code, that of the book in force. Raises Problem if no book has it."""
+    """The currency with that code, or without a code the currency of the book in force. Raises Problem if no book has it."""
     offered = currencies_offered(now=now)
     found = next((one for one in offered if code in (None, one.code)), None)
     if found is None:

@@ -128,9 +128,7 @@ def derive(targets: dict[str, Any], base: dict[str, Any]) -> Derivation:
 
 
 def hour_fetches(one: ClassDerivation, precision: str, *, operations: int, cycles: int) -> Fraction:
-    """The revenue of a device-hour at the expected utilisation, for a program with these counts and a class with a
-    proven clock.
-    """
+    """The revenue of a device-hour at the expected utilisation from a program with these counts. The class must have a clock."""
     price = one.price(precision)
     billed = Fraction(max(operations, cycles * (price.per_cycle or 0)), cycles)
     return billed * (one.clock_hz or 0) * HOUR * price.price / TERA * one.expected_use
@@ -207,8 +205,8 @@ def _given(row: dict[str, Any], targets: dict[str, Any]) -> Iterator[Given]:
 
 
 def _prices(row: dict[str, Any], used: Fraction) -> Iterator[Price]:
-    """The prices per precision: from the reference program's operations per cycle, or from sustained operations per
-    second if the class has no clock.
+    """The price for each precision, computed from the reference program's operations per cycle, or from sustained
+    operations per second if the class has no clock.
     """
     for precision, one in row.get("precisions", {}).items():
         per_cycle = one["operations"] // one["cycles"]
@@ -220,8 +218,8 @@ def _prices(row: dict[str, Any], used: Fraction) -> Iterator[Price]:
 
 
 def _minimums(one: ClassDerivation) -> int | dict[str, int]:
-    """The minimum operations billed per cycle, so that any program pays at least as much for a device as the reference
-    program; 0 if cycles are not proven.
+    """The minimum operations billed per cycle, with which every program pays at least as much for a device as the
+    reference program; 0 if cycles are not proven.
     """
     known = {price.precision: price.per_cycle for price in one.prices if price.per_cycle is not None}
     return known or 0
@@ -255,8 +253,8 @@ def _late(
 ) -> tuple[tuple[Given, ...], Computed]:
     """The notice period of each class of service, and the share of the price that late cancellation costs.
 
-    For each processor class, divide the required revenue of any hour by that of a sold hour. The share is the smallest
-    result.
+    For each processor class, the required revenue of any hour is divided by that of a sold hour. The share is the
+    smallest quotient.
     """
     given = tuple(
         Given(base["classes"][name]["title"], Fraction(one["value"]) / 60, "hours", one["source"])

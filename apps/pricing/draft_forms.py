@@ -113,7 +113,7 @@ class PricesForm(SectionForm):
 
     @property
     def rows(self) -> list[tuple[str, list[BoundField], list[BoundField]]]:
-        """The rows (class, prices, minimums); the last is for a new class, whose name is ""."""
+        """The rows (class, prices, minimums). The last row is for a new class; its name is ""."""
         return [
             (
                 name,
@@ -183,7 +183,7 @@ class PricesForm(SectionForm):
 
 
 class ClassesForm(SectionForm):
-    """A form for the classes of service, each with its price factors and its promises."""
+    """A form for the classes of service with their price factors and promises."""
 
     title = "Classes of service"
     parts: ClassVar[tuple[str, ...]] = (

@@ -236,7 +236,7 @@ class HoursForm(SectionForm):
 
 
 def holiday_fault(day: str, name: str) -> str:
-    """Say what is wrong with a line of holidays, in a sentence; empty if nothing is."""
+    """Return a sentence that says what is wrong with a line of holidays; empty if the line is correct."""
     try:
         is_day = date.fromisoformat(day).isoformat() == day
     except ValueError:

@@ -79,7 +79,7 @@ class TermsForm(SectionForm):
 
     @property
     def rows(self) -> list[tuple[str, BoundField, BoundField]]:
-        """The rows (commitment, factor, days); the last is for a new commitment, whose name is ""."""
+        """The rows (commitment, factor, days). The last row is for a new commitment; its name is ""."""
         return [(name, self[f"factor-{name}"], self[f"days-{name}"]) for name in [*self.names, ""]]
 
     def clean(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ NIGHT_HOUR = 22
 
 
 class Example(NamedTuple):
-    """A sample on a processor class: its counts, and the exact price of a million inferences by day and tonight.
+    """A sample on a processor class: its counts, and the exact prices of a million inferences by day and tonight.
 
     `items`: inferences in one execution. `night` is None if the book sells nothing off-peak.
     """

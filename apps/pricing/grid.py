@@ -13,7 +13,7 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Hour:
-    """One local hour, [start, end) in UTC: off-peak entirely, partly or not at all."""
+    """One local hour, [start, end) in UTC, and whether it is off-peak entirely, partly or not at all."""
 
     start: datetime
     end: datetime

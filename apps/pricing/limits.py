@@ -1,4 +1,4 @@
-"""The times at which a class of service may run: the limits that quotes, acceptance and later re-placements share."""
+"""The times at which a class of service may run. Quotes, acceptance and later re-placements share these limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare the price of a host's operations that a measurement implies with the price in the book: a pure function, step by step.
+"""Derive the price of a host's operations from a measurement, and compare it with the price in the book: a pure function.
 
 A host's cycles are not proven, so its price is based on operations per second. `benchmarks.host` measures them and
 writes the record.

@@ -1,6 +1,4 @@
-"""Publish the price book that ships with the product if no book is published; announce it if the last book is an older
-shipped one.
-"""
+"""Publish the price book that ships with the product if no book is published, or announce it if the last book is an older shipped one."""
 
 from __future__ import annotations
 

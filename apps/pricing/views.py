@@ -27,7 +27,7 @@ from apps.pricing.selectors import book_in_force, book_next, document_of
 @require_GET
 @login_not_required
 def book(request: HttpRequest) -> HttpResponse:
-    """The current prices, with worked examples. They are public, as on every quote; older books are for members."""
+    """The current prices, with worked examples. The page is public; only members can see older books."""
     now = timezone.now()
     zone = _zone(request)
     current = book_in_force(at=now)

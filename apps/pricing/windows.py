@@ -22,7 +22,7 @@ class Window(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Work must lie in [not_before, not_after), and inside `allowed` if given."""
+    """The times at which work may run: within [not_before, not_after), and only in the `allowed` intervals if there are any."""
 
     not_before: datetime
     not_after: datetime

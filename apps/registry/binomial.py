@@ -1,4 +1,4 @@
-"""The upper tail of a binomial distribution in double precision: from SciPy if it is installed, otherwise summed term by term.
+"""The upper tail of a binomial distribution in double precision, from SciPy if it is installed, otherwise summed term by term.
 
 The `takt` command runs with NumPy alone. The two methods differ by far less than the margin within which `confidence`
 switches to exact integers, so a bound is the same with either.

@@ -28,7 +28,7 @@ def lower_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) 
 
 @lru_cache(maxsize=100_000)
 def _lower(successes: int, trials: int, error: Fraction) -> int:
-    """The bound in grid steps. The tail increases with the proportion, so one more step would exceed the error."""
+    """The bound in grid steps. The tail increases with the proportion, so the next step would exceed the error."""
     if successes == 0:
         return 0
     found = min(int(binomial.share_at(successes, trials, float(error)) * GRID), GRID - 1)
@@ -62,7 +62,7 @@ def successes_needed(share: Fraction, trials: int, error: Fraction = Fraction(1,
 
 
 def upper_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) -> Fraction:
-    """The counterpart of `lower_bound`: the true proportion is higher with probability at most `error`."""
+    """The upper bound that corresponds to `lower_bound`: the true proportion is higher with probability at most `error`."""
     return 1 - lower_bound(trials - successes, trials, error)
 
 

@@ -216,7 +216,7 @@ def _labels(given: Array | None, *, is_one_class: bool = False) -> tuple[Array |
 
 
 def _wrong_label(labels: np.ndarray[Any, np.dtype[Any]]) -> str:
-    """Return a sentence about the first value that is not a class number; empty if all values are."""
+    """Return a sentence about the first value that is not a class number; empty if all values are class numbers."""
     if labels.dtype.kind not in "biuf":
         return f"'{LABELS}' holds {labels.dtype}; send class numbers, from 0."
     is_float = labels.dtype.kind == "f"

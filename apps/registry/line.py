@@ -21,7 +21,8 @@ class Waiting:
 
 
 def line_of(waiting: Iterable[Waiting], last_turns: Mapping[UUID, datetime]) -> list[UUID]:
-    """The uploads in the order of their checks: round robin over organisations, each one's oldest first.
+    """The uploads in the order of their checks: round robin over the organisations, and within each organisation the
+    oldest first.
 
     The organisation whose last turn was longest ago comes first; one that never had a turn precedes all others.
     """

@@ -34,7 +34,7 @@ class Sample:
         return SAMPLES_FOLDER / f"{self.slug}.onnx"
 
     def evaluation(self) -> dict[str, Any]:
-        """The evaluation document of the sample, which holds its answers on held-out items."""
+        """The evaluation document of the sample: its answers on held-out items."""
         document: dict[str, Any] = json.loads((SAMPLES_FOLDER / f"{self.slug}.evaluation.json").read_text())
         return document
 

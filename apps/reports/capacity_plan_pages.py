@@ -42,8 +42,8 @@ METHODS = {
 
 
 class CapacityPlanOut(Schema):
-    """`percent` is the progress; `result` is null until the plan is finished, and for a cancelled plan. Fractions are
-    text such as "3/4"; they count devices, watts, seconds, or money in `currency`.
+    """`percent` is the progress; `result` is null until the plan is finished, and always for a cancelled plan.
+    Fractions are text such as "3/4"; they count devices, watts, seconds, or money in `currency`.
     """
 
     id: UUID

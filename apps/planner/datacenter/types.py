@@ -57,7 +57,7 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class Requests:
-    """On-demand requests in order of arrival: the microsecond of arrival, the program's index and the number of executions."""
+    """On-demand requests in order of arrival: the time of arrival in microseconds, the program's index and the number of executions."""
 
     at: Whole
     program: Whole
@@ -87,7 +87,7 @@ class Booking:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A datacenter over [0, until): device types, programs, requests and bookings, made from one seed or trace."""
+    """The input of a simulation over [0, until): device types, programs, requests and bookings."""
 
     devices: tuple[DeviceType, ...]
     programs: tuple[Program, ...]

@@ -29,8 +29,8 @@ class Format(StrEnum):
 class Price:
     """A machine offered in one region and zone. `on_demand` and `spot` are hourly prices; None if not offered.
 
-    `line`: the line in the file. `accelerators`: how many of `accelerator` the machine has. `gpu`: the accelerator's
-    full name.
+    `line`: the line in the file. `accelerators`: the machine's number of accelerators, all of the type `accelerator`.
+    `gpu`: the accelerator's full name.
     """
 
     line: int
@@ -105,7 +105,8 @@ Reader = Callable[[Cells, int], tuple[str, Price] | None]
 class Layout:
     """A format: its required columns, the function that reads a row, and how repeated rows of one machine are ordered.
 
-    `newest(cells)`: the sort key of repeated rows, of which the last is kept; None if rows must not repeat.
+    `newest(cells)`: the sort key of a row; of repeated rows, the one with the highest key is used. None if rows must
+    not repeat.
     """
 
     needed: tuple[str, ...]

@@ -49,7 +49,7 @@ class HostingOption:
 
 @dataclass(frozen=True)
 class BreakEven:
-    """The volumes up to `searched` at which `place` costs at most as much as `against`."""
+    """The volumes up to `searched` at which `place` does not cost more than `against`."""
 
     place: HostingOption
     against: HostingOption
@@ -58,7 +58,7 @@ class BreakEven:
 
     @property
     def first(self) -> int | None:
-        """The lowest volume at which `place` costs at most as much; None if there is none."""
+        """The lowest volume at which `place` does not cost more than `against`; None if there is none."""
         return self.ranges[0].first if self.ranges else None
 
 
@@ -126,7 +126,7 @@ def _break_even(place: HostingOption, against: HostingOption) -> BreakEven:
 
 
 def _marks(found: BreakEven) -> list[int]:
-    """The searched volumes at which the first cheaper range begins, and at which it has just ended."""
+    """The first volume of the first cheaper range and the first volume after it, as far as they were searched."""
     if not found.ranges:
         return []
     first = found.ranges[0]
@@ -138,7 +138,7 @@ def row_chosen(
 ) -> tuple[Row, Fraction] | None:
     """Return the measured row with the most items per second within the required latency, or else the fastest row, with its rate.
 
-    `item`: the sizes of one item; a batch counts as the items that it holds. None if no row measured such items.
+    `item`: the sizes of one item; a batch may contain several items. Returns None if no row measured such items.
     """
     fitting = [(row, rate) for row in rows if (rate := item_rate(row, leading, item)) is not None]
     if not fitting:

@@ -21,7 +21,7 @@ class Cost:
     """The cost of N items per month: max(`least`, machines * `fixed` + N * `each`).
 
     `capacity`: the items of one machine per month; machines = ceil(N / capacity), at least one. None if only use is
-    paid for.
+    charged.
     """
 
     each: Fraction
@@ -30,7 +30,7 @@ class Cost:
     least: Fraction = Fraction(0)
 
     def machines(self, items: int) -> int:
-        """Return the number of machines for a volume; 1 if only use is paid for."""
+        """Return the number of machines for a volume; 1 if only use is charged."""
         return 1 if self.capacity is None else max(1, -(-items // self.capacity))
 
     def of(self, items: int) -> Fraction:
@@ -44,7 +44,7 @@ class Cost:
 
 
 def rented_hourly(price_per_hour: Fraction, rate: Fraction) -> Cost:
-    """Return the cost of a machine that is paid only while it works, at `rate` items per second."""
+    """Return the cost of a machine that is charged only while it works, at `rate` items per second."""
     return Cost(each=price_per_hour / (rate * SECONDS_PER_HOUR))
 
 
@@ -83,14 +83,14 @@ class Owned:
 
 @dataclass(frozen=True)
 class Range:
-    """Volumes from `first` to `last` at which one machine costs at most as much as another."""
+    """Volumes from `first` to `last` at which one machine does not cost more than another."""
 
     first: int
     last: int
 
 
 def ranges_cheaper(place: Cost, other: Cost, most: int) -> tuple[Range, ...]:
-    """Return the volumes from 1 to `most` at which `place` costs at most as much as `other`, as ascending ranges.
+    """Return, as ascending ranges, the volumes from 1 to `most` at which `place` does not cost more than `other`.
 
     Between the volumes at which a machine is added or a minimum ends, both costs are linear; each such piece is decided
     in whole numbers. Volumes that need more than `UNITS_MAX` of either machine are not searched.
@@ -141,7 +141,7 @@ def _bends(cost: Cost, until: int) -> Iterable[int]:
 
 
 def _where(place: Cost, other: Cost, first: int, last: int) -> Range | None:
-    """The volumes of a linear piece at which `place` costs at most as much."""
+    """The volumes of a linear piece at which `place` does not cost more than `other`."""
     at_first, at_last = other.of(first) - place.of(first), other.of(last) - place.of(last)
     if at_first >= 0 and at_last >= 0:
         return Range(first, last)

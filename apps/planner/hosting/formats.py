@@ -123,7 +123,7 @@ def _instance_type(text: str) -> str:
 
 
 def _charged_at(cells: Cells) -> str:
-    """Return the time at which the charge ended, so that the newest price of a machine is kept. Raises Refused."""
+    """Return the time at which the charge ended; the latest row of a machine has its newest price. Raises Refused."""
     text = cells.text("ChargePeriodEnd", needed=True)
     try:
         found = datetime.fromisoformat(text)

@@ -39,7 +39,7 @@ class Offer:
 
 
 def is_offered(keys: AbstractSet[str], *, machine: str, accelerators: Decimal, accelerator: str, gpu: str) -> bool:
-    """Whether a price is for a machine that one of these keys names, or for one whose only accelerator one of them names.
+    """Whether one of these keys names the machine of a price, or the single accelerator of that machine.
 
     All names are keys (`name_key`).
     """
@@ -47,7 +47,7 @@ def is_offered(keys: AbstractSet[str], *, machine: str, accelerators: Decimal, a
 
 
 def rented(place: HostingOption, offers: Iterable[Offer]) -> Iterator[HostingOption]:
-    """Yield for each currency the cheapest offers by the hour, the cheapest by the month, and the cheapest spot machine.
+    """Yield for each currency the cheapest hourly offers, the cheapest monthly offer, and the cheapest spot offer.
 
     `place`: the measured machine with its rate.
     """

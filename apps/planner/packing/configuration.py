@@ -81,7 +81,7 @@ class Master:
         )
 
     def solve(self) -> tuple[Any, list[float], list[float], float]:
-        """Return the solution and the duals of programs, groups and a milliwatt, in units of cost."""
+        """Return the solution, and the duals of the programs, of the groups and of a milliwatt, in units of cost."""
         from scipy.optimize import linprog  # half a second that most processes never need
 
         cost, matrix, right = self.rows()
@@ -131,7 +131,7 @@ def relax(
 
 
 def _alone(instance: Instance, sacks: dict[str, Any]) -> list[Pattern]:
-    """For each program and each device type that can run it, the pattern of as many copies of that program as fit."""
+    """For each program and each device type that can run it, the pattern that fills the device with copies of that program."""
     types = range(len(instance.programs))
     return [
         Pattern(name, tuple(sack.most[t] if t == one else 0 for t in types))

@@ -12,7 +12,7 @@ from apps.planner.packing.instances import Instance, Packing, Pattern
 
 @dataclass
 class Supply:
-    """The devices and milliwatts that are left."""
+    """The devices and milliwatts that are still available."""
 
     instance: Instance
     limits: dict[str, int] = field(init=False)
@@ -55,8 +55,9 @@ def packed(instance: Instance, patterns: Iterable[tuple[Pattern, int]]) -> Packi
 def dot_product_fit(instance: Instance, *, left: Sequence[int] | None = None) -> Packing:
     """Fill one device after another with the program whose demand is best aligned with the remaining capacity.
 
-    This is the bin-centric dot-product heuristic (Panigrahy and others, 2011). The device type to open is the one whose
-    contents have the highest value for its cost. `left`: the number of programs of each type to place; all by default.
+    This is the bin-centric dot-product heuristic (Panigrahy and others, 2011). The next device type is the one with the
+    highest ratio of its contents' value to its cost. `left`: the number of programs of each type to place; all by
+    default.
     """
     counts = list(left) if left is not None else [program.count for program in instance.programs]
     wanted = tuple(counts)
@@ -76,7 +77,7 @@ def dot_product_fit(instance: Instance, *, left: Sequence[int] | None = None) ->
 
 
 def _best_pattern(instance: Instance, counts: Sequence[int], worth: Sequence[float], supply: Supply) -> Pattern | None:
-    """The filled device with the highest value for its cost; None if nothing fits."""
+    """The filled device with the highest ratio of value to cost; None if nothing fits."""
     options = []
     for device in instance.devices:
         pattern = Pattern(device.name, _filled(instance, device.name, counts, supply))
@@ -87,8 +88,8 @@ def _best_pattern(instance: Instance, counts: Sequence[int], worth: Sequence[flo
 
 
 def _worth(instance: Instance) -> list[float]:
-    """The value of placing each program: its penalty or, if it must run, the cost of its largest share of the device
-    where that costs least.
+    """The value of placing each program: its penalty or, if it must run, the lowest cost of placing it on a device.
+    That cost is the device's cost times the largest share that the program uses of any dimension.
     """
     result = []
     for program in instance.programs:
@@ -132,7 +133,8 @@ def _fill(
 
 
 def first_fit(instance: Instance, *, order: Sequence[int] | None = None) -> Packing:
-    """Place each program on the first open device with room, else on a new one where its share costs least.
+    """Place each program on the first open device with room, or else on a new device of the type on which its share
+    costs least.
 
     `order`: the types of the programs in order of arrival; by default they arrive type by type.
     """

@@ -40,7 +40,7 @@ def plan(instance: Instance, *, progress: Progress | None = None) -> Plan:
 
 
 def _rounded(instance: Instance, relaxed: Relaxation, progress: Progress | None) -> Iterator[Packing]:
-    """Yield packings by diving: keep the whole parts of the solution and solve the rest again, until nothing is left."""
+    """Yield packings by diving: fix the integer parts of the solution and solve the rest again, until nothing is left."""
     base, residual, current = Packing((), tuple(p.count for p in instance.programs)), instance, relaxed
     known = dict.fromkeys(relaxed.patterns)
     for number in range(DIVES):
@@ -63,7 +63,7 @@ def _rounded(instance: Instance, relaxed: Relaxation, progress: Progress | None)
 
 
 def _kept(instance: Instance, relaxed: Relaxation, *, up: bool = True) -> list[tuple[Pattern, int]]:
-    """The whole parts of the solution. If there are none and `up` is set, the most used pattern once."""
+    """The integer parts of the solution, or one device of the most used pattern if there are none and `up` is set."""
     supply = Supply(instance)
     whole = np.floor(relaxed.times + 1e-6).astype(int).tolist()
     kept = []
@@ -102,7 +102,7 @@ def _joined(instance: Instance, base: Packing, rest: Packing) -> Packing:
 
 
 def _whole(instance: Instance, patterns: Iterable[Pattern]) -> Packing | None:
-    """The cheapest packing with these patterns that HiGHS finds; None if it finds none."""
+    """The cheapest packing that HiGHS finds with these patterns; None if it finds none."""
     from scipy.optimize import Bounds, LinearConstraint, milp  # half a second that most processes never need
 
     master = Master(instance)

@@ -2,7 +2,7 @@
 
 The effective clock is s x clock, so a device does s x the cycles per second and an execution takes 1/s x the time.
 Links and memory do not change. The dynamic energy of an operation is the same. The static power (`static`, which may be
-lower with parts switched off) is drawn for 1/s x the time.
+lower when parts are switched off) is drawn for 1/s x the time.
 """
 
 from __future__ import annotations

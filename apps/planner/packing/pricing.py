@@ -134,7 +134,7 @@ class _Tree:
     def _children(
         self, states: _States, parent: Index, count: Whole, t: int, asked: int
     ) -> tuple[_States, Index, Whole, Whole]:
-        """The states after deciding type t that can still reach the wanted value, with their bounds."""
+        """The states that can still reach the wanted value after type t is decided, with their bounds."""
         reach = states.reach[parent] + count * self.gain[t]
         alive = np.flatnonzero(reach + self.tail[t + 1] >= asked << FINE)
         parent, count = parent[alive], count[alive]
@@ -160,7 +160,7 @@ class _Tree:
         return states.value + np.asarray(np.minimum(least * (1 + 1e-9) + 1, 2.0**61), dtype=np.int64)
 
     def _sharper(self, states: _States, bound: Whole, t: int) -> Whole:
-        """The Lagrangian bound with multipliers for the most promising state."""
+        """The Lagrangian bound of each state, with the multipliers that suit the most promising state."""
         weights, worth, most = self.weights[t:].astype(float), self.worth[t:].astype(float), self.most[t:].astype(float)
         scale = np.maximum(self.capacity, 1).astype(float)
         left = states.room[int(bound.argmax())] / scale
@@ -197,7 +197,7 @@ class _Tree:
     def _greedy(
         self, states: _States, t: int, trail: list[tuple[Index, Whole]], known: dict[tuple[int, ...], int], above: int
     ) -> int:
-        """The highest value of the most promising states when filled greedily with the remaining types; records that pattern."""
+        """Fill the most promising states greedily with the remaining types; return the highest value and record its pattern."""
         chosen = np.argsort(-states.reach, kind="stable")[:32]
         left, worth = states.room[chosen].copy(), states.value[chosen].copy()
         steps = []

@@ -62,7 +62,7 @@ class Answers:
 
 
 class Ranks(NamedTuple):
-    """Confidences as their ranks in the sorted list of 0 and all confidences that occur, so that comparisons are exact."""
+    """The rank of each confidence in the sorted list of 0 and all confidences that occur, so that comparisons are exact."""
 
     levels: list[Decimal]
     tuning: Counts
@@ -106,8 +106,8 @@ class Evaluated:
 
     @cached_property
     def grid(self) -> tuple[Counts, Counts]:
-        """At most LEVELS of `steps`, evenly spaced and including the largest, and for each tuning item the number of
-        these levels that its confidence reaches. At any higher level, the item falls back.
+        """At most LEVELS thresholds, evenly chosen from `steps` and including the largest; and for each tuning item,
+        the number of these thresholds that its confidence reaches. At any higher threshold, the item falls back.
         """
         most = min(LEVELS, len(self.steps))
         levels = self.steps[np.arange(1, most + 1) * len(self.steps) // most - 1]
@@ -140,7 +140,7 @@ class Judged:
 
 
 def judge(counted: Counted, error: Fraction) -> Judged:
-    """Return the bounds of a single model, a cascade or an ensemble, each at `error`."""
+    """Return the bounds of a single model, a cascade or an ensemble, each wrong with probability at most `error`."""
     accuracy = lower_bound(counted.correct, counted.total, error)
     return Judged(counted, accuracy, tuple(upper_bound(one, counted.total, error) for one in counted.reached))
 
@@ -172,7 +172,7 @@ def count_cascade(models: Sequence[Evaluated], thresholds: Sequence[Decimal], *,
 
 
 def count_ensemble(models: Sequence[Evaluated], *, on_tuning: bool) -> Counted:
-    """Count a vote of three models: the answer of any two that agree, or else the first model's."""
+    """Count a vote of three models: the answer on which any two agree, or else the first model's."""
     first, second, third = (model.tuning if on_tuning else model.test for model in models)
     hits = np.where(second.classes == third.classes, second.hits, first.hits)
     return Counted(int(hits.sum()), first.total)

@@ -50,8 +50,8 @@ class Combination:
 
     @property
     def statement(self) -> tuple[object, ...]:
-        """A key that is equal for combinations of the same answers, on any pool. A cascade of three programs also
-        includes its pool, since its thresholds depend on it.
+        """A key that is equal for combinations of the same answers, on any pool. For a cascade of three programs, whose
+        thresholds depend on the pool, the key also includes the pool.
         """
         ids = tuple(id(model) for model in self.models)
         return (self.kind, ids, self.parts[0].pool if len(ids) == 3 and self.kind == CASCADE else "")
@@ -59,7 +59,7 @@ class Combination:
 
 @dataclass(frozen=True)
 class TunedCombination:
-    """A combination with its thresholds; `seen` is its result on the tuning items, and `load` is its cost per item on them."""
+    """A combination with its thresholds; `seen` is its result on the tuning items, and `load` is its cost per tuning item."""
 
     combination: Combination
     thresholds: tuple[Decimal, ...]
@@ -73,7 +73,7 @@ class TunedCombination:
 
 
 def weights_of(variants: Sequence[Variant], requirements: Requirements) -> dict[str, int]:
-    """Return what one execution of each variant costs by the objective, as whole numbers of a common unit.
+    """Return the cost of one execution of each variant under the objective, as whole numbers of a common unit.
 
     The cost is the price (for the required number of items) or the device time. Variants of unknown cost are left out.
     """
@@ -117,7 +117,8 @@ def combinations_of(
 def parts_of(variants: Sequence[Variant], weights: Mapping[str, int]) -> list[Variant]:
     """Return at most PARTS variants to combine.
 
-    Variants with more right tuning items than any cheaper one come first, then those with the most right tuning items.
+    Variants that get more tuning items right than every cheaper variant come first; the others follow, the most
+    accurate first.
     """
     ordered = sorted(variants, key=lambda one: (weights[one.key], -_right(one), one.key))
     best = -1
@@ -148,7 +149,7 @@ def _answers(parts: Iterable[Variant]) -> Models | None:
 
 
 def _cascades(parts: Sequence[Variant], length: int) -> Iterator[Combination]:
-    """Yield cascades in which each program is right more often than the one before, and all but the last give a confidence."""
+    """Yield cascades in which each program is right more often than the one before it, and all but the last give confidences."""
     for some in combinations(sorted(parts, key=_right), length):
         models = _answers(some)
         if models is None or any(not model.output for model in models[:-1]):
@@ -158,7 +159,7 @@ def _cascades(parts: Sequence[Variant], length: int) -> Iterator[Combination]:
 
 
 def _ensembles(parts: Sequence[Variant]) -> Iterator[Combination]:
-    """Yield every three programs that predict the same set of classes, first the one with the most right tuning items."""
+    """Yield every ensemble of three programs with the same classes; its first program is the one with the most right tuning items."""
     voting = [part for part in parts if part.classes is not None and part.evaluated and part.evaluated.tuning.predicted]
     for some in combinations(sorted(voting, key=lambda part: -_right(part)), 3):
         models = _answers(some)
@@ -167,7 +168,7 @@ def _ensembles(parts: Sequence[Variant]) -> Iterator[Combination]:
 
 
 class Tuner:
-    """Chooses the thresholds of combinations on the tuning items, once for all combinations of the same answers."""
+    """Chooses thresholds on the tuning items. Combinations of the same answers are tuned only once."""
 
     def __init__(self, weights: Mapping[str, int], wanted: Fraction | None, error: Fraction) -> None:
         self.weights, self.wanted, self.error = weights, wanted, error

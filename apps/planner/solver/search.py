@@ -109,7 +109,7 @@ class _Market:
         return candidate_of(combination, tuned.thresholds, self.known[tuned.key], self.requirements, self.capacity)
 
     def estimated(self, tuned: TunedCombination) -> Candidate:
-        """Return the combination's figures if the test items behaved like the tuning items."""
+        """Return the figures that the combination would have if the test items behaved like the tuning items."""
         combination = tuned.combination
         judged = judge(tuned.seen.elsewhere(combination.models[0].test.total), self.error)
         return candidate_of(combination, tuned.thresholds, judged, self.requirements, self.capacity)
@@ -205,13 +205,13 @@ def _latency(parts: Sequence[Variant]) -> Fraction | None:
 
 
 def _certainty(parts: Sequence[Variant]) -> str:
-    """The weakest certainty of the parts."""
+    """The lowest certainty among the parts: "measured", else "bound", else "exact"."""
     found = {part.certainty for part in parts}
     return next(word for word in ("measured", "bound", "exact") if word in found)
 
 
 def _price(parts: Sequence[Variant], uses: Sequence[Use]) -> tuple[Decimal | None, list[str]]:
-    """The total price, or None with the reasons: programs that are missing or have no price."""
+    """The total price; or None and the reasons, if a program is missing or has no price."""
     missing = [reason for part in parts for reason in part.missing]
     if missing:
         return None, missing

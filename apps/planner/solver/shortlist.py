@@ -23,7 +23,7 @@ Order = tuple[Fraction, Fraction, str, str]
 def shortlist(
     tuned: Sequence[TunedCombination], requirements: Requirements, error: Fraction, estimated: Estimate
 ) -> list[TunedCombination]:
-    """Return the combinations to test, each on every pool on which it has the same key.
+    """Return the combinations to test. A combination that several pools can run appears once for each of them.
 
     `estimated` makes a candidate under the assumption that the test items behave like the tuning items.
     """

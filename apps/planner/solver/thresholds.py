@@ -15,8 +15,8 @@ from apps.registry.confidence import successes_needed
 
 @lru_cache(maxsize=1000)
 def needed_of(wanted: Fraction | None, there: int, error: Fraction) -> int | None:
-    """Return the smallest number of right answers among `there` items that proves `wanted`; None if nothing is required
-    or no number does.
+    """Return the smallest number of right answers among `there` items that proves `wanted`; None if `wanted` is None or
+    no number proves it.
     """
     return None if wanted is None else successes_needed(wanted, there, error)
 
@@ -25,8 +25,8 @@ def choose_threshold(first: Evaluated, second: Evaluated, wanted: Fraction | Non
     """Return the lowest threshold that should reach `wanted` on the test items.
 
     Below the threshold, the second model answers. A threshold should reach `wanted` if its share of right answers on
-    the tuning items would prove `wanted` on the test items. If no threshold does, or nothing is wanted, return the
-    threshold with the most right answers; among equals, the lowest, at which the fewest items fall back.
+    the tuning items would prove `wanted` on the test items. If no threshold does, or if `wanted` is None, return the
+    threshold with the most right answers. Of equal thresholds, return the lowest, at which the fewest items fall back.
     """
     gains = (second.tuning.hits - first.tuning.hits)[first.order]
     right = first.tuning.correct + np.concatenate(([0], np.cumsum(gains)))  # by how many items fall back
@@ -38,7 +38,7 @@ def choose_threshold(first: Evaluated, second: Evaluated, wanted: Fraction | Non
 
 
 def _enough(right: Counts, model: Evaluated, wanted: Fraction | None, error: Fraction) -> np.ndarray:
-    """Tell for each count of right tuning items whether the same share of right test items would prove `wanted`."""
+    """Return for each count of right tuning items whether the same share of right test items would prove `wanted`."""
     here, there = model.tuning.total, model.test.total
     needed = needed_of(wanted, there, error)
     return np.zeros(right.shape, dtype=bool) if needed is None else right * there // here >= needed
@@ -47,8 +47,8 @@ def _enough(right: Counts, model: Evaluated, wanted: Fraction | None, error: Fra
 class Grid(NamedTuple):
     """The results of a cascade of three programs for every pair of threshold levels.
 
-    `second`: how many items reach the second program, shape (first,); `third`: how many reach the third and `right`: how
-    many answers are right, shape (first, second).
+    `second`: the number of items that reach the second program, shape (first,). `third`: the number that reach the
+    third program, shape (first, second). `right`: the number of right answers, of the same shape as `third`.
     """
 
     levels: tuple[Counts, Counts]
@@ -85,8 +85,8 @@ def choose_thresholds(
     """Return the cheapest pair of levels that should reach `wanted` (see `choose_threshold`); among equals, the lowest.
 
     `costs`: the cost of one execution of the second and of the third model, in the same unit. If no pair reaches
-    `wanted`, or nothing is wanted, return the pair with the most right answers; among equals, the cheapest. Return None
-    if no pair sends items to both models.
+    `wanted`, or if `wanted` is None, return the pair with the most right answers; among equals, the cheapest. Return
+    None if no pair sends items to both models.
     """
     first, second, _ = models
     sends = grid.third > 0

@@ -182,8 +182,8 @@ class Solution:
     """All candidates, the best first and the infeasible ones last; `chosen` is an index, or None if no candidate is feasible.
 
     The candidates are every variant alone and the most promising combinations. `changes`: the ways to make a candidate
-    feasible if none is. `examined` counts all singles and combinations that were compared; `bounds` counts the bounds,
-    each at `error`.
+    feasible if none is. `examined`: the number of single programs and combinations that were compared. `bounds`: the
+    number of bounds; each is wrong with probability at most `error`.
     """
 
     candidates: tuple[Candidate, ...]

@@ -42,8 +42,8 @@ def rate_quota(
 
 
 def rate_schedule(*, book: PriceBookDocument, counts: Counts, terms: Terms) -> Rating:
-    """Price the whole volume of a contract with a schedule (forms spread and interval) as if all of it were used: the
-    amount to hold.
+    """Price the whole volume of a contract with a schedule (forms spread and interval) as if all of it were used. This
+    is the amount to hold.
     """
     if terms.schedule is None:
         raise RatingError(f"A contract of the form {terms.form} needs a schedule.")
@@ -51,14 +51,14 @@ def rate_schedule(*, book: PriceBookDocument, counts: Counts, terms: Terms) -> R
 
 
 def both_ends(book: PriceBookDocument, rating: Rating) -> tuple[Rating, Rating]:
-    """Return the lowest and the highest price of the contracted volume of `rating`: none of it used, and all of it used."""
+    """Return the price of the contracted volume of `rating` if none of it is used, and the price if all of it is used."""
     terms, counts, executions = replace(rating.terms, served=""), rating.counts, rating.executions
     least = rate(book=book, counts=counts, executions=executions, terms=terms, unused=True)
     return least, rate(book=book, counts=counts, executions=executions, terms=terms)
 
 
 def rate_bought(book: PriceBookDocument, rating: Rating) -> Rating:
-    """Price used work on the terms on which it was bought: in its class, at its agreed hours, at its worst case.
+    """Price used work on the terms on which it was bought: for its class, its agreed hours and its worst case.
 
     The difference from the rating's own amount is the reduction for the class served, cheaper hours and measured
     counts.
@@ -69,8 +69,8 @@ def rate_bought(book: PriceBookDocument, rating: Rating) -> Rating:
 
 @dataclass(frozen=True)
 class Reduction:
-    """A reason why used work cost less than on the terms on which it was bought: `measured` counts, cheaper `hours`, or
-    the class `served`.
+    """A reason why used work cost less than the terms on which it was bought imply: `measured` counts, cheaper `hours`,
+    or the class `served`.
     """
 
     name: str
@@ -161,7 +161,7 @@ def rate_lease(
 
 
 def group_key(rating: Rating) -> str:
-    """Return a key that is equal for ratings that fit on one line: the same program counts, book, terms and kind."""
+    """Return a key that is equal for ratings that can share a line: those with the same counts, book, terms and kind."""
     key = [
         rating.book_digest,
         rating.counts.to_json(),
@@ -231,7 +231,7 @@ def _minimum_alone(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating
 
 @dataclass(frozen=True)
 class FreeShare:
-    """The free operations of the rating at `index`, and their positive value `amount`."""
+    """The free operations of the rating at `index`; `amount` is their value, a positive number."""
 
     index: int
     operations: int
@@ -239,9 +239,9 @@ class FreeShare:
 
 
 def free_tier(book: PriceBookDocument, ratings: Sequence[Rating], *, taken: int = 0) -> list[FreeShare]:
-    """The month's free operations by version 1 of the rules, applied to used work in order; `taken` of them were already granted.
+    """The month's free operations under version 1 of the rules. They go to used work in order; `taken` were already granted.
 
-    Only used work counts. The value of an operation is the exact price at which its part was rated.
+    An operation's value is the exact price at which its part was rated.
     """
     left = int(CONTEXT.scaleb(book.free_tera_operations, TERA)) - taken
     found: list[FreeShare] = []
@@ -260,7 +260,7 @@ def free_tier(book: PriceBookDocument, ratings: Sequence[Rating], *, taken: int 
 
 
 def minimum_topup(book: PriceBookDocument, net: Decimal) -> Decimal:
-    """The shortfall against the book's minimum charge for a month whose usage cost `net`."""
+    """The shortfall of a month whose usage cost `net` against the book's minimum charge."""
     return max(subtract(book.minimum_charge, net), Decimal(0))
 
 

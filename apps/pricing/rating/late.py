@@ -1,4 +1,4 @@
-"""Compute how much of the reserved, unused work is released late: time, not money.
+"""Compute how much of the reserved, unused work is released late, in executions.
 
 A contract's remaining work occupies the end of its reserved time, line after line. Reserved time that starts at least
 `notice` after the release is released in good time; everything else is late, including time that passed unused. A
@@ -27,8 +27,8 @@ class Unused:
 
 
 def shared_seconds(duration: Fraction, parts: Sequence[tuple[int, Fraction]]) -> list[Fraction]:
-    """The seconds of a reservation's `duration` that one execution of each part takes; a part is (executions, weight
-    per execution).
+    """Divide a reservation's `duration` by weight: the seconds for one execution of each part. A part is (executions,
+    weight per execution).
     """
     whole = sum((count * weight for count, weight in parts), start=Fraction(0))
     return [duration * weight / whole if whole else Fraction(0) for _, weight in parts]
@@ -40,7 +40,7 @@ def hour_start(instant: datetime) -> datetime:
 
 
 def late_before(released: datetime, *, notice_minutes: int) -> datetime:
-    """The instant before which reserved time is late if it is released at `released`."""
+    """The instant before which reserved time counts as late if it is released at `released`."""
     return hour_start(released) + timedelta(minutes=notice_minutes)
 
 
@@ -53,7 +53,7 @@ def seconds_from(reserved: Iterable[Period], instant: datetime) -> Fraction:
 def late_counts(
     lines: Sequence[Unused], *, reserved: Sequence[Period], released: datetime, notice_minutes: int
 ) -> list[int]:
-    """The number of late executions per line. An execution that is only partly in good time counts as in good time."""
+    """The number of late executions per line. An execution whose time is released partly in good time does not count as late."""
     left = seconds_from(reserved, late_before(released, notice_minutes=notice_minutes))
     late = []
     for line in reversed(lines):

@@ -40,8 +40,8 @@ def month_end(instant: datetime) -> datetime:
 
 
 def section_of(instant: datetime, cuts: Sequence[datetime]) -> datetime:
-    """The start of the section that contains an instant: its month's start, or the last of the sorted `cuts` up to the
-    instant if that is later.
+    """The start of the section that contains an instant: the start of its month or the last of the sorted `cuts` up to
+    the instant, whichever is later.
     """
     start, at = month_start(instant), bisect_right(cuts, instant)
     return max(start, cuts[at - 1]) if at else start
@@ -79,7 +79,7 @@ def allowance_of(book: PriceBookDocument) -> int:
 
 
 def eligible_of(book: PriceBookDocument, rating: Rating) -> list[Eligible]:
-    """The used work of a rating that may be free, one item per price, by the book that rated it."""
+    """The used work of a rating that may be free, one item per price, with the allowance of the book that rated it."""
     allowance = allowance_of(book)
     if not allowance or rating.unused or rating.missed:
         return []
@@ -99,7 +99,7 @@ def eligible_sum(parts: Iterable[Eligible]) -> list[Eligible]:
 
 
 def free_most(parts: Iterable[Eligible], *, taken: int = 0) -> Free:
-    """The free operations of a month: the most expensive ones first, whatever the order in which they were used or invoiced.
+    """The free operations of a month. The most expensive operations are free first, regardless of the order of use or invoices.
 
     Work rated with books that grant at most n free operations gets at most n in total, so several books in one month
     together grant as many as the most generous one alone. `taken` operations are already free on version 1 invoices.
@@ -142,8 +142,8 @@ def minimum_due(least: Decimal, *, charged: Decimal, topped: Decimal) -> Decimal
 
 @dataclass(frozen=True)
 class Fund:
-    """A credit that can pay charges from `start` until `end` (exclusive; None: no end), or until an administrator
-    `ended` it. A credit note that restores part of a credit creates a separate fund that starts when the note is
+    """A credit that can pay charges from `start` until `end` (exclusive; None: no end), or until an administrator ended
+    it (`ended`). A credit note that restores part of a credit creates a separate fund that starts when the note is
     issued.
     """
 
@@ -176,8 +176,8 @@ Uses = dict[tuple[datetime, str], Decimal]
 
 
 def credits_allot(charges: Mapping[datetime, Decimal], funds: Iterable[Fund]) -> Uses:
-    """Allot credits to charges: sections in chronological order, each paid from the credits valid in it, the earliest
-    end first.
+    """Allot credits to charges, section by section in chronological order. Each section is paid from the credits that
+    are valid in it, starting with the one that ends first.
     """
     ordered = sorted(funds, key=lambda fund: fund.order)
     left = [fund.amount for fund in ordered]

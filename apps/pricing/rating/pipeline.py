@@ -82,7 +82,7 @@ def rate(
 def _run_steps(
     book: PriceBookDocument, listed: Step, executions: int, terms: Terms, periods: Mapping[str, int] | None
 ) -> list[Step]:
-    """The steps of executions that ran: by the periods in which they ran, or by the agreed period."""
+    """The steps for executions that ran, priced for the periods in which they ran or for the agreed period."""
     if periods is None:
         return _use_steps(book, listed, terms, bound_period(book, terms), "")
     return _period_steps(book, listed, executions, terms, periods)
@@ -169,7 +169,7 @@ def _list_step(book: PriceBookDocument, billed: Decimal, terms: Terms) -> Step:
 def _use_steps(
     book: PriceBookDocument, listed: Step, terms: Terms, period: Period | None, mark: str, last: str = "amount"
 ) -> list[Step]:
-    """The steps from the list price to the amount, by the class bought, or by the class served if that is cheaper."""
+    """The steps from the list price to the amount, at the price of the class bought, or of the class served if that is cheaper."""
     bought = book.price_class(terms.klass)
     if not terms.served:
         return _class_steps(book, bought, listed, terms, period, mark, last)
@@ -252,8 +252,8 @@ def _largest_discount(
 def _period_steps(
     book: PriceBookDocument, listed: Step, executions: int, terms: Terms, periods: Mapping[str, int]
 ) -> list[Step]:
-    """The steps for each part by the period in which it ran, or by the agreed period if that is cheaper: a delay
-    never raises the price.
+    """The steps for each part, at the price of the period in which it ran, or of the agreed period if that is cheaper.
+    A delay therefore never raises the price.
     """
     unit, bound = book.currency.code, bound_period(book, terms)
     assert bound is not None  # check_inputs refuses periods where nothing follows the hours
@@ -310,7 +310,7 @@ def _unused_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step
 
 
 def _late_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step, terms: Terms) -> list[Step]:
-    """The steps that charge the late-cancellation share of the price as bought, less the class's usual charge for unused work."""
+    """The steps of a late release: its share of the price as bought, less the class's usual charge for unused work."""
     late, unit = price_class.late, book.currency.code
     assert late is not None  # check_late refuses a class without such a term
     steps = _use_steps(book, listed, terms, bound_period(book, terms), "", "bought")
@@ -337,7 +337,7 @@ def _late_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step, 
 
 
 def _unused_amount(price_class: PriceClass, listed: Step, bought: Decimal, unit: str) -> Step:
-    """The charge for unused work that applies whenever it is released, as one step."""
+    """One step with the charge for unused work that applies regardless of when it is released."""
     share = multiply(listed.result, price_class.unused)
     rule = (
         f"Unused work costs {decimal_text(price_class.unused)} of the list price, never more than its use would have."
@@ -357,7 +357,7 @@ def _missed_steps(book: PriceBookDocument, listed: Step, terms: Terms) -> list[S
 
 
 def step_named(steps: Sequence[Step], name: str) -> Step:
-    """Return the step with that name. Raises KeyError."""
+    """Return the step with that name. Raises KeyError if there is none."""
     for item in steps:
         if item.name == name:
             return item

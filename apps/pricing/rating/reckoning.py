@@ -1,4 +1,4 @@
-"""Compute the charges of one invoice, given those of the others: the rules of `months` applied to every section of a draft.
+"""Compute the charges of one invoice, given those of the others. The rules of `months` apply to every section of a draft.
 
 No Django and no clock: the standing invoices, the credits and the draft's usage are plain data.
 """
@@ -28,7 +28,7 @@ from apps.pricing.rating.months import (
 
 @dataclass
 class Held:
-    """The charges of one invoice or draft for a section: its usage, and the named lines of the section."""
+    """The charges of one invoice or draft for a section: its usage, and its named lines."""
 
     usage: Decimal = Decimal(0)
     free: Free = field(default_factory=Free)
@@ -38,7 +38,7 @@ class Held:
 
     @property
     def charged(self) -> Decimal:
-        """The amount that counts towards the month's minimum charge: everything before that minimum and before credits."""
+        """The amount that counts towards the month's minimum charge: the charges before that minimum and before credits."""
         return exact_sum([self.usage, self.free.amount.copy_negate(), self.shortfall])
 
     @property

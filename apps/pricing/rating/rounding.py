@@ -32,10 +32,11 @@ def payable_of(exact: Decimal, *, exponent: int) -> Payable:
 
 
 def asked_of(total: Decimal, *, before: Decimal, exponent: int) -> Payable:
-    """The amount that an invoice of `total`, including the amount carried in, charges if earlier invoices charged `before`.
+    """The amount that an invoice charges if earlier invoices charged `before`; `total` is exact and includes the amount
+    carried in.
 
-    All invoices together charge the rounded, half-even sum of everything, and nothing while that is below one minor
-    unit. The sum therefore does not depend on the number of invoices. Rounding differences are carried in either
+    All invoices together charge their exact sum, rounded half to even, and nothing while it is below one minor unit.
+    What they charge therefore does not depend on the number of invoices. Rounding differences are carried in either
     direction.
     """
     whole = exact_sum([before, total])
@@ -44,8 +45,8 @@ def asked_of(total: Decimal, *, before: Decimal, exponent: int) -> Payable:
 
 
 def tax_of(taxed: Decimal, *, carried_in: Decimal, before: Decimal, exponent: int) -> Payable:
-    """The tax of an invoice; `taxed` is the exact tax on the amount that it charges. Rounded like `asked_of`, except
-    that amounts below one minor unit are rounded too: 0.0076 becomes 0.01.
+    """The tax of an invoice; `taxed` is the exact tax on the amount that it charges. It is rounded as in `asked_of`,
+    except that amounts below one minor unit are rounded too: 0.0076 becomes 0.01.
     """
     unit, exact = Decimal(1).scaleb(-exponent), exact_sum([taxed, carried_in])
     whole = exact_sum([before, exact]).quantize(unit, rounding=ROUND_HALF_EVEN, context=_ROUNDING)

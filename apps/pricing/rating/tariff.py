@@ -107,7 +107,7 @@ class Tariff:
         return found
 
     def intervals(self, start: datetime, end: datetime, *, off_peak: bool = True) -> list[Interval]:
-        """The parts of [start, end) that are off-peak (not off-peak, with `off_peak=False`), in UTC, merged and in order."""
+        """The parts of [start, end) that are off-peak (or peak, if `off_peak` is False), in UTC, merged and in order."""
         return merge([(left, right) for period, left, right in self.spans(start, end) if period.off_peak == off_peak])
 
     def dearest(self, start: datetime, end: datetime) -> datetime:

@@ -86,9 +86,10 @@ class Terms:
     `instant` determines the tariff; it is required for a class that is off-peak only or whose price follows the hours.
     `discounts` are additional factors (name -> factor, above 0 and at most 1) that compete with the class's own
     discount. `form` is one of FORMS; `schedule` belongs to the forms spread and interval. `measured`: data-dependent
-    programs are charged by their measured counts, at most by the worst case (without it, always by the worst case,
-    G13). `served` is the class that the work received if that was lower than the class bought. `commitment_factor` was
-    agreed when the commitment was entered, and no later book changes it (None: the book's factor).
+    programs are charged for their measured counts, but at most for the worst case; without it, always for the worst
+    case (G13). `served` is the class that the work received if that was lower than the class bought.
+    `commitment_factor` was agreed when the commitment was entered, and no later book changes it (None: the book's
+    factor).
     """
 
     processor_class: str
@@ -296,7 +297,7 @@ class Rating:
         return self.amount if self.charged is not None else self.step("list").result
 
     def step(self, name: str) -> Step:
-        """The step with that name. Raises KeyError."""
+        """The step with that name. Raises KeyError if there is none."""
         for item in self.steps:
             if item.name == name:
                 return item

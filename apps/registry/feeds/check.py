@@ -66,7 +66,7 @@ def items_check(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> dic
 
 
 def items_count_check(items: int) -> None:
-    """Raise InputError if a job can't have that many items."""
+    """Raise InputError if a job can't have this number of items."""
     if items > ITEMS_MAX:
         raise InputError([f"A job can have at most {ITEMS_MAX:,} items; split yours into several jobs."])
 
@@ -93,7 +93,7 @@ def _names_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) ->
 
 
 def _size_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> list[str]:
-    """Yield faults of size before any conversion: arrays that need too many bytes in the program's own types."""
+    """Yield, before any conversion, a fault for each array that would need too many bytes in the program's own type."""
     sizes = {one.name: np.dtype(one.dtype).itemsize for one in types}
     taken = sum(array.size * max(array.dtype.itemsize, sizes.get(name, 0)) for name, array in arrays.items())
     if taken <= BYTES_MAX:
@@ -148,7 +148,7 @@ def _lost(array: Array, converted: Array) -> Array:
 
 
 def seeded_items(types: Sequence[TensorType], items: Sequence[int] | Array, *, seed: int) -> dict[str, Array]:
-    """Generated inputs of the given types for trying a program: small numbers.
+    """Generate inputs of the given types, with small numbers, to try a program.
 
     An item depends only on the seed and its number, so a worker can generate just the items of its block.
     """

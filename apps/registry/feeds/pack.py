@@ -31,8 +31,8 @@ UNREADABLE = (
 
 @dataclass(frozen=True)
 class Limits:
-    """The maximum bytes of the file, and of its unpacked arrays. A request holds about three copies in memory, so 256
-    MiB in total.
+    """The maximum bytes of the file, and of its unpacked arrays. A request holds about three copies in memory, which is
+    256 MiB in total.
     """
 
     file_bytes: int = 64 * 1024 * 1024

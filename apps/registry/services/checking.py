@@ -43,7 +43,7 @@ def model_check(data: bytes, *, beat: Callable[[], None]) -> dict[str, Any]:
 
 
 def ended(reason: str) -> Problem:
-    """The refusal of a file whose check did not finish, by the reason of `ChildFailed`."""
+    """The refusal of a file whose check did not finish, according to the reason of `ChildFailed`."""
     message = _ENDINGS[reason].format(memory=LIMITS.memory, cpu=LIMITS.cpu, wall=LIMITS.wall)
     return refusal([{"kind": reason, "message": message, "remedy": "", "count": 1}])
 
@@ -57,7 +57,7 @@ def refusal(problems: list[dict[str, Any]]) -> Problem:
 
 
 class CheckLate(Problem):
-    """The check did not get enough time on a busy machine; it can be repeated."""
+    """Raised if a check did not get enough time on a busy machine; it can be repeated."""
 
     def __init__(self) -> None:
         again = ended("late")

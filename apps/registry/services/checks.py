@@ -30,9 +30,7 @@ log = structlog.get_logger("registry")
 
 
 def upload_check_next(*, clock: Clock) -> bool:
-    """Check the next upload in the queue; return False if none can be checked now. Any number of workers may call this
-    at once.
-    """
+    """Check the next upload in the queue; return False if none can be checked now. Several workers may call this at the same time."""
     upload = _claim(clock())
     if upload is None:
         return False
@@ -80,7 +78,7 @@ def _version_of(upload: Upload, *, clock: Clock) -> tuple[ModelVersion, bool]:
 
 
 def _beat(upload: Upload, *, now: datetime) -> None:
-    """Record a sign of life. If the database is unavailable, the upload may be checked twice, but its result is recorded once."""
+    """Record a heartbeat. If the database is unavailable, the upload may be checked twice, but its result is recorded once."""
     with suppress(DatabaseError):
         Upload.objects.filter(_mine(upload)).update(seen_at=now)
 
@@ -115,7 +113,7 @@ def _claim(now: datetime) -> Upload | None:
 
 
 def _abandoned(now: datetime) -> QuerySet[Upload]:
-    """Uploads whose worker has shown no sign of life for a while."""
+    """Uploads whose worker has not sent a heartbeat for a while."""
     silent = Q(seen_at__lte=now - SILENT_AFTER) | Q(seen_at=None)
     return Upload.objects.filter(silent, state=Upload.State.CHECKING)
 

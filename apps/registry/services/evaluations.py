@@ -50,7 +50,7 @@ class Split(BaseModel):
 
 
 class Splits(BaseModel):
-    """The two parts: `choose` is for choosing thresholds, `evaluate` for testing them; they share no item."""
+    """The two parts, which share no item: `choose` is for choosing thresholds, and `evaluate` for testing them."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -131,8 +131,8 @@ def evaluation_record(*, version: ModelVersion, document: dict[str, Any], actor:
 class Answered(NamedTuple):
     """A program's answers on every item of a data set, in order.
 
-    `confidence` holds decimal strings from 0 to 1, taken from `output`; an empty `output` means that the program
-    gives no confidence, so a cascade can't start with it.
+    `confidence` holds decimal strings from 0 to 1, taken from `output`; if `output` is empty, the program gives no
+    confidence, so a cascade can't start with it.
     """
 
     labels: Sequence[int]
@@ -155,8 +155,8 @@ def evaluation_store(
 ) -> Evaluation:
     """Store the evaluation of a program that the platform ran on a data set, judged on the part for the proof of accuracy.
 
-    `bound` computes the lower bound of the metric from both parts; by default it is that of the share of correct
-    answers.
+    `bound` computes the lower bound of the metric from both parts; by default it is the lower bound of the share of
+    correct answers.
     """
     digest = split_digest(data_set.digest, data_set.seed, data_set.choose)
     family, _ = ModelFamily.objects.get_or_create(

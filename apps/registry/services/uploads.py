@@ -188,6 +188,6 @@ def _locked(organisation: Organisation, upload_id: UUID, now: datetime) -> Uploa
 
 
 def _remove(upload: Upload) -> None:
-    """Delete the chunks first, then the row: a sweep can find a row without chunks again, but not chunks without a row."""
+    """Delete the chunks before the row, because a later sweep can find a row without chunks, but not chunks without a row."""
     parts_remove(upload)
     Upload.objects.filter(pk=upload.pk).delete()

@@ -51,7 +51,7 @@ def pool_plan(pool: PoolFacts, *, progress: Progress) -> dict[str, Any]:
 
 
 def part(progress: Progress, at: int, of: int) -> Progress:
-    """Return the progress function of part number `at` of `of` equal parts."""
+    """Return the progress function for one of `of` equal parts; `at` is the index of that part."""
     return lambda done: progress((at + done) / of)
 
 
@@ -114,7 +114,7 @@ def _setting(pool: PoolFacts, share: Fraction, progress: Progress) -> dict[str, 
 
 
 def _devices_bound(instance: Instance, value: int, packing: Packing) -> int:
-    """Return the bound in devices: the bound of the cost, less the penalty of programs that no device can run."""
+    """Return the lower bound on the devices: the bound on the cost, less the penalty of programs that no device can run."""
     left = sum(instance.penalty(p) * count for p, count in zip(instance.programs, packing.unserved, strict=True))
     return max(0, value - left)
 
@@ -207,8 +207,8 @@ def _proposals(pool: PoolFacts, settings: list[dict[str, Any]]) -> Iterator[dict
 
 
 def spare(pool: PoolFacts, full: dict[str, Any]) -> dict[str, Any]:
-    """Return the proposal to make devices spare, with its cost: every part of every program is loaded once over the
-    link, during which that device does nothing else. The payback period is the time until the spare devices have saved
+    """Return the proposal to make devices spare, with its cost. Every part of every program is loaded over the link
+    once, and meanwhile its device does nothing else. The payback period is the time until the spare devices have saved
     that cost.
     """
     devices = pool.owned - full["needed"]
