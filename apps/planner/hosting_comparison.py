@@ -175,7 +175,9 @@ def _pools(plan: Plan) -> Iterator[HostingOption]:
 
 
 def _measurements(plan: Plan, task: TaskFacts, *, now: datetime) -> tuple[list[Measured], list[Unused]]:
-    """The newest measurement of each machine that fits the plan, and the other measurements, each with the reason why it is unused."""
+    """The newest measurement of each machine that fits the plan, and the other measurements with the reasons why they
+    are unused.
+    """
     used: list[Measured] = []
     unused: list[Unused] = []
     seen: set[tuple[Any, ...]] = set()

@@ -84,7 +84,9 @@ class CreditHistory(NamedTuple):
 
 
 class CommitmentStatus(NamedTuple):
-    """The commitment in force: its current month, the total amount committed (`promised`), and the part not yet bought (`left`)."""
+    """The commitment in force: its current month, the total committed amount (`promised`), and the part not yet bought
+    (`left`).
+    """
 
     month: Month
     promised: Decimal

@@ -1,4 +1,6 @@
-"""Publish the price book that ships with the product if no book is published, or announce it if the last book is an older shipped one."""
+"""Publish the price book that ships with the product if no book is published. If the last book is an older shipped one,
+announce the newer book.
+"""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class Requests:
-    """On-demand requests in order of arrival: the time of arrival in microseconds, the program's index and the number of executions."""
+    """On-demand requests in order of arrival: the arrival in microseconds, the program's index and the number of executions."""
 
     at: Whole
     program: Whole

@@ -159,7 +159,9 @@ def _cascades(parts: Sequence[Variant], length: int) -> Iterator[Combination]:
 
 
 def _ensembles(parts: Sequence[Variant]) -> Iterator[Combination]:
-    """Yield every ensemble of three programs with the same classes; its first program is the one with the most right tuning items."""
+    """Yield every ensemble of three programs with the same classes; the first program is the one with the most right
+    tuning items.
+    """
     voting = [part for part in parts if part.classes is not None and part.evaluated and part.evaluated.tuning.predicted]
     for some in combinations(sorted(voting, key=lambda part: -_right(part)), 3):
         models = _answers(some)

@@ -169,7 +169,7 @@ def _list_step(book: PriceBookDocument, billed: Decimal, terms: Terms) -> Step:
 def _use_steps(
     book: PriceBookDocument, listed: Step, terms: Terms, period: Period | None, mark: str, last: str = "amount"
 ) -> list[Step]:
-    """The steps from the list price to the amount, at the price of the class bought, or of the class served if that is cheaper."""
+    """The steps from the list price to the amount, at the price of the class bought or, if cheaper, of the class served."""
     bought = book.price_class(terms.klass)
     if not terms.served:
         return _class_steps(book, bought, listed, terms, period, mark, last)

@@ -30,7 +30,7 @@ log = structlog.get_logger("registry")
 
 
 def upload_check_next(*, clock: Clock) -> bool:
-    """Check the next upload in the queue; return False if none can be checked now. Several workers may call this at the same time."""
+    """Check the next upload in the queue; return False if none can be checked now. Several workers may call this at once."""
     upload = _claim(clock())
     if upload is None:
         return False
