@@ -16,9 +16,9 @@ REQUEST_SECONDS = (0.000_001, 86_400.0)
 
 @dataclass(frozen=True)
 class Change:
-    """Devices added or removed by pool (slug), sites that fail, power as a percentage of the present setting, a factor
-    by which demand changes, the pool that serves a trace, the device time of one request of the trace in seconds, and
-    the version of a price book.
+    """A change of the fleet, demand or prices. `devices`: the number added to each pool (slug), negative if removed.
+    `power_percent`: a percentage of the present setting. `trace_pool`: the pool that serves a trace. `request_seconds`:
+    the device time of one request of the trace. `book`: the version of a price book.
     """
 
     devices: dict[str, int] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Change:
 
 
 def change_check(change: Change, *, pools: Mapping[str, int], sites: set[str], has_trace: bool) -> Change:
-    """Return the change if it is possible. `pools`: the number of active devices by slug. Raises Problem."""
+    """Return the change unchanged. Raises Problem if it is impossible. `pools`: the number of active devices by slug."""
     unknown = sorted(set(change.devices) - set(pools))
     if unknown:
         raise _wrong(f"There is no pool '{unknown[0]}'. Choose among: {', '.join(sorted(pools))}.")

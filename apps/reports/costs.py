@@ -83,8 +83,8 @@ def costrate_set(
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a period in which no cost changes: `per_hour` holds the entered rates by class, and `derived` the costs
-    that follow from the data of pools. Unknown costs are left out.
+    """A part of a period in which no cost changes. `per_hour`: the entered rates by class. `derived`: the costs that
+    follow from the pools' data. Unknown costs are left out.
     """
 
     start: datetime
@@ -100,7 +100,7 @@ class Segment:
         return None if pool_id is None else self.derived.get(pool_id)
 
     def cost(self, processor_class: str, seconds: Fraction, pool_id: UUID | None = None) -> Fraction | None:
-        """Return the exact cost of device time in this segment; None if it is unknown and the time is not 0."""
+        """Return the exact cost of device time in this segment; 0 for no time, and None if the cost is unknown."""
         if not seconds:
             return Fraction(0)
         rate = self.rate(processor_class, pool_id)
@@ -108,7 +108,7 @@ class Segment:
 
 
 def seconds_of(length: timedelta) -> Fraction:
-    """Return a duration in exact seconds."""
+    """Return a duration as an exact number of seconds."""
     return Fraction(length // MICROSECOND, 10**6)
 
 
@@ -157,7 +157,7 @@ def _at(ordered: Sequence[CostRate], instant: datetime) -> CostRate | None:
 
 
 def _derived(ordered: Sequence[PoolCost], instant: datetime) -> Fraction | None:
-    """Return the cost of a device-hour by the newest pool data in force."""
+    """Return the cost of a device-hour according to the pool data in force at an instant; None if there are none."""
     place = bisect_right([row.begins for row in ordered], instant)
     return cost_of(ordered[place - 1]).per_hour if place else None
 

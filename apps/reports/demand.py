@@ -27,8 +27,8 @@ UNITS = {DEVICE_TIME: "s", OPERATIONS: "op"}
 
 
 class Demand(NamedTuple):
-    """One dimension of a pool: usage by hour since its first use (None if it was never used), the capacity per hour,
-    and the number of leases in these hours.
+    """One dimension of a pool: hourly usage since the first use (None if it was never used), the capacity per hour, and
+    the number of leases in these hours.
     """
 
     pool: Pool

@@ -198,7 +198,7 @@ def months_of(now: datetime) -> list[datetime]:
 
 
 def effects_of(draft: PriceBookDraft, *, now: datetime) -> list[Rerating]:
-    """The newest re-ratings of last month and this month by this exact version of the draft; empty until they are started."""
+    """The newest re-ratings of last month and this month with this exact version of the draft; empty until they are started."""
     document = drafts.document_next(draft)
     rows = Rerating.objects.filter(document=document).order_by("-asked_at")
     found = [rows.filter(start=start).first() for start in months_of(now)]
@@ -206,7 +206,7 @@ def effects_of(draft: PriceBookDraft, *, now: datetime) -> list[Rerating]:
 
 
 def effects_begin(draft: PriceBookDraft, *, user: User | None, now: datetime) -> None:
-    """Start rating last month and this month by the draft, unless that was started already or the draft has faults."""
+    """Start to rate last month and this month with the draft, unless that has already started or the draft has faults."""
     if drafts.draft_faults(draft.document):
         return
     with transaction.atomic():

@@ -70,7 +70,7 @@ def _contracts(free: dict[UUID, Fraction]) -> dict[UUID, Contract]:
 
 
 def _free_seconds(windows: list[UUID], now: datetime) -> dict[UUID, Fraction]:
-    """Return, by contract, the future seconds of these windows for which no block of a job is planned."""
+    """Return for each contract the future seconds of these windows in which no block of a job is planned."""
     found: dict[UUID, Fraction] = {}
     for window in Window.objects.filter(pk__in=windows).select_related("reservation"):
         pk = window.reservation.contract_id
@@ -97,7 +97,7 @@ def _time_credit(
     actor: User | None,
     now: datetime,
 ) -> None:
-    """Credit the executions without a job for which the lost time was reserved."""
+    """Credit the executions for which the lost time was reserved and that belong to no job."""
     weights = [
         Fraction(1) if contract.pool.is_host else snapshot_of_line(line).seconds or Fraction(1) for line, _, _ in lines
     ]

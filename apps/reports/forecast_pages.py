@@ -49,7 +49,7 @@ class BacktestOut(Schema):
 
 
 class HeadroomOut(Schema):
-    """The first hour in which each line exceeds the capacity; null if none does within the forecast."""
+    """The first hour in which each line exceeds the capacity; null for a line that does not exceed it within the forecast."""
 
     low: datetime | None
     middle: datetime | None
@@ -57,9 +57,9 @@ class HeadroomOut(Schema):
 
 
 class EntryOut(Schema):
-    """The forecast of one pool and dimension. `needed` is the required history in hours if the `known` hours are too
-    few. Otherwise the lines hold the 10 %, 50 % and 90 % quantiles for each hour from `start` on, in `unit`. `capacity`
-    is the capacity per hour.
+    """The forecast of one pool and dimension. If the history is too short, `needed` is the number of hours required and
+    `known` the number available. Otherwise the lines hold the 10 %, 50 % and 90 % quantiles for each hour from `start`
+    on, in `unit`. `capacity` is the capacity per hour.
     """
 
     pool: str

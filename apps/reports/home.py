@@ -191,7 +191,7 @@ def _failures(now: datetime) -> Failures:
 
 
 def _devices() -> Counter[str]:
-    """Count the owned devices of active pools by state."""
+    """Count, by state, the owned devices of active pools."""
     rows = Device.objects.filter(owned_until=None, pool__is_active=True).values("state").annotate(count=Count("pk"))
     return Counter({row["state"]: row["count"] for row in rows.order_by()})
 

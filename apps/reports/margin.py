@@ -158,7 +158,7 @@ def _owned(device: Device, part: Segment) -> Fraction:
 
 
 def ran_within(parts: Sequence[Segment]) -> list[list[Ran]]:
-    """Return the used device time within each part; a lease that crosses the end of a part is split there."""
+    """Return the used device time within each part. A lease that crosses from one part into the next is split."""
     found: list[list[Ran]] = [[] for _ in parts]
     if not parts:
         return found

@@ -33,8 +33,8 @@ class ReconciliationRun(models.Model):
 
 
 class ReconciliationRow(models.Model):
-    """The result of a run for one organisation: `stages` in the order in which amounts pass through them, each {"name",
-    "rows", "executions", "amounts": {currency: amount}}, and `differences`, which are sentences.
+    """The result of a run for one organisation: `stages`, in the order in which amounts pass through them, each
+    {"name", "rows", "executions", "amounts": {currency: amount}}; and `differences`, a list of sentences.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -82,7 +82,7 @@ class CostRate(models.Model):
 
 
 class Rerating(models.Model):
-    """A re-rating: a worker rates the usage of a month again, row by row, by another price book, published or not.
+    """A re-rating: a worker rates the usage of a month again, row by row, with another price book, published or not.
 
     `result` is null until the re-rating is finished; then it is {"whole": part, "pool": [part], "class": [part],
     "customer": [part]}, each part {"name", "executions", "amount", "other", "unpriced"} with amounts as text. Usage
@@ -110,7 +110,8 @@ class Rerating(models.Model):
 
 
 class CapacityPlan(models.Model):
-    """A capacity plan: the number of devices of each pool that would suffice for the work sold at `asked_at`, with a lower bound.
+    """A capacity plan: the number of devices of each pool that would suffice for the work sold at `asked_at`, with a
+    lower bound on that number.
 
     A worker makes the plan. `result` is null until the plan is finished; then it is {"currency", "pools": [see
     `capacity_plans.arithmetic.pool_plan`], "left_out": sentences}. `inputs_digest`: SHA-256 of the plan's inputs. A

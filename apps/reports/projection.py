@@ -27,9 +27,9 @@ SEED = 1
 
 @dataclass(frozen=True, eq=False)
 class ProjectionInput:
-    """The inputs: the number of devices, `power` as a factor of the present speed, device seconds used by hour, a
-    factor by which demand changes, and the device seconds of one request. `seconds`: the requests in each second of a
-    day, if a trace states them.
+    """The inputs of a projection. `power`: a factor of the present speed. `used`: the device seconds used in each hour.
+    `factor`: the factor by which demand changes. `request_seconds`: the device time of one request. `seconds`: the
+    requests in each second of a day, if there is a trace.
     """
 
     devices: int
@@ -42,8 +42,9 @@ class ProjectionInput:
 
 @dataclass(frozen=True)
 class Projection:
-    """The result: shares of device time by hour of the week (UTC, Monday first; None if unknown), the end of headroom
-    as instants, and waiting times in seconds (None without requests or devices).
+    """The result of a projection. `by_hour`: the share of device time used in each hour of the week (UTC, Monday first;
+    None if unknown). `headroom`: the instants at which headroom ends. `waits`: waiting times in seconds (None without
+    requests or devices).
     """
 
     devices: int
@@ -81,7 +82,7 @@ def _by_hour(series: Series, shares: np.ndarray[Any, Any]) -> list[float | None]
 
 
 def _headroom(series: Series | None, capacity: float) -> dict[str, str | None] | None:
-    """Return the end of headroom by line; None if there is too little history."""
+    """Return the instant at which headroom ends for each line of the forecast; None if there is too little history."""
     if series is None or not series.values.any():
         return None
     try:

@@ -1,4 +1,4 @@
-"""What-ifs and proposals of capacity plans as changes of the fleet. They are shown here; the fleet pages apply and undo them."""
+"""The pages that show what-ifs and proposals of capacity plans as changes of the fleet. The fleet pages apply and undo them."""
 
 from __future__ import annotations
 

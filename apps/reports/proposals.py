@@ -117,7 +117,7 @@ def _serve(raw: Raw, slug: str, count: int) -> None:
 
 
 def _idlest(raw: Raw, slug: str, count: int, held: Held) -> list[str]:
-    """Return the active devices with the fewest future windows; among equals, the last by name."""
+    """Return the active devices with the fewest future windows; of devices with equally many, those whose names come last."""
     active = [one["name"] for one in raw["pools"][slug]["devices"] if one["state"] == DeviceState.ACTIVE]
     if count > len(active):
         detail = f"Pool {slug} now has {len(active):,} active devices, so {count:,} cannot be removed. Start a new comparison."

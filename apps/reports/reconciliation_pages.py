@@ -64,7 +64,7 @@ class RowOut(Schema):
 )
 @paginate(Cursor, ordering=("-started_at", "id"))
 def reconciliation_list(request: HttpRequest) -> QuerySet[ReconciliationRun]:
-    """There is one run a day, and one for each request."""
+    """A run starts once a day, and on request."""
     return ReconciliationRun.objects.all()
 
 

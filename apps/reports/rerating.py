@@ -1,4 +1,4 @@
-"""Re-rating: a worker rates the usage of a month again by another price book, row by row."""
+"""Re-rating: a worker rates the usage of a month again with another price book, row by row."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ GROUPS = ("pool", "class", "customer")
 
 
 class RatedPart(NamedTuple):
-    """One pool, class or customer: the amount that was charged, and the amount by the `other` book, without `unpriced` rows."""
+    """One pool, class or customer: the amount charged, and the amount at the `other` book's prices, without the
+    `unpriced` rows.
+    """
 
     name: str
     executions: int
@@ -160,8 +162,9 @@ def _minimum_again(document: PriceBookDocument, row: UsageRow) -> Decimal | None
 
 
 def rated_again(document: PriceBookDocument, row: UsageRow) -> Decimal | None:
-    """Return the amount of a row by another book under the row's own terms; None if that book has no price for them, or is
-    in another currency."""
+    """Return the amount of a row at another book's prices, under the row's own terms; None if that book has no price
+    for them, or is in another currency.
+    """
     rating = Rating.from_json(row.rating)
     if document.currency.code != row.currency:
         return None

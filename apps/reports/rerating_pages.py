@@ -1,4 +1,4 @@
-"""The pages and the API of re-ratings of a month by another price book."""
+"""The pages and the API of re-ratings of a month with another price book."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ SHOWN = ("customer", "pool", "class")
 
 
 class RatedPartOut(Schema):
-    """`amount` is the amount that was charged; `other` is the amount for the same usage by the other book, without the
-    `unpriced` rows.
+    """`amount` is the amount that was charged; `other` is the amount for the same usage at the other book's prices,
+    without the `unpriced` rows.
     """
 
     name: str
@@ -115,7 +115,7 @@ def rerating_get(request: HttpRequest, pk: UUID) -> Rerating:
 @require_POST
 @platform_admin_required
 def rerating_new(request: HttpRequest) -> HttpResponse:
-    """Start a re-rating of a month by the published book that the form names."""
+    """Start a re-rating of a month with the published book that the form names."""
     text = request.POST.get("book", "")
     book = _book(int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0)
     month = month_read(request.POST.get("month", ""))

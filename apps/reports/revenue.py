@@ -33,8 +33,8 @@ SAMPLE = " (sample data)"
 
 
 class Part(NamedTuple):
-    """One pool, class or customer: executions, their revenue, the total of the month's credit notes (`credited`, for
-    usage of this or an earlier month), and the device time used (`ran`) with its cost.
+    """One pool, class or customer: executions, their revenue, the total of the month's credit notes for usage of this
+    or an earlier month (`credited`), and the device time used (`ran`) with its cost.
 
     `owned` is the device time of a pool with its cost; None for a class or a customer.
     """

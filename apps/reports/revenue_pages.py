@@ -118,8 +118,8 @@ def revenue_page(request: HttpRequest) -> HttpResponse:
 
 
 def reports_of(month: date | None) -> list[Revenue]:
-    """Return the reports of a month (by default the present one): first in the currency of the price book in force,
-    then in every other currency with usage.
+    """Return the reports of a month (by default the present one), one for each currency: first that of the price book
+    in force, then every other currency with usage.
     """
     now = timezone.now()
     return revenues(month=month_instant(month, now), first=book_in_force(at=now).currency, now=now)
@@ -132,9 +132,7 @@ def report_in(currency: str, month: date | None) -> Revenue:
 
 
 def month_instant(month: date | None, now: datetime) -> datetime:
-    """Return the first instant of the month that contains a day; `now` without a day, or for a day in the last year of
-    the calendar.
-    """
+    """Return the first instant of the month that contains the day `month`; `now` if it is None or in the year 9999."""
     return datetime(month.year, month.month, 1, tzinfo=UTC) if month and month.year < 9999 else now
 
 

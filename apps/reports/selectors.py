@@ -38,8 +38,8 @@ HEAT_STEPS = 6
 
 
 class Cell(NamedTuple):
-    """One pool in one hour: device time available, sold and used (`executed`). `heat` is a level from 0 to 6 for the
-    share sold.
+    """One pool in one hour: device time available, sold and used (`executed`). `heat` shows the share sold as a level
+    from 0 to 6.
     """
 
     start: datetime
@@ -49,7 +49,7 @@ class Cell(NamedTuple):
 
     @property
     def lengths(self) -> dict[str, timedelta]:
-        """The three times as durations."""
+        """The available, sold and used time as durations."""
         return {
             "available": timedelta(microseconds=self.available),
             "sold": timedelta(microseconds=self.sold),
@@ -280,7 +280,7 @@ def _by_device(rows: Iterable[tuple[UUID, datetime, datetime]]) -> dict[UUID, li
 
 
 def _by_hour(of_devices: Iterable[list[Interval]], hours: Sequence[datetime]) -> list[int]:
-    """Return the microseconds of all intervals in each of the consecutive hours; overlapping intervals of one device
+    """Return how many microseconds of each consecutive hour the intervals cover; overlapping intervals of one device
     count once.
     """
     start, end = micros_of(hours[0]), micros_of(hours[-1] + HOUR)

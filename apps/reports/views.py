@@ -37,7 +37,7 @@ def capacity(request: HttpRequest) -> HttpResponse:
 
 
 def day_of(text: str, *, now: datetime) -> datetime:
-    """Return the start of a UTC day from its date; the start of today if the text is not a date from 2000 to 2100."""
+    """Return the start of a UTC day from its date; the start of today if the text is not a date between 2000 and 2100."""
     try:
         day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:

@@ -67,8 +67,8 @@ def what_if_request(*, change: Change, trace: DemandTrace | None, asked_by: User
 
 
 def what_if_cancel(*, pk: UUID, actor: User | None, now: datetime) -> WhatIf:
-    """Cancel a what-if; the worker stops after the present pool. A finished what-if does not change. Raises
-    WhatIf.DoesNotExist.
+    """Cancel a what-if; the worker stops after the pool that it is processing. A finished what-if does not change.
+    Raises WhatIf.DoesNotExist.
     """
     with transaction.atomic():
         open_rows = WhatIf.objects.filter(pk=pk, finished_at=None, cancelled_at=None)

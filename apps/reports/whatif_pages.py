@@ -90,7 +90,7 @@ class DifferenceOut(Schema):
 
 class WhatIfOut(Schema):
     """`pools` is null until `finished_at` is set; `steps_done` of `steps_total` is the progress. `rerating_id`
-    identifies the re-rating of last month's usage by the other price book.
+    identifies the re-rating of last month's usage with the other price book.
     """
 
     id: UUID
@@ -180,7 +180,7 @@ def what_if_get(request: HttpRequest, pk: UUID) -> WhatIf:
 )
 @idempotent
 def what_if_stop(request: HttpRequest, pk: UUID) -> WhatIf:
-    """The worker stops after the present pool. A finished what-if does not change."""
+    """The worker stops after the pool that it is processing. A finished what-if does not change."""
     get_object_or_404(WhatIf, pk=pk)
     return what_if_cancel(pk=pk, actor=principal_get(request).user, now=timezone.now())
 

@@ -100,7 +100,9 @@ def _rest_line(book: PriceBookDocument, contract: Contract, line: LineUsage, lat
 
 
 def _minimum(book: PriceBookDocument, used: Decimal, lines: Sequence[RestLine]) -> list[RestLine]:
-    """Return the shortfall to the contract minimum, with and without the remainder; no line if there is no shortfall."""
+    """Return a line with the shortfall to the contract minimum if the remainder were used, and if it is ended; none if
+    both are 0.
+    """
     worth = minimum_lacking(book, exact_sum([used, *(line.worth for line in lines)]))
     charge = minimum_lacking(book, exact_sum([used, *(line.charge for line in lines)]))
     return [RestLine(TITLE, "contract", 1, worth, charge)] if worth or charge else []

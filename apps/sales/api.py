@@ -184,7 +184,7 @@ class WaitOut(Schema):
 
 
 class QuoteDetailOut(QuoteOut):
-    """`refused` lists the reasons why accepting would be refused now, apart from capacity and spend caps.
+    """`refused` lists the reasons why accepting would be refused now. Capacity and spend caps are not checked.
 
     `wait` is the time that the work would wait for room; null if there is room in its period.
     """
@@ -206,7 +206,7 @@ class QuoteDetailOut(QuoteOut):
 
 
 class PreviewOut(Schema):
-    """`refused` lists the reasons why accepting such a quote would be refused now, including spend caps, apart from capacity."""
+    """`refused` lists the reasons why accepting such a quote would be refused now. Spend caps are checked; capacity is not."""
 
     document: dict[str, Any]
     refused: list[RefusedOut]

@@ -120,7 +120,7 @@ class Controls:
 
     @property
     def hidden(self) -> list[tuple[str, str]]:
-        """All controls as hidden fields, so that the displayed quote can be made."""
+        """All controls as hidden fields, from which the displayed quote can be made."""
         subject = self.subject
         pairs = [
             ("program", subject.program and subject.program.pk),
@@ -197,12 +197,12 @@ NO_STATE = frozenset({"previous", "shown", "box", "csrfmiddlewaretoken"})
 
 
 def typed_address(data: Mapping[str, Any]) -> str:
-    """Return the query string that shows the entered values again, for values that cannot be read as controls."""
+    """Return a query string that shows the entered values again if they cannot be read as controls."""
     return urlencode([(name, value) for name, value in data.items() if name not in NO_STATE and value != ""])
 
 
 def box_check(data: Mapping[str, Any], controls: Controls) -> None:
-    """Raise Problem(409) if the volume field differed from the priced volume when the button was pressed."""
+    """Raise Problem(409) if the volume in the field was not the priced one when the button was pressed."""
     if "box" not in data or controls.volumes:
         return
     try:
@@ -220,7 +220,7 @@ def box_check(data: Mapping[str, Any], controls: Controls) -> None:
 
 
 def step_of(volume: int) -> int:
-    """Return the position of the slider at or below a volume."""
+    """Return the slider position with the largest step that does not exceed a volume."""
     return max((index for index, value in enumerate(STEPS) if value <= volume), default=0)
 
 

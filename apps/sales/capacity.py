@@ -23,7 +23,7 @@ def duration_of(
     request_lines: Sequence[QuoteRequestLine], pool: Pool, book: PriceBookDocument, form: Form = PER_EXECUTION
 ) -> tuple[Fraction, Fraction]:
     """Return the seconds of device time for the worst case, and the part of them that occurs once in each window:
-    loading every program, and the additional time of its first result.
+    loading every program, and the additional time until each program's first result.
 
     On a host pool, it is the measured 95th percentile of one execution, times the executions. A quota reserves the
     maximum time of its operations, because each cycle is billed for at least the book's minimum number of operations.

@@ -188,7 +188,7 @@ def commitment_left(commitment: Commitment) -> Decimal:
     """Return the amount that may still be bought at the commitment's factor: the sum of all months less the
     commitment's contracts.
 
-    A closed contract counts with its actual charges, so the factor applies to the committed amount and no more.
+    A closed contract counts with its actual charges, so the factor never applies to more than the committed amount.
     """
     contracts = list(Contract.objects.filter(commitment=commitment))
     over = [contract for contract in contracts if contract.state != ContractState.ACTIVE]

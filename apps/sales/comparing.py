@@ -49,7 +49,7 @@ class Cell:
 
     @property
     def tone(self) -> str:
-        """The colour class of the change, in which smaller numbers are better."""
+        """The colour class of the change; a decrease is good."""
         return "same" if not self.change_text else "ok" if self.change and self.change < 0 else "bad"
 
 

@@ -45,7 +45,7 @@ class Ending:
 
     @property
     def breakage(self) -> Decimal:
-        """The part of the charge that the class makes for unused work, whenever it is released."""
+        """The part of the charge for unused work that does not depend on the time of the release."""
         return subtract(self.charge, exact_sum([self.late_charge, self.minimum]))
 
 
@@ -69,7 +69,9 @@ def _free_until(contract: Contract, usage: ContractUsage, now: datetime) -> date
 
 
 def _rises_at(contract: Contract, free: datetime | None, *, is_all_late: bool, now: datetime) -> datetime | None:
-    """Return the instant at which the charge may rise: the end of the free time, or the next hour. None if it cannot rise."""
+    """Return the next instant at which the charge may rise: the end of free cancellation, or the next full hour. None
+    if it cannot rise.
+    """
     if late_term(contract.terms) is None or is_all_late:
         return None
     return free or hour_start(now) + timedelta(hours=1)

@@ -91,7 +91,7 @@ def _rows(lines: list[dict[str, Any]]) -> Iterator[list[Any]]:
 
 
 def priced_lines(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return every priced line of a quote; the last is the shortfall to the contract minimum, if there is one."""
+    """Return every priced line of a quote; if there is a shortfall to the contract minimum, it is the last line."""
     lines: list[dict[str, Any]] = document["lines"]
     if not minimum_quoted(document):
         return lines

@@ -1,4 +1,4 @@
-"""The order in which standing requests are served when a pool has free time, and the time that is kept free for old requests.
+"""The order in which standing requests are served when a pool has free time, and the time that is reserved for old requests.
 
 Pure: no Django, no clock.
 
@@ -43,7 +43,7 @@ class Waiting(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Free time that is kept for a protected request, by device, and the amount of time that is still missing in that place."""
+    """Free time on each device that only one protected request may use, and the amount of time that is still missing there."""
 
     kept: dict[str, list[Interval]]
     missing: int
@@ -55,14 +55,14 @@ def protected_from(one: Waiting) -> int:
 
 
 def is_protected(one: Waiting, now: int) -> bool:
-    """Whether the request is protected, so that later requests may not use the time that it claims."""
+    """Whether the request is protected: only it may use the time that it claims."""
     return now >= protected_from(one) or one.passed >= PASSED_MOST
 
 
 def order(waiting: Iterable[Waiting], served: Mapping[Hashable, int], now: int) -> tuple[list[Waiting], list[Waiting]]:
     """Return the protected requests and the others, each in the order in which they are tried.
 
-    `served`: when the pool last served a request of an organisation. Organisations without an entry come first.
+    `served`: the time at which the pool last served each organisation. Organisations without an entry come first.
     """
     by_filing = sorted(waiting, key=lambda one: (one.filed, str(one.key)))
     protected = [one for one in by_filing if is_protected(one, now)]
@@ -76,10 +76,10 @@ def order(waiting: Iterable[Waiting], served: Mapping[Hashable, int], now: int) 
 
 
 def claim_of(work: Work, free: Free, limits: Limits) -> Claim:
-    """Return the claim of work that has no room: the free part of the place where the least time is missing.
+    """Return the claim of work that has no room: the free part of the range of time in which the least time is missing.
 
-    For work in one window, this is the stretch of a device with the least sold time; among equals, the first. For
-    divisible work, these are the largest free pieces, as many as are allowed.
+    For work in one window, the range is the stretch of a device with the least sold time (the first of equal
+    stretches). For divisible work, the claim consists of the largest free pieces, up to the allowed number of windows.
     """
     return _claim_of_pieces(work, free, limits) if limits.windows_max > 1 else _claim_of_stretch(work, free, limits)
 

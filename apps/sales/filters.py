@@ -41,8 +41,8 @@ def filters_read(data: Mapping[str, Any], *, states: Collection[str]) -> Filters
 
 
 def filters_strict(*, states: Collection[str], state: str, form: str, project: str) -> Filters:
-    """Read the filters of an API request. Raises Problem(422) for invalid values, so that a typing error never lists
-    everything.
+    """Read the filters of an API request. Raises Problem(422) for invalid values, so that a typing error does not
+    return an unfiltered list.
     """
     asked = {"state": state, "form": form, "project": project}
     found = filters_read(asked, states=states)

@@ -25,7 +25,7 @@ class HoldState(models.TextChoices):
 
 
 class PlanHold(models.Model):
-    """A hold of device time for a plan's candidate until `held_until`, with the quote that buys it.
+    """A hold until `held_until` on device time for a plan's candidate, with the quote that buys this time.
 
     `contract_id` is chosen in advance: accepting the quote makes the contract with that id. From then on the
     reservation belongs to the contract, without ever having been released.
@@ -60,7 +60,7 @@ class PlanHold(models.Model):
         return f"hold of plan {self.plan_id}"
 
     def is_live(self, *, now: datetime) -> bool:
-        """Whether the time is still held, that is, neither accepted, released nor expired."""
+        """Whether the hold is in force: it was not accepted or released, and it has not expired."""
         return self.state == HoldState.HELD and now < self.held_until and self.reservation.state == "active"
 
     @property

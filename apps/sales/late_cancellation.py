@@ -37,14 +37,14 @@ def late_term(document: dict[str, Any]) -> LateCancellation | None:
 
 
 def late_rating(book: PriceBookDocument, snapshot: ProgramSnapshot, terms: Terms, count: int) -> Rating:
-    """Rate the late release of `count` executions (of operations, for a quota)."""
+    """Rate the late release of `count` executions (or operations, for a quota)."""
     return volume_rating(book, snapshot, terms, count, unused=True, late=True)
 
 
 def volume_rating(
     book: PriceBookDocument, snapshot: ProgramSnapshot, terms: Terms, count: int, *, unused: bool, late: bool = False
 ) -> Rating:
-    """Rate `count` executions (operations, for a quota).
+    """Rate `count` executions (or operations, for a quota).
 
     `unused`: rate them as reserved but not used. `late`: rate the additional charge for a late release.
     """
@@ -54,7 +54,7 @@ def volume_rating(
 
 
 def seconds_each(request_lines: Sequence[QuoteRequestLine], duration: Fraction, *, is_host: bool) -> list[Fraction]:
-    """Return the seconds of the reserved `duration` for one execution of each line; for a quota, for one operation.
+    """Return, for each line, the seconds of the reserved `duration` for one execution (or one operation, for a quota).
 
     On a host, the time is measured for all programs together, so it is divided evenly.
     """
@@ -65,7 +65,7 @@ def seconds_each(request_lines: Sequence[QuoteRequestLine], duration: Fraction, 
 
 
 def volume_of(request_line: QuoteRequestLine) -> int:
-    """Return the executions that are bought (operations, for a quota)."""
+    """Return the number of executions bought (or operations, for a quota)."""
     return request_line.snapshot.operations if request_line.snapshot.is_quota else request_line.executions
 
 
@@ -84,7 +84,7 @@ def late_json(
     reserved: Sequence[Period] | None,
     stamp: Any,
 ) -> dict[str, Any]:
-    """Return the entry `late` of a quote's document; nothing if the class has no late cancellation term.
+    """Return the entry `late` of a quote's document; empty if the class has no late cancellation term.
 
     `amount` is the cost of releasing everything late. `free_until` is computed from the windows that were found for the
     quote.
@@ -110,7 +110,9 @@ def late_json(
 
 
 def late_sentence(term: LateCancellation, *, unused: Decimal) -> str:
-    """Return the term as a sentence. `unused`: the share that the class charges for unused work, whenever it is released."""
+    """Return the term as a sentence. `unused`: the share that the class charges for unused work, regardless of when it
+    is released.
+    """
     share, rest = share_format(term.share), f"{share_format(unused)} of the list price" if unused else "nothing"
     return (
         f"{TITLE}: reserved time that is not used costs {share} of its price, unless the contract is ended "

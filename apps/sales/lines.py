@@ -8,8 +8,8 @@ from apps.compilation.models import Program
 
 
 class QuoteLine(NamedTuple):
-    """A program and its volume. `expected`: the expected executions, if fewer (a cascade). `planned`: whether a plan
-    gave that number.
+    """A program and its volume. `expected`: the expected executions, if they are fewer (a cascade). `planned`: whether
+    a plan determined `expected`.
     """
 
     program: Program

@@ -19,14 +19,16 @@ from apps.timetable.models import Window, WindowState
 
 
 class Changed(NamedTuple):
-    """A change: `what` is "price-book", "pace", "processor", "devices" or "capacity", and the sentence states both values."""
+    """A change: `what` is "price-book", "pace", "processor", "devices" or "capacity", and `sentence` states the old and
+    the new value.
+    """
 
     what: str
     sentence: str
 
 
 def changes_of(plan: Plan, *, pool: Pool, now: datetime) -> list[Changed]:
-    """Return each difference between the basis of the plan and the present state, for this pool."""
+    """Return the differences between the plan's basis and the present state of prices and of this pool."""
     return [*_book(plan, now), *_pool(plan, pool), *_capacity(plan, pool, now)]
 
 

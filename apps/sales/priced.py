@@ -107,8 +107,8 @@ class Priced:
 
     @property
     def quantum(self) -> Fraction | None:
-        """Seconds of one execution, which is never divided. None for several programs, whose work is not divided
-        between windows.
+        """The seconds of one execution, which is never divided. None if the work is not divided between windows:
+        several programs, a quota, or an interval contract.
         """
         if len(self.lines) != 1 or self.form.name in {FormName.QUOTA, FormName.INTERVAL}:
             return None
@@ -116,7 +116,7 @@ class Priced:
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """The numbers of windows to try, the smallest first."""
+        """The maximum numbers of windows to try, the smallest first."""
         return windows_tried(self.quantum)
 
     def preview(self, *, now: datetime) -> list[Slot] | None:

@@ -58,7 +58,7 @@ def promises_of(
 
 
 def promises_settle(document: dict[str, Any]) -> None:
-    """Set the promised completion and price to those of the quote: the end of its windows, and its net price."""
+    """Set the promised completion to the end of the quote's windows, and the promised price to its net price."""
     promised = document.get("promises", {}).get("candidate", {})
     if "completion" in promised and document["reservation"]:
         promised["completion"] = max(one["end"] for one in document["reservation"])

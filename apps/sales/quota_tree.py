@@ -37,7 +37,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Use:
-    """The use of a node: `used` includes all nodes below; `demand` also includes the amounts that children do not lend."""
+    """The use of a node. `used` includes all nodes below; `demand` also includes the amounts that children do not lend."""
 
     used: int
     demand: int

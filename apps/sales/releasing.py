@@ -38,8 +38,9 @@ from apps.timetable.selectors import periods_reserved
 
 @dataclass(frozen=True)
 class Takeover:
-    """The work of a quote that amends a contract: pool, start, and for each program the executions and the price of one late
-    execution."""
+    """The work of a quote that amends a contract: its pool, its start, and for each program the number of executions
+    and the price of one late execution.
+    """
 
     pool: str
     start: datetime
@@ -48,7 +49,9 @@ class Takeover:
 
 @dataclass(frozen=True)
 class Release:
-    """Executions by program (operations for a quota): `late` are charged, `carried` are taken over by the amendment."""
+    """Late executions by program (or operations, for a quota). Those in `late` are charged; the amendment takes over
+    those in `carried`.
+    """
 
     late: Mapping[str, int] = field(default_factory=dict)
     carried: Mapping[str, int] = field(default_factory=dict)
@@ -70,8 +73,9 @@ def release_of(
 
 
 def late_due(contract: Contract, *, closed_at: datetime, carried: Mapping[str, int]) -> Decimal:
-    """Return the late cancellation charge of a contract that closed at `closed_at`, less the executions that its amendment
-    took over (`carried`)."""
+    """Return the late cancellation charge of a contract that closed at `closed_at`, without the executions that its
+    amendment took over (`carried`).
+    """
     term = late_term(contract.terms)
     if term is None:
         return Decimal(0)
@@ -101,8 +105,8 @@ def _late(contract: Contract, term: LateCancellation, released: datetime, usage:
 
 
 def release_free_until(contract: Contract, usage: ContractUsage) -> datetime | None:
-    """Return the instant before which ending the contract has no late charge, if nothing more is used. None if a part
-    is already late.
+    """Return the instant before which the contract can be ended without a late charge, if nothing more is used. None if
+    a part is already late.
     """
     term = late_term(contract.terms)
     if term is None or contract.terms.get("amends", {}).get("carried"):
@@ -160,7 +164,7 @@ def rest_rating(
     late: bool = False,
     book: PriceBookDocument | None = None,
 ) -> Rating:
-    """Rate `count` unused executions of a line (operations for a quota) under the frozen terms.
+    """Rate `count` unused executions of a line (or operations, for a quota) under the frozen terms.
 
     `unused`: rate them as reserved but not used; otherwise as if they were used. `late`: rate the additional charge for
     a late release. `book`: the contract's price book, if the caller has already read it.
@@ -173,15 +177,15 @@ def rest_rating(
 
 
 def _stays(contract: Contract, takeover: Takeover, late_before: datetime) -> bool:
-    """Whether an amendment stays on the pool of the contract and begins before the time from which a release would be
-    free. Otherwise the work moves away, and its time is released.
+    """Whether an amendment stays on the contract's pool and begins before `late_before`, at and after which a release
+    is free. Otherwise the work moves away, and its time is released.
     """
     return takeover.pool == contract.pool.slug and takeover.start < late_before
 
 
 def _taken_over(contract: Contract, digest: str, count: int, takeover: Takeover) -> int:
-    """Return how many late executions of a program the amendment takes over: only those whose late release would cost
-    no less under the amendment.
+    """Return how many late executions of a program the amendment takes over: all for which there is room, if their late
+    release would cost at least as much under the amendment as now, and otherwise none.
     """
     if digest not in takeover.lines or not count:
         return 0

@@ -35,7 +35,7 @@ class QuoteRequestLine:
 
     @property
     def counted(self) -> int:
-        """The executions to which late cancellation applies (operations, for a quota).
+        """The number of executions (or operations, for a quota) to which late cancellation applies.
 
         Executions that a plan reserves beyond its expected volume are not counted, because the customer did not choose
         them.

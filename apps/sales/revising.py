@@ -49,7 +49,7 @@ class Change:
 
 
 def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Plan:
-    """Make a new plan for the unused items of a contract, until its end, with the requirements of its plan.
+    """Make a new plan for the unused items of a contract, to be done by the contract's end, with the requirements of its plan.
 
     Nothing changes until a quote that amends the contract is accepted. Its acceptance ends the contract and releases
     its windows, so the plan treats these windows as free. Raises Problem(409) if the contract is over, has no plan or

@@ -1,4 +1,4 @@
-"""Automatic reviews of contracts, for which the remainder of a contract is planned again."""
+"""Automatic reviews of contracts: each plans the remainder of a contract again."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class ContractUsage:
 
     @property
     def difference(self) -> Decimal:
-        """The actual amount minus the quoted amount; unless it is 0, unused work explains it."""
+        """The actual amount minus the quoted amount."""
         return subtract(self.actual, self.quoted)
 
     @property
@@ -111,7 +111,8 @@ def quote_shared(token: str, *, now: datetime) -> Quote | None:
 def terms_line(contract: Contract, program_digest: str) -> dict[str, Any]:
     """Return the frozen line of a program, or of the quota that it draws from. Raises Problem if the contract has neither.
 
-    A program that draws from a quota has the line of the quota with its own snapshot, taken at its first job.
+    For a program that draws from a quota, this is the line of the quota with the program's own snapshot, taken at its
+    first job.
     """
     for line in contract.terms["lines"]:
         if snapshot_of_line(line).digest == program_digest:
@@ -135,10 +136,9 @@ def contract_class(contract: Contract) -> PriceClass:
 
 
 def contract_allowed(contract: Contract, now: datetime, duration: Fraction | None = None) -> Limits:
-    """Return the time in which unused work of a contract may be placed from `now` on, by the rules of its quote.
+    """Return the limits within which unused work of a contract may be placed from `now` on, according to its class.
 
-    `duration`: the seconds of the work; by default, those of the whole contract. The result unpacks as (not_before,
-    not_after, allowed).
+    `duration`: the seconds of the work; by default, those of the whole contract.
     """
     book = contract.book
     return limits_of(
@@ -208,7 +208,7 @@ def contract_usages(contracts: Sequence[Contract]) -> dict[UUID, ContractUsage]:
 
 @dataclass
 class _UsageSums:
-    """Charges of contracts by kind. `used` holds quantity and amount by contract and program ("" for a quota)."""
+    """Charges of contracts by kind. `used` maps (contract, program) to (quantity, amount); the program is "" for a quota."""
 
     used: dict[tuple[UUID, str], tuple[int, Decimal]] = field(default_factory=dict)
     breakage: dict[UUID, list[Decimal]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Snapshots of programs in quotes, which are copied once, so that later changes of a program never change a price."""
+"""Snapshots of programs in quotes. A snapshot is taken once, so that later changes of a program never change a price."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class ProgramSnapshot:
 
     @property
     def load_seconds(self) -> Fraction:
-        """Device time of loading the program, which occurs once in each window. 0 for old quotes, whose windows have no
-        loading time.
+        """The device time of loading the program, which occurs once in each window. 0 for old quotes, whose windows
+        have no loading time.
         """
         return Fraction(self.load_cycles, self.clock_hz)
 
@@ -73,7 +73,7 @@ class ProgramSnapshot:
         return 0 if self.load is None else self.load["cycles_in"]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON, from which `from_json` makes an equal object. A missing load remains missing."""
+        """Return plain JSON, from which `from_json` makes an equal object. The JSON has no `load` if it is None."""
         return {name: value for name, value in asdict(self).items() if name != "load" or value is not None}
 
     @staticmethod

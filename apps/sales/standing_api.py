@@ -86,7 +86,7 @@ class PlaceOut(Schema):
 
 
 class StandingDetailOut(StandingRequestOut):
-    """`protected_at`: from then on, later requests may not use the time that this request claims."""
+    """`protected_at`: the time from which only this request may use the time that it claims."""
 
     protected_at: datetime
     places: list[PlaceOut]

@@ -29,8 +29,7 @@ class StandingRequest(models.Model):
     """A request for the work of a quote on one of `pools`, at a price of at most `most`, finished before `until`.
 
     `quote` defines the work; its price is not used. `waits_until` is the first instant at which it is too late to serve
-    the request. Its hold in the ledger has the request's id in the field in which a contract's hold has the contract's
-    id.
+    the request. The ledger identifies its hold by the request's id, in the field that otherwise holds a contract's id.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -100,7 +99,7 @@ class StandingRequest(models.Model):
 
 
 class QuotaNode(models.Model):
-    """The device time that an organisation, one of its projects or one API token within a project may have reserved in advance.
+    """The device time that an organisation, one of its projects, or one API token within a project may reserve in advance.
 
     Times are microseconds of reserved windows that have not passed. `lending`: the part of its unused time that its
     siblings may borrow (null: all of it). `borrowing`: the time that it may borrow (null: all time that others lend). A

@@ -23,7 +23,7 @@ from apps.timetable.instants import instant_of, micros_of
 
 
 class Place(NamedTuple):
-    """The position of a request on one pool, from 1. `protected`: whether later requests may not use the time that it claims."""
+    """The position of a request on one pool, from 1. `protected`: whether only this request may use the time that it claims."""
 
     pool: str
     position: int

@@ -74,7 +74,7 @@ class Horizon:
         ]
 
     def dearest(self, start: datetime, end: datetime) -> datetime:
-        """Return the first of the most expensive instants of [start, end)."""
+        """Return the first instant of the most expensive period in [start, end)."""
         parts = [
             (period.factor, max(left, start)) for period, left, right in self.spans if left < end and right > start
         ]
@@ -123,7 +123,7 @@ def _depends(price_class: PriceClass) -> bool:
 
 
 def _hours(now: datetime, days: int, zone: str) -> Iterator[datetime]:
-    """Yield the next full hours of the zone, in UTC."""
+    """Yield the next full hours of the zone's local time, as instants in UTC."""
     first = now.astimezone(zone_of(zone)).replace(minute=0, second=0, microsecond=0).astimezone(UTC) + HOUR
     return (first + number * HOUR for number in range(days * 24))
 
@@ -152,8 +152,8 @@ def _start(
 
 
 def _window_end(priced: Priced, one: PriceClass, hour: datetime) -> datetime:
-    """Return the end of the window. It is as short as needed, in whole hours, if the price follows the hours, and
-    otherwise a week.
+    """Return the end of the window. If the price follows the hours, the window is the fewest whole hours that suffice;
+    otherwise it is a week.
     """
     if one.time_of_use:
         return hour + max(ceil(priced.duration / 3600), 1) * HOUR

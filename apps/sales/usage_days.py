@@ -25,7 +25,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 @dataclass(frozen=True)
 class UsageDay:
-    """The usage of a contract on one local day. `rows` counts usage rows; a charge without use has no operations."""
+    """The usage of a contract on one local day. `rows` counts usage rows; a charge without usage has no operations."""
 
     date: date
     executions: int

@@ -70,13 +70,13 @@ def instance_of(pool: PoolFacts, share: Fraction) -> Instance:
 
 
 def demand(load: Load, parts: int) -> tuple[int, int, int, int]:
-    """Return the cycles and bytes per second of one part, each rounded up, and its resident bytes."""
+    """Return the demand of one part: cycles and bytes per second, each rounded up, and resident bytes."""
     rate = load.rate / parts
     return (ceil(rate * load.interval), ceil(rate * load.bytes_in), ceil(rate * load.bytes_out), load.resident)
 
 
 def parts(load: Load, capacity: tuple[int, ...]) -> int:
-    """Return the smallest number of equal parts of which each needs at most one device."""
+    """Return the smallest number of equal parts with which each part needs at most one device."""
     demanded = (load.rate * load.interval, load.rate * load.bytes_in, load.rate * load.bytes_out)
     return max([1, *(ceil(one / room) for one, room in zip(demanded, capacity, strict=False) if room)])
 
@@ -120,7 +120,7 @@ def _devices_bound(instance: Instance, value: int, packing: Packing) -> int:
 
 
 def volume_bound(instance: Instance) -> int:
-    """Return a lower bound on the devices: the largest quotient of total demand and capacity over all dimensions."""
+    """Return a lower bound on the devices: the largest ratio of total demand to a device's capacity in any dimension."""
     device = instance.devices[0]
     fitting = [
         p for p in instance.programs if all(a <= b for a, b in zip(p.demands["device"], device.capacity, strict=True))
@@ -136,7 +136,7 @@ def volume_bound(instance: Instance) -> int:
 
 
 def _peak(pool: PoolFacts) -> Fraction:
-    """Return the dynamic watts of a device that runs its most power-hungry program continuously."""
+    """Return the dynamic watts of a device that continuously runs the pool's most power-hungry program."""
     return max((Fraction(load.energy * pool.clock, load.interval * FEMTO) for load in pool.loads), default=Fraction(0))
 
 
@@ -154,7 +154,7 @@ def _device(instance: Instance, pool: PoolFacts, counts: tuple[int, ...], times:
 
 
 def _load(pool: PoolFacts) -> list[dict[str, Any]]:
-    """Return for each dimension the total demand, the capacity of one device, and the share of all owned devices."""
+    """Return for each dimension the total demand, the capacity of one device, and the demand as a share of all owned devices."""
     capacity = (pool.clock, pool.link_in, pool.link_out, pool.memory)
     instance = instance_of(pool, Fraction(1))
     rows = []

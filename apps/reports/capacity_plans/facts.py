@@ -27,8 +27,8 @@ from compiler import ModelError, targets
 class Load:
     """A program and its demand: `rate` executions per second, spread evenly over the period of each contract in force.
 
-    Cycles, bytes and femtojoules are for one execution. `resident`: bytes that the program keeps on the device; `moved`:
-    bytes over the link to load it.
+    Cycles, bytes and femtojoules are for one execution. `resident`: the bytes that the program occupies on the device.
+    `moved`: the bytes that cross the link to load it.
     """
 
     digest: str
@@ -45,7 +45,7 @@ class Load:
 
 
 def _load_bytes(program: Program) -> int:
-    """Return the bytes over the link to load the program, or the size of its binary if that number is unknown."""
+    """Return the bytes that cross the link to load the program, or the size of its binary if they are unknown."""
     load = program_load(program)
     return program.binary_bytes if load is None else load["bytes_in"]
 
@@ -69,7 +69,7 @@ class PoolFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """Inputs of all pools; `left_out` has a sentence for everything that the plan leaves out."""
+    """Inputs of all pools; `left_out` has a sentence for each thing that the plan leaves out."""
 
     pools: tuple[PoolFacts, ...]
     left_out: tuple[str, ...]
@@ -77,7 +77,7 @@ class Facts:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all inputs: equal inputs give equal plans."""
+        """SHA-256 of all inputs. Equal inputs give equal plans."""
         text = json.dumps(asdict(self), default=str, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

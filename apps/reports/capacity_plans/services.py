@@ -22,7 +22,7 @@ NIGHTLY_AFTER = timedelta(hours=20)
 
 
 class Cancelled(Exception):
-    """The plan was cancelled while it was being made."""
+    """Raised if the plan was cancelled while it was being made."""
 
 
 @transaction.atomic

@@ -156,7 +156,7 @@ def proposal_apply(*, pk: UUID, actor: User | None, expected: str, now: datetime
 
 
 class _OutsideLimits(Exception):
-    """The change exceeds the controller's limits."""
+    """Raised if the change exceeds the controller's limits."""
 
 
 def _change(row: ControllerProposal, *, actor: User | None, expected: str, now: datetime) -> FleetChange | None:
@@ -197,7 +197,9 @@ def payback_of(facts: dict[str, Any]) -> Fraction | None:
 
 
 def moved_since(row: ControllerProposal, start: datetime) -> int:
-    """Return how many devices of the pool changed state through proposals applied after an instant, including undone ones."""
+    """Return how many devices of the pool changed state because of proposals that were applied after an instant, even
+    if undone since.
+    """
     rows = ControllerProposal.objects.filter(pool=row.pool, state=ProposalState.APPLIED, settled_at__gt=start)
     return sum(rows.values_list("moved", flat=True))
 

@@ -28,7 +28,9 @@ NORMAL = 1.2816  # the 90 % quantile of the normal distribution
 
 
 class Plan(NamedTuple):
-    """The origins of a backtest, each as the number of steps known there, and the number of steps that each forecast covers."""
+    """The origins of a backtest, each given as the number of steps before it, and the number of steps that each
+    forecast covers.
+    """
 
     origins: tuple[int, ...]
     leads: int
@@ -148,7 +150,9 @@ def _score(name: str, paths: list[tuple[int, Path]], series: Series, roots: Amou
 
 
 def _known_errors(paths: list[tuple[int, Path]], roots: Amounts, leads: int, until: int) -> tuple[Amounts, Amounts]:
-    """Return (lead times, errors in stated deviations) of all steps before `until` that earlier forecasts covered."""
+    """Return (lead times, errors) for all steps before `until` that earlier forecasts covered. Errors are multiples of
+    the stated deviation.
+    """
     found_leads, found = [np.empty(0)], [np.empty(0)]
     for origin, path in paths:
         count = min(leads, until - origin)
@@ -158,8 +162,8 @@ def _known_errors(paths: list[tuple[int, Path]], roots: Amounts, leads: int, unt
 
 
 def _band(path: Path, paths: list[tuple[int, Path]], roots: Amounts, leads: int, until: int) -> tuple[Amounts, Amounts]:
-    """Return the 10 % and 90 % quantiles by lead time, in square roots: from errors at similar lead times or, if they
-    are too few, from the method's own deviation.
+    """Return the 10 % and 90 % quantiles by lead time, in square roots. They come from errors at similar lead times, or
+    from all errors if these are too few, or else from the method's own deviation.
     """
     at, errors = _known_errors(paths, roots, leads, until)
     horizon = len(path.middle)

@@ -12,10 +12,9 @@ from apps.reports.forecasting.series import Amounts
 
 
 class Headroom(NamedTuple):
-    """The first steps in which the low, middle and high forecasts exceed the capacity; None if that does not happen
-    within the forecast.
+    """The first steps in which the low, middle and high lines exceed the capacity; None for a line that does not exceed it.
 
-    The high forecast gives the earliest instant, the low one the latest.
+    The high line gives the earliest instant, and the low line gives the latest.
     """
 
     low: datetime | None

@@ -82,8 +82,8 @@ def smoothing(roots: Amounts, horizon: int) -> Path:
 
 
 def seasonal_smoothing(roots: Amounts, horizon: int, *, seasons: Sequence[int]) -> Path:
-    """Constant seasons from LOESS, and the level from exponential smoothing of daily means; the deviation of the last
-    hour decays by its autocorrelation.
+    """Add constant seasons from LOESS to a level from exponential smoothing of daily means. The last hour's distance
+    from the level decays according to its autocorrelation.
     """
     from statsmodels.tsa.seasonal import MSTL
 
@@ -108,7 +108,7 @@ def seasonal_smoothing(roots: Amounts, horizon: int, *, seasons: Sequence[int]) 
 
 
 def _fading(away: Amounts) -> float:
-    """Return the autocorrelation of the deviations at lag one, between 0 and 0.99."""
+    """Return the lag-one autocorrelation of the distances from the level, limited to 0 to 0.99."""
     power = float((away**2).sum())
     return min(max(float((away[1:] * away[:-1]).sum()) / power, 0.0), 0.99) if power else 0.0
 

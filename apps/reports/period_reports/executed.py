@@ -81,7 +81,7 @@ def executed(request: ReportRequest) -> ReportData:
 
 
 def _row(slug: str, some: list[tuple[Any, ...]]) -> tuple[Value, ...]:
-    """Return the row of one pool, summed over all clock rates that it had."""
+    """Return the row of one pool, summed over all its clock rates in the period."""
     blocks, executions = sum(row[3] for row in some), int(sum(row[4] for row in some))
     predicted = sum((Fraction(int(row[5]), row[2]) for row in some), Fraction(0))
     wall = Fraction(int(sum(row[9] or 0 for row in some)), 10**9)

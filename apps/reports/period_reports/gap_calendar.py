@@ -40,7 +40,7 @@ class _Day:
 
 @dataclass(frozen=True)
 class Rates:
-    """The minimum revenue of a used device-hour of a pool, at any hour and at off-peak hours, with the names of the classes.
+    """The minimum revenue of a used device-hour of a pool in any hour and in off-peak hours, and the names of the classes.
 
     A revenue is None if the book has no price, or no minimum of operations per cycle (hosts).
     """
@@ -104,7 +104,7 @@ def _days(
 
 
 def gap_rates(book: PriceBookDocument | None, pool: Pool) -> Rates:
-    """Return the minimum revenue of a used device-hour in a gap of the pool."""
+    """Return the minimum revenue of a device-hour that is sold and used in a gap of the pool."""
     hourly = None if book is None or pool.processor is None else _list_price(book, pool)
     if book is None or hourly is None:
         return Rates(None, None, "")
@@ -128,7 +128,9 @@ def _classes(book: PriceBookDocument) -> tuple[PriceClass | None, PriceClass | N
 
 
 def _list_price(book: PriceBookDocument, pool: Pool) -> Fraction | None:
-    """Return the list price of a device-hour: the minimum operations per cycle times the cycles, in the cheapest precision."""
+    """Return the list price of a device-hour of minimum operations per cycle, in the cheapest precision; None if there
+    is no price.
+    """
     assert pool.processor is not None
     cycles = pool.clock_at(pool.processor.clock_hz) * HOUR
     found = []

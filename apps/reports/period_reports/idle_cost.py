@@ -78,7 +78,7 @@ def _rows(lines: dict[tuple[UUID, UUID], _Line], pools: dict[UUID, Pool]) -> lis
 
 
 def _lines(parts: list[Segment], pools: dict[UUID, Pool]) -> dict[tuple[UUID, UUID], _Line]:
-    """Return by owner and pool the time sold, the time used within it, and the costs of the unused time."""
+    """Return, by owner and pool, the time sold, the used part of it, and the costs of the unused part."""
     sold_seconds: dict[tuple[int, UUID, UUID], Fraction] = {}
     for one in sold((part.start, part.end) for part in parts):
         sold_seconds[one.place, one.organisation, one.pool] = one.seconds

@@ -74,7 +74,9 @@ FROM ran JOIN compilation_program AS program ON program.id = ran.program_id GROU
 
 @dataclass
 class _Cell:
-    """One pool in one hour of the day, summed over all days: seconds in service, sold and used, bytes, and byte-seconds."""
+    """One pool in one hour of the day, summed over all days: seconds in service, sold and used; bytes each way; and the
+    byte-seconds of occupied memory.
+    """
 
     available: Fraction = Fraction(0)
     sold: Fraction = Fraction(0)
@@ -212,7 +214,7 @@ def _row(pool: Pool, hour: int, cell: _Cell, rates: _Rates) -> tuple[Value, ...]
 
 
 def _of(amount: Fraction | None, rate: int | None, seconds: Fraction) -> Fraction | None:
-    """Return an amount as a share of what a rate would give over `seconds`; None if there is no rate or no time."""
+    """Return an amount as a share of `rate` times `seconds`; None if there is no rate or no time."""
     if not rate or not seconds:
         return None
     return (amount or Fraction(0)) / (rate * seconds)

@@ -22,7 +22,7 @@ _MICROS = Fraction(1, 10**6)
 
 
 class Span(NamedTuple):
-    """A device in service over [start, end): it accepted windows, in a pool at a power setting (a percentage)."""
+    """A device in service over [start, end): during this time it was active in a pool, at a power setting (a percentage)."""
 
     device: UUID
     pool: UUID
@@ -33,8 +33,8 @@ class Span(NamedTuple):
 
 @dataclass
 class Service:
-    """Devices in a period: their spans in service, and for each pool the seconds owned, the seconds out of service, and
-    the seconds that power settings saved.
+    """Devices in a period: their spans in service, and for each pool the seconds owned, the seconds out of service
+    (`out`), and the full-power seconds that power settings save (`saved`).
     """
 
     spans: list[Span] = field(default_factory=list)
@@ -53,9 +53,9 @@ class Gap(NamedTuple):
 
 
 def service(*, start: datetime, end: datetime) -> Service:
-    """Return the service of devices over [start, end): their states and power settings, from the changes of the fleet.
+    """Return the service of devices over [start, end), derived from the changes of the fleet.
 
-    `saved` counts the seconds at full power that a power setting below 100 % switches off.
+    At a power setting of p %, a device adds (100 - p) % of its time in service to `saved`.
     """
     found = Service()
     if start >= end:
@@ -171,7 +171,7 @@ class Gaps(NamedTuple):
 def gaps_summed(
     spans: Iterable[Span], least: Mapping[UUID, int], *, start: datetime, end: datetime
 ) -> dict[UUID, Gaps]:
-    """Return the totals of gaps by pool; a gap shorter than `least` (microseconds, by pool) is too short."""
+    """Return the totals of gaps by pool. A gap is too short if it is shorter than its pool's entry in `least` (microseconds)."""
     params = _params(spans, start, end) | {"pools": list(least), "least": list(least.values())}
     with connection.cursor() as cursor:
         cursor.execute(_GAPS + _SUMMED, params)
@@ -222,7 +222,7 @@ class Sold(NamedTuple):
 
 
 def sold(parts: Iterable[tuple[datetime, datetime]]) -> list[Sold]:
-    """Return the sold device time within each part, by pool and organisation; `place` counts parts from 0."""
+    """Return the sold device time within each part, by pool and organisation; `place` is the index of the part."""
     some = list(parts)
     with connection.cursor() as cursor:
         cursor.execute(_SOLD, {"starts": [one[0] for one in some], "ends": [one[1] for one in some]})

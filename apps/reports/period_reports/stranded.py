@@ -75,7 +75,7 @@ def _chart(owned: list[tuple[Pool, dict[str, Fraction]]]) -> dict[str, object]:
 
 
 def _parts(found: Service, usual: dict[UUID, int], request: ReportRequest) -> dict[UUID, dict[str, Fraction]]:
-    """Return by pool the seconds of each cause at full power."""
+    """Return, for each pool, the seconds of each cause at full power."""
     start, until = request.period.start, request.until
     empty = gaps_summed(found.spans, usual, start=start, end=until)
     ran = {one.pool.pk: one.ran.seconds for one in device_time(start=start, end=until, currency=request.currency).pools}
@@ -86,8 +86,8 @@ def _parts(found: Service, usual: dict[UUID, int], request: ReportRequest) -> di
 def _split(
     pool: UUID, found: Service, empty: dict[UUID, Gaps], ran: dict[UUID, Fraction], closed: dict[UUID, Fraction]
 ) -> dict[str, Fraction]:
-    """Divide owned time: first the time out of service, then the share of the rest that the power setting switches off,
-    then by use.
+    """Divide a pool's owned time by cause. The time out of service is separated first, then the part of the rest that
+    the power setting saves; what remains is divided by use.
     """
     zero = Fraction(0)
     owned, out, saved = found.owned[pool], found.out.get(pool, zero), found.saved.get(pool, zero)

@@ -241,7 +241,7 @@ def _price_again(given: Acceptance) -> Priced:
 
 
 def _held(quote: Quote, hold: PlanHold | None, now: datetime) -> tuple[UUID, Reservation | None]:
-    """Return the id for the contract, and the reservation that was held for this quote and is now sold.
+    """Return the contract's id and the reservation that was held for this quote and is now sold; None if none was held.
 
     A hold for another quote of the same plan is released, because the plan's hold was meant for only one contract.
     """
@@ -264,8 +264,8 @@ def reserve(
     reservation_id: UUID | None = None,
     held_until: datetime | None = None,
 ) -> Reservation:
-    """Reserve one window if possible, else several, divided between executions. Each part of a spread contract is
-    reserved in its own period.
+    """Reserve one window if possible, or else several, with the work divided between executions. Each part of a spread
+    contract is reserved in its own period.
 
     `held_until`: hold the windows until then, instead of selling them. Raises CapacityTaken.
     """
@@ -284,8 +284,9 @@ def reserve(
 
 
 def _project_caps_check(given: Acceptance, priced: Priced) -> list[Cap]:
-    """Return the spend caps of the organisation, read under its lock. Raises CapReached and CapMissing for caps of projects,
-    including reservations of their jobs from quotas."""
+    """Return the spend caps of the organisation, read under its lock. Raises CapReached or CapMissing if the quote
+    exceeds a project's cap, against which reservations from quotas also count.
+    """
     quote, shares = given.quote, project_shares(priced)
     caps = caps_of(quote.organisation_id)
     capped = {cap.project_id for cap in caps}

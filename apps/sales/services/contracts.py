@@ -127,7 +127,7 @@ def contract_executions_return(*, contract_id: UUID, program_digest: str, count:
 def contract_end(
     *, contract_id: UUID, organisation: Organisation, actor: User, now: datetime, at_most: Decimal | None = None
 ) -> Contract:
-    """End a contract early. Unused work is charged by the rules of its class.
+    """End a contract early. Unused work is charged according to the rules of its class.
 
     `at_most`: the cost that the customer has seen (`ending_of`). Raises Problem(409) if the contract is over, jobs are
     running, or ending now costs more than `at_most`.
@@ -179,7 +179,8 @@ def contract_close(*, contract_id: UUID, now: datetime) -> Contract:
 def contracts_close_due(*, now: datetime, limit: int = 200) -> int:
     """Close every contract that is due, each in its own transaction. Return how many were closed.
 
-    A contract that began and ended within sample data is closed by the code that makes that data, as of its own end.
+    A contract that belongs to sample data and ended there is not closed here: the code that makes the data closes it as
+    of its own end.
     """
     due = Contract.objects.filter(USED_UP | Q(ends_at__lte=now), state=ContractState.ACTIVE)
     due = due.exclude(organisation__sample_until__gt=F("ends_at"))
@@ -192,7 +193,7 @@ def contracts_close_due(*, now: datetime, limit: int = 200) -> int:
 def contract_finish(contract: Contract, now: datetime, *, takeover: Takeover | None = None) -> Contract:
     """Close a locked contract: release its capacity, charge unused work and late cancellation, then release its hold.
 
-    `takeover`: the amendment; work that it takes over is not charged as late.
+    `takeover`: the work of the amendment; executions that it takes over are not charged as late.
     """
     # Lock order: devices before the ledger, as in quote_accept.
     reservation_release(reservation_id=contract.reservation_id, now=now)
@@ -222,9 +223,9 @@ def _late_charge(contract: Contract, released: Release, now: datetime) -> None:
 def _unused_charge(
     contract: Contract, program_digest: str, executions: int, now: datetime, *, late: bool = False
 ) -> None:
-    """Charge unused executions of a line (operations for a quota) or, with `late`, their late release.
+    """Charge unused executions of a line (or operations, for a quota); with `late`, charge their late release instead.
 
-    Most classes charge nothing for unused work, in which case nothing is posted.
+    Most classes charge nothing for unused work; then nothing is posted.
     """
     snapshot = snapshot_of_line(terms_line(contract, program_digest))
     rating = rest_rating(contract, program_digest, executions, unused=True, late=late)

@@ -59,7 +59,7 @@ def plan_hold_release(
 def plan_holds_end_due(*, now: datetime, limit: int = 200) -> int:
     """Release the expired holds, each in its own transaction. Return how many were released.
 
-    Other buyers need not wait for this, because the time of an expired hold already counts as free.
+    Other buyers do not have to wait for this, because the time of an expired hold already counts as free.
     """
     due = PlanHold.objects.filter(state=HoldState.HELD, held_until__lte=now).order_by("held_until")
     return sum(

@@ -86,7 +86,7 @@ def plan_hold(
 
 
 def _is_for(hold: PlanHold, candidate: int | None) -> bool:
-    """Whether the hold is for this candidate; without a number, the chosen candidate is meant."""
+    """Whether the hold is for the candidate with this number; None means the chosen candidate."""
     number = hold.quote.document.get("promises", {}).get("number")
     return candidate_of(hold.plan, number) == candidate_of(hold.plan, candidate)
 

@@ -58,7 +58,7 @@ def _parent(row: QuotaNode) -> Key | None:
 def reserved_by_node(
     organisation_id: Any, known: set[Key], *, now: datetime, besides: UUID | None = None
 ) -> dict[Key, int]:
-    """Return the microseconds of windows that have not passed, by node. `besides`: a reservation to leave out."""
+    """Return, by node, the microseconds of windows that have not passed. `besides`: a reservation to leave out."""
     windows = Window.objects.filter(
         reservation__organisation_id=organisation_id, state=WindowState.ACTIVE, period__endswith__gt=now
     )
@@ -85,7 +85,8 @@ def _micros(start: datetime, end: datetime) -> int:
 def divided(
     total: int, request_lines: Sequence[QuoteRequestLine], token_id: UUID | None, known: set[Key]
 ) -> dict[Key, int]:
-    """Divide reserved time among nodes: each project gets its share of the work, at the node of the API token if there is one.
+    """Divide reserved time among nodes: each project is assigned its share of the work, at the API token's node if
+    there is one.
 
     The time of a quota contract belongs to the organisation. Amounts are whole microseconds; the remainder goes to the
     first node.

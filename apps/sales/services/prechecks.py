@@ -1,4 +1,4 @@
-"""Checks before a purchase: the reasons for which an offer would be refused if it were quoted and accepted now."""
+"""Checks before a purchase: the reasons why an offer would be refused if it were quoted and accepted now."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def offer_refusals(
     now: datetime,
     token_id: UUID | None = None,
 ) -> list[Problem]:
-    """Return the reasons for which an offer would be refused, with their remedies: too short a window, buying limits, spend caps.
+    """Return the reasons why an offer would be refused, with remedies: a window that is too short, buying limits, and
+    spend caps.
 
     Nothing is stored. For an amendment, spend caps are left out, because the amount that it releases is known only at
     acceptance.
@@ -41,7 +42,7 @@ def offer_refusals(
 
 
 def plan_refusals(*, plan: Plan, actor: User | None, now: datetime, token_id: UUID | None = None) -> list[Problem]:
-    """Return the reasons for which a quote of a plan's chosen candidate would be refused now; empty if nothing is feasible.
+    """Return the reasons why a quote of a plan's chosen candidate would be refused now; empty if nothing is feasible.
 
     If no quote can be made, for example because the plan's deadline has passed, that reason is returned. Nothing is
     stored.

@@ -42,7 +42,7 @@ MOST_EXECUTIONS = 10**12
 
 
 class Pricing(NamedTuple):
-    """Priced work, and the commitment under which it is priced."""
+    """Priced work, and the commitment under which it is priced, if any."""
 
     commitment: Commitment | None
     request_lines: list[QuoteRequestLine]
@@ -73,8 +73,8 @@ def offer_make(
     """Price a request without storing anything, for the live preview. Raises Problem.
 
     `amends`: the contract that the quote amends; the document names it and the difference from its unused remainder.
-    `measured`: programs whose cost depends on their data are charged by measured counts, at most by the worst case. A
-    commitment in force applies automatically.
+    `measured`: programs whose cost depends on their data are charged for measured counts, but at most for the worst
+    case. A commitment in force applies automatically.
     """
     commitment, request_lines, priced = pricing_make(
         organisation=organisation,
@@ -183,7 +183,7 @@ def _under_commitment(
     amends: Contract | None,
     now: datetime,
 ) -> Pricing:
-    """Price the work under the commitment in force if that commitment covers it, and otherwise at the full price."""
+    """Price the work under the commitment in force if it covers the work, or else without a commitment."""
     commitment = commitment_at(organisation, at=now, currency=book_in_force(at=now).currency)
     if commitment is not None:
         under = [

@@ -1,4 +1,4 @@
-"""Proposed revisions: contracts whose unused remainder can run at a lower cost, or on time again, are reported once."""
+"""Propose revisions: report once each contract whose unused remainder can run at a lower cost, or on time again."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ AGAIN = timedelta(hours=1)
 
 
 def contracts_review_due(*, now: datetime, limit: int = MOST) -> int:
-    """Review active contracts with a plan that were not reviewed for an hour, the longest-waiting first, each in its
-    own transaction.
+    """Review active contracts with a plan that have not been reviewed for an hour, each in its own transaction.
+    Contracts without a review come first, then those whose review is the oldest.
 
     Returns how many revisions were proposed.
     """
@@ -44,7 +44,7 @@ def contracts_review_due(*, now: datetime, limit: int = MOST) -> int:
 @transaction.atomic
 def contract_review(*, contract_id: UUID, now: datetime) -> ContractReview | None:
     """Plan the remainder of a contract again. If the new plan is better, store it, queue a message, and return the
-    review; else None.
+    review; otherwise return None.
 
     The contract does not change. Safe to repeat: each contract is reported once.
     """

@@ -54,8 +54,8 @@ log = structlog.get_logger("standing")
 
 @dataclass(frozen=True)
 class NotServed:
-    """The reason why a request was not served, as a sentence. `claim`: the time that it claims, if the only obstacle is
-    lack of room.
+    """The reason why a request was not served, as a sentence. `claim`: the time that the request claims, if the only
+    obstacle is lack of room.
     """
 
     kind: str
@@ -179,7 +179,9 @@ def _try(request: StandingRequest, this: Round, may_claim: bool) -> NotServed | 
 
 
 def _prospect(request: StandingRequest, this: Round, may_claim: bool) -> Priced | NotServed:
-    """Return the present price if it is low enough and there is room, and otherwise the reason. Reserves nothing."""
+    """Return the priced work if its price is low enough and there is room, or else the reason why the request cannot be
+    served. Reserves nothing.
+    """
     offered = this.offered
     if not may_claim and request.least_us > _free_of(request, offered, this.now):
         return _no_room(request, this, None)  # no price is needed to know that

@@ -37,7 +37,7 @@ KEPT = "kept"  # class of the windows that represent claims; none survives a com
 
 
 def rules_now() -> Rules:
-    """Return the rules that the administrator set, or else those of the settings."""
+    """Return the limits that the administrator set, or else those of the settings."""
     row = BuyingRules.objects.filter(pk=ONLY).first()
     if row is None:
         return Rules(settings.NEWCOMER_CREDIT, settings.POOL_SHARE, timedelta(days=settings.POOL_SHARE_DAYS))
@@ -101,7 +101,7 @@ def _asked(quote: Quote, standing: Standing, rules: Rules, actor: User | None, n
 def committed(quote: Quote, *, replaced: Contract | None) -> Decimal:
     """Return the organisation's holds plus the charges of closed contracts, in the quote's currency.
 
-    A contract that the quote replaces counts only with its charges.
+    For a contract that the quote replaces, only its charges count.
     """
     return committed_in(quote.organisation_id, quote.currency, replaced=replaced)
 

@@ -48,9 +48,9 @@ def standing_file(
     now: datetime,
     token_id: UUID | None = None,
 ) -> StandingRequest:
-    """File a request for the work of a quote, for at most `most`, finished before `until` (by default the end of the quote's
-    period), on the quote's pool or any of `pools`. `most` is set aside now, and released if the
-    request ends without a contract.
+    """File a request for the work of a quote, for at most `most`, finished before `until` (by default the end of the
+    quote's period), on the quote's pool or any of `pools`. `most` is set aside now; it is released if the request ends
+    without a contract.
 
     Raises Problem if the quote's work cannot wait, if `until` has passed or is too far in the future, if a pool cannot
     run the work, if a spend cap or the credit limit is reached, or if the organisation already has `WAITING_MOST`
@@ -162,15 +162,15 @@ def _number(organisation: Organisation) -> int:
 
 
 def _least(priced: Priced) -> int:
-    """Return the minimum device time of the work in microseconds, at any power setting of the pool; 0 if it is not fixed."""
+    """Return the minimum device time of the work, in microseconds, over all power settings of the pool; 0 if it is not fixed."""
     if priced.pool.is_host or priced.form.name == FormName.QUOTA:
         return 0
     return min(int(priced.duration / priced.pool.slowdown * 10**6), LONGEST_NOTED)
 
 
 def _shares(priced: Priced, most: Decimal) -> dict[UUID, Decimal] | None:
-    """Divide `most` among projects: each gets the present price of its lines, and the project of the first line also
-    gets the remainder.
+    """Divide `most` among projects. Each is assigned the present price of its lines; the project of the first line is
+    also assigned the remainder.
 
     Returns None for a quota, which every project uses.
     """
