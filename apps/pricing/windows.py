@@ -37,7 +37,9 @@ def limits_of(
     if price_class.start_within_minutes is not None:
         latest_start = begin + timedelta(minutes=price_class.start_within_minutes)
         needed = ceil(duration * 1_000_000)
-        if needed < (end - latest_start) // timedelta(microseconds=1):  # else it may be longer than a date can say
+        if needed < (end - latest_start) // timedelta(
+            microseconds=1
+        ):  # otherwise it may be longer than a date can represent
             end = latest_start + timedelta(microseconds=needed)
     if price_class.finish_within_minutes is not None:
         end = min(end, begin + timedelta(minutes=price_class.finish_within_minutes))

@@ -23,8 +23,9 @@ MOST_PARTS = 62
 class Form:
     """The form in which a volume is sold.
 
-    `every` is the length of a part or interval in seconds, for the forms `spread` and `interval`. The executions of a
-    line are those of one interval; for a spread contract they are the whole volume, which is divided into equal parts.
+    `every` is the length of a part or interval in seconds, for the forms `spread` and `interval`. A line of an interval
+    contract states the executions of one interval. A line of a spread contract states the whole volume, which is
+    divided into equal parts.
     """
 
     name: str = FormName.EXECUTION

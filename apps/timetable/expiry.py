@@ -1,4 +1,4 @@
-"""Held time that nobody bought. It becomes free at the end of the hold, whether or not the sweep has run."""
+"""Held time that nobody bought. It becomes free when the hold ends, even if the sweep has not yet run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.timetable.models import Reservation, ReservationState, Window, WindowS
 
 
 def expired(*, now: datetime) -> QuerySet[Reservation]:
-    """Held reservations that have ended and whose windows have not been released yet."""
+    """Reservations whose hold has ended and whose windows have not been released yet."""
     return Reservation.objects.filter(state=ReservationState.ACTIVE, held_until__lte=now)
 
 
@@ -34,8 +34,8 @@ def expired_release(pieces: Sequence[Piece], *, now: datetime) -> int:
     """Release expired holds that overlap these pieces, in the transaction of the caller, who reserves the pieces.
 
     The caller must hold the locks of the pieces' devices. Selling or releasing held time requires the locks of all
-    devices of the pool, so no one else can do that in the meantime. This waits for a concurrent sale of time in the
-    same held reservation.
+    devices of the pool, so no other transaction can do either in the meantime. Waits for a concurrent sale of the same
+    held reservation.
     """
     known = list(expired(now=now).order_by().values_list("pk", flat=True))  # rarely any, and an index has them
     if not known:
@@ -49,8 +49,8 @@ def expired_release(pieces: Sequence[Piece], *, now: datetime) -> int:
 
 
 def expired_release_of(pools: Collection[str], *, now: datetime) -> int:
-    """Release the expired holds of whole pools, by slug. The caller must have locked all their devices, to reserve or
-    move windows.
+    """Release the expired holds of whole pools, by slug. The caller, which reserves or moves windows, must have locked
+    all devices of the pools.
     """
     rows = expired(now=now).filter(pool__slug__in=pools)
     return windows_release(list(rows.select_for_update(no_key=True, of=("self",)).order_by("id")))

@@ -46,8 +46,8 @@ def devices_lock(pool: Pool, *others: Pool, windows_of: UUID | None = None) -> l
 
 
 def some_lock(pool: Pool, devices: Collection[UUID], *, active: bool = True) -> set[UUID]:
-    """Lock the given devices of a pool and return the ids that were locked; with `active`, only devices that are
-    still active.
+    """Lock these devices of a pool and return the ids of the locked ones. With `active`, devices that are no longer
+    active are not locked.
 
     Call it in its own savepoint, because a rollback to the savepoint releases the locks. After the call, the
     transaction waits at most `LOCK_TIMEOUT` for any lock. Raises CapacityBusy.
@@ -56,7 +56,8 @@ def some_lock(pool: Pool, devices: Collection[UUID], *, active: bool = True) -> 
 
 
 def one_lock(pool: Pool, devices: Sequence[UUID]) -> UUID | None:
-    """Lock one of several devices, listed best first: the first device that is not locked or, after a wait, the best device.
+    """Lock one of several devices, which are listed best first: the first that is not locked or, if all are, the best
+    after a wait.
 
     Returns None if the best device is no longer active.
     """

@@ -96,8 +96,8 @@ class RunsOn(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """The start, in microseconds, of the first sufficiently long free period on a device, with the pool's processor and
-    power setting.
+    """The start, in microseconds, of the first free period of a device that is long enough; and the pool's processor
+    and power setting.
     """
 
     start: int
@@ -119,7 +119,7 @@ def first_fit(device_id: UUID, spans: Sequence[Interval], length: int, *, now: d
 
 
 def _fits(statement: str, spans: Sequence[Interval], length: int, **which: UUID | datetime) -> dict[UUID, Fit]:
-    if length > max((span.length for span in spans), default=0):  # perhaps longer than a date can say
+    if length > max((span.length for span in spans), default=0):  # may be longer than a date can represent
         return {}
     told: dict[str, Any] = {
         "starts": [instant_of(span.start) for span in spans],
@@ -161,8 +161,8 @@ def _gaps(statement: str, start: datetime, end: datetime, **which: Any) -> dict[
 
 
 def taken_since(pool_id: UUID, pieces: Iterable[Piece], *, now: datetime) -> tuple[RunsOn, bool]:
-    """Return the pool's processor and power setting, and whether any of these pieces is sold or held. The caller holds
-    the locks of their devices.
+    """Return the pool's processor and power setting, and whether any part of these pieces is sold or held. The caller
+    holds the locks of their devices.
     """
     told = list(pieces)
     with connection.cursor() as cursor:

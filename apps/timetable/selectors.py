@@ -39,7 +39,9 @@ class Alternative(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """The work requested of a pool. Times are in seconds; `quantum` is the piece that is never cut when windows are split."""
+    """The work requested of a pool. Times are in seconds; `quantum` is the indivisible part of work that may be split
+    over several windows.
+    """
 
     duration: Fraction
     not_before: datetime
@@ -68,7 +70,7 @@ class Demand(NamedTuple):
 
 
 def windows_tried(quantum: Fraction | None) -> tuple[int, ...]:
-    """The numbers of windows to try: one and, if the work may be divided and does not fit in one, several."""
+    """The maximum numbers of windows to try, in order: 1, then `WINDOWS_MAX` if the work may be divided."""
     return (1,) if quantum is None else (1, WINDOWS_MAX)
 
 
@@ -86,8 +88,8 @@ class Room:
         self.free = free_by_device(devices_of(pool), begin, end, now=now, without=without) if begin < end else {}
 
     def place(self, demand: Demand) -> Placement | Refusal:
-        """Return where the demand would be placed. The work is split only if it does not fit in one window. The demand
-        lies within [start, end).
+        """Return the placement of the demand, or the refusal. The work is split only if it does not fit in one window.
+        The limits of the demand must lie within [start, end).
         """
         for most in windows_tried(demand.quantum):
             one = demand._replace(windows_max=most)
@@ -149,7 +151,7 @@ def reservation_preview(
 
 
 def alternatives_find(*, pool: Pool, demand: Demand, now: datetime) -> list[Alternative]:
-    """Other places for the demand: on sibling pools within its limits, and on the same pool up to a week after its limits."""
+    """Return other places for the demand: on sibling pools within its limits, and on the same pool up to a week after them."""
     found: list[Alternative] = []
     siblings = [one for one in pools().filter(processor=pool.processor, kind=pool.kind) if one.pk != pool.pk]
     later = demand._replace(not_after=max(now, demand.not_after) + ALTERNATIVE_HORIZON, allowed=None)

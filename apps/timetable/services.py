@@ -88,7 +88,7 @@ def reservation_take_each(
 ) -> Reservation:
     """Reserve time for several demands in the caller's transaction, either for all of them or for none.
 
-    Each demand uses as few windows as possible among the counts in `windows`; its own `windows_max` is ignored.
+    Each demand uses the first number of windows in `windows` with which it fits; its own `windows_max` is ignored.
     `reservation_id` sets the id of the reservation. Raises CapacityTaken.
     """
 
@@ -121,8 +121,8 @@ def reservation_replace(
     quantum: Fraction | None = None,
     windows_max: int = 1,
 ) -> list[Window]:
-    """Reserve new windows for `duration` seconds of a reservation's work whose windows passed unused, and return
-    them.
+    """Reserve new windows for the part of a reservation's work, `duration` seconds, whose windows passed unused; return
+    the new windows.
 
     The past windows remain recorded as sold and idle. Raises CapacityTaken.
     """

@@ -1,9 +1,9 @@
 """Reserve device time with locks on the affected devices only.
 
 One unlocked read of the timetable decides where the work goes. The devices in use are then locked in the order of their
-ids and checked again: every sale locks its device, and every change of a pool locks all its devices. If anything was
-sold or changed in the meantime, the attempt is rolled back, its locks are released, and another attempt starts. A
-refusal needs no lock: it was true at the moment of the one statement on which it is based.
+ids and checked again: every sale locks the device that it uses, and every change of a pool locks all devices of the
+pool. If anything was sold or changed in the meantime, the attempt is rolled back, its locks are released, and another
+attempt starts. A refusal needs no lock: it was true at the moment of the one statement on which it is based.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Store = Callable[[Sequence[Piece]], T]
 
 
 class _Changed(Exception):
-    """Something on which this attempt relies was sold, moved or deactivated."""
+    """Raised if time or a device on which this attempt relies was sold, moved or deactivated."""
 
 
 def capacity_take(
@@ -41,8 +41,8 @@ def capacity_take(
 ) -> T:
     """Place the demands in order and return the result of `store` for all pieces, in the caller's transaction.
 
-    Each demand uses the first count in `windows` with which it fits. `store` runs under the locks of the pieces'
-    devices. Raises CapacityTaken for the first demand that does not fit, and also PoolChanged and CapacityBusy.
+    Each demand uses the first number of windows in `windows` with which it fits. `store` runs under the locks of the
+    pieces' devices. Raises CapacityTaken for the first demand that does not fit, and also PoolChanged and CapacityBusy.
     """
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("capacity_take needs a transaction that holds the locks")
@@ -92,7 +92,7 @@ def _placed(pool: Pool, demands: Sequence[Demand], windows: Sequence[int], now: 
 
 
 def _is_taken(pool: Pool, pieces: Sequence[Piece], now: datetime) -> bool:
-    """Whether any of the pieces is sold or held. Raises PoolChanged."""
+    """Whether any part of the pieces is sold or held. Raises PoolChanged."""
     runs_on, is_taken = reading.taken_since(pool.pk, pieces, now=now)
     _runs_on_check(pool, runs_on)
     return is_taken
@@ -104,7 +104,7 @@ def _runs_on_check(pool: Pool, runs_on: RunsOn) -> None:
 
 
 def _take_first(pool: Pool, demand: Demand, now: datetime, store: Store[T]) -> T | None:
-    """Reserve one window at the earliest start, without reading the time after it. Returns None if no device has room."""
+    """Reserve one window at the earliest start, without reading the rest of the timetable. Returns None if no device has room."""
     work, limits = demand.work(), demand.limits(now=now)
     search: _Search | None = None
     for _ in range(TRIES):
@@ -121,20 +121,20 @@ def _take_first(pool: Pool, demand: Demand, now: datetime, store: Store[T]) -> T
 
 
 class _Search:
-    """The first free period of each device of a pool, as last read, in which one window fits."""
+    """For each device of a pool, the first free period in which one window fits, as last read."""
 
     def __init__(
         self, pool: Pool, work: Work, limits: Limits, spans: Sequence[Interval], fits: dict[UUID, Fit]
     ) -> None:
         self.pool, self.work, self.limits, self.spans = pool, work, limits, spans
         self.fits = {device: fit.start for device, fit in fits.items()}
-        # Only so far is known that no other device is better.
+        # Devices that were not read have no start before this instant.
         self.known = limits.not_after if len(fits) < reading.FITS_MOST else max(self.fits.values())
         _runs_on_check(pool, next(iter(fits.values())).runs_on)
 
     def pieces(self, now: datetime) -> Sequence[Piece]:
-        """Lock the device on which the work ends first, and place the work on it. Devices whose time someone else is
-        selling now are skipped.
+        """Lock the device on which the work ends first, and place the work on it. Devices that another sale has locked
+        are skipped.
 
         Raises _Changed if the place is no longer free.
         """
@@ -162,7 +162,7 @@ class _Search:
         return placed.windows
 
     def _look_again(self, device: UUID, now: datetime) -> None:
-        """Read the first fit of a locked device again."""
+        """Read again where the work first fits on a locked device."""
         del self.fits[device]
         fresh = reading.first_fit(device, self.spans, self.work.length(self.work.count), now=now)
         if fresh is not None:
@@ -170,7 +170,7 @@ class _Search:
 
 
 def _search(pool: Pool, work: Work, limits: Limits, now: datetime) -> _Search | None:
-    """The search at the cheapest tariff that has room, in the earliest spans that have room; None if there is no room."""
+    """Search at the cheapest tariff with room, in the earliest spans with room; None if there is no room."""
     for spans in limits.spans():
         for few in _growing(spans):
             fits = reading.first_fits(pool.pk, few, work.length(work.count), now=now)

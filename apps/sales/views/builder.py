@@ -241,7 +241,7 @@ def _create(request: HttpRequest, organisation: Organisation, controls: Controls
 
 
 def _asked(organisation: Organisation, controls: Controls, now: datetime) -> tuple[dict[str, Any], Controls]:
-    """Return the arguments that the preview and the creation of a quote share, and the controls with the pool that was found."""
+    """Return the arguments that the preview and the creation of a quote share, and the controls with the chosen pool."""
     lines, controls = _lines(organisation, controls, now)
     return {
         "lines": lines,

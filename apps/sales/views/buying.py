@@ -1,4 +1,4 @@
-"""The administrator's page of buying limits, both general ones and those of single organisations."""
+"""The administrator's page of buying limits: the general ones, and those of single organisations."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def _burn_down(commitment: Commitment, now: datetime) -> dict[str, Any]:
 
 
 def _lefts(commitment: Commitment, months: list[Month]) -> list[tuple[Month, Decimal]]:
-    """Return each month with the amount of the commitment that remained at its end."""
+    """Return each month with the part of the committed amount that remained at the end of the month."""
     found, left = [], promised(commitment)
     for month in months:
         left = subtract(left, month.used)

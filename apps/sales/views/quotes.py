@@ -103,7 +103,7 @@ def quote_file(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """GET: show what happens on acceptance. POST: accept."""
+    """GET: show what acceptance does. POST: accept the quote."""
     quote = org_object_get(request, Quote.objects.select_related("pool", "contract", "amends"), roles=BUYING, pk=pk)
     now, refusal, actor = timezone.now(), None, principal_get(request).user
     if request.method == "POST":
@@ -230,7 +230,7 @@ def lined(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ratio(amount: Decimal, listed: Decimal) -> str:
-    """Return the product of the factors, which has at most 16 decimal places."""
+    """Return the amount as a multiple of the list price: the product of the factors, with at most 16 decimal places."""
     exact = Fraction(amount) / Fraction(listed)
     return f"{Decimal(exact.numerator) / Decimal(exact.denominator):f}"
 

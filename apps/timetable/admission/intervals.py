@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Interval(NamedTuple):
-    """[start, end): two windows may touch, but they may not overlap."""
+    """The half-open interval [start, end). Two windows may touch, but they may not overlap."""
 
     start: int
     end: int

@@ -69,7 +69,7 @@ class Limits:
     windows_max: int = 1
 
     def spans(self) -> list[list[Interval]]:
-        """For each tariff rank, the disjoint and ascending spans whose tariff has at most that rank."""
+        """For each tariff rank, the disjoint and ascending spans with that rank or a cheaper one."""
         if self.allowed is None:
             return [clip([Interval(self.not_before, self.not_after)], self.not_before, self.not_after)]
         ranks = sorted({one.rank for one in self.allowed})
@@ -107,8 +107,8 @@ class Placement:
 
 @dataclass(frozen=True)
 class Refusal:
-    """The reason why the work does not fit: the `largest` free window for it, the total `free` time, and the `room` in
-    executions.
+    """The figures that explain why the work does not fit: the time `needed`, the `largest` free window, the total
+    `free` time, and the number of executions that would fit (`room`).
     """
 
     needed: int
@@ -152,9 +152,9 @@ def place_each(
 ) -> list[Placement | Refusal]:
     """Place the demands in order, each in the time that the previous demands left free.
 
-    A demand lists one or more alternatives for the same work, which are tried in order. The first demand that does not
-    fit ends the list of results with its last refusal. `free` holds disjoint, ascending intervals, as `free_between`
-    returns them.
+    A demand lists one or more alternatives for the same work, which are tried in order. The list of results ends at the
+    first demand that does not fit, with the refusal of its last alternative. `free` holds disjoint, ascending
+    intervals, as `free_between` returns them.
     """
     left = {device: list(open_) for device, open_ in free.items()}
     found: list[Placement | Refusal] = []
@@ -180,7 +180,7 @@ def _cut_out(free: list[Interval], piece: Piece) -> None:
 
 
 def _slots(free: Mapping[str, Sequence[Interval]], spans: Sequence[Interval]) -> list[_Open]:
-    """Free time inside the spans, ordered by start and then by device."""
+    """The free time inside the spans, ordered by start and then by device."""
     slots = [_Open(device, one.start, one.end) for device in free for one in intersect(free[device], spans)]
     return sorted(slots, key=lambda slot: (slot.start, slot.device))
 
@@ -195,7 +195,9 @@ def _room(work: Work, slots: list[_Open], end: int, windows_max: int) -> int:
 
 
 def _earliest_end(work: Work, slots: list[_Open], limits: Limits) -> int | None:
-    """The earliest microsecond by which all of the work can finish. A later end never leaves less room, so bisection finds it."""
+    """The earliest microsecond by which all of the work can finish. It is found by bisection, because a later end never
+    leaves less room.
+    """
     low, high = limits.not_before, limits.not_after
     if limits.windows_max == 1:
         length = work.length(work.count)
@@ -212,7 +214,9 @@ def _earliest_end(work: Work, slots: list[_Open], limits: Limits) -> int | None:
 
 
 def _cut(work: Work, slots: list[_Open], end: int, windows_max: int) -> tuple[Piece, ...]:
-    """The fewest windows, then the earliest, that hold all of the work before `end`; the last one is shortened to fit."""
+    """The fewest windows that hold all of the work before `end`, the largest and then the earliest; the last one is
+    shortened to fit.
+    """
     capacities = _capacities(work, slots, end)
     by_size = sorted(range(len(slots)), key=lambda index: (-capacities[index], slots[index].start, slots[index].device))
     chosen: list[int] = []

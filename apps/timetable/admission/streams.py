@@ -1,4 +1,4 @@
-"""The time that programs occupy a device when they run one after another: one rule for quotes, plans and dispatch."""
+"""The time that programs occupy a device when they run one after another. Quotes, plans and dispatch share this rule."""
 
 from __future__ import annotations
 
