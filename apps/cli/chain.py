@@ -45,7 +45,9 @@ def chain_verify(document: dict[str, Any]) -> tuple[list[str], list[str]]:
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         if isinstance(error, Difference | Unreadable):
             raise
-        raise Unreadable(f"The chain lacks a field of {document['format']}: {error!r}.") from error
+        raise Unreadable(
+            f"The chain lacks a field that the format {document['format']} requires: {error!r}."
+        ) from error
     except ArithmeticError as error:  # not a number, or an impossible amount
         raise Unreadable("The chain contains an amount that is not a number.") from error
     if document["format"] == OLD:

@@ -55,7 +55,9 @@ def _run(options: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Build the parser of the command line."""
-    whole = Parser(prog="takt", description="Verify invoices, price models and plan from local files.")
+    whole = Parser(
+        prog="takt", description="Verify invoices, compute the prices of models, and make plans, all from local files."
+    )
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
     _add_verify(commands)
     _add_report(commands)

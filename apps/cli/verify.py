@@ -100,9 +100,13 @@ def _computed(
         _totals(document, months, done)
         _comparisons(document, done)
     except KeyError as error:
-        raise Unreadable(f"The document lacks a field of {document['format']}: {error}.") from error
+        raise Unreadable(
+            f"The document lacks a field that the format {document['format']} requires: {error}."
+        ) from error
     except (TypeError, AttributeError, IndexError, ValueError) as error:
-        raise Unreadable(f"A field of the document has the wrong type for {document['format']}.") from error
+        raise Unreadable(
+            f"A field of the document has a type that the format {document['format']} does not allow."
+        ) from error
     except ArithmeticError as error:  # not a number, or an impossible amount
         raise Unreadable("The document contains an amount that is not a number.") from error
     return done

@@ -21,7 +21,7 @@ UNITS: dict[str, tuple[str, str]] = {
     "matrix": ("Matrix planes", "Multiply rows by the weights in a slot and sum the products."),
     "vector": ("Vector unit", "Computes element by element: activations, sums, reductions."),
     "move": ("Data movement", "Copies, transposes, gathers and scatters."),
-    "control": ("Control", "Chooses branches by a value."),
+    "control": ("Control", "Chooses a branch according to a value."),
     "link_out": ("Link out", "Sends the outputs to the host."),
 }
 OTHERS = {"clock": "Clock", "memory": "On-chip memory", "passes": "Scalar operators", "energy": "Energy"}

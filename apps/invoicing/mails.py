@@ -62,7 +62,7 @@ def standing_mail(row: OutboxRow, *, now: datetime) -> None:
         amount = money_format(request.contract.net, request.contract.terms["currency"])
         subject, lead = (
             f"Request {request.number}: reserved for {amount}",
-            "Capacity is available, and your work is reserved.",
+            "Capacity became available and is reserved for your work.",
         )
         link = f"{settings.SITE_URL}/contracts/{request.contract.pk}"
     else:

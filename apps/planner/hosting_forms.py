@@ -90,9 +90,7 @@ class MachineForm(Marked):
     """A machine that the organisation owns."""
 
     mark = "machine"
-    name = forms.CharField(
-        max_length=80, label="Name", help_text="A machine name that the measurements of this machine use."
-    )
+    name = forms.CharField(max_length=80, label="Name", help_text="The name that this machine has in its measurements.")
     capital = forms.DecimalField(max_digits=20, decimal_places=4, min_value=0, label="Purchase price")
     currency = forms.ChoiceField(choices=[(code, code) for code in sorted(PLACES)], initial="EUR", label="Currency")
     months = forms.IntegerField(min_value=1, max_value=MONTHS_MAX, initial=36, label="Depreciation (months)")

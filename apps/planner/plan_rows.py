@@ -32,7 +32,10 @@ class CandidateRows(NamedTuple):
         left = self.drawable - len(self.drawn)
         if not left:
             return ""
-        return f"The chart shows the frontier, the best candidates and those closest to being feasible; {left:,} more are below."
+        return (
+            "The chart shows the frontier, the best candidates and those closest to being feasible; "
+            f"{left:,} more are listed below."
+        )
 
 
 def candidate_rows(plan: Plan) -> list[Row]:

@@ -70,8 +70,8 @@ class ScoreFormat:
     def range_sentence(self) -> str:
         """A sentence that states the allowed values."""
         if self.limit is None:
-            return f"State {self.named} between 0 and 1, for example 0.97."
-        return f"State {self.named} above 0 and below the limit {self.text('0')}."
+            return f"Enter {self.named} between 0 and 1, for example 0.97."
+        return f"Enter {self.named} above 0 and below the limit {self.text('0')}."
 
     def shortfall_sentence(self, found: Fraction, wanted: Fraction) -> str:
         """Say that a bound falls short, with enough decimals to tell the two values apart."""

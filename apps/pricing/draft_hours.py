@@ -167,7 +167,7 @@ class HoursForm(SectionForm):
         if first > last:
             self.add_error("fill_last", "The last month must not be before the first.")
         if start >= end:
-            self.add_error("fill_until", "The range must end after it starts. To cross midnight, fill two ranges.")
+            self.add_error("fill_until", "The range must end after it starts. To cross midnight, fill in two ranges.")
         days = values.get("fill_days") or "both"
         for key, month, hour in product(GRIDS, range(first, last + 1), range(start, end)):
             if days in {"both", key}:

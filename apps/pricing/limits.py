@@ -21,7 +21,7 @@ def window_of(start: datetime | None, end: datetime | None, *, now: datetime) ->
         raise Problem(
             422,
             "Window too long",
-            f"Quotes reach {LONGEST_WINDOW.days} days ahead; end the window earlier.",
+            f"A window can end at most {LONGEST_WINDOW.days} days from now; end it earlier.",
             kind="window",
         )
     return Window(begin, finish)

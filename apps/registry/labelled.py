@@ -67,7 +67,7 @@ def labelled_check(arrays: Mapping[str, Array]) -> Labelled:
             ["The file holds no inputs: add an array for each input of the model, under the input's name."]
         )
     scalars = [
-        f"Array '{name}' is a single number; its first axis must count the items."
+        f"Array '{name}' is a single number; it must be an array with the items along its first axis."
         for name in arrays
         if not arrays[name].ndim
     ]

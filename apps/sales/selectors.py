@@ -266,6 +266,6 @@ def version_keep_reason(version: ModelVersion) -> str | None:
     if contract is None:
         return None
     return (
-        f"Contract {contract.title} runs on it until {contract.ends_at:%Y-%m-%d %H:%M} UTC; end the contract first, "
+        f"Contract {contract.title} uses it until {contract.ends_at:%Y-%m-%d %H:%M} UTC; end the contract first, "
         "or delete the file afterwards."
     )

@@ -188,7 +188,7 @@ def test_a_spare_stands_in_for_a_device_that_fails(scene: Scene) -> None:
         sell(scene, HOUR, HOUR)
     change = edited(scene, edits.device_set("lpu-a", "lpu-a-0", "failed"))
     assert change is not None
-    assert "Spare devices in service in place of failed ones: lpu-a.lpu-a-2." in change.summary
+    assert "Spare devices that replace failed ones: lpu-a.lpu-a-2." in change.summary
     assert document_now().pools["lpu-a"].devices == {
         "lpu-a-0": "failed",
         "lpu-a-1": "active",

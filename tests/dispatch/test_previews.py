@@ -231,4 +231,4 @@ def test_outputs_that_are_gone_leave_the_page_standing(present: Scene, browser: 
     default_storage.delete(job.outputs_key)
     page = browser.get(f"/jobs/{job.pk}")
     assert page.status_code == 200
-    assert "not readable at the moment" in page.content.decode()
+    assert "The outputs cannot be read at the moment" in page.content.decode()

@@ -79,7 +79,7 @@ def why(answer: Answer) -> str:
     """Return the reason for the choice, in one sentence."""
     best, tried = answer.chosen, answer.solution.examined
     if best is None:
-        return f"None of {tried:,} candidates meets the requirements."
+        return f"None of the {tried:,} candidates meets the requirements."
     feasible = [one for one in answer.solution.candidates if one.feasible]
     cheaper = sum(1 for one in answer.solution.candidates if not one.feasible and _below(one, best))
     tail = (

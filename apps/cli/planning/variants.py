@@ -125,7 +125,7 @@ def _pricer(task: Stated, pool: Pool, program: Facts) -> Callable[[int], Decimal
         try:
             return rate(book=task.book, counts=counts, executions=executions, terms=terms).amount
         except NotPriced as error:
-            raise ValueError(f"The program has no price: {error.missing}; add it to the price book.") from None
+            raise ValueError(f"The program has no price ({error.missing}); add one to the price book.") from None
 
     return price
 

@@ -180,7 +180,7 @@ def _constants_check(version: ModelVersion, constants: dict[str, Any]) -> None:
         raise Problem(
             422,
             "No such input",
-            f"The model has no input {unknown[0]!r}. Every constant must be an input.",
+            f"The model has no input {unknown[0]!r}. Every constant must name an input of the model.",
             kind="input-unknown",
         )
 

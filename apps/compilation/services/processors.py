@@ -53,7 +53,7 @@ def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: 
         raise Problem(
             422,
             "Too many processors",
-            f"An organisation can have at most {PROCESSORS_MAX}; remove one first.",
+            f"An organisation can have at most {PROCESSORS_MAX} processors; remove one first.",
             kind="too-many-processors",
         )
     row, _ = OwnProcessor.objects.update_or_create(

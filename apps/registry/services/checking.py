@@ -20,7 +20,7 @@ _ENDINGS = {
     "time": "Checking the model took longer than {cpu} seconds; simplify it (onnxsim removes constant work) and try again.",
     "late": "Checking the model took longer than {wall} seconds on a busy machine; try again later, or simplify it.",
     "killed": "The operating system stopped the check of this file. Try again. If it happens again, the file may be damaged.",
-    "defect": "The check of this file failed unexpectedly. The error is in our log. Nothing was kept.",
+    "defect": "The check of this file failed unexpectedly. The error is in our log. Nothing was stored.",
 }
 
 

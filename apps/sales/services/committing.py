@@ -83,6 +83,6 @@ def _check_minimum(book: PriceBookDocument, minimum: Decimal) -> None:
         raise Problem(
             422,
             "Impossible amount",
-            f"Enter from {unit} to {MOST_MINIMUM:,} {book.currency.code} a month.",
+            f"Enter an amount from {unit} to {MOST_MINIMUM:,} {book.currency.code} a month.",
             kind="commitment-minimum",
         )
