@@ -267,7 +267,7 @@ def test_another_price_book_is_told_apart(papers: Papers, tmp_path: Path, capsys
         ('{"format": "takt-invoice/1"}', "lacks a field"),
         ('{"format": "takt-invoice/1", "lines": [{}]}', "lacks a field"),
         ("[" * 50_000, "is not JSON"),
-        ('{"format": "takt-invoice/1", "lines": 3}', "wrong type for takt-invoice/1"),
+        ('{"format": "takt-invoice/1", "lines": 3}', "a type that the format takt-invoice/1 does not allow"),
         ('{"format": "takt-invoice/1", "lines": [], "net": 0.5}', "0.5 is a float"),
         ('{"a": ' + "9" * 9999, "is not JSON"),
     ],

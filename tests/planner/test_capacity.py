@@ -212,7 +212,7 @@ def test_work_of_two_programs_stays_in_one_piece_as_it_is_sold(cast: Cast, marke
     [
         (NOW, "The deadline is in the past"),
         (NOW - DAY, "The deadline is in the past"),
-        (NOW + 63 * DAY, "Quotes reach 62 days"),
+        (NOW + 63 * DAY, "at most 62 days from now"),
     ],
 )
 def test_an_instant_that_no_quote_reaches_is_refused(cast: Cast, market: Market, until: datetime, said: str) -> None:

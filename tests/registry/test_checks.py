@@ -112,7 +112,7 @@ def test_a_check_whose_worker_died_is_done_by_another_and_given_up_after_three(c
     assert services.upload_check_next(clock=lambda: now)
     again.refresh_from_db()
     assert again.state == Upload.State.REFUSED
-    assert "ended by the system" in services.refusal_of(again).detail
+    assert "The operating system stopped" in services.refusal_of(again).detail
 
 
 def test_a_check_that_takes_long_keeps_its_upload_while_its_worker_lives(

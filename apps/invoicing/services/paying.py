@@ -99,8 +99,8 @@ def _overpayment_check(invoice: Invoice, amount: Decimal) -> None:
             409,
             "More than the open amount",
             f"{money_format(owed, currency)} of invoice {invoice.number} is open, but you entered "
-            f"{money_format(amount, currency)}. Correct the amount, or confirm that this amount arrived. The excess is then added "
-            "to the customer's balance.",
+            f"{money_format(amount, currency)}. Correct the amount, or confirm that this amount arrived. The excess is then "
+            "added to the customer's balance.",
             kind="overpaid",
         )
 
