@@ -61,8 +61,8 @@ class SignUpForm(SignupForm):
         _new_password(self.fields["password1"], "Password")
 
     def try_save(self, request: HttpRequest) -> tuple[User | None, HttpResponse | None]:
-        """Sign up, or do nothing if the address is known. Both cases hash the password and return the same response, so
-        that neither the response nor its timing reveals which addresses are known.
+        """Create the account or, if the address is known, only send a mail to it. Both cases hash the password and
+        return the same response, so that neither the response nor its timing reveals which addresses are known.
         """
         if self.account_already_exists:
             make_password(self.cleaned_data["password1"])

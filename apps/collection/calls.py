@@ -45,7 +45,7 @@ class Recorder:
     is_due: Callable[[Invoice], bool] = lambda _: True
 
     def __call__(self, act: Operation) -> Any:
-        """Record and run an operation. Raises InvoiceChanged, gateway.OutcomeUnknown, or Stripe's own error if it
+        """Record and run an operation. Raises InvoiceChanged, gateway.OutcomeUnknown, or Stripe's own error if Stripe
         refuses the call.
         """
         with transaction.atomic(durable=True):

@@ -63,7 +63,7 @@ def portal_open(*, organisation: Organisation, return_url: str, client: stripe.S
 
 
 def session_sync(*, session_id: str, client: stripe.StripeClient, now: datetime) -> StripeCustomer | None:
-    """Make the card of a completed Checkout the default. Returns None if it has no card or the session is not ours.
+    """Make the card of a completed Checkout the default. Returns None if the Checkout has no card or is not ours.
 
     A session is used once, so that a delayed event never undoes a later choice of the customer. Raises
     gateway.OutcomeUnknown.

@@ -45,7 +45,8 @@ class StripePush(models.Model):
     """The synchronisation of one invoice with Stripe; `version` is part of every idempotency key.
 
     `ordered` is the amount that Stripe was asked to collect, in the smallest unit, after the credit notes in
-    `included`. `tell_at` is set if the invoice has changed in our database since then and the change must be pushed.
+    `included`. `tell_at` is set if the invoice has changed in our database since the last push and the change must be
+    pushed.
     """
 
     invoice = models.OneToOneField(Invoice, on_delete=models.PROTECT, primary_key=True, related_name="stripe_push")

@@ -43,8 +43,8 @@ def sizes_suggested(inputs: Sequence[Mapping[str, Any]], names: Sequence[str]) -
 def names_shown(inputs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, str]:
     """The displayed name of each variable dimension: its own name, or its role if the model does not name it ("x.2").
 
-    The role is that of the axis in its input: batch, height, width, sequence, or otherwise "axis 2", for example. If
-    two inputs have dimensions of the same role, the input's name follows: "batch of x".
+    The role is that of the axis in its input: batch, height, width or sequence; for any other axis, its number, such as
+    "axis 2". If two inputs have dimensions of the same role, the input's name follows: "batch of x".
     """
     roles = {name: _role(name, inputs) for name in names}
     counts = Counter(role for role, _ in roles.values())
@@ -100,7 +100,7 @@ def _by_name(name: str) -> int | None:
 
 def _by_place(name: str, inputs: Sequence[Mapping[str, Any]]) -> int:
     """A size suggested by the dimension's position: 1 for the first axis, the batch; otherwise a usual size of images,
-    texts or signals, which the rank and the element type distinguish.
+    texts or signals, depending on the rank and the element type.
     """
     for value in inputs:
         shape = value["shape"]

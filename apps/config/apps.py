@@ -8,8 +8,7 @@ class ConfigConfig(AppConfig):
     label = "config"
 
     def ready(self) -> None:
-        """Turn the garbage collector, which the settings turned off, on again, and exempt all objects that exist by
-        now.
+        """Turn on the garbage collector, which the settings turn off, and exempt all objects that exist by now.
 
         A migration, or a page with many rows, creates thousands of objects that all live until it ends. So the
         collector runs after 20,000 new objects instead of Python's default of 700.

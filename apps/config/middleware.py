@@ -60,8 +60,8 @@ def api_rates(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[
 
 
 def nul_refused(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Refuse an address with a NUL character with a 400. PostgreSQL can't store NUL, so no such address exists, and a
-    query with one would fail.
+    """Respond with a 400 to an address that contains a NUL character. PostgreSQL can't store NUL, so no such address
+    exists, and a query with one would fail.
 
     Form fields and the API's parser refuse NUL themselves, with a sentence that names the field.
     """

@@ -1,4 +1,4 @@
-"""Parses requests to the API. Refuses unknown names, and NUL characters, because PostgreSQL cannot store them.
+"""Parses requests to the API. Refuses unknown names, and also NUL characters, which PostgreSQL cannot store.
 
 `apps.accounts.bodies` makes bodies refuse unknown names; `names_known()` does so for query parameters and form fields.
 """
@@ -22,10 +22,10 @@ CONTAINERS_MAX = 250_000
 
 
 class WithoutNul(Parser):
-    """Ninja's parser, extended to refuse text with a NUL character anywhere in the request with a 422.
+    """Ninja's parser, extended to refuse a request with a 422 if any text in it contains a NUL character.
 
-    A body's size in memory depends far more on the number of its lists and objects than on its bytes, so they are
-    counted first.
+    A body's size in memory depends far more on the number of its lists and objects than on its bytes, so the lists and
+    objects are counted first.
     """
 
     def parse_body(self, request: HttpRequest) -> Any:
@@ -52,8 +52,8 @@ class WithoutNul(Parser):
 def names_known() -> None:
     """Make every operation refuse unknown parameters, which ninja would ignore.
 
-    Ninja has one class each for reading a query, a form, and a form's files. Its subclasses know the names that an
-    operation accepts.
+    Ninja has one class each for reading a query, a form, and a form's files. For each operation, ninja makes subclasses
+    of these, which know the names that the operation accepts.
     """
     for model, given, what in (
         (QueryModel, "GET", "parameter"),

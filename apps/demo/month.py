@@ -218,8 +218,8 @@ class Month:
     # Papers
 
     def _papers(self) -> list[Step]:
-        """The steps about invoices: one for the month before and two in between. All but the last are paid; a part of
-        the last is credited.
+        """The steps that issue three invoices, one of them for the month before, and those that settle them. All but
+        the last invoice are paid; a part of the last one is credited.
         """
         asked = self.midnight - 18 * DAY + 10 * MINUTE
         last = self.midnight - 5 * DAY + 10 * MINUTE

@@ -1,5 +1,5 @@
-"""How demand rises and falls over a week, and how many executions this gives in each reserved window. Pure functions;
-the same seed gives the same result.
+"""How demand rises and falls over a week, and how many executions it results in for each reserved window. Pure
+functions; the same seed gives the same result.
 """
 
 from __future__ import annotations

@@ -338,7 +338,7 @@ def outputs_response(job: Job) -> FileResponse:
 @router.post("/jobs/{uuid:pk}/labels", auth=RUN, response=JobOut, summary="Add labels to the items of a finished job")
 def job_labels(request: HttpRequest, pk: UUID, labels: File[UploadedFile | None] = None) -> JobOut:
     """Adds labels to a finished job: a .npz file with `labels`, a .npy file, or CSV with one line for each item. The
-    job's outputs are evaluated with the metric of the contract's task, or for accuracy if it has no task; see
+    job's outputs are evaluated with the metric of the contract's task, or for accuracy if the contract has no task; see
     `promises`. Later labels replace earlier ones.
     """
     job, now = _job(request, pk, roles=ENGINEERING), timezone.now()

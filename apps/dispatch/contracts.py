@@ -65,9 +65,9 @@ def inputs_of(program: Program) -> list[TensorType]:
 def pace_of(contract: Contract, program: Program) -> Pace:
     """Return the pace of the program on the contract's pool.
 
-    This is the proven number of cycles at the pool's clock, with the loading time included in the windows that were
-    sold; on a host pool, it is the newest measured 95th percentile. Raises Problem(409) if a host pool has not measured
-    the program yet.
+    On a deterministic pool, it consists of proven numbers of cycles at the pool's clock, and of the loading cycles that
+    the contract reserved; on a host pool, it is the newest measured 95th percentile. Raises Problem(409) if a host pool
+    has not measured the program yet.
     """
     pool = contract.pool
     if not pool.is_host:
@@ -127,7 +127,7 @@ def line_of(contract: Contract, program: Program) -> Line:
 def combination_of(contract: Contract) -> Combination | None:
     """Return the cascade or ensemble that the contract's plan chose; None for other contracts.
 
-    Plans that are older than cascades of three programs have a single `threshold` and `output`.
+    Plans that were stored before cascades could have three programs have a single `threshold` and `output`.
     """
     if contract.plan_id is None:
         return None
@@ -147,7 +147,7 @@ def _candidate(contract: Contract, plan: Plan) -> dict[str, Any]:
     """Return the plan's candidate that was bought: the one whose number is in the terms, otherwise one with the
     contract's programs.
 
-    Terms without promises have no number, because they are older or are for work on another pool.
+    Terms have no number if they were stored before promises existed, or if they are for work on another pool.
     """
     number = contract.terms.get("promises", {}).get("number")
     if number is not None:

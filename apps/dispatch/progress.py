@@ -60,8 +60,8 @@ class Executed(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """The number of blocks that run before a job's next one on its pool: of all other jobs, and of the organisation's
-    own other jobs.
+    """The numbers of other jobs' blocks that run before a job's next block on its pool: those of all other jobs, and
+    those of the organisation's own.
     """
 
     blocks: int

@@ -370,8 +370,8 @@ def _downgrade_json(line: DraftLine) -> dict[str, Any]:
 def _lines(
     rows: Sequence[tuple[UsageRow, Rating]], cuts: Sequence[datetime], books: Mapping[str, PriceBookDocument]
 ) -> tuple[DraftLine, ...]:
-    """Group the rows into lines. Each line has one program under the same terms in one section, either used or unused.
-    Lines are in the order of their first usage.
+    """Group the rows into lines. Each line covers one program under the same terms in one section; charges for unused
+    volume have their own lines. Lines are in the order of their first usage.
     """
     groups: dict[tuple[datetime, UUID, str, str], list[tuple[UsageRow, Rating]]] = {}
     keys: dict[int, str] = {}

@@ -74,8 +74,8 @@ class Handler:
 
 @remembered
 def handlers_known() -> tuple[Handler, ...]:
-    """Return the handlers of all apps, starting with the lowest app in the order of imports. Each app lists its own in
-    `apps/<app>/handlers.py`.
+    """Return the handlers of all apps, in the order of the setting ROOMS, in which an app comes after the apps that it
+    imports. Each app lists its own in `apps/<app>/handlers.py`.
     """
     modules = [f"apps.{room}.handlers" for room in settings.ROOMS]
     return tuple(one for name in modules if find_spec(name) for one in import_module(name).HANDLERS)

@@ -18,7 +18,7 @@ PIECES = 64  # maximum number of windows for one demand, as in the timetable
 
 
 class Fleet:
-    """Computes when a pool without any reservations would finish a demand, as a plan on the platform does.
+    """Computes when a pool without any reservations would finish a demand, by the same rules as a plan on the platform.
 
     If the volume has a peak, a pool whose devices cannot keep up with it does not fit.
     """

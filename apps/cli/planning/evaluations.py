@@ -51,8 +51,8 @@ class Known:
 
 @dataclass
 class DataSet:
-    """A labelled data set, how it is split, and the metric. `answers` holds the evaluated outputs of each program by
-    its digest.
+    """A labelled data set, how it is split, and the metric. `answers` maps the digest of each program to its evaluated
+    outputs.
     """
 
     path: Path

@@ -184,8 +184,8 @@ def _amount(answer: Answer, amount: Decimal) -> str:
 
 
 def _places(group: Group, answer: Answer) -> list[str]:
-    """Return one line per place: its cost for the task's items, and the volume from which it is no dearer than the
-    reference.
+    """Return one line per place: its cost for the task's items, and the volume from which it is no more expensive than
+    the reference.
     """
     first = {one.place.key: one for one in group.break_evens if one.against is group.reference}
     lines = []

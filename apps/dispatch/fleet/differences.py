@@ -32,7 +32,7 @@ class PageTexts(NamedTuple):
 
 def difference_page(request: HttpRequest, make: Callable[[], Document], shown: PageTexts) -> HttpResponse:
     """Show the changes in the document that `make` returns and the reservations that would move, with a button that
-    applies it.
+    applies the document.
 
     Shows the refusal if `make` raises Problem.
     """

@@ -81,8 +81,8 @@ def cost_set(slug: str, facts: Raw) -> Edit:
 
 
 def _instant(text: Any) -> datetime | None:
-    """Parse an instant with any time zone; None if the text is not an instant; the check of the document then refuses
-    it.
+    """Parse an instant with any time zone. Returns None for any other text, which the check of the document refuses
+    later.
     """
     try:
         return datetime.fromisoformat(text)

@@ -84,7 +84,7 @@ def _goals_reached(
     windows: Mapping[str, Booking], goals: Mapping[str, str], calendars: Mapping[str, _Calendar]
 ) -> dict[str, str]:
     """Add each window to the calendar of its goal if its time is free there. Returns the goals of the windows that were
-    added, by the windows' keys.
+    added, keyed by window.
     """
     return {key: goals[key] for key, one in windows.items() if calendars[goals[key]].add_if_open(one)}
 

@@ -55,7 +55,9 @@ def run(program: Program, feeds: Sequence[Feeds], progress: Progress, clock: Cal
 
 
 def measure(program: Program) -> list[int]:
-    """Return durations of single executions in nanoseconds on generated inputs, after a warm-up; for 10 seconds at most."""
+    """Return durations of single executions in nanoseconds, on generated inputs and after a warm-up. Measures for 10
+    seconds at most.
+    """
     session, constants, outputs = _prepared(program)
     feed = {**_seeded(program), **constants}
     for _ in range(WARM_UP):

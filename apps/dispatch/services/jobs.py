@@ -68,8 +68,8 @@ def program_choose(
 
 
 def _programs(contract: Contract, wanted: UUID | None) -> list[Program]:
-    """Return the programs of the contract that a job's inputs can be meant for, only `wanted` if it is given. For a
-    combination, this is its first program. Raises Problem(422) if there are none.
+    """Return the programs for which a job's inputs can be intended: the first program of a combination, otherwise every
+    program of the contract. With `wanted`, only that program is returned. Raises Problem(422) if there are none.
     """
     plan = contracts.combination_of(contract)
     programs = [plan.programs[0]] if plan else [line.program for line in contracts.lines_of(contract)]
@@ -100,9 +100,9 @@ def job_create(
 
     `arrays`: the inputs by name with the items along the first axis, a number of items to generate, or items that are
     already stored for this job (so that a caller does not store files while it holds locks). `wanted`: the program that
-    the inputs are for, if the contract has several. `token_id`: the API token of the request, which the usage will
-    show. `name`: the customer's own name for the job. Raises Problem: inputs that do not fit or are too many, or an
-    unusable name (422); no volume left, contract ended, processor changed, or no capacity (409).
+    the inputs are for, if the contract has several. `token_id`: the API token of the request, which is recorded with
+    the usage. `name`: the customer's own name for the job. Raises Problem: inputs that do not fit or are too many, or
+    an unusable name (422); no volume left, contract ended, processor changed, or no capacity (409).
     """
     program, types = program_choose(contract, arrays, wanted)
     plan = contracts.combination_of(contract)
@@ -137,8 +137,8 @@ def job_create(
 
 
 def _confidence(plan: contracts.Combination | None) -> dict[str, Any]:
-    """The values of the job's columns for the first threshold of a combination and the output that the threshold
-    applies to.
+    """The values of two of the job's columns: the first threshold of a combination, and the output to which that
+    threshold applies.
     """
     if plan is None:
         return {"threshold": None, "confidence_output": ""}

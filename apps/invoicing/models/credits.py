@@ -138,7 +138,7 @@ class ReleasedUsage(models.Model):
 
 
 class CreditUse(models.Model):
-    """A part of a grant that an invoice used for a section of a month; `section` is its first instant.
+    """A part of a grant that an invoice used for a section of a month; `section` is the first instant of that section.
 
     Rows from before version 2 of the rules have no section. The amount is negative if a credit note restored it. A row
     without an invoice is the rest of the grant at its expiry or early end.

@@ -107,7 +107,7 @@ def _paper_differences(organisation: Organisation, waiting: Amounts) -> list[str
 
 def _account_differences(organisation: Organisation, waiting: Amounts) -> list[str]:
     """Compare the balances of accounts: receivable with open invoices, accrued with uninvoiced usage, and credit with
-    the amounts of grants that are left.
+    the remaining amounts of grants.
     """
     kept: dict[str, Amounts] = {}
     for (kind, code), balance in balances(organisation.id).items():

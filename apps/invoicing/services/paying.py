@@ -130,7 +130,7 @@ def payment_record(
     now: datetime,
 ) -> Payment:
     """Post a payment: it settles the (locked) invoice, and the rest is added to the balance. Without an invoice, the
-    whole payment is added.
+    whole payment is added to the balance.
 
     The same key with the same amount returns the existing payment; with a different amount it is a conflict (409).
     """

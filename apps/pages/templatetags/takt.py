@@ -79,7 +79,7 @@ def unit_price(
     part: str = "",
 ) -> SafeString:
     """{% unit_price price.amount price.currency of=1000 %}: "€ 0.01218 per million executions", with the exact price of
-    one execution as title. `part` selects only the "price" or only the "per".
+    one execution as title. With `part` "price" or "per", only that part is shown.
     """
     price, per = figures.unit_price_format(amount, currency, thing=thing, of=of)
     if part == "per":
