@@ -105,7 +105,7 @@ def requires(scope: Scope | None, *, roles: frozenset[Role] = ANY_ROLE) -> list[
     """The `auth=` of an operation: accepts a token with `scope`, or a session. The person who made the token or has
     signed in must have one of `roles`.
 
-    `Scope.ADMIN` requires a platform administrator; a scope of None allows anyone who has signed in or sends a valid
-    token.
+    Two scopes ignore `roles`: `Scope.ADMIN` requires a platform administrator, and None allows anyone who has signed in
+    or sends a valid token.
     """
     return [BearerToken(scope, roles), BrowserSession(scope, roles)]

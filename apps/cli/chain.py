@@ -1,4 +1,4 @@
-"""Checks the ledger's chain of hashes offline: every transaction follows from the one before it (T1).
+"""Checks the ledger's chain of hashes offline: every transaction follows from the one before it.
 
 The file comes from the portal. It contains the chain's head, the transactions in order, each with the hash of the one
 before, the daily roots, and digests of the usage rows, computed from their columns when the file was written.

@@ -1,4 +1,4 @@
-"""Recomputes an invoice or a quote from nothing but the model and the price book (T1)."""
+"""Recomputes an invoice or a quote from nothing but the model and the price book."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ def _period_start(
 
 
 def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, Any]:
-    """Return the self-contained document. With the model and the price book it can be verified offline (T1)."""
+    """Return the self-contained document. With the model and the price book it can be verified offline."""
     return {
         "format": FORMAT,
         "rules": RULES,

@@ -1,4 +1,4 @@
-"""Computes from the timetable when a candidate would be done if it were accepted now (G9)."""
+"""Computes from the timetable when a candidate would be done if it were accepted now."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Custom processors: an organisation uploads a processor's file in order to compile for it and compare it, although no
-pool offers it (T7).
+"""Custom processors: an organisation uploads a processor's file to compile for that processor and compare it with
+others, although no pool offers it.
 """
 
 from __future__ import annotations
