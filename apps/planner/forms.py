@@ -168,7 +168,7 @@ class PlanForm(forms.Form):
         return json.loads(text) if text else None
 
     def refuse(self, problem: Problem) -> None:
-        """Show each sentence of a problem beside the field that it names."""
+        """Show each error of a problem beside the form field that the error names."""
         for error in problem.errors:
             if error.get("field") in self.fields:
                 self.add_error(error["field"], error["message"])

@@ -281,7 +281,7 @@ def _crossing(one: BreakEven) -> list[tuple[str, int, float]]:
 
 
 def _drawn(cost: Cost, volumes: Sequence[int]) -> list[int]:
-    """The volumes to draw: those of the table, and both sides of each added machine."""
+    """The volumes to draw: those of the table, and those just before and just after each machine is added."""
     if cost.capacity is None:
         return list(volumes)
     steps = [cost.last_of(machines) for machines in range(1, STEPS_DRAWN)]

@@ -139,7 +139,9 @@ def best_of(scores: Array) -> Array:
 
 
 def _top(scores: Array, best: Array, labels: Array, k: int) -> Array:
-    """The label if fewer than k classes have a higher score (ties go to the first class), else the best class."""
+    """Predict the label of each item if fewer than k classes have a higher score (ties go to the first class), else the
+    best class.
+    """
     own = scores[np.arange(len(scores)), labels][:, None]
     earlier = np.arange(scores.shape[1])[None, :] < labels[:, None]
     ahead = ((scores > own) | ((scores == own) & earlier)).sum(axis=1)
@@ -172,7 +174,7 @@ def _exact(output: Array, name: str, labels: Array) -> Verdict:
 
 
 def classes_check(labels: int, classes: int, name: str) -> None:
-    """Raise MetricError if labels from 0 to `labels` - 1 exceed the classes of the output."""
+    """Raise MetricError if the output has fewer than `labels` classes."""
     if labels > classes:
         raise MetricError(
             f"The labels go up to {labels - 1:,}, but output '{name}' has {classes:,} classes: 0 to {classes - 1:,}. Use "
@@ -181,8 +183,8 @@ def classes_check(labels: int, classes: int, name: str) -> None:
 
 
 def _error(output: Array, name: str, labels: Array, metric: Metric) -> Verdict:
-    """Use each item's score 1 - min(error, limit) / limit, rounded down, as its confidence; an item with a score above
-    0 is right.
+    """Use the score of each item, 1 - min(error, limit) / limit rounded down, as its confidence; an item with a score
+    above 0 is right.
     """
     if labels.ndim != 1 or int(np.prod(output.shape[1:])) != 1:
         raise MetricError(
@@ -198,7 +200,7 @@ def _error(output: Array, name: str, labels: Array, metric: Metric) -> Verdict:
 
 
 def _numeric(output: Array, name: str, wanted: Array, metric: Metric) -> Verdict:
-    """1 for each item whose output differs from the float32 output by no more than the limit allows, else 0."""
+    """Predict 1 for each item whose output differs from the float32 output by no more than the limit allows, else 0."""
     if output.shape != wanted.shape or output.dtype.kind not in "iuf":
         raise MetricError(
             f"Output '{name}' differs in shape or type from that of the float32 program. Name a numeric output that both "

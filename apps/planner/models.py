@@ -1,4 +1,4 @@
-"""Plans: requirements, candidates and the recommended one."""
+"""Plans: their requirements, their candidates and the recommended candidate."""
 
 from __future__ import annotations
 

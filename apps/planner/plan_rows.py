@@ -62,7 +62,7 @@ def candidate_rows(plan: Plan) -> list[Row]:
 
 
 def combination_of(row: Row) -> list[str]:
-    """Return how the programs of a candidate work on an item; empty for a single program."""
+    """Describe how the programs of a candidate process an item; empty for a single program."""
     names = [model["name"] for model in row["models"]]
     # Older plans have cascades of two programs only, with one threshold and one share.
     levels, shares = row.get("thresholds") or [row["threshold"]], row.get("shares") or [row["share"]]
@@ -72,8 +72,8 @@ def combination_of(row: Row) -> list[str]:
 def rows_of(plan: Plan) -> CandidateRows:
     """Divide the candidates of a plan.
 
-    The table shows the chosen one, the frontier and the next best. If none is feasible, it shows those that a
-    change would make feasible and the first few.
+    The table shows the chosen one, the frontier and the next best. If none is feasible, it shows those that a change
+    would make feasible, and the first few of the others.
     """
     rows = candidate_rows(plan)
     feasible, infeasible = _split(rows, "feasible")
@@ -102,7 +102,9 @@ def _groups(rest: list[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def _drawn(drawable: list[Row], anchors: set[str]) -> list[Row]:
-    """Choose the points of the chart: the feasible ones in the table, then the best of the others, then the nearly feasible."""
+    """Choose the points of the chart: the feasible ones in the table, then the other feasible ones, then the infeasible
+    ones with the fewest faults.
+    """
     feasible, others = _split(drawable, "feasible")
     best = sorted(feasible, key=lambda row: (row["anchor"] not in anchors, feasible.index(row)))[:DRAWN]
     nearest = sorted(others, key=lambda row: (row["anchor"] not in anchors, len(row["reasons"]), others.index(row)))

@@ -19,7 +19,7 @@ NOT_REQUIRED = "not required"
 
 
 def requirement_rows(plan: Plan, currency: str) -> list[tuple[str, str]]:
-    """Return (requirement, stated value) in the order of the form."""
+    """Return the stated requirements as (name, value) pairs, in the order of the form."""
     requirements, score = plan.requirements, score_format_of_plan(plan)
     wanted = requirements["accuracy"]
     return [
@@ -35,7 +35,7 @@ def requirement_rows(plan: Plan, currency: str) -> list[tuple[str, str]]:
 
 
 def score_format_of_plan(plan: Plan) -> ScoreFormat:
-    """Return how the plan's accuracies are written. Plans without a task use evaluations whose metric their owners state."""
+    """Return the format of the plan's accuracies. A plan without a task uses evaluations whose metric their owner states."""
     return score_format_of(plan.basis.get("metric", DEFAULT))
 
 
@@ -108,7 +108,7 @@ def _deadline(plan: Plan) -> str:
 
 
 def _relaxed(name: str, value: str, plan: Plan, currency: str) -> str:
-    """A relaxed requirement, rounded to the side on which it still suffices; a deadline is rounded up to a full minute."""
+    """A relaxed requirement, rounded so that it still suffices; a deadline is rounded up to a full minute."""
     if name == "accuracy":
         return score_format_of_plan(plan).text(_rounded(name, value))
     if name != "completion":

@@ -23,8 +23,8 @@ _SHARES = (("within ", "share of items within "), ("at least ", "share of items 
 
 @dataclass(frozen=True)
 class ScoreFormat:
-    """`name`: the score's name in a sentence; `limit`: the cap of a mean error; `counts_items`: whether it is a share
-    of right items.
+    """`name`: the score's name in a sentence; `limit`: the cap of a mean error; `counts_items`: whether the score is a
+    share of right items.
     """
 
     name: str
@@ -33,7 +33,7 @@ class ScoreFormat:
 
     @property
     def side(self) -> str:
-        """Return "at least" if scores are promised from below, and "at most" for a mean error."""
+        """Return "at most" for a mean error, and "at least" for every other score."""
         return "at least" if self.limit is None else "at most"
 
     @property
@@ -52,7 +52,7 @@ class ScoreFormat:
         return f"{'an' if self.name[0] in 'ae' else 'a'} {self.name}"
 
     def text(self, share: Fraction | str, places: int = PLACES) -> str:
-        """Write a share as a percentage, or as the error that corresponds to it, rounded up."""
+        """Write a share as a percentage, or for a mean error as the corresponding error, rounded up."""
         if self.limit is None:
             return figures.percent_format(share, places)
         error = self.limit * (1 - Fraction(share))

@@ -24,9 +24,8 @@ def plans_list(*, organisation: Organisation) -> QuerySet[Plan]:
 
 
 def plan_lines(plan: Plan) -> list[tuple[Program, Fraction]]:
-    """Return the chosen candidate's programs in the order in which they run, with executions per item.
-
-    For a later program of a cascade, they are the proven upper bound of the share of items that fall back to it.
+    """Return the chosen candidate's programs in the order in which they run, with the executions per item. For a later
+    program of a cascade, this number is the proven upper bound of the share of items that fall back to it.
     """
     chosen = _chosen(plan)
     programs = (

@@ -135,7 +135,7 @@ def _candidates_check(task: Task, metric: Metric) -> None:
 
 @transaction.atomic
 def task_sample(*, organisation: Organisation, actor: User, now: datetime) -> Task:
-    """Create the sample task: the sample models, and handwritten digits that were in the training data of none of them."""
+    """Create the sample task: the sample models, and handwritten digits on which none of them was trained."""
     for sample in SAMPLES:
         sample_add(organisation=organisation, actor=actor, slug=sample.slug, now=now)
     data = SAMPLE_DATA.read_bytes()
@@ -237,7 +237,7 @@ class EvaluationOffer(NamedTuple):
 
 
 def evaluations_priced(task: Task, *, rows: Sequence[CandidateRow], now: datetime) -> EvaluationOffer:
-    """Return the task's rows that can be evaluated now, with the price of the one contract for each pool.
+    """Return the task's rows that can be evaluated now, with the price of each pool's contract.
 
     Rows without a price, for example on a pool that is not offered, are left out. Raises Problem without a price book.
     """

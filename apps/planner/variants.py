@@ -70,7 +70,7 @@ class CandidateModels:
 
 @dataclass(frozen=True)
 class Tariff:
-    """The prices that apply: a price book, a class of service and the instant that binds the tariff."""
+    """The prices that apply: a price book, a class of service and the instant that determines the tariff."""
 
     book: PriceBookDocument
     klass: str
@@ -187,7 +187,9 @@ def _inputs_of(version: ModelVersion, dims: dict[str, int]) -> Signature:
 
 
 def alternatives(version: ModelVersion) -> tuple[list[ModelVersion], dict[UUID, Evaluation]]:
-    """Return the versions that were evaluated on the same data, with their evaluations; only this version if it has none."""
+    """Return the versions that were evaluated on the same data, with their evaluations; only this version if it has no
+    evaluation.
+    """
     family = family_of(version)
     evaluations = {e.model_version_id: e for e in family_evaluations(family.pk)} if family else {}
     return ([e.model_version for e in evaluations.values()] or [version]), evaluations
@@ -214,7 +216,7 @@ def missing_programs(
 
 
 def _targets_lacking(version: ModelVersion, programs: list[Program]) -> list[str]:
-    """The processors of the pools on offer for which none of these programs is a float32 program of the version."""
+    """The processors on offer for which these programs do not include a float32 program of the version."""
     offered = [(pool, pool.processor.name) for pool in pools() if pool.processor]
     return [name for pool, name in offered if deployment_of(version, pool, programs).program is None]
 
@@ -306,7 +308,7 @@ def _unpriced(_executions: int) -> Decimal:
 def pricer_of(
     program: Program, pool: Pool, klass: str, book: PriceBookDocument, instant: datetime
 ) -> Callable[[int], Decimal]:
-    """Return a function that maps a number of executions to its exact price, by the same rating as quotes and invoices."""
+    """Return a function that maps a number of executions to its exact price, rated as in quotes and invoices."""
     counts = Counts(operations=program.operations, cycles=program.interval_cycles)
     terms = Terms(processor_class=pool.processor_class, precision=program.precision, klass=klass, instant=instant)
     return lambda executions: rate(book=book, counts=counts, executions=executions, terms=terms).amount

@@ -104,7 +104,7 @@ class UsageReport:
 
 
 def usage_report(*, organisation: Organisation, query: UsageQuery, book: PriceBookDocument) -> UsageReport:
-    """Sum usage by day and group; `book` says which hours are peak and which are off-peak."""
+    """Sum usage by day and group; `book` determines which hours are peak and which are off-peak."""
     rows = usage_filtered(organisation, query).filter(currency=query.currency)
     rows = rows.annotate(day=TruncDate("recorded_at", tzinfo=ZoneInfo(organisation.time_zone)))
     if query.group == "hours":

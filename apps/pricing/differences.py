@@ -143,6 +143,6 @@ def _change(difference: Difference, same_currency: bool) -> str:
 
 
 def _decimal(text: str | None) -> Decimal | None:
-    """Parse a document's value if it is decimal text; None for any other value."""
+    """Parse a document's value if it is decimal text; None if it is not."""
     value = json.loads(text) if text else None
     return Decimal(value) if isinstance(value, str) and re.fullmatch(r"[0-9]+(\.[0-9]+)?", value) else None

@@ -116,7 +116,7 @@ def draft_preview(draft: PriceBookDraft, *, effective_from: datetime, now: datet
 
 
 def document_next(draft: PriceBookDraft) -> dict[str, Any]:
-    """Return the draft's document, numbered as the version after the last published book."""
+    """Return the draft's document; its version is one higher than that of the last published book."""
     return {**draft.document, "version": book_last().version + 1}
 
 

@@ -78,7 +78,7 @@ def _given(record: dict[str, Any]) -> tuple[Given, ...]:
 
 
 def _said(price: Price, stated: Price, found: Derivation) -> str:
-    """Say how the measured price compares with the book's, and why the book keeps its own."""
+    """Say how the measured price compares with the book's, and why the book keeps its own price."""
     if price.price == stated.price:
         return "The price book already uses this price."
     share = percent_format(price.price / stated.price)

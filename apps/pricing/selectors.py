@@ -64,12 +64,12 @@ def document_of(book: PriceBook) -> PriceBookDocument:
 
 
 def book_alterations(book: PriceBook) -> list[str]:
-    """Say how a stored book differs from the one that was published, in sentences; normally empty."""
+    """Return a sentence for each difference between a stored book and the book as published; normally empty."""
     return list(_looked_into(book)[0])
 
 
 def _looked_into(book: PriceBook) -> tuple[tuple[str, ...], PriceBookDocument | None]:
-    """The alterations and the parsed document of the stored text, cached by that text."""
+    """The differences from the published book and the parsed document, cached by the stored text."""
     text = json.dumps(book.document, sort_keys=True)
     return _judged(text, book.digest, book.version, book.currency)
 

@@ -55,7 +55,7 @@ def book(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_not_required
 def derivation(request: HttpRequest) -> HttpResponse:
-    """Show how the newest shipped book is derived from the required revenue of a device-hour; public."""
+    """Show how the newest shipped book is derived from the required revenue of a device-hour. The page is public."""
     found = derived()
     document = book_from_json(found.document)
     subtitle = (

@@ -42,8 +42,8 @@ class Limits:
 
 
 class ChildFailed(Exception):
-    """The child returned no answer. `reason` is "memory", "time", "killed" or "defect"; `stderr` is only for our log.
-    `is_wall`: the child ran out of wall time, which on a busy machine need not be the fault of the work.
+    """Raised if the child returned no answer. `reason` is "memory", "time", "killed" or "defect"; `stderr` is only for
+    our log. `is_wall`: the child ran out of wall time. On a busy machine, the work is not necessarily at fault.
     """
 
     def __init__(self, reason: str, stderr: str = "", *, is_wall: bool = False) -> None:

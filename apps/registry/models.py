@@ -91,7 +91,7 @@ class Upload(models.Model):
 
 
 class UploadPart(models.Model):
-    """One chunk of an upload, stored as its own object, because object storage can't append."""
+    """One chunk of an upload, stored as its own object, because object storage can't append to an object."""
 
     id = models.BigAutoField(primary_key=True)
     upload = models.ForeignKey(Upload, on_delete=models.CASCADE, related_name="parts")

@@ -16,9 +16,10 @@ REQUEST_SECONDS = (0.000_001, 86_400.0)
 
 @dataclass(frozen=True)
 class Change:
-    """A change of the fleet, demand or prices. `devices`: the number added to each pool (slug), negative if removed.
-    `power_percent`: a percentage of the present setting. `trace_pool`: the pool that serves a trace. `request_seconds`:
-    the device time of one request of the trace. `book`: the version of a price book.
+    """A change of the fleet, demand or prices. `devices`: the number of devices added to each pool (slug); negative if
+    they are removed. `failed_sites`: the sites that fail. `power_percent`: a percentage of the present setting.
+    `trace_pool`: the pool that serves a trace. `request_seconds`: the device time of one request of the trace. `book`:
+    the version of a price book.
     """
 
     devices: dict[str, int] = field(default_factory=dict)

@@ -173,9 +173,7 @@ def unknown(some: Sequence[Segment], processor_class: str, pool_id: UUID | None 
 
 
 def rounded(amount: Fraction | Decimal | None) -> Decimal | None:
-    """Round a fraction half-even to 12 places, because its exact value may have no finite decimal form; a Decimal is
-    returned unchanged.
-    """
+    """Round a fraction half-even to 12 places, because it may have no finite decimal form. A Decimal is returned unchanged."""
     if amount is None or isinstance(amount, Decimal):
         return amount
     with localcontext(prec=120, rounding=ROUND_HALF_EVEN):

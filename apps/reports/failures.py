@@ -1,7 +1,7 @@
 """Record the failure of a device: windows that no other device can take over are lost and credited, in one transaction.
 
-A lost block of a job is credited like any block that fails on our side. Lost reserved time without a job is credited by
-the number of executions for which it was reserved.
+A lost block of a job is credited like any block that fails on our side. For lost reserved time without a job, the
+executions for which the time was reserved are credited.
 """
 
 from __future__ import annotations

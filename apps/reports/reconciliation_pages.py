@@ -64,7 +64,7 @@ class RowOut(Schema):
 )
 @paginate(Cursor, ordering=("-started_at", "id"))
 def reconciliation_list(request: HttpRequest) -> QuerySet[ReconciliationRun]:
-    """A run starts once a day, and on request."""
+    """A run starts every day, and on each request."""
     return ReconciliationRun.objects.all()
 
 

@@ -158,7 +158,7 @@ def _income(start: datetime, end: datetime, currency: str) -> dict[str, _Income]
 
 
 def credited(start: datetime, end: datetime, currency: str) -> dict[str, dict[str, Decimal]]:
-    """Return the amounts of usage that the month's credit notes credited, by pool, class and customer.
+    """Return, by pool, class and customer, the usage amounts that the month's credit notes credited.
 
     Amounts carried over from earlier invoices have no pool and no class. Void invoices are left out, because their usage is
     invoiced again.

@@ -33,7 +33,7 @@ RERATE = "apps.reports.tasks.rerate"
 
 
 def what_if_request(*, change: Change, trace: DemandTrace | None, asked_by: User | None, now: datetime) -> WhatIf:
-    """Create a what-if for a worker to compute. A price book is compared on last month's usage. Raises Problem."""
+    """Create a what-if for a worker to compute. For a price book, last month's usage is rated again. Raises Problem."""
     rows = list(pools())
     change_check(
         change,

@@ -132,8 +132,8 @@ def trace_list(request: HttpRequest) -> QuerySet[DemandTrace]:
 )
 @idempotent
 def trace_create(request: HttpRequest, file: File[UploadedFile]) -> tuple[int, DemandTrace]:
-    """The file is CSV with a column `timestamp` (and optionally `count` and `program`), OpenTelemetry spans as JSON
-    lines, or an access log, in chronological order.
+    """The file contains CSV with a column `timestamp` (and optionally `count` and `program`), OpenTelemetry spans as
+    JSON lines, or an access log. Lines must be in chronological order.
     """
     return 201, _uploaded(file, principal_get(request).user)
 

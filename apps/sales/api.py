@@ -186,7 +186,7 @@ class WaitOut(Schema):
 class QuoteDetailOut(QuoteOut):
     """`refused` lists the reasons why accepting would be refused now. Capacity and spend caps are not checked.
 
-    `wait` is the time that the work would wait for room; null if there is room in its period.
+    `wait` is the time that the work would wait for free capacity; null if there is room in its period.
     """
 
     refused: list[RefusedOut]

@@ -59,7 +59,7 @@ class ContractLineOut(Schema):
 
 
 class LateOut(Schema):
-    """The late cancellation term. Null if the contract has none, in which case it is never charged."""
+    """The late cancellation term. Null if the contract has no such term; late cancellation is then never charged."""
 
     notice_minutes: int
     share: str = Field(description="The charged share of the price of unused time that is released late.")
@@ -277,7 +277,7 @@ def contract_plan(request: HttpRequest, pk: UUID) -> tuple[int, RevisionOut]:
 )
 @idempotent
 def contract_end(request: HttpRequest, pk: UUID, payload: ContractEndIn | None = None) -> Contract:
-    """Releases the capacity and the remainder of the hold. A late release may be charged, so look at the preview first."""
+    """Releases the capacity and the remainder of the hold. A late release may be charged, so request the preview first."""
     contract = contract_of(request, pk, roles=BUYING)
     return services.contract_end(
         contract_id=contract.id,

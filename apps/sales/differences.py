@@ -127,7 +127,7 @@ def _unused(
 
 
 def _reduced(book: PriceBookDocument, contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
-    """Sum the reductions of used work below its quote, by program and reason, over all leases.
+    """Sum, by program and reason, the amounts by which used work cost less than quoted, over all leases.
 
     Usage never costs more than quoted, so no lease is read if the total equals the quoted price of the same work.
     """

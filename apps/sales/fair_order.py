@@ -4,13 +4,13 @@ Pure: no Django, no clock.
 
 The rule (docs/adr/0087):
 
-- A request is *protected* once it has waited a quarter of its time, but at most a day, or once 20 requests that were filed
-  after it were served on the pool. Protected requests come first, by the instant of filing.
+- A request is *protected* once it has waited a quarter of its time or a day, whichever is shorter, or once 20 requests that
+  were filed after it were served on the pool. Protected requests come first, by the instant of filing.
 - All others are served round-robin: the first request of each organisation, then the second of each, and so on. In each
   round the organisation that was served least recently comes first. Within an organisation the order is that of filing.
-- The four oldest protected requests without room each have a *claim*: the free part of the place where the least time is
-  missing for them. Later requests are not placed there. So no other request can increase the missing time, and the first
-  release of that time serves them.
+- The four oldest protected requests without room each have a *claim*: the free part of the range of time in which the least
+  time is missing for them. Later requests are not placed there. So no other request can increase the missing time, and the
+  first release of that time serves them.
 
 Times are whole microseconds.
 """

@@ -34,7 +34,7 @@ class PricedHour:
 
     @property
     def tone(self) -> str:
-        """Return the colour class of the cell; its label also says it in words."""
+        """Return the colour class of the cell; its label states the same in words."""
         if self.start is None:
             return "hour-past"
         return "hour-off" if self.start.saving > 0 else "hour-peak"

@@ -177,8 +177,8 @@ def rest_rating(
 
 
 def _stays(contract: Contract, takeover: Takeover, late_before: datetime) -> bool:
-    """Whether an amendment stays on the contract's pool and begins before `late_before`, at and after which a release
-    is free. Otherwise the work moves away, and its time is released.
+    """Whether an amendment stays on the contract's pool and begins before `late_before`, the instant from which
+    reserved time can be released free of charge. Otherwise the work moves away, and its time is released.
     """
     return takeover.pool == contract.pool.slug and takeover.start < late_before
 

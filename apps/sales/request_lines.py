@@ -21,7 +21,7 @@ class QuoteRequestLine:
     """One program with its volume: at most `executions`, of which `expected` are expected to run.
 
     `planned`: the expected volume was measured by a plan, not chosen by the customer. `measured`: the customer pays for
-    measured counts, at most for the worst case.
+    measured counts, but at most for the worst case.
     """
 
     snapshot: ProgramSnapshot

@@ -84,7 +84,7 @@ def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Pl
 
 
 def items_left(contract: Contract, plan: Plan) -> int:
-    """Return the number of unused items, counted by the first program, which processes every item."""
+    """Return the number of unused items: the unused executions of the first program, which processes every item."""
     rows = _candidate(contract, plan)["lines"]
     unused = {line.snapshot.program_id: line.unused for line in contract_usage(contract).lines}
     first = unused.get(rows[0]["program"], 0)

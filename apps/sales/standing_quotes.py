@@ -55,7 +55,7 @@ def _line(program: Program, request_line: QuoteRequestLine, form: Form) -> Quote
 
 
 def waits_until(quote: Quote, until: datetime) -> datetime:
-    """The first instant at which it is too late to serve the request: work for a stated period must be sold before that
+    """The first instant at which it is too late to serve the request. Work for a stated period must be sold before that
     period begins.
     """
     return min(until, window_of_document(quote.document).start) if quote.form in PERIODIC else until

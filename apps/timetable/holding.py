@@ -16,7 +16,7 @@ from apps.timetable.services import devices_lock
 def reservation_claim(*, reservation_id: UUID, now: datetime) -> Reservation | None:
     """Turn held time into sold time, with its windows unchanged. Returns None if the hold has ended at `now`.
 
-    The row's lock decides between this call and one that releases the hold as expired.
+    The lock of the row decides between this call and a concurrent one that releases the expired hold.
     """
     reservation = _locked(reservation_id)
     if not _is_held(reservation) or reservation.held_until is None or now >= reservation.held_until:
@@ -38,7 +38,9 @@ def _is_held(reservation: Reservation) -> bool:
 
 
 def _locked(reservation_id: UUID) -> Reservation:
-    """Lock the devices of the reservation's pool, then the reservation, and return it; every sale and release uses this order."""
+    """Lock the devices of the reservation's pool, then the reservation, and return the reservation. Every sale and
+    release uses this order.
+    """
     known = Reservation.objects.select_related("pool").get(pk=reservation_id)
     devices_lock(known.pool, windows_of=reservation_id)  # also those that drain
     return Reservation.objects.select_for_update(no_key=True).get(pk=reservation_id)

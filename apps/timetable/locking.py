@@ -27,7 +27,7 @@ _FIRST_UNLOCKED = _LOCK.format(
 def devices_lock(pool: Pool, *others: Pool, windows_of: UUID | None = None) -> list[Device]:
     """Lock the active devices of one or more pools, in the order of their ids, until the transaction ends.
 
-    `windows_of`: a reservation whose devices are also locked, whatever their state.
+    `windows_of`: a reservation whose devices are also locked, even if they are not active.
     """
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("devices_lock needs a transaction that holds the locks")

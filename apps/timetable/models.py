@@ -110,7 +110,7 @@ class Window(models.Model):
 
 
 class Refusal(models.Model):
-    """A request for device time that was refused, kept for the administrator."""
+    """A refused request for device time, stored for the administrator."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")

@@ -143,7 +143,7 @@ def gaps_of_pool(pool_id: UUID, start: datetime, end: datetime, *, now: datetime
 def gaps_of_devices(
     devices: Collection[UUID], start: datetime, end: datetime, *, now: datetime, without: UUID | None = None
 ) -> dict[str, list[Interval]]:
-    """Like `gaps_of_pool`, but for these devices, whatever their state. Time of the contract `without` counts as free."""
+    """Like `gaps_of_pool`, but for these devices, even if they are not active. Time of the contract `without` counts as free."""
     if without is not None:
         return _gaps(_GAPS_BESIDE, start, end, devices=list(devices), now=now, without=without)
     return _gaps(_GAPS_DEVICES, start, end, devices=list(devices), now=now)

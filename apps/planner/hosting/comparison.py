@@ -66,8 +66,8 @@ class BreakEven:
 class Group:
     """The hosting options of one currency.
 
-    `reference`: the cheapest pool that meets the requirements, else the cheapest machine by the hour. `volumes`: the rows of
-    the table.
+    `reference`: the cheapest pool that meets the requirements, or else the machine with the lowest hourly price.
+    `volumes`: the rows of the table.
     """
 
     currency: str
@@ -126,7 +126,9 @@ def _break_even(place: HostingOption, against: HostingOption) -> BreakEven:
 
 
 def _marks(found: BreakEven) -> list[int]:
-    """The first volume of the first cheaper range and the first volume after it, as far as they were searched."""
+    """The first volume of the first cheaper range, and the first volume after this range; only volumes above 1 that
+    were searched.
+    """
     if not found.ranges:
         return []
     first = found.ranges[0]

@@ -30,7 +30,7 @@ class Fault:
 
 
 class Unreadable(ValueError):
-    """A file that is not accepted, with its first faults and the number of all faults."""
+    """Raised for a file that is not accepted, with its first faults and the number of all faults."""
 
     def __init__(self, faults: Sequence[Fault], count: int | None = None) -> None:
         self.faults = tuple(faults[:LISTED])

@@ -76,7 +76,7 @@ def unit_of(sacks: Mapping[str, Knapsack], programs: Sequence[float]) -> Fractio
 
 
 def bound_of(instance: Instance, duals: Duals, worth: Mapping[str, int]) -> Bound:
-    """Return the better bound of two scalings; `worth[device]` is the highest value of its patterns, in 1/unit."""
+    """Return the better of the bounds that two scalings give; `worth[device]` is the highest value of its patterns, in 1/unit."""
     values = {name: value / duals.unit for name, value in worth.items()}
     programs = watts = Fraction(1)
     for device in instance.devices:

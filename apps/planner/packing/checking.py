@@ -52,7 +52,7 @@ def _limits(instance: Instance, packing: Packing) -> Iterator[str]:
 
 
 def _drawn(instance: Instance, packing: Packing) -> int:
-    """The milliwatts of all devices and programs."""
+    """The total milliwatts of all devices and programs."""
     idle = {device.name: device.watts for device in instance.devices}
     drawn = 0
     for pattern, times in packing.patterns:

@@ -89,7 +89,8 @@ def _best_pattern(instance: Instance, counts: Sequence[int], worth: Sequence[flo
 
 def _worth(instance: Instance) -> list[float]:
     """The value of placing each program: its penalty or, if it must run, the lowest cost of placing it on a device.
-    That cost is the device's cost times the largest share that the program uses of any dimension.
+    That cost is the cost of the device times the largest share of its capacity, over all dimensions, that the program
+    uses.
     """
     result = []
     for program in instance.programs:

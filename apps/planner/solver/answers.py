@@ -37,7 +37,9 @@ class Answers:
 
     @staticmethod
     def of(labels: Sequence[int], predicted: Sequence[int], confidence: Sequence[str]) -> Answers:
-        """Make answers from labels, predictions and confidences as decimal strings, all of one length."""
+        """Make answers from labels, predictions and confidences. Confidences are decimal strings; all lists have the
+        same length.
+        """
         right = tuple(a == b for a, b in zip(labels, predicted, strict=True))
         return Answers(right, tuple(Decimal(value) for value in confidence), tuple(predicted))
 
@@ -122,7 +124,7 @@ class Counted(NamedTuple):
     reached: tuple[int, ...] = ()
 
     def elsewhere(self, total: int) -> Counted:
-        """Scale the counts to another number of items, each rounded to the pessimistic side."""
+        """Scale the counts to another number of items. Each is rounded in the pessimistic direction."""
         fewer = self.correct * total // self.total
         return Counted(fewer, total, tuple(-(-one * total // self.total) for one in self.reached))
 

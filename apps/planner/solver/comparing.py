@@ -50,7 +50,9 @@ def _dominates(one: tuple[Fraction, ...], other: tuple[Fraction, ...]) -> bool:
 
 
 def relaxations(candidates: Sequence[Candidate], requirements: Requirements) -> Iterator[Change]:
-    """Yield the changes that relax the fewest requirements, each only as far as needed, the cheapest result first."""
+    """Yield the changes that relax the fewest requirements, each only as far as needed. The change with the cheapest
+    result comes first.
+    """
     priced = [(index, c) for index, c in enumerate(candidates) if c.gaps and c.price is not None]
     fewest = min((len(c.gaps) for _, c in priced), default=0)
     nearest = _nearest([(index, c) for index, c in priced if len(c.gaps) == fewest], requirements)

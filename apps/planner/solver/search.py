@@ -70,7 +70,7 @@ def solve(variants: Sequence[Variant], requirements: Requirements, capacity: Cap
 def bounds_of(variants: Sequence[Variant], combinations: Sequence[Combination]) -> int:
     """Return the maximum number of bounds, fixed before any test item is used.
 
-    That is one for each model alone, and the bounds of the LIMIT combinations that need the most.
+    That is one for each model alone, and the bounds of the LIMIT combinations that need the most bounds.
     """
     # Answers are one object wherever they are used, so their identity counts the statements about them.
     alone = len({id(variant.evaluated) for variant in variants if variant.evaluated})

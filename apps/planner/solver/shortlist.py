@@ -44,7 +44,7 @@ def order_of(tuned: TunedCombination, requirements: Requirements) -> Order:
 
 
 def _fill(chosen: dict[tuple[object, ...], None], most: int, tuned: Iterable[TunedCombination]) -> None:
-    """Add combinations in the given order until there are `most`."""
+    """Add combinations in the given order until `most` are chosen."""
     if len(chosen) >= most:
         return
     for one in tuned:

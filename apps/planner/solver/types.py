@@ -50,7 +50,9 @@ class Demand:
 
 @dataclass(frozen=True)
 class Placed:
-    """The seconds from now until a demand would be finished if it were accepted now; None with the `reason` against it."""
+    """The seconds from now until a demand would be finished if it were accepted now; None if it can't be finished, with
+    the `reason`.
+    """
 
     completion: Fraction | None
     reason: str = ""
@@ -136,7 +138,7 @@ class Candidate:
 
     @property
     def total_price(self) -> Decimal | None:
-        """The price, raised to the minimum price of a contract if it is lower."""
+        """The higher of `price` and the minimum price of a contract."""
         return None if self.price is None else max(self.price, self.least)
 
     @property

@@ -29,8 +29,8 @@ class Currency:
 
 @dataclass(frozen=True)
 class LateCancellation:
-    """The cost of a late release of reserved time: `share` (above 0, at most 1) of the price of unused work that was
-    reserved for less than `notice_minutes` after the hour of the release.
+    """The cost of a late release of reserved time: `share` (above 0, at most 1) of the price of the unused work whose
+    reserved time starts less than `notice_minutes` after the beginning of the hour of the release.
     """
 
     notice_minutes: int

@@ -1,4 +1,4 @@
-"""The forms of a contract (G11) and the monthly rules, as thin wrappers of the rating function."""
+"""The forms of a contract (G11) and the monthly rules, as thin wrappers around the rating function."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def rate_quota(
     """Price a quota of billed operations for any program; `terms.form` is "quota".
 
     Work drawn from the quota is rated with the same terms by `rate`: its billed operations count against the quota.
-    `unused` prices the operations that were not drawn; with `late`, the amount is the additional charge for releasing
-    them late.
+    `unused` prices the operations that were not drawn; with `late` too, the amount is the additional charge for their
+    late release.
     """
     if terms.form != QUOTA:
         raise RatingError(f"A contract of the form {terms.form} has executions, not a quota of operations.")

@@ -91,7 +91,7 @@ def eligible_of(book: PriceBookDocument, rating: Rating) -> list[Eligible]:
 
 
 def eligible_sum(parts: Iterable[Eligible]) -> list[Eligible]:
-    """The same operations, sorted, with operations at equal prices combined."""
+    """Return the same operations, sorted, with operations at equal prices combined."""
     found: defaultdict[tuple[int, Decimal], int] = defaultdict(int)
     for part in parts:
         found[part.allowance, part.worth] += part.operations
@@ -162,7 +162,7 @@ class Fund:
     def order(self) -> tuple[Any, ...]:
         """Sort key: the earliest end first. Funds with the same end are interchangeable once they have started.
 
-        `ended` is ignored, because ending a fund by hand does not change what it paid before.
+        `ended` is ignored, because ending a fund early does not change what it paid before.
         """
         return (self.end is None, self.end or self.start, self.start, self.amount, self.credit)
 

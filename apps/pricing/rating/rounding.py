@@ -22,7 +22,7 @@ class Payable:
 
 
 def payable_of(exact: Decimal, *, exponent: int) -> Payable:
-    """Round a total once, half-even. A balance below one minor unit is not charged but carried to the next invoice."""
+    """Round a total once, half-even. A total below one minor unit is not charged but carried to the next invoice."""
     unit = Decimal(1).scaleb(-exponent)
     zero = Decimal(0).quantize(unit)
     if abs(exact) < unit:

@@ -15,7 +15,7 @@ _CHUNK = 1 << 20  # elements that are converted at once
 
 
 class InputError(Exception):
-    """The inputs can't be used; `problems` holds one sentence per fault."""
+    """Raised if the inputs can't be used; `problems` holds one sentence per fault."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = list(problems)

@@ -119,7 +119,7 @@ def _abandoned(now: datetime) -> QuerySet[Upload]:
 
 
 def _put_back(upload: Upload, *, counted: bool = False) -> None:
-    """Return the upload to the queue. The attempt does not count if the file was not at fault."""
+    """Return the upload to the queue. The attempt counts only if the file was at fault."""
     Upload.objects.filter(_mine(upload)).update(
         state=Upload.State.QUEUED, attempts=upload.attempts if counted else upload.attempts - 1
     )

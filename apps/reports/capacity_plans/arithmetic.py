@@ -208,8 +208,8 @@ def _proposals(pool: PoolFacts, settings: list[dict[str, Any]]) -> Iterator[dict
 
 def spare(pool: PoolFacts, full: dict[str, Any]) -> dict[str, Any]:
     """Return the proposal to make devices spare, with its cost. Every part of every program is loaded over the link
-    once, and meanwhile its device does nothing else. The payback period is the time until the spare devices have saved
-    that cost.
+    once, and meanwhile its device does nothing else. The payback period is the time in which the spare devices save
+    this cost.
     """
     devices = pool.owned - full["needed"]
     moved = sum(load.moved * parts(load, (pool.clock, pool.link_in, pool.link_out)) for load in pool.loads)

@@ -46,7 +46,7 @@ class Effect:
 
 
 def effect_of(before: Document, after: Document, slug: str) -> Effect:
-    """Return the effect of a change of the fleet from `before` to `after` on the pool `slug`, which is in both."""
+    """Return the effect of a change of the fleet from `before` to `after` on the pool `slug`, which both documents contain."""
     old, new = before.pools[slug], after.pools[slug]
     moved = sum(old.devices.get(name, state) != state for name, state in new.devices.items())
     allowed: Pool = replace(old, devices=new.devices, power_percent=new.power_percent)

@@ -119,9 +119,7 @@ class Report:
 
 
 def period_read(first: str, last: str, *, now: datetime, is_ahead: bool) -> Period:
-    """Return the period between two dates given as text. Without dates, or with unusable ones, return the default
-    period with a notice.
-    """
+    """Return the period between two dates given as text. Without usable dates, return the default period with a notice."""
     usual = _usual(now.astimezone(UTC).date(), is_ahead)
     if not first and not last:
         return usual

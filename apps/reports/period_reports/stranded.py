@@ -128,7 +128,7 @@ def _closed(found: Service, start: datetime, until: datetime) -> dict[UUID, Frac
 
 
 def _outside(allowed: list[Interval], start: datetime, until: datetime) -> list[Interval]:
-    """Return the parts of [start, until) outside all of the ordered intervals."""
+    """Return the parts of [start, until) that none of the ordered intervals covers."""
     edges = [start, *(instant for one in allowed for instant in one), until]
     return [(first, last) for first, last in list(pairwise(edges))[::2] if first < last]
 

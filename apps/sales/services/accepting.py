@@ -320,7 +320,8 @@ def _hold(given: Acceptance, priced: Priced, contract: Contract, caps: list[Cap]
 
 
 def project_shares(priced: Priced) -> dict[UUID, Decimal] | None:
-    """Return the maximum amount that each project may use, for its spend cap. None for a quota, which all projects use.
+    """Return the maximum amount of the quote for each project, which counts against the project's spend cap. None for a
+    quota, which all projects use.
 
     The contract minimum belongs to no project.
     """

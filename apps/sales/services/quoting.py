@@ -72,9 +72,9 @@ def offer_make(
 ) -> Offer:
     """Price a request without storing anything, for the live preview. Raises Problem.
 
-    `amends`: the contract that the quote amends; the document names it and the difference from its unused remainder.
-    `measured`: programs whose cost depends on their data are charged for measured counts, but at most for the worst
-    case. A commitment in force applies automatically.
+    `amends`: the contract that the quote amends; the document names that contract and states the difference from its
+    unused remainder. `measured`: programs whose cost depends on their data are charged for measured counts, but at most
+    for the worst case. A commitment in force applies automatically.
     """
     commitment, request_lines, priced = pricing_make(
         organisation=organisation,

@@ -53,7 +53,7 @@ def standing_of(organisation_id: Any) -> Standing:
 
 
 def acceptance_refusals(quote: Quote, *, actor: User | None, now: datetime) -> list[Problem]:
-    """Return the reasons why the person could not accept the quote now, apart from its validity and the capacity."""
+    """Return the reasons why the person could not accept the quote now, other than its expiry or a lack of capacity."""
     rules, standing = rules_now(), standing_of(quote.organisation_id)
     return [*request_refusals(quote), *refusals(_asked(quote, standing, rules, actor, now), standing, rules)]
 
