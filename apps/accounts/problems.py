@@ -18,7 +18,7 @@ PROBLEM_STATUSES = {
     "409": "The current state does not allow this",
     "422": "The request does not match its schema or breaks a rule",
     "429": "Too many requests: wait for the number of seconds in the Retry-After header",
-    "503": "Part of the platform is not responding. Nothing was accepted; wait for the seconds in the Retry-After header",
+    "503": "Part of the platform is not responding. Nothing was accepted; try again after the time in the Retry-After header",
     "default": "Any other refusal",
 }
 

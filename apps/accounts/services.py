@@ -286,7 +286,7 @@ def invitation_accept(*, invitation: Invitation, user: User, now: datetime) -> M
         raise Problem(
             409,
             "No longer valid",
-            "This invitation was used or withdrawn, or it has expired. Ask for a new one.",
+            "This invitation was used or withdrawn, or it has expired. Ask for a new invitation.",
             kind="invitation-invalid",
         )
     membership, _ = Membership.objects.get_or_create(

@@ -302,7 +302,8 @@ def _requested_check(run: EvaluationRun) -> None:
     )
     if not asked.exists():
         raise MetricError(
-            "This metric needs the outputs of the float32 program. Compile it in float32 and evaluate it again."
+            "This metric needs the outputs of the float32 program. Compile the model in float32, then request the evaluation "
+            "again."
         )
 
 

@@ -297,7 +297,7 @@ def _waiting_reason(job: Job, placed: list[Lease], ahead: Ahead, now: datetime) 
             return f"{blocks} on {pool.slug} before this job."
         return "The device time reserved for this job has not started."
     if not WorkerHost.objects.filter(pool=pool, last_seen__gt=now - HOST_SILENT_AFTER).exists():
-        return f"No worker of pool {pool.slug} is connected. The job starts as soon as one connects."
+        return f"No worker of pool {pool.slug} is connected. The job starts as soon as a worker connects."
     return ""
 
 

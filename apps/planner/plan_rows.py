@@ -34,7 +34,7 @@ class CandidateRows(NamedTuple):
             return ""
         return (
             "The chart shows the frontier, the best candidates and those closest to being feasible; "
-            f"{left:,} more are listed below."
+            f"{left:,} more candidates are listed below."
         )
 
 

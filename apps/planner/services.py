@@ -92,7 +92,7 @@ def _window(requirements: Requirements, task: Task | None, *, until: datetime | 
     metric = metric_title(task) if task else DEFAULT
     errors = list(_faults(requirements, metric))
     if until is not None and until <= now:
-        errors.append({"field": "until", "message": "The deadline is in the past. Enter a later one."})
+        errors.append({"field": "until", "message": "The deadline is in the past. Enter a later deadline."})
     if errors:
         detail = " ".join(error["message"] for error in errors)
         raise Problem(422, "Impossible requirements", detail, kind="requirements-impossible", errors=errors)
@@ -136,7 +136,7 @@ def _class_check(klass: str, book: PriceBookDocument) -> None:
     if names:
         detail = f"Plans can't use class {klass[:40]!r}. Choose one of {', '.join(names)}."
     else:
-        detail = "The price book offers no class that runs at any hour. Ask the administrator to add one."
+        detail = "The price book offers no class that runs at any hour. Ask the administrator to add such a class."
     raise Problem(422, "Class not offered", detail, kind="class-not-offered")
 
 

@@ -205,7 +205,7 @@ def data_set_check(task: Task) -> None:
     """Raise Problem(409) if the task's data set was deleted."""
     task.data_set.refresh_from_db()
     if task.data_set.deleted_at is not None:
-        detail = f"The file of {task.data_set.name} was deleted. Upload it again and create a new task."
+        detail = f"The file of {task.data_set.name} was deleted. Upload the data set again and create a new task."
         raise Problem(409, "Data set deleted", detail, kind="data-set-gone")
 
 

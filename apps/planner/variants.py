@@ -293,8 +293,8 @@ def _host_variant(deployment: Deployment, program: Program, common: dict[str, An
     measured = host_measurement_latest(pool=deployment.pool, program_digest=program.digest)
     if measured is None:
         reason = (
-            f"{deployment.version} has not been measured on {deployment.pool.slug} yet. Takt will measure it within a "
-            "minute. Plan again then."
+            f"{deployment.version} has not been measured on {deployment.pool.slug} yet. Takt will measure the program "
+            "within a minute. Plan again then."
         )
         return Variant(**common, certainty="measured", missing=(reason,))
     seconds = Fraction(measured.p95_ns, NANOSECONDS)

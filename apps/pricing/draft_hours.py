@@ -53,7 +53,7 @@ class HoursForm(SectionForm):
             strip=False,
             max_length=100_000,
             widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false"}),
-            help_text="One on each line, such as 2026-12-25 Christmas Day. Holidays are treated as weekend days.",
+            help_text="One holiday on each line, such as 2026-12-25 Christmas Day. Holidays are treated as weekend days.",
         )
         self.add("holidays", holidays, "tariff.holidays", lines)
         self._range()
@@ -188,8 +188,8 @@ class HoursForm(SectionForm):
             name = f"period-{index}"
             if name in self.fields and name not in self.errors:
                 sentence = (
-                    f"Some hours still use period {LETTERS[index]}. Give them another period first, or enter a name for "
-                    "this one."
+                    f"Some hours still use period {LETTERS[index]}. Give these hours another period first, or enter a "
+                    "name for this period."
                 )
                 self.add_error(name, sentence)
             elif name not in self.fields:

@@ -54,7 +54,7 @@ class UploadOut(Schema):
     )
     checking_since: datetime | None
     version_id: UUID | None = Field(description="The version created from the upload.")
-    is_new: bool = Field(description="False while there is no version, or if the organisation already had these bytes.")
+    is_new: bool = Field(description="False until a version exists, and if the organisation already had the same file.")
     problem: dict[str, Any] | None = Field(description="The reason for a rejection, as a problem document.")
 
     @staticmethod

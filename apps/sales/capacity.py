@@ -46,7 +46,7 @@ def duration_of(
                 409,
                 "Not measured yet",
                 f"{request_line.snapshot.model} has not been measured on {pool.name} yet. Measuring takes up to a minute. "
-                "Try again after that, or choose another pool.",
+                "Try again in a minute, or choose another pool.",
                 kind="not-measured",
             )
         measured_total += request_line.executions * measured.p95_seconds

@@ -277,7 +277,7 @@ def test_without_its_data_an_evaluation_fails_and_takes_nothing(present: Scene, 
     dataset_delete(data_set=waiting.data_set, actor=present.cast.engineer, now=present.now)
     assert evaluations.evaluations_start(now=present.now) == 0
     run = waiting.runs.get()
-    said = "The file of digits was deleted. Upload it again and create a new task."
+    said = "The file of digits was deleted. Upload the data set again and create a new task."
     assert (run.state, run.problem) == ("failed", said)
     assert not Contract.objects.exists()
 

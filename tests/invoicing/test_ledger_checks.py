@@ -179,7 +179,7 @@ def test_the_page_shows_the_last_check_and_asks_for_a_new_one(cast: Cast, as_use
     ledger_check_run(check_id=asked.pk, clock=timezone.now)
     part = browser.get("/portal/ledger", headers={"HX-Request": "true"}).content.decode()
     assert "The ledger is intact" in part
-    assert "None have been added since" in part
+    assert "No transactions have been added since" in part
     assert "<html" not in part
     assert "hx-get" not in part  # it is finished: nobody asks again
     run(a_contract_of(cast), 1, now=timezone.now())

@@ -48,7 +48,7 @@ def toml_read(path: Path, what: str, form: str) -> Table:
         raise FileFault(path, f"byte {error.start + 1}", "it is not UTF-8 text; save it as UTF-8.") from None
     except (ValueError, RecursionError, InvalidOperation, OverflowError) as error:
         why = "its tables are nested too deeply" if isinstance(error, RecursionError) else str(error).rstrip(".")
-        raise FileFault(path, "", f"it is not TOML: {why}. Correct it there.") from None
+        raise FileFault(path, "", f"it is not TOML: {why}. Correct the file.") from None
     table = Table(path, "", document)
     if document.get("format") != form:
         raise FileFault(

@@ -116,7 +116,7 @@ def _claim(job_id: UUID, now: datetime) -> int | None:
     if job.attempts > ATTEMPTS_MAX:
         job.state, job.finished_at = CompileJob.State.FAILED, now
         text = (
-            f"The compile was interrupted {ATTEMPTS_MAX} times. Start the compile again. If the system ends it again, "
+            f"The compile was interrupted {ATTEMPTS_MAX} times. Start the compile again. If it is interrupted again, "
             "choose smaller sizes."
         )
         job.error = {"kind": "interrupted", "message": text}

@@ -37,7 +37,7 @@ SECRET_KEY = env.secret("SECRET_KEY", is_public=IS_PUBLIC)
 DEBUG = env.flag("DEBUG", default=False)
 if DEBUG and IS_PUBLIC:
     raise ImproperlyConfigured(
-        "DEBUG=1 shows source code and settings to everybody. Remove it if others can reach the site."
+        "DEBUG=1 shows source code and settings to everybody. Remove this setting if others can reach the site."
     )
 
 INSTALLED_APPS = [

@@ -65,7 +65,7 @@ def parse(data: bytes | str, *, known: Mapping[str, str]) -> Document:
         document = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, RecursionError, InvalidOperation, OverflowError) as error:
         why = "its tables are nested too deeply" if isinstance(error, RecursionError) else str(error).rstrip(".")
-        raise DocumentError([Fault("", f"The file is not TOML: {why}. Correct it there and try again.")]) from None
+        raise DocumentError([Fault("", f"The file is not TOML: {why}. Correct the file and try again.")]) from None
     return check(document, known=known)
 
 
@@ -316,7 +316,9 @@ class _Reader:
             if key not in names:
                 known = ", ".join(sorted(names))
                 here = f"{place}.{_shown_key(key)}" if place else _shown_key(key)
-                self._fault(here, f"there is no such key; known here: {known}. Remove it or correct its name.")
+                self._fault(
+                    here, f"there is no such key; the known keys are: {known}. Remove the key or correct its name."
+                )
         return {key: value for key, value in raw.items() if key in names}
 
     def _fault(self, place: str, said: str) -> None:

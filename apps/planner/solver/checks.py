@@ -23,7 +23,7 @@ _UNKNOWN = {
 _UNMET = {
     "latency": "One item takes {found}; the maximum is {wanted}.",
     "duration": "All items take {found} of device time; the maximum is {wanted}.",
-    "completion": "The pool has other work, so all items would be done in {found}, but the deadline is in {wanted}.",
+    "completion": "The pool has other work, so the last item would be done in {found}, but the deadline is in {wanted}.",
     "budget": "The price is above the budget.",
 }
 

@@ -35,7 +35,7 @@ def check_inputs(
     _check_commitment(terms)
     if (unused or missed) and (unused == missed or terms.served or measured is not None or periods is not None):
         raise RatingError(
-            "Executions must be one of used, unused or missed. Only used executions can have a served class or measured counts."
+            "Executions must be used, unused or missed. Only used executions can have a served class or measured counts."
         )
     _check_form(book, executions, terms)
     _check_hours(book, terms)

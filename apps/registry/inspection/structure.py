@@ -46,7 +46,7 @@ def unknown_operators(model: ModelProto, supported: Mapping[str, Collection[str]
         yield Finding(
             "unknown-operator",
             f"The operator {full} is not supported ({len(names)} x, first in {names[0]!r}).",
-            "Replace it with operators from the list in the documentation, or export with another opset."
+            "Replace this operator with operators from the list in the documentation, or export with another opset."
             if not domain
             else f"Export without the custom domain {domain!r}; only operators of the ONNX standard can be compiled.",
             node=names[0],
@@ -149,7 +149,7 @@ def _defined_twice(produced: Counter[str], given: set[str]) -> Iterator[Finding]
         yield Finding(
             "defined-twice",
             f"{len(twice)} values are defined more than once (first: {twice[0]!r}).",
-            "Give every value one producer. The exporter or a manual edit has broken the graph.",
+            "Make sure that every value has exactly one producer. The exporter or a manual edit has broken the graph.",
             node=twice[0],
             count=len(twice),
         )

@@ -92,7 +92,7 @@ def _cells(number: int, line: str) -> list[str]:
         return next(csv.reader([line], strict=True))
     except csv.Error:
         raise TraceError(
-            f"Line {number} is not CSV: its quotes do not match. Close them, or double a quote inside a cell."
+            f"Line {number} is not CSV: its quotes do not match. Close every quote, and double each quote inside a cell."
         ) from None
 
 

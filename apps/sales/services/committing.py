@@ -38,7 +38,7 @@ def commitment_enter(
         raise Problem(
             409,
             "A commitment is in force",
-            f"The current commitment ends at {known.ends_at:%Y-%m-%d %H:%M} UTC. The next commitment can begin then.",
+            f"The current commitment ends at {known.ends_at:%Y-%m-%d %H:%M} UTC. The next commitment can begin at that time.",
             kind="commitment-in-force",
         )
     start = whole_second(now)

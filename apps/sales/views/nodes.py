@@ -48,7 +48,7 @@ class NodeForm(forms.Form):
     )
     borrowing = _hours(
         label="Borrows at most",
-        help_text="Device time that it may use beyond its own quota. Leave empty to borrow all that others lend.",
+        help_text="Device time that may be borrowed beyond this quota. Leave empty to borrow all that others lend.",
     )
 
     def __init__(self, *args: Any, organisation: Organisation, **options: Any) -> None:
