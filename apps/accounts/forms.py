@@ -188,7 +188,7 @@ class RoleForm(forms.Form):
 class TokenForm(forms.Form):
     """The form for a new API token: its name, scopes and lifetime."""
 
-    name = forms.CharField(max_length=80, help_text="Where it will be used, for example: build server.")
+    name = forms.CharField(max_length=80, help_text="Where the token will be used, for example: build server.")
     scopes = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}))
     days = forms.TypedChoiceField(
         label="Valid for",

@@ -311,7 +311,7 @@ class DataSetOut(Schema):
     )
     classes: int
     seed: int
-    choose: int = Field(description="The number of tuning items; the others are test items.")
+    choose: int = Field(description="The number of tuning items; the other items are test items.")
     size: int
     created_at: datetime
 

@@ -87,7 +87,7 @@ class Table:
         for key in self.values:
             if key not in known:
                 close = get_close_matches(key, known, 1)
-                hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(sorted(known))}."
+                hint = f"did you mean {close[0]}?" if close else f"the known keys are: {', '.join(sorted(known))}."
                 raise self.wrong(key, f"there is no such key; {hint}")
         return self
 

@@ -135,7 +135,7 @@ def zone_of(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise RatingError(
-            f"The time zone {name!r} is not known here; check the spelling (such as Europe/Berlin) or, if this machine "
+            f"The time zone {name!r} is unknown; check the spelling (such as Europe/Berlin) or, if this machine "
             "has no time zone data, run: pip install tzdata"
         ) from error
 
