@@ -18,9 +18,9 @@ from apps.config.api import api
 from apps.pricing.amounts import AMOUNT_SENTENCE
 from apps.registry.services.evaluations import _parse
 from tests.cast import Cast
+from tests.openapi import DOCUMENT
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
-DOCUMENT = json.loads(json.dumps(api.get_openapi_schema(), default=str))
 # A document with a format and a reader of its own, which the guide describes.
 FREE = {"/api/v1/versions/{pk}/evaluation"}
 BODIES = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -25,16 +24,15 @@ from schemathesis.specs.openapi.checks import (
 from apps.accounts.models import Organisation, User
 from apps.accounts.roles import Scope
 from apps.accounts.services import token_create
-from apps.config.api import api
 from apps.config.wsgi import application
 from tests import tenancy
 from tests.cast import Cast
+from tests.openapi import DOCUMENT
 from tests.tenancy import Route
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 EXAMPLES = 8
 # The operations that the document describes, each with what the tenancy table says of it.
-DOCUMENT = json.loads(json.dumps(api.get_openapi_schema(), default=str))
 ROUTES = {route.key: route for route in tenancy.declared() if route.is_api}
 OPERATIONS = sorted((method.upper(), path) for path, methods in DOCUMENT["paths"].items() for method in methods)
 

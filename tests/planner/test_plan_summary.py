@@ -115,7 +115,7 @@ def test_a_long_list_is_folded_and_the_chart_stays_small() -> None:
     assert {row["title"] for row in rows.shown} <= {row["title"] for row in rows.drawn} | {
         row["title"] for row in rows.shown[DRAWN:]
     }
-    assert f"{44 - len(rows.drawn)} more are below" in rows.drawn_note
+    assert f"{44 - len(rows.drawn)} more candidates are listed below" in rows.drawn_note
 
 
 def answers(right: int, wrong: int, *, unsure: str) -> Answers:

@@ -156,7 +156,10 @@ def _made(name: str, case: Case, target: str, precision: str) -> Sample:
     return Sample(f"{name}-{target}-{precision}", binary, feeds, simulate(binary.to_bytes(), feeds)[0])
 
 
+# Every case with each of its places: name, case, target, precision.
+PLACED = [(name, case, *place) for name, case in CASES.items() for place in case.places]
+
+
 def samples(every: int = 1) -> list[Sample]:
     """Every case (or one in ``every``) compiled for each of its places, with what the simulator gives for three feeds."""
-    found = [(name, case, *place) for name, case in CASES.items() for place in case.places]
-    return [_made(*one) for one in found[::every]]
+    return [_made(*one) for one in PLACED[::every]]
