@@ -146,7 +146,7 @@ class Services:
             "full_page_writes": "on" if self.durable else "off",
             # What a backup holds back of the log (bin/backups.py); beyond it the next one begins with a new base backup.
             "max_slot_wal_keep_size": "4GB",
-            **(_memory_settings() if self.durable else {}),
+            **_memory_settings(),
         }
         flags = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
         command: list[str | Path] = [

@@ -76,8 +76,8 @@ def test_three_lines_say_what_why_and_what_would_cost_less() -> None:
     assert found == {
         "Recommended": "digits-small then digits-batch on lpu-a. Runs digits-small first; below 61 % confidence falls back to "
         "digits-batch: at most 12.40 % of items, with 95 % confidence.",
-        "Why": "Cheapest of the 2 that meet all requirements, out of 3 candidates. Next is digits-batch on lpu-a, which costs "
-        "50.0 % more.",
+        "Why": "Cheapest of the 2 that meet all requirements, out of 3 candidates. The next candidate is digits-batch on lpu-a, "
+        "which costs 50.0 % more.",
         "To pay less": "Allow an accuracy of at least 94.00 %; then digits-small on lpu-a costs EUR 1.00, 50.0 % less. Cheaper "
         "classes of service: Batch.",
     }
