@@ -150,8 +150,8 @@ def _written(name: str, values: Sequence[Fraction]) -> str:
 
 
 def _is_staircase(rises: Sequence[Fraction], steps: Sequence[int]) -> bool:
-    """Whether all steps have the same integer height and the same distance, and the first step comes within that
-    distance.
+    """Whether all steps have the same integer height and are equally spaced, and the first step is at most one spacing
+    from 0.
     """
     if len(steps) < 2 or len({rises[size - 1] for size in steps}) > 1:
         return False

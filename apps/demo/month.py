@@ -218,7 +218,7 @@ class Month:
     # Papers
 
     def _papers(self) -> list[Step]:
-        """The steps that issue three invoices, one of them for the month before, and those that settle them. All but
+        """The steps that issue three invoices, one of them for the previous calendar month, and those that settle them. All but
         the last invoice are paid; a part of the last one is credited.
         """
         asked = self.midnight - 18 * DAY + 10 * MINUTE

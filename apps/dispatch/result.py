@@ -15,7 +15,7 @@ from apps.dispatch.previews import NpzFile, Preview, Summary, labels_of, preview
 # What the platform adds to the outputs of a model, by array.
 ADDED = {
     "takt_items": "The item number of each row",
-    "takt_stage": "The index of the program whose answer is used, from 0",
+    "takt_stage": "The zero-based index of the program whose answer is used",
     "takt_votes": "The number of programs that gave this answer",
 }
 NOT_READABLE = "The outputs cannot be read at the moment. Try again in a minute."

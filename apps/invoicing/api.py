@@ -198,7 +198,7 @@ def draft_create(request: HttpRequest, payload: DraftIn) -> tuple[int, KeptDraft
 
 
 def draft_start(request: HttpRequest, currency: str | None) -> KeptDraft:
-    """Request a draft from a worker. Raises Problem if nothing is open (409) or after too many requests (429)."""
+    """Request a draft from a worker. Raises Problem if there is no usage to invoice (409) or after too many requests (429)."""
     organisation, now = organisation_get(request), timezone.now()
     long = has_many_rows(organisation, until=now)
     waiting = currencies_waiting(organisation, until=now, long=long)

@@ -28,7 +28,7 @@ class CreditLeft:
 
     @property
     def used(self) -> Decimal:
-        """The amount that invoices used, that expired, or that was withdrawn."""
+        """The total that was used by invoices, expired or was withdrawn."""
         return subtract(self.grant.amount, self.left)
 
 
@@ -47,7 +47,7 @@ def credits_of(organisation: Organisation, *, currency: str) -> list[CreditLeft]
 
 @dataclass(frozen=True)
 class CreditFunds:
-    """The credits in one currency: by id and sorted by expiry, and in the form that the pricing rules use."""
+    """The credits in one currency. `credits`: by id, sorted by expiry. `purse`: in the form that the pricing rules use."""
 
     credits: Mapping[str, CreditLeft]
     purse: Purse

@@ -25,7 +25,7 @@ _OK, _WAIT, _BUSY, _BAD, _NOTE, _PLAIN = "ok", "wait", "busy", "bad", "note", "p
 
 KINDS: dict[str, Badge] = {
     # how a figure is known
-    "exact": Badge("exact", _OK, "check", "Known to the cycle at compile time, and confirmed by running the binary"),
+    "exact": Badge("exact", _OK, "check", "Exact at compile time, and confirmed by running the binary"),
     "bound": Badge("bound", _NOTE, "arrow-up-right", "A proven upper bound: the cost depends on the data"),
     "measured": Badge("measured", _NOTE, "ruler-measure", "Measured, not proven"),
     "estimated": Badge("estimated", _NOTE, "circle-dashed", "An estimate, not a promise"),

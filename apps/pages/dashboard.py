@@ -91,7 +91,7 @@ def _steps(organisation: Organisation, *, has_model: bool) -> list[Step]:
         ),
         (
             "Accept it",
-            "Reserves the capacity and the amount in one step.",
+            "Reserve the capacity and the amount in one step.",
             "sales:quote_list",
             contracts_of(organisation).exists(),
         ),

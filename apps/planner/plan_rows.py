@@ -28,7 +28,7 @@ class CandidateRows(NamedTuple):
 
     @property
     def drawn_note(self) -> str:
-        """Say which candidates the chart leaves out; empty if it shows all."""
+        """Say which candidates the chart shows and how many it omits; empty if it shows all."""
         left = self.drawable - len(self.drawn)
         if not left:
             return ""

@@ -180,6 +180,6 @@ def proposal_end(request: HttpRequest, pk: UUID) -> HttpResponse:
     else:
         messages.success(
             request,
-            "The proposal was dismissed. The controller will not repeat this proposal until a plan proposes something else.",
+            "The proposal was dismissed. The controller will not repeat it until a plan leads to another one.",
         )
     return redirect("reports:controller")

@@ -151,7 +151,7 @@ def device_time(*, start: datetime, end: datetime, currency: str) -> DeviceTime:
 
 
 def _owned(device: Device, part: Segment) -> Fraction:
-    """Return the seconds within the part during which the device was owned."""
+    """Return the seconds within `part` during which the device was owned."""
     first = max(part.start, device.owned_from or device.pool.created_at)
     last = min(part.end, device.owned_until or part.end)
     return max(Fraction(0), seconds_of(last - first))

@@ -73,8 +73,7 @@ def _named(
                 "executions": 0,
                 "amount": decimal_text(usage.late),
                 "sentence": (
-                    "Some reserved time was neither used nor released in time. A share of the price of this time is "
-                    "charged."
+                    "Some reserved time was neither used nor released before the notice period. A share of its price is charged."
                 ),
             }
         )

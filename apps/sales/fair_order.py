@@ -4,13 +4,14 @@ Pure: no Django, no clock.
 
 The rule (docs/adr/0087):
 
-- A request is *protected* once it has waited a quarter of its time or a day, whichever is shorter, or once 20 requests that
-  were filed after it were served on the pool. Protected requests come first, by the instant of filing.
+- A request is *protected* once it has waited a day, or a quarter of the time between its filing and its deadline if that is
+  shorter, or once 20 requests that were filed after it were served on the pool. Protected requests come first, by the
+  instant of filing.
 - All others are served round-robin: the first request of each organisation, then the second of each, and so on. In each
   round the organisation that was served least recently comes first. Within an organisation the order is that of filing.
-- The four oldest protected requests without room each have a *claim*: the free part of the range of time in which the least
-  time is missing for them. Later requests are not placed there. So no other request can increase the missing time, and the
-  first release of that time serves them.
+- The four oldest protected requests that do not fit each have a *claim*: free time that no later request may use. For a
+  request in one window, it is the free part of the stretch that lacks the least time; for a divisible request, the largest
+  free pieces. So a claim never becomes smaller, and the request is served as soon as the time that it lacks is released.
 
 Times are whole microseconds.
 """

@@ -1,6 +1,6 @@
 """The requirements of a plan and the promises of its candidate, as stored in a quote and its contract. Pure: plain JSON.
 
-The entry `promises` of a quote's document is {"plan", "items", "number" (of the candidate; null: the chosen one),
+The entry `promises` of a quote's document is {"plan", "items", "number": the number of the candidate or null for the chosen one,
 "required": {...}, "candidate": {...}, "data": {"metric", "name", "digest"} or null}. Exact numbers are strings:
 fractions as "3/4", instants as ISO 8601.
 """

@@ -49,7 +49,7 @@ class Takeover:
 
 @dataclass(frozen=True)
 class Release:
-    """Late executions by program (or operations, for a quota). Those in `late` are charged; the amendment takes over
+    """Late executions by program; for a quota, late operations. Those in `late` are charged; the amendment takes over
     those in `carried`.
     """
 

@@ -103,7 +103,9 @@ def _length_check(form: Form, *, needs_length: bool) -> None:
     if form.every is None and needs_length:
         raise _refusal(f"A contract of the form {form.name} needs the length of a part or interval.")
     if form.every is not None and not needs_length:
-        raise _refusal("Only spread and interval contracts have parts, so leave the length of a part empty.")
+        raise _refusal(
+            "Only spread and interval contracts are divided into parts, so leave the length of a part empty."
+        )
     if form.every is not None and form.every <= 0:
         raise _refusal("The length of a part or interval must be above 0 seconds.")
 

@@ -34,8 +34,7 @@ def expired_release(pieces: Sequence[Piece], *, now: datetime) -> int:
     """Release expired holds that overlap these pieces, in the transaction of the caller, who reserves the pieces.
 
     The caller must hold the locks of the pieces' devices. Selling or releasing held time requires the locks of all
-    devices of the pool, so no other transaction can do either in the meantime. Waits for a concurrent sale of the same
-    held reservation.
+    devices of the pool, so no other transaction can do either in the meantime.
     """
     known = list(expired(now=now).order_by().values_list("pk", flat=True))  # rarely any, and an index has them
     if not known:

@@ -109,7 +109,7 @@ def test_a_cap_in_another_currency_says_what_to_do(cast: Cast) -> None:
         _hold(cast.organisation, Decimal(1), "JPY")
     assert refused.value.kind == "spend-cap-currency"
     assert refused.value.detail == (
-        "The spend cap is in EUR, but this is priced in JPY. Ask an owner or a billing person to set a cap in JPY at "
+        "The spend cap is in EUR, but this work is priced in JPY. Ask an owner or a billing person to set a cap in JPY at "
         "/portal/caps, or remove the one in EUR; until then nothing in JPY can be accepted."
     )
     cap_set(organisation=cast.organisation, amount=Decimal(150), currency="JPY", now=NOW)

@@ -131,7 +131,7 @@ def test_the_contract_says_what_ending_costs_and_the_form_carries_it(cast: Cast,
     assert (ended["state"], ended["actual"], ended["late_charged"]) == ("ended", "2.2528", "2.2528")
     assert ended["late_cancellation"] == {"notice_minutes": 1440, "share": "0.4", "amount": "2.2528"}
     done = client.post(f"/contracts/{ahead.pk}/end", {"at_most": "0"}, follow=True).content.decode()
-    assert "Ending the contract cost nothing." in done
+    assert "There was no charge for ending the contract." in done
     assert client.get(f"/api/v1/contracts/{ahead.pk}/end").json()["charge"] == "0"
 
 

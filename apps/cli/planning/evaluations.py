@@ -104,7 +104,7 @@ def _stated(models: list[Model]) -> Known:
 
 
 def _same_items_check(models: list[Model], splits: dict[str, str]) -> None:
-    """Raise FileFault unless every evaluation document is about the same items; `splits` names them for each model."""
+    """Raise FileFault unless all evaluation documents cover the same items. `splits` identifies the items of each model."""
     for model in models:
         if splits[model.name] != splits[models[0].name]:
             said = f"it was made on other items than the one of {models[0].name}; evaluate both on the same data."

@@ -169,9 +169,10 @@ class _Sweep:
         self.found.moves[one.key] = device
 
     def _evict(self, one: Booking, usable: Sequence[str]) -> str | None:
-        """Free a device: leave on its draining device the window that ends last among those that may stay there.
+        """Free a device for `one` by cancelling a planned move; return the freed device, or None.
 
-        This happens only if that window ends later than `one`, or if `one` must be placed.
+        Of the windows that may stay on their draining devices, the one that ends last stays. If `one` may stay on its own
+        device, this happens only if that window ends later than `one`.
         """
         candidates = [
             (last.end, name)

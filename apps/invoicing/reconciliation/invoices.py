@@ -80,7 +80,7 @@ def _paper(invoice: Invoice, lines: list[InvoiceLine], postings: Postings) -> li
 
 
 def _rules(name: str, invoice: Invoice) -> list[str]:
-    """Check an invoice's version of the rules and its carried tax."""
+    """Return the differences in an invoice's rules version and in the tax that it carries over."""
     document, stated = invoice.document, NOTHING
     found = [] if document.get("rules", 1) == invoice.rules else [f"{name}: its document has other rules than its row"]
     if invoice.rules >= RULES:

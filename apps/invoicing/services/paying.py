@@ -57,8 +57,8 @@ def invoice_payment_take(
     """Record a payment. If it is smaller than the open amount, the rest stays open; an excess is added to the balance.
 
     A payment of a written-off invoice recovers bad debt; once fully recovered, the invoice is paid. A repeated
-    reference counts as the same payment. Raises Problem if nothing is open, if the provider refuses the receipt, or if
-    the amount exceeds the open amount without `is_overpaid`, since that is usually a typing error.
+    reference counts as the same payment. Raises Problem if nothing is open, if the provider refuses the receipt, or,
+    unless `is_overpaid`, if the amount exceeds the open amount, since that is usually a typing error.
     """
     invoice = invoice_lock(invoice_id)
     reference = provider_of(invoice).receipt_check(invoice, amount=amount, reference=reference)

@@ -55,7 +55,7 @@ class CapMissing(Problem):
         super().__init__(
             409,
             f"No spend cap in {currency}",
-            f"The spend cap {_whose(one)}is in {has}, but this is priced in {currency}. Ask an owner or a billing person "
+            f"The spend cap {_whose(one)}is in {has}, but this work is priced in {currency}. Ask an owner or a billing person "
             f"to set a cap in {currency} at {CAPS_PAGE}, or remove the one in {has}; until then nothing in {currency} can "
             "be "
             "accepted.",

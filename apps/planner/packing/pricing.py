@@ -222,7 +222,7 @@ class _Tree:
     def _collect(
         self, value: Whole, trail: list[tuple[Index, Whole]], *, above: int, keep: int
     ) -> list[tuple[tuple[int, ...], int]]:
-        """The best states of the last level, each as its counts per type and its value."""
+        """The best states of the last level, each as (counts per type, value)."""
         order = np.argsort(-value, kind="stable")[:keep]
         order = order[value[order] > above]
         counts = np.zeros((len(order), self.types), dtype=np.int64)

@@ -19,7 +19,7 @@ from apps.pricing.rating.terms import QUOTA, Counts, Rating, Terms
 
 @dataclass(frozen=True)
 class TariffPart:
-    """The `executions` whose first cycle is in [start, end), which belongs to one tariff period."""
+    """The `executions` whose first cycle is in [start, end), an interval within one tariff period."""
 
     period: str
     start: datetime

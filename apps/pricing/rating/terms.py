@@ -259,7 +259,7 @@ class Rating:
 
     @property
     def billed_operations(self) -> int:
-        """The operations by which the price was multiplied; 0 for a contract minimum and for a late release, which bill
+        """The number of operations by which the price was multiplied; 0 for a contract minimum and for a late release, which bill
         no operations.
         """
         return 0 if self.charged is not None or self.late else int(self.step("billed").result)

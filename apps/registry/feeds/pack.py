@@ -62,7 +62,7 @@ def arrays_read(file: BinaryIO, types: Sequence[TensorType], limits: Limits) -> 
 
 
 def _members(file: BinaryIO, limits: Limits) -> dict[str, Array]:
-    """All arrays of a .npz file; their sizes are checked from the directory before anything is unpacked."""
+    """All arrays of a .npz file; their sizes are read from the zip directory and checked before anything is unpacked."""
     arrays: dict[str, Array] = {}
     try:
         with zipfile.ZipFile(file) as archive:

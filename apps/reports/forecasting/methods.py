@@ -108,7 +108,7 @@ def seasonal_smoothing(roots: Amounts, horizon: int, *, seasons: Sequence[int]) 
 
 
 def _fading(away: Amounts) -> float:
-    """Return the lag-one autocorrelation of the distances from the level, limited to 0 to 0.99."""
+    """Return the lag-one autocorrelation of the deviations from the level, clamped to [0, 0.99]."""
     power = float((away**2).sum())
     return min(max(float((away[1:] * away[:-1]).sum()) / power, 0.0), 0.99) if power else 0.0
 

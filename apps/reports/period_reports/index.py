@@ -37,7 +37,7 @@ REPORTS = {
         Report(
             "idle-cost",
             "Idle cost by owner",
-            "Which customers reserved device time without using it, and what did it cost?",
+            "Which customers reserved device time without using it, and what did the unused time cost?",
             idle,
             "No device time was reserved in this period. When contracts have reserved windows, this report shows how "
             "much of them was not used.",

@@ -159,7 +159,7 @@ def _limits_check(organisation: Organisation, seconds: Fraction, *, now: datetim
 
 
 def _price_check(plan: Plan, quote: Quote, candidate: int | None, now: datetime) -> None:
-    """Raise Problem(409), with the changes, if the quote costs more than the plan."""
+    """Raise Problem(409), with what has changed since the plan, if the quote costs more than the plan."""
     stated = candidate_of(plan, candidate).get("price")
     if stated is None or quote.worst <= Decimal(stated):
         return

@@ -1,4 +1,4 @@
-"""Propose revisions: report once each contract whose unused remainder can run at a lower cost, or on time again."""
+"""Propose revisions: report a contract, once only, if its remainder could cost less or could still meet its deadline."""
 
 from __future__ import annotations
 
