@@ -30,6 +30,7 @@ from apps.accounts.services import token_create
 from apps.registry.services import checking
 from tests import workers
 from tests.cast import Cast, assemble
+from tests.migrating import fields_remembered
 
 # How long inputs take to make is a matter of what else the machine does: no test fails for it.
 hypothesis_settings.register_profile("takt", suppress_health_check=[HealthCheck.too_slow])
@@ -80,7 +81,8 @@ def django_db_modify_db_settings(
                 cursor.execute("CREATE DATABASE migrated")
             connection.close()
             was, where["NAME"] = where["NAME"], "migrated"
-            call_command("migrate", verbosity=0)
+            with fields_remembered():
+                call_command("migrate", verbosity=0)
             connection.close()
             where["NAME"] = was
             (folder / "migrated").touch()

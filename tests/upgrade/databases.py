@@ -17,6 +17,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from bin.services import _postgres_programs
+from tests.migrating import fields_remembered
 
 Name = tuple[str, str]
 _CASTS = re.compile(r"::(character varying|text)(\[\])?|[()]")
@@ -162,7 +163,8 @@ def _moved(executor: MigrationExecutor, targets: list[Any]) -> None:
 
     executor.progress_callback = told
     try:
-        executor.migrate(targets)
+        with fields_remembered():
+            executor.migrate(targets)
     except Exception as error:
         where = at[-1] if at else "planning"
         raise AssertionError(f"migration {where} failed: {type(error).__name__}: {error}") from error
