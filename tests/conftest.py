@@ -27,6 +27,7 @@ from apps.accounts import outages
 from apps.accounts.models import Organisation, User
 from apps.accounts.roles import Scope
 from apps.accounts.services import token_create
+from apps.registry.child import child_run
 from apps.registry.services import checking
 from tests import workers
 from tests.cast import Cast, assemble
@@ -131,7 +132,7 @@ def _static_files_once() -> None:
 def _samples_checked_once() -> None:
     """Hundreds of tests add a sample, and its check in a limited process takes half a second: each one is really checked the
     first time, and its result is remembered."""
-    check, known = checking.child_run, dict[bytes, str]()
+    check, known = child_run, dict[bytes, str]()
     samples = {sha256(path.read_bytes()).digest() for path in (Path(__file__).parents[1] / "samples").glob("*.onnx")}
 
     def run(module: str, *, files: dict[str, bytes], **options: Any) -> dict[str, Any]:
@@ -143,7 +144,7 @@ def _samples_checked_once() -> None:
         result: dict[str, Any] = json.loads(known[file])
         return result
 
-    checking.child_run = run
+    checking.child_run = run  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="module")

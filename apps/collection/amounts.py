@@ -29,6 +29,12 @@ def minor_of(amount: Decimal, *, currency: str) -> int:
     return minor
 
 
+def minor_format(minor: int, *, currency: str) -> str:
+    """Format an integer in the smallest unit, with the decimal places of its currency: "5.63 EUR"."""
+    code = currency.upper()
+    return f"{amount_of(minor, currency=code):f} {code}"
+
+
 def amount_of(minor: int, *, currency: str) -> Decimal:
     """Convert an integer in the smallest unit to an amount."""
     return Decimal(minor).scaleb(-places_of(currency))

@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import F
 
 from apps.accounts.broker import task_send_on_commit
-from apps.collection.amounts import minor_of
+from apps.collection.amounts import minor_format, minor_of
 from apps.collection.calls import KEY_TRUST, InvoiceChanged, Recorder, calls_settle
 from apps.collection.customers import customer_ensure
 from apps.collection.gateway import KeyBroken, OutcomeUnknown
@@ -111,7 +111,8 @@ def _push_steps(push: StripePush, client: stripe.StripeClient, now: datetime) ->
         found = invoice_finalise(client, order, found, record)
     elif push.ordered is not None and found.total != push.ordered:
         raise TotalDiffers(
-            f"the total of Stripe's invoice {found.id} is {found.total} smallest units, but the expected total is {push.ordered}"
+            f"the total of Stripe's invoice {found.id} is {minor_format(found.total, currency=found.currency)}, but the expected "
+            f"total is {minor_format(push.ordered, currency=found.currency)}"
         )
     StripePush.objects.filter(pk=push.pk).update(stripe_id=found.id, hosted_url=str(found.hosted_invoice_url or ""))
     remainder_align(push, client, now)  # the invoice may have changed here since it was finalised

@@ -13,6 +13,7 @@ from typing import Any
 import stripe
 
 from apps.accounts.failpoints import failpoint
+from apps.collection.amounts import minor_format
 from apps.collection.gateway import KeyBroken, call_with_retry
 from apps.collection.operations import Operation, OperationRunner, unrecorded_runner
 
@@ -155,6 +156,6 @@ def metadata_value(thing: Any, name: str) -> str | None:
 def _compare(invoice: stripe.Invoice, order: Order) -> None:
     if (invoice.total, invoice.currency) != (order.total, order.currency.lower()):
         raise TotalDiffers(
-            f"the total of invoice {order.number} is {order.total} smallest units of {order.currency}, but the total of "
-            f"Stripe's invoice {invoice.id} is {invoice.total} smallest units of {invoice.currency.upper()}"
+            f"the total of invoice {order.number} is {minor_format(order.total, currency=order.currency)}, but the total of "
+            f"Stripe's invoice {invoice.id} is {minor_format(invoice.total, currency=invoice.currency)}"
         )

@@ -65,7 +65,7 @@ def test_an_invitation_makes_the_invited_person_a_member_once(cast: Cast) -> Non
     assert secret not in invitation.digest
     made = services.invitation_accept(invitation=invitation, user=cast.stranger, now=NOW + timedelta(days=1))
     assert (made.organisation, made.role) == (cast.organisation, Role.BILLING)
-    with pytest.raises(Problem, match="Ask for a new one"):
+    with pytest.raises(Problem, match="Ask for a new invitation"):
         services.invitation_accept(invitation=invitation, user=cast.stranger, now=NOW + timedelta(days=1))
 
 

@@ -213,7 +213,7 @@ def test_a_cap_in_euros_refuses_yen_with_the_remedy_and_is_not_lost_by_it(
         browser.post("/portal/caps", {"scope": "organisation", "amount": "563", "currency": "JPY"}).status_code == 302
     )
     refused = browser.post(f"/quotes/{quote.pk}/accept").content.decode()
-    assert "of this month&#x27;s cap of JPY\u202f563 only JPY\u202f563 is left" in refused
+    assert "only JPY\u202f563 of this month&#x27;s cap of JPY\u202f563 is left" in refused
     assert sent(api, "put", "/api/v1/spend-cap", amount="564")[1]["cap"] == "564"
     assert browser.post(f"/quotes/{quote.pk}/accept").status_code == 302
     rows = {one["currency"]: (one["cap"], one["held"]) for one in api.get("/api/v1/spend-caps").json()}

@@ -173,9 +173,9 @@ def test_what_is_missing_in_a_month_that_has_ended_is_named_once(cast: Cast, mar
     [
         ("none", "10", "There is no commitment"),
         ("decade", "10", "There is no commitment"),
-        ("year", "0", "Enter from"),
-        ("year", "-5", "Enter from"),
-        ("year", "1E+10", "Enter from"),
+        ("year", "0", "Enter an amount from"),
+        ("year", "-5", "Enter an amount from"),
+        ("year", "1E+10", "Enter an amount from"),
         ("year", "0.001", "EUR has 2 decimal places; write 0.01"),
         ("year", "NaN", "EUR has 2 decimal places"),
     ],

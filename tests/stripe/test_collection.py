@@ -214,7 +214,7 @@ def test_another_total_at_stripe_waits_for_people(cast: Cast, store: Store, clie
     assert push_due(client=client, now=timezone.now()) == 0
     push = StripePush.objects.get()
     assert push.state == PushState.MISMATCH
-    assert "is 563 EUR" in push.error
+    assert "is 5.63 EUR" in push.error
     assert draft["status"] == "draft"
 
 
