@@ -50,7 +50,8 @@ PARSE = """html => {
   return {refused: page.querySelector(bad) !== null, words: words, values: values, title: page.title};
 }"""
 FORMS = """() => Array.from(document.querySelectorAll('form')).map((form, place) => ({
-  place: place, action: form.getAttribute('action') || location.pathname + location.search, method: form.method,
+  place: place, method: form.method,
+  action: (to => to.pathname + to.search)(new URL(form.getAttribute('action') || location.href, location.href)),
   multipart: form.enctype === 'multipart/form-data', preview: form.getAttribute('hx-get') || '',
   shown: Array.from(
     new FormData(form, form.querySelector('button:not([type]), [type=submit]')).entries()
@@ -156,7 +157,7 @@ def _shape(action: str) -> str:
 def _send(profile: Any, base: str, form: dict[str, Any], name: str, value: str) -> Any:
     """The answer to the form with `value` in the field `name`; a browser's own checks are not asked."""
     pairs = urlencode([*((key, text) for key, text in form["shown"] if key != name), (name, value)])
-    url = base + form["action"] if form["action"].startswith("/") else form["action"]
+    url = base + form["action"]
     headers = {"Referer": base + "/"}
     if form["method"] == "get":
         return profile.request.get(f"{url.split('?')[0]}?{pairs}", headers=headers, max_redirects=0)

@@ -22,6 +22,7 @@ _WRITTEN = re.compile(r"([A-Za-z])-?([0-9]{1,10})")
 _LARGEST = 2**31 - 1  # the column's
 # Control characters, lone surrogates, line and paragraph separators, and marks that turn the direction of text.
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_VISIBLE = frozenset("LNPS")  # letters, numbers, punctuation and symbols
 _REFUSED_BIDI = frozenset({"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"})
 _NEXT = """
 INSERT INTO accounts_counter (organisation_id, kind, last) VALUES (%s, %s, 1)
@@ -77,6 +78,8 @@ def name_clean(text: str) -> str:
             f"A name can have at most {NAME_LENGTH} characters; this one has {len(name):,}.",
             kind="name",
         )
+    if name and not any(unicodedata.category(one)[0] in _VISIBLE for one in name):
+        raise Problem(422, "Name not usable", "A name must have at least one visible character.", kind="name")
     if any(
         unicodedata.category(one) in _REFUSED_CATEGORIES or unicodedata.bidirectional(one) in _REFUSED_BIDI
         for one in name

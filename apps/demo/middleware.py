@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import ResolverMatch, reverse
@@ -50,9 +51,12 @@ class Visits:
             rate_take(PAGES, client_key(request))
         except Problem as problem:
             return _problem(request, problem)
-        if request.method not in READING:
-            return _problem(request, Problem(403, "This is a demo", REFUSED, kind="demo"))
-        return None
+        return None if request.method in READING else _refused(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """A visitor who opens a page of another role reads how to get one."""
+        is_forbidden = isinstance(exception, PermissionDenied) and getattr(request, "visit", False)
+        return _refused(request) if is_forbidden else None
 
 
 def _is_over(request: HttpRequest) -> bool:
@@ -71,6 +75,10 @@ def _enter(request: HttpRequest, visitor: Principal) -> None:
     request.session = NoSession()
     request._principal = visitor  # type: ignore[attr-defined]
     request.visit = True  # type: ignore[attr-defined]
+
+
+def _refused(request: HttpRequest) -> HttpResponse:
+    return _problem(request, Problem(403, "This is a demo", REFUSED, kind="demo"))
 
 
 def _problem(request: HttpRequest, problem: Problem) -> HttpResponse:

@@ -15,7 +15,7 @@
   // five steps of tint; the number stands in the node too, so colour is never alone
   function step(permille) { return permille >= 200 ? 4 : permille >= 100 ? 3 : permille >= 40 ? 2 : permille >= 10 ? 1 : 0; }
 
-  function percent(permille) { return permille === 0 ? "< 0.1 %" : permille / 10 + " %"; }
+  function percent(permille) { return permille === 0 ? "< 0.1 %" : (permille / 10).toFixed(1) + " %"; }
 
   function drawNode(place, node, parent) {
     const group = make("g", { class: "graph-node graph-heat-" + step(node.permille), transform: "translate(" + place.x + "," + place.y + ")", tabindex: "0", role: "link" }, parent);

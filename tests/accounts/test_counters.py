@@ -52,6 +52,13 @@ def test_a_written_number_reads_as_itself(kind: NumberKind, number: int) -> None
     assert number_parse(number_text(kind, number)) == Reference(kind, number)
 
 
+@pytest.mark.parametrize("text", ["\u200b", "\u2060\u200d", "\ufe0f"])
+def test_a_name_that_nobody_can_see_is_refused(text: str) -> None:
+    with pytest.raises(Problem, match="at least one visible character"):
+        name_clean(text)
+    assert name_clean(f" a{text}") == f"a{text}"
+
+
 def test_numbers_have_four_digits_or_more() -> None:
     assert number_text(NumberKind.QUOTE, 7) == "Q-0007"
     assert number_text(NumberKind.CONTRACT, 12345) == "C-12345"

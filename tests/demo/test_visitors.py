@@ -202,7 +202,10 @@ def test_a_person_who_signs_in_is_no_visitor_any_more(cast: Cast) -> None:
 def test_a_visitor_is_a_viewer_whatever_the_membership_says_and_nobody_signs_in_as_it(cast: Cast) -> None:
     opened(cast.organisation)
     Membership.objects.filter(user__email=EMAIL).update(role=Role.OWNER)
-    assert visitor().get("/jobs/new").status_code == 403
+    for path in ("/jobs/new", "/quotes/new", "/models/upload"):
+        page = visitor().get(path)
+        assert page.status_code == 403
+        assert "Create an account to do this" in page.content.decode(), path
     person = User.objects.get(email=EMAIL)
     assert not person.is_active
     assert not person.has_usable_password()

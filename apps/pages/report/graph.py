@@ -74,7 +74,7 @@ def _node(number: int, run: Sequence[int], operations: Sequence[Mapping[str, Any
     kinds = Counter(operations[place]["kind"] for place in run)
     label = name_of(first) if len(run) == 1 else _label([name_of(operations[place]) for place in run])
     note = first["kind"] if len(run) == 1 else ", ".join(_counted(kind, count) for kind, count in kinds.most_common(3))
-    permille = int(Fraction(cycles, latency) * 1000)
+    permille = int(Fraction(cycles, latency) * 1000 + Fraction(1, 2))  # rounded as the table's shares are
     listed = [operations[place]["index"] for place in run]
     return {"id": number, "label": label, "note": note, "cycles": cycles, "permille": permille, "rows": listed}
 
