@@ -88,7 +88,7 @@ def days(name: str, default: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def choice(name: str, default: str, allowed: set[str]) -> str:
-    """Return one of the allowed words."""
+    """Return the variable's value, which must be one of the allowed words."""
     value = text(name, default)
     if value not in allowed:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(sorted(allowed))}; it is {value!r}.")

@@ -125,7 +125,7 @@ def _requester_check(run: EvaluationRun) -> None:
     members = Membership.objects.filter(organisation=run.organisation, user=user, role__in=ENGINEERING)
     if not user.is_active or not members.exists():
         detail = f"{user.email} requested this evaluation and may no longer buy for {run.organisation.name}. Request it again."
-        raise Problem(403, "No longer a member", detail, kind="not-allowed")
+        raise Problem(403, "No longer allowed to buy", detail, kind="not-allowed")
 
 
 def _store(run: EvaluationRun, data: Labelled, *, now: datetime) -> Stored | None:

@@ -161,7 +161,7 @@ def _sites(before: Document, after: Document) -> None:
 def _pool(
     slug: str, facts: PoolFacts, row: Pool | None, site: Site, *, keeps: bool, after: Document, now: datetime
 ) -> Pool:
-    """Create or update the pool's row. With `keeps`, the pool keeps its processor and its description."""
+    """Create or update the pool's row. With `keeps`, the pool keeps its version of the processor's description."""
     kind = PoolKind.HOST if facts.is_host else PoolKind.SIMULATED
     if row is None:
         row = Pool(slug=slug, kind=kind, processor_class=facts.klass, created_at=now)

@@ -57,8 +57,8 @@ def has_many_rows(organisation: Organisation, *, until: datetime) -> bool:
 
 
 def currencies_waiting(organisation: Organisation, *, until: datetime, long: bool) -> list[str]:
-    """Return the currencies with something to invoice; with many rows, according to the accrued balances, without
-    reading rows.
+    """Return the currencies with something to invoice. If there are too many rows to read (`long`), the accrued
+    balances say which.
     """
     return [code for code, _ in uninvoiced_of(organisation)] if long else currencies_open(organisation, until=until)
 

@@ -35,7 +35,7 @@ BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 
 
 class MeasurementIn(RequestBody):
-    """`document`: the file of `takt measure -o`. `machines` replaces the names in it. `expires_at`: 90 days after the
+    """`document`: the file that `takt measure -o` writes. `machines` replaces its machine names. `expires_at`: 90 days after the
     measurement by default, at most 365."""
 
     document: dict[str, Any]
@@ -51,7 +51,7 @@ class MeasurementChangeIn(RequestBody):
 
 
 class PlaceMeasurementOut(Schema):
-    """`digest`: SHA-256 of the document. Valid before `expires_at`."""
+    """`digest`: SHA-256 of the document. The measurement is used until `expires_at`."""
 
     id: UUID
     digest: str
@@ -275,7 +275,7 @@ def machine_remove(request: HttpRequest, pk: UUID) -> tuple[int, None]:
 
 @router.get("/plans/{uuid:pk}/places", response=PlanPlacesOut, summary="Compare a plan with other machines")
 def plan_places(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """The monthly cost of the plan's pools, rented machines and your own by volume, with the break-even volumes."""
+    """The monthly cost, by volume, of the plan's pools, of rented machines and of your own, with the break-even volumes."""
     plan = org_object_get(request, Plan, pk=pk)
     now = timezone.now()
     return document(plan, comparison_of(plan, now=now), now=now)

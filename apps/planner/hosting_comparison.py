@@ -73,7 +73,7 @@ class Measured:
 
 
 def comparison_of(plan: Plan, *, now: datetime) -> Comparison:
-    """Return the plan's pools and all imported machines that have not expired at `now`."""
+    """Compare the plan's pools with other machines by the measurements and price lists that are valid at `now`."""
     currency, items = plan.basis["currency"], int(plan.requirements["items"])
     task = _task_facts(plan)
     used, unused = _measurements(plan, task, now=now)

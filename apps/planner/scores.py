@@ -26,7 +26,7 @@ Parts = Mapping[str, Mapping[str, Any]]  # an evaluation's items: "choose" and "
 
 
 def bound_of(metric: str, items: Parts) -> Bound | None:
-    """Return a metric's lower bound as a function of the error; None for metrics that count right answers."""
+    """Return a metric's lower bound by the probability that it is wrong; None for metrics that count right answers."""
     judged = items["evaluate"]
     if metric.startswith(MACRO_F1):
         classes = sorted({*items["choose"]["labels"], *judged["labels"]})

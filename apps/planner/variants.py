@@ -315,7 +315,7 @@ def pricer_of(
 
 
 def evaluated_of(evaluation: Evaluation) -> Evaluated:
-    """Return the answers on both splits in the solver's form, with confidences of at most six decimal places, as jobs
+    """Return the answers on both splits in the solver's form, with confidences rounded to six decimal places, as jobs
     compare them.
     """
     parts = {

@@ -50,13 +50,13 @@ class PriceBook(models.Model):
 
     @property
     def effective_from(self) -> datetime:
-        """The first instant in force."""
+        """The first instant at which the book is in force."""
         lower: datetime = self.effective.lower
         return lower
 
     @property
     def effective_until(self) -> datetime | None:
-        """The first instant no longer in force; None if no later book is published."""
+        """The first instant at which the book is no longer in force; None if no later book is published."""
         upper: datetime | None = self.effective.upper
         return upper
 

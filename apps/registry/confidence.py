@@ -91,4 +91,4 @@ def _check(successes: int, trials: int, error: Fraction) -> None:
     if not 0 <= successes <= trials or trials < 1:
         raise ValueError(f"{successes} of {trials} is not a share: it needs 0 <= successes <= trials and a trial.")
     if not 0 < error < 1:
-        raise ValueError(f"The error {error} must lie between 0 and 1.")
+        raise ValueError(f"The error probability {error} must lie between 0 and 1.")

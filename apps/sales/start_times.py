@@ -169,8 +169,8 @@ def _window_end(priced: Priced, one: PriceClass, hour: datetime) -> datetime:
 def _placed(
     priced: Priced, hour: datetime, end: datetime, allowed: Sequence[Interval] | None, horizon: Horizon
 ) -> datetime | None:
-    """Return the instant at which the work would begin, if it is within the hour. Work is divided only if no free time
-    is long enough.
+    """Return the instant at which the work would begin, if it is within the hour. Work is divided only if it is
+    longer than every allowed period.
     """
     first, last = allowed[0] if allowed else (hour, end)
     length = ceil(priced.duration * 10**6)

@@ -22,7 +22,7 @@ UNFINISHED = (CompileState.QUEUED, CompileState.RUNNING)
 
 
 def compile_notices_send(*, now: datetime) -> int:
-    """Notify the requesters of compiles that have all ended; return the number of requests.
+    """Notify the requester of each compile request whose compiles have all ended; return the number of these requests.
 
     The notice, the mail and the webhook message are written in the same transaction as `told_at`, so each is written
     once.
