@@ -159,8 +159,8 @@ def alternatives_compile(
 ) -> list[CompileJob]:
     """Queue the missing compiles: every alternative for every processor on offer.
 
-    Variable dimensions get sizes with which all alternatives accept the same items; an alternative that has no such
-    sizes is left out.
+    The sizes of variable dimensions are chosen so that every alternative accepts the same items. An alternative for
+    which there are no such sizes is left out.
     """
     # The lock makes two clicks queue each compile once.
     Organisation.objects.select_for_update(no_key=True).get(pk=version.organisation.pk)
