@@ -9,7 +9,8 @@ browser. An attempt is a fault if
 - a field for a number or an instant accepts letters or an emoji,
 - a text that was refused is gone from its field.
 
-Prints each fault, and the counts. `--only TEXT` tries the forms of the pages whose name has TEXT. The status is 1 with a fault.
+Prints each fault and the counts, also if it is interrupted; the whole takes half an hour. `--only TEXT` tries the forms of the
+pages whose name has TEXT. The status is 1 with a fault.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urljoin
@@ -94,10 +96,13 @@ def main(arguments: list[str]) -> int:
     reader.add_argument("--show", action="store_true", help="print what every attempt ended in")
     asked = reader.parse_args(arguments)
     outcomes = []
-    for outcome in tried(only=asked.only):
-        outcomes.append(outcome)
-        if outcome.fault or asked.show:
-            print(f"{outcome.attempt}: {outcome.fault or outcome.result}: {outcome.words[:160]!r}", flush=True)
+    with suppress(KeyboardInterrupt):  # the counts so far are printed
+        for outcome in tried(only=asked.only):
+            outcomes.append(outcome)
+            if outcome.fault or asked.show:
+                print(f"{outcome.attempt}: {outcome.fault or outcome.result}: {outcome.words[:160]!r}", flush=True)
+            elif len(outcomes) % 500 == 0:
+                print(f"{len(outcomes):,} attempts so far, the last on {outcome.attempt.page}", flush=True)
     counts = Counter(outcome.result for outcome in outcomes)
     forms = len({(one.attempt.page, one.attempt.action) for one in outcomes})
     faults = sum(bool(one.fault) for one in outcomes)
