@@ -90,7 +90,7 @@ def _residual(instance: Instance, base: Packing) -> Instance:
 
 
 def _clipped(instance: Instance, patterns: Iterable[Pattern]) -> Iterator[Pattern]:
-    """The patterns that use no more programs of any type than there are."""
+    """The patterns that need at most as many programs of each type as the instance has."""
     for pattern in patterns:
         counts = tuple(min(a, p.count) for a, p in zip(pattern.counts, instance.programs, strict=True))
         if any(counts):
