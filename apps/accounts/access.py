@@ -1,6 +1,6 @@
-"""The single access check for every object: fetch and authorise in one call.
+"""Access checks for every object: fetch and authorise in one call.
 
-An object of another organisation gives a 404, exactly like one that does not exist. A missing role gives a 403.
+An object of another organisation gives a 404, exactly like an object that does not exist. A missing role gives a 403.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ M = TypeVar("M", bound=Model)
 class Principal:
     """The caller: a signed-in person, or a token that acts for a person.
 
-    `memberships` maps each accessible organisation to the caller's role there; a token can access only its own
-    organisation.
+    `memberships` maps each organisation that the caller can access to the caller's role. A token can access only its
+    own organisation.
     """
 
     user: User
@@ -40,14 +40,12 @@ class Principal:
 
     @property
     def is_platform_admin(self) -> bool:
-        """Whether the caller is a platform administrator; a token also needs the scope `admin`."""
+        """True if the caller is a platform administrator. A token also needs the scope `admin`."""
         return self.user.is_platform_admin and (self.scopes is None or Scope.ADMIN in self.scopes)
 
 
 def principal_of_user(user: User, wanted: str | None) -> Principal:
-    """The principal for a signed-in person, with all their memberships; `wanted` is the organisation stored in the
-    session.
-    """
+    """Return the principal for a signed-in person. `wanted` is the id of the organisation that the session stores."""
     rows = Membership.objects.filter(user=user).order_by("created_at", "id").values_list("organisation_id", "role")
     memberships = {organisation: Role(role) for organisation, role in rows}
     current = next((key for key in memberships if str(key) == wanted), next(iter(memberships), None))
@@ -55,7 +53,7 @@ def principal_of_user(user: User, wanted: str | None) -> Principal:
 
 
 def principal_get(request: HttpRequest) -> Principal:
-    """The principal of an API call or a page. Raises PermissionDenied for an anonymous request."""
+    """Return the principal of an API call or page request. Raises PermissionDenied if the request is anonymous."""
     known = getattr(request, "auth", None) or getattr(request, "_principal", None)
     if isinstance(known, Principal):
         return known
@@ -68,7 +66,7 @@ def principal_get(request: HttpRequest) -> Principal:
 
 
 def role_check(principal: Principal, organisation_id: UUID, roles: frozenset[Role]) -> None:
-    """Raises Http404 unless the caller is a member, PermissionDenied unless the role is one of `roles`."""
+    """Raise Http404 if the caller is not a member, and PermissionDenied if the caller's role is not one of `roles`."""
     role = principal.memberships.get(organisation_id)
     if role is None:
         raise Http404
@@ -80,7 +78,7 @@ def role_check(principal: Principal, organisation_id: UUID, roles: frozenset[Rol
 
 
 def organisation_get(request: HttpRequest, *, roles: frozenset[Role] = ANY_ROLE) -> Organisation:
-    """The current organisation of the request (from the session or the token); requires one of `roles`."""
+    """Return the current organisation of the session or token. The caller must have one of `roles`."""
     principal = principal_get(request)
     if principal.current is None:
         raise Http404
@@ -91,11 +89,13 @@ def organisation_get(request: HttpRequest, *, roles: frozenset[Role] = ANY_ROLE)
 def org_object_get(
     request: HttpRequest, source: type[M] | QuerySet[M], *, roles: frozenset[Role] = ANY_ROLE, **lookup: Any
 ) -> M:
-    """One object of an organisation that the caller belongs to; requires one of `roles`.
+    """Return one object of an organisation in which the caller has one of `roles`.
 
-    The model's `organisation_path` is the lookup path to its organisation (default "organisation"), for example
-    "version__model__organisation". Raises Http404 if the object is missing or belongs to another organisation,
-    PermissionDenied if the role is missing.
+    A model can set `organisation_path`, the lookup path to its organisation, for example
+    "version__model__organisation". The default is "organisation".
+
+    Raises Http404 if the object is missing or belongs to an organisation that the caller cannot access. Raises
+    PermissionDenied if the caller has none of `roles`.
     """
     queryset: QuerySet[M] = source if isinstance(source, QuerySet) else source._default_manager.all()
     path = getattr(queryset.model, "organisation_path", "organisation")
@@ -112,7 +112,7 @@ def org_object_get(
 
 
 def platform_admin_check(request: HttpRequest) -> Principal:
-    """Return the principal if it is a platform administrator. Everyone else gets a 404, so that the pages stay hidden."""
+    """Return the principal if it is a platform administrator. Otherwise, raise Http404, so that the pages stay hidden."""
     principal = principal_get(request)
     if not principal.is_platform_admin:
         raise Http404
@@ -123,7 +123,7 @@ View = Callable[..., HttpResponseBase]
 
 
 def platform_admin_required(view: View) -> View:
-    """Restricts a page to platform administrators."""
+    """Restrict a page to platform administrators."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:

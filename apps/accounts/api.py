@@ -1,4 +1,4 @@
-"""JSON API: the caller's identity, the members of the organisation, and the audit log."""
+"""JSON API for the caller's identity, the members of the organisation, and the audit log."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class AuditOut(Schema):
     "/me", response=MeOut, auth=requires(None), operation_id="me", summary="Get the person and organisation of a token"
 )
 def me(request: HttpRequest) -> dict[str, Any]:
-    """The person and organisation behind the token or session."""
+    """Return the person and organisation behind the token or session."""
     principal = principal_get(request)
     organisation = Organisation.objects.filter(pk=principal.current).first() if principal.current else None
     return {
@@ -92,7 +92,7 @@ def me(request: HttpRequest) -> dict[str, Any]:
 @router.get("/members", response=list[MemberOut], operation_id="members", summary="Members")
 @paginate(Cursor, ordering=("created_at", "id"))
 def members(request: HttpRequest) -> QuerySet[Membership]:
-    """Members of the organisation, in the order they joined."""
+    """List the members of the organisation in the order in which they joined."""
     return selectors.members_list(organisation_get(request))
 
 
@@ -105,5 +105,5 @@ def members(request: HttpRequest) -> QuerySet[Membership]:
 )
 @paginate(Cursor, ordering=("-id",))
 def audit(request: HttpRequest) -> QuerySet[AuditEntry]:
-    """The audit log, newest first; for owners only."""
+    """List the audit log, newest entries first. Only owners may read it."""
     return selectors.audit_list(organisation_get(request, roles=OWNING))

@@ -21,12 +21,12 @@ LAST_USED_EVERY = timedelta(minutes=1)
 
 
 def token_digest(secret: str) -> str:
-    """SHA-256 of a token. A slow hash would add nothing, because a token has 256 random bits."""
+    """Return the SHA-256 digest of a token. A slow hash would add nothing, because a token has 256 random bits."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def principal_of_token(secret: str, *, now: datetime) -> Principal | None:
-    """The principal of a token; None if the token is unknown, revoked or expired, or if its creator has left."""
+    """Return the principal of a token; None if the token is unknown, revoked or expired, or if its creator has left."""
     token = ApiToken.objects.select_related("user").filter(digest=token_digest(secret)).first()
     if token is None or not token.is_valid(now=now) or not token.user.is_active:
         return None
@@ -43,7 +43,10 @@ def principal_of_token(secret: str, *, now: datetime) -> Principal | None:
 
 
 def _permit(principal: Principal, scope: Scope | None, roles: frozenset[Role]) -> Principal:
-    """The principal, if scope and role allow the operation. Administrator operations are hidden from everyone else."""
+    """Return the principal if its scope and role allow the operation; raise PermissionDenied otherwise.
+
+    An operation for administrators raises Http404 for everyone else, so that it stays hidden.
+    """
     if scope is None:
         return principal
     if scope is Scope.ADMIN:
@@ -102,10 +105,12 @@ def _counted(principal: Principal) -> Principal:
 
 
 def requires(scope: Scope | None, *, roles: frozenset[Role] = ANY_ROLE) -> list[Any]:
-    """The `auth=` of an operation: accepts a token with `scope`, or a session. The person who made the token or has
-    signed in must have one of `roles`.
+    """Return the `auth=` argument of an API operation.
 
-    Two scopes ignore `roles`: `Scope.ADMIN` requires a platform administrator, and None allows anyone who has signed in
-    or sends a valid token.
+    The operation accepts a session, or a token with `scope`. The person who signed in or created the token must have
+    one of `roles`.
+
+    Two values of `scope` ignore `roles`. `Scope.ADMIN` requires a platform administrator. None admits every person who
+    has signed in and every valid token.
     """
     return [BearerToken(scope, roles), BrowserSession(scope, roles)]

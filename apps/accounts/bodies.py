@@ -1,7 +1,6 @@
-"""Request bodies that reject unknown field names instead of ignoring them.
+"""Request bodies that reject unknown field names.
 
-If a misspelled name were ignored, the request would do something other than intended, for example delete everything
-instead of a part.
+If a misspelled name were ignored, the request could do harm, for example delete everything instead of one object.
 """
 
 from __future__ import annotations
@@ -18,7 +17,9 @@ SHOWN = 60  # characters of a name that a refusal repeats
 
 
 class RequestBody(Schema):
-    """The base class of request bodies and their parts. An unknown name gives a 422 that suggests the nearest known name."""
+    """The base class of request bodies and the objects in them. An unknown name gives a 422 that suggests the nearest
+    known one.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -35,13 +36,15 @@ class RequestBody(Schema):
 
 
 def unknown_names(given: Iterable[Any], known: Iterable[str]) -> list[str]:
-    """The given names that are not known, in order, truncated for display."""
+    """Return the given names that are not known, in order, truncated for display."""
     allowed = set(known)
     return [str(name)[:SHOWN] for name in given if name not in allowed]
 
 
 def unknown_said(name: str, known: Iterable[str], *, what: str = "field") -> str:
-    """The message about an unknown name: it suggests the nearest known name, or lists all of them if none is near."""
+    """Return a message about an unknown name. It suggests the nearest known name; if none is near, it lists all known
+    names.
+    """
     names = sorted(known)
     near = get_close_matches(name, names, n=1)
     if near:

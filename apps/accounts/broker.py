@@ -1,6 +1,6 @@
-"""Sends tasks to the broker: after the commit, within a bounded time, and without ever raising an error in the caller.
+"""Sends tasks to the broker after the commit, within a bounded time, and never raises an error in the caller.
 
-The caller's commit holds whether or not the broker responds. A message that can't be sent is dropped on purpose: a
+The caller's commit holds whether or not the broker responds. A message that can't be sent is dropped on purpose. A
 periodic sweep in the app that wrote the row sends it again (docs/adr/0040).
 """
 
@@ -23,7 +23,7 @@ log = structlog.get_logger("broker")
 
 
 class _Breaker(threading.local):
-    """A circuit breaker: the time (monotonic seconds) until which this thread considers the broker unreachable."""
+    """A circuit breaker. Until `away_until` (monotonic seconds), this thread does not try to reach the broker."""
 
     away_until = 0.0
 
@@ -32,9 +32,9 @@ _breaker = _Breaker()
 
 
 def task_send(name: str, *, queue: str, expires: float | None = None, **kwargs: Any) -> bool:
-    """Send a task by name with `kwargs`. Returns False, and logs, if the broker did not accept it; never raises.
+    """Send a task by name with `kwargs`. If the broker does not accept the task, log the failure and return False.
 
-    No result is stored: waiting for results would need the broker too and would retry for 20 seconds.
+    Never raises. No result is stored.
     """
     if time.monotonic() < _breaker.away_until:
         return False
@@ -51,5 +51,5 @@ def task_send(name: str, *, queue: str, expires: float | None = None, **kwargs: 
 
 
 def task_send_on_commit(name: str, *, queue: str, **kwargs: Any) -> None:
-    """Send a task once the transaction has committed. Failures don't reach the caller."""
+    """Send a task after the transaction has committed. Failures don't reach the caller."""
     transaction.on_commit(lambda: task_send(name, queue=queue, **kwargs), robust=True)

@@ -1,4 +1,4 @@
-"""S3-compatible storage that reports outages as such."""
+"""S3-compatible storage that reports outages as Unavailable."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from apps.accounts.outages import storage_unavailable
 
 
 class BucketStorage(S3Storage):
-    """S3-compatible storage. Raises Unavailable if the store is unreachable or fails, FileNotFoundError if an object is
-    missing.
+    """S3-compatible storage.
+
+    Raises Unavailable if the store is unreachable or fails, and FileNotFoundError if an object is missing.
     """
 
     def _open(self, name: str, mode: str = "rb") -> File[Any]:
@@ -28,17 +29,17 @@ class BucketStorage(S3Storage):
             return str(super()._save(name, content))
 
     def delete(self, name: str) -> None:
-        """Delete an object; does nothing if it is missing."""
+        """Delete an object. A missing object is not an error."""
         with _watched():
             super().delete(name)
 
     def exists(self, name: str) -> bool:
-        """Whether an object with this name exists."""
+        """Return whether an object with this name exists."""
         with _watched():
             return bool(super().exists(name))
 
     def listdir(self, path: str) -> tuple[list[str], list[str]]:
-        """The names of folders and objects under a prefix."""
+        """Return the names of the folders and objects under a prefix."""
         with _watched():
             folders, files = super().listdir(path)
             return folders, files

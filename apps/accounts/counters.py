@@ -1,6 +1,7 @@
 """Numbers that people can read aloud: quote Q-0007, contract C-0003, job J-0012.
 
-Every organisation counts each kind of object from 1. If a transaction fails, the number that it drew is used again.
+Every organisation counts each kind of object from 1. If a transaction is rolled back, its number is given to the next
+object.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ class Reference(NamedTuple):
 
 
 def number_next(*, organisation_id: UUID, kind: NumberKind) -> int:
-    """Draw the organisation's next number of this kind: 1, 2, 3 and so on.
+    """Return the organisation's next number of this kind: 1, 2, 3 and so on.
 
-    Call it inside the transaction that stores the object, as late as possible: until that transaction ends, no other
-    object of this kind can get a number. A transaction that also locks the organisation's row must lock that row first.
+    Call it inside the transaction that stores the object, as late as possible, because no other object of this kind can
+    get a number until that transaction ends. If the transaction also locks the organisation's row, it must lock that
+    row first.
     """
     with connection.cursor() as cursor:
         cursor.execute(_NEXT, [organisation_id, kind.value])
@@ -56,7 +58,7 @@ def number_text(kind: NumberKind, number: int) -> str:
 
 
 def number_parse(text: str) -> Reference | None:
-    """Parse a number as people write it (`Q-0007`, `q-7`, `q7`). None if the text is not such a number."""
+    """Parse a number as people write it (`Q-0007`, `q-7`, `q7`). Return None if the text is not such a number."""
     found = _WRITTEN.fullmatch(text.strip())
     if found is None:
         return None
@@ -66,9 +68,9 @@ def number_parse(text: str) -> Reference | None:
 
 
 def name_clean(text: str) -> str:
-    """Return a name without the spaces around it; an empty name is allowed.
+    """Return a name without leading and trailing spaces; an empty name is allowed.
 
-    Raises Problem(422) if the name has more than 80 characters, or contains invisible characters.
+    Raises Problem(422) if the name has more than 80 characters or contains invisible characters.
     """
     name = text.strip()
     if len(name) > NAME_LENGTH:
@@ -94,9 +96,9 @@ def name_clean(text: str) -> str:
 
 
 class Numbered(models.Model):
-    """The base class of objects with a number, and with a name that the customer may give them.
+    """The base class of objects that have a number and an optional name, which the customer gives them.
 
-    Subclasses set `number_kind`, and add a unique constraint over `organisation` and `number`.
+    Subclasses set `number_kind`, and add a unique constraint on `organisation` and `number`.
     """
 
     number = models.PositiveIntegerField()
@@ -109,10 +111,10 @@ class Numbered(models.Model):
 
     @property
     def reference(self) -> str:
-        """The formatted number, for example `Q-0007`."""
+        """Return the formatted number, for example `Q-0007`."""
         return number_text(self.number_kind, self.number)
 
     @property
     def title(self) -> str:
-        """The formatted number, followed by the object's name if it has one: `Q-0007 Nightly batch`."""
+        """Return the formatted number, followed by the object's name if it has one: `Q-0007 Nightly batch`."""
         return f"{self.reference} {self.name}".strip()

@@ -22,7 +22,7 @@ OWNER_SCOPES = sorted(SCOPES_OF_ROLE[Role.OWNER])
 
 @dataclass(frozen=True)
 class People:
-    """The demo's people, and their entries in var/demo.json."""
+    """The demo organisation, its owner, the administrator, and the entries of var/demo.json."""
 
     organisation: Organisation
     owner: User
@@ -31,8 +31,8 @@ class People:
 
 
 def demo_people(*, known: dict[str, str], now: datetime) -> People:
-    """Create the missing people. `known` is the previous var/demo.json: its passwords and tokens are reused while they
-    are valid.
+    """Create the missing people. `known` holds the previous contents of var/demo.json. Its passwords and tokens are
+    kept while they are valid.
     """
     password = known.get("password") or secrets.token_urlsafe(12)
     admin_password = known.get("admin_password") or secrets.token_urlsafe(12)
@@ -78,7 +78,7 @@ def _person(name: str, password: str, now: datetime, *, is_platform_admin: bool 
 def _token(
     known: str | None, user: User, organisation: Organisation | None, scopes: Sequence[Scope], now: datetime
 ) -> str:
-    """The token of the previous run if it is still valid for this person, otherwise a new one."""
+    """Return the previous token if it is still valid for this person, otherwise a new one."""
     found = principal_of_token(known, now=now) if known else None
     if known and found and found.user == user and found.current == (organisation.pk if organisation else None):
         return known

@@ -1,8 +1,8 @@
-"""Named points in the code at which a process can be killed, as with `kill -9`, to test recovery.
+"""Named points in the code at which a test can kill the process, as with `kill -9`, to check that it recovers.
 
-They are inert unless the environment names one: `TAKT_FAILPOINT=lease.executed=/path/of/a/marker` kills the first
-process that reaches that point. The process creates the marker file just before it dies; later processes find the file
-and continue. (The idea comes from FreeBSD's fail(9).)
+A failpoint does nothing unless the environment names it. `TAKT_FAILPOINT=lease.executed=/path/of/a/marker` kills the
+first process that reaches the point `lease.executed`. That process creates the marker file just before it dies. Later
+processes find the file and continue. (The idea comes from FreeBSD's fail(9).)
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _armed: tuple[str, Path] | None = None
 
 
 def arm(point: str, marker: Path) -> None:
-    """Make this process die at `point`, once per marker file. Raises ValueError for an unknown name."""
+    """Make this process die at `point`, once per marker file. Raises ValueError if no such point exists."""
     global _armed  # noqa: PLW0603 - one per process, as an environment variable is
     if point not in POINTS:
         raise ValueError(f"no fail point is called {point!r}; there are {', '.join(POINTS)}")
@@ -51,7 +51,7 @@ def arm(point: str, marker: Path) -> None:
 
 
 def failpoint(point: str) -> None:
-    """Kill the process if it is armed for this point; otherwise the call costs one comparison."""
+    """Kill the process if it is armed for this point. Otherwise, the call costs one comparison."""
     if _armed is None or _armed[0] != point:
         return
     try:

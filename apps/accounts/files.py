@@ -1,4 +1,4 @@
-"""Stored files that database rows refer to: kept if the transaction that adds the reference commits, deleted otherwise."""
+"""Stored files that database rows refer to. A new file is deleted unless the transaction that refers to it commits."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ _pending: ContextVar[list[str] | None] = ContextVar("pending", default=None)
 
 
 def file_save(name: str, data: bytes | File[bytes]) -> str:
-    """Store bytes or the contents of an open file under `name`, or a variant of it if the name is in use; returns the
-    key.
+    """Store bytes or the contents of an open file, and return the key. If `name` is in use, the key is a variant of it.
 
     Raises Unavailable. Inside `file_transaction`, the file is deleted unless the transaction commits.
     """
@@ -37,7 +36,7 @@ def file_save(name: str, data: bytes | File[bytes]) -> str:
 
 
 def file_drop(key: str) -> None:
-    """Delete a file that no row refers to any more. An outage is logged, not raised: a sweep deletes leftovers."""
+    """Delete a file that no row refers to any more. An outage is logged, not raised; a sweep deletes the file later."""
     try:
         default_storage.delete(key)
     except Exception as error:  # noqa: BLE001 - whatever the storage answers, what was committed stays true
@@ -45,17 +44,16 @@ def file_drop(key: str) -> None:
 
 
 def file_drop_on_commit(key: str) -> None:
-    """Delete a file once the transaction that removed its last reference has committed."""
+    """Delete a file after the transaction that removed the last reference to the file has committed."""
     transaction.on_commit(lambda: file_drop(key), robust=True)
 
 
 @contextmanager
 def file_transaction() -> Iterator[None]:
-    """Like `transaction.atomic`, but also deletes the files that `file_save` stored inside it if the transaction fails.
-    Can be nested.
+    """Like `transaction.atomic`, but a failed transaction also deletes the files that `file_save` stored in it.
 
-    If the connection is lost during the commit, it is unknown whether the rows exist. The files are then kept, and a
-    sweep deletes those that no row refers to (`docs/operators/operating.md`).
+    Can be nested. If the connection is lost during the commit, the files are kept, because the rows may exist. A sweep
+    later deletes every file that no row refers to (`docs/operators/operating.md`).
     """
     outer = _pending.get()
     files: list[str] = []
@@ -84,10 +82,9 @@ def _drop(files: list[str]) -> None:
 
 
 def files_sweep(prefix: str, named: Callable[[list[str]], Iterable[str]], *, now: datetime) -> int:
-    """Delete the files under `prefix` that no row refers to. Processes that died before the commit left them behind.
-    Returns the number of deleted files.
+    """Delete the files under `prefix` that no row refers to, and return the number of deleted files.
 
-    `named` returns which of the given keys belong to rows. Files from the last day are kept.
+    `named` takes a list of keys and returns those that rows refer to. Files from the last day are kept.
     """
     swept, batch = 0, []
     for key in _keys(prefix):

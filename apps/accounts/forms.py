@@ -26,7 +26,7 @@ from apps.accounts.roles import Role, Scope
 
 
 def _plain(form: forms.Form, labels: dict[str, str]) -> None:
-    """Set our labels on the library's form, and remove placeholders that repeat them."""
+    """Set our labels on django-allauth's form, and remove placeholders that repeat them."""
     for name, field in form.fields.items():
         field.label = labels.get(name, field.label)
         field.widget.attrs.pop("placeholder", None)
@@ -61,8 +61,10 @@ class SignUpForm(SignupForm):
         _new_password(self.fields["password1"], "Password")
 
     def try_save(self, request: HttpRequest) -> tuple[User | None, HttpResponse | None]:
-        """Create the account or, if the address is known, only send a mail to it. Both cases hash the password and
-        return the same response, so that neither the response nor its timing reveals which addresses are known.
+        """Create the account. If the address already has an account, only send a mail to it.
+
+        In both cases, the password is hashed and the response is the same. Neither the response nor its timing reveals
+        which addresses have accounts.
         """
         if self.account_already_exists:
             make_password(self.cleaned_data["password1"])
@@ -83,7 +85,7 @@ class SignUpForm(SignupForm):
 
 
 class PasswordChangeForm(ChangePasswordForm):
-    """The form to change a password: the current password and a new one."""
+    """The form to change a password. It asks for the current password and a new one."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -111,7 +113,7 @@ class PasswordResetForm(ResetPasswordKeyForm):
 
 
 class EmailChangeForm(AddEmailForm):
-    """The form to change the e-mail address; the new one takes effect when the link mailed to it is opened."""
+    """The form to change the e-mail address. The new address takes effect when the person opens the link mailed to it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -119,7 +121,7 @@ class EmailChangeForm(AddEmailForm):
 
 
 class InvitedForm(forms.Form):
-    """The sign-up form for a person who follows an invitation; the e-mail address comes from the invitation."""
+    """The sign-up form for an invited person. The e-mail address comes from the invitation."""
 
     name = forms.CharField(max_length=120, label="Your name", widget=forms.TextInput(attrs={"autocomplete": "name"}))
     password = forms.CharField(
@@ -139,13 +141,13 @@ class InvitedForm(forms.Form):
 
 
 class NameForm(forms.Form):
-    """The form to change one's name."""
+    """The form to change a person's name."""
 
     name = forms.CharField(max_length=120, label="Your name", widget=forms.TextInput(attrs={"autocomplete": "name"}))
 
 
 class AccountDeleteForm(forms.Form):
-    """The form to delete an account: asks for the e-mail address again, so that one click can't delete it."""
+    """The form to delete an account. It asks for the e-mail address, so that a single click can't delete the account."""
 
     email = forms.EmailField(label="Your e-mail address", help_text="Type your e-mail address to confirm.")
 
@@ -167,13 +169,13 @@ class OrganisationForm(forms.Form):
 
 
 class OrganisationNewForm(forms.Form):
-    """The form for an additional organisation of a signed-in person."""
+    """The form with which a signed-in person creates another organisation."""
 
     name = forms.CharField(max_length=120, label="Name of the organisation")
 
 
 class InvitationForm(forms.Form):
-    """The form to invite a person: the e-mail address and the role."""
+    """The form to invite a person, with e-mail address and role."""
 
     email = forms.EmailField(max_length=254, label="E-mail address")
     role = forms.ChoiceField(choices=Role.choices, initial=Role.ENGINEER)
@@ -186,7 +188,7 @@ class RoleForm(forms.Form):
 
 
 class TokenForm(forms.Form):
-    """The form for a new API token: its name, scopes and lifetime."""
+    """The form for a new API token, with name, scopes and lifetime."""
 
     name = forms.CharField(max_length=80, help_text="Where the token will be used, for example: build server.")
     scopes = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}))

@@ -1,8 +1,8 @@
 """Limits on password guessing and on sign-ups, without lockouts that strangers could use against an account.
 
-Wrong passwords are counted by account and client address, by client address, and by account. A browser in which a
-person has signed in before carries a signed cookie and is counted separately, so attempts from elsewhere can't lock the
-owner out (a "device cookie", OWASP Authentication Cheat Sheet).
+Wrong passwords are counted per account and client address together, per client address, and per account. A browser in
+which a person has signed in before carries a signed cookie and is counted separately, so that attempts from elsewhere
+can't lock the owner out (a "device cookie", OWASP Authentication Cheat Sheet).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SALT = "accounts.known-browser"
 
 
 def password_try(request: HttpRequest, email: str) -> None:
-    """Check the limits before a password is verified. Raises Problem(429) with the time to wait."""
+    """Check the limits before a password is verified. Raises Problem(429), which states the time to wait."""
     for rate, key in _counters(request, email):
         rate_check(rate, key)
 
@@ -51,12 +51,12 @@ def password_wrong(request: HttpRequest, email: str) -> None:
 
 
 def password_renewed(email: str) -> None:
-    """Reset all counters of a person who set a new password through a mailed link."""
+    """Reset the account's count of wrong passwords after the person has set a new password through a mailed link."""
     rate_forget(WRONG_ACCOUNT, _account(email))
 
 
 def mail_allowed(template: str, email: str) -> bool:
-    """Whether another mail of this kind may be sent to the address; links in earlier mails stay valid."""
+    """Return whether another mail of this kind may be sent to the address, and count it if so."""
     try:
         rate_take(MAILS, f"{template} {_account(email)}")
     except Problem:
@@ -65,7 +65,9 @@ def mail_allowed(template: str, email: str) -> bool:
 
 
 def person_key(request: HttpRequest, pk: object) -> str:
-    """The key that counts a person's attempts: this browser if it is known, otherwise all unknown browsers together."""
+    """Return the key under which a person's attempts are counted. All browsers in which the person has not signed in
+    before share one key.
+    """
     return f"{pk} {_known_browser(request, str(pk)) or 'elsewhere'}"
 
 

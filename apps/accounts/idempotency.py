@@ -4,9 +4,8 @@
     @idempotent
     def quote_create(request: HttpRequest, payload: QuoteIn) -> ...
 
-The key's row, everything that the operation writes, and the stored response share one transaction, so a refusal stores
-none of them. If two requests with the same key run at the same time, the second waits and gets the response to the
-first.
+One transaction stores the key's row, everything that the operation writes, and the response. A refusal rolls it back.
+If two requests with the same key run at the same time, the second waits and gets the response to the first.
 """
 
 from __future__ import annotations
@@ -40,7 +39,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def idempotent(operation: F) -> F:
-    """Makes an operation idempotent; place it below the router's decorator. Without the header it has no effect."""
+    """Make an operation idempotent. Place the decorator below the router's. Requests without the header are not
+    affected.
+    """
 
     @wraps(operation)
     def once(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
@@ -64,8 +65,10 @@ def idempotent(operation: F) -> F:
 
 
 def _claim(request: HttpRequest, key: str) -> HttpResponse | None:
-    """The stored response to an earlier request with this key; None if this request is the first and now owns the key's
-    row.
+    """Return the stored response to an earlier request with this key. If there was none, create the key's row and
+    return None.
+
+    Raises Problem(409) if the key was used for a different request.
     """
     principal = principal_get(request)
     owner = f"{principal.current or principal.user.pk}"
@@ -88,20 +91,20 @@ def _claim(request: HttpRequest, key: str) -> HttpResponse | None:
 
 
 def form_once(request: HttpRequest, mark: str, make: Callable[[], str]) -> tuple[str, bool]:
-    """Submit a page's form at most once. Returns the URL to redirect to, and whether this submission called `make()`
-    (False if an earlier one did).
+    """Submit a page's form at most once. Return the URL to redirect to, and True if this submission called `make()`.
 
-    `mark` is a token rendered with the form; the same token with different content counts as a different form. Of two
-    simultaneous submissions, the second waits for the first. If `make` raises a refusal, nothing is stored, so the form
-    can be sent again.
+    `mark` is a token rendered with the form. The same token with different content counts as a different form. If the
+    same form is submitted twice at the same time, the second submission waits for the first. If `make` raises a
+    refusal, nothing is stored, so that the form can be sent again.
     """
     with _one_transaction():
         return _form_once(request, mark, make)
 
 
 def keep(record: Callable[[], object]) -> None:
-    """Call `record`, which stores a refusal. Inside an idempotent operation, it is called after the transaction has
-    ended; otherwise, immediately.
+    """Call `record`, which stores a refusal.
+
+    Inside an idempotent operation, the call is made after the transaction has ended; elsewhere, immediately.
     """
     later = _LATER.get()
     if later is None:
@@ -139,7 +142,10 @@ def _form_once(request: HttpRequest, mark: str, make: Callable[[], str]) -> tupl
 
 
 def request_digest(request: HttpRequest) -> str:
-    """SHA-256 over method, full path and body; for a form with files, over its fields and the contents of the files."""
+    """Return the SHA-256 digest of the request's method, full path and body.
+
+    For a form with files, the digest covers the fields and the contents of the files.
+    """
     digest = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
     if request.content_type != "multipart/form-data":
         digest.update(request.body)
@@ -157,7 +163,7 @@ def request_digest(request: HttpRequest) -> str:
 
 
 def _in_one_transaction(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Run the operation in one transaction: store the response with the key's row, or roll back if it is a refusal."""
+    """Run the operation in one transaction. Store the response with the key's row; roll back if it is a refusal."""
 
     @wraps(run)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""The pages of django-allauth that this product uses, at our URLs and with our templates; no others are mounted.
+"""The django-allauth pages that this product uses, at our URLs and with our templates.
 
 The URL names are those of django-allauth, because it looks its pages up by name.
 """

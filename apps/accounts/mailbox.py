@@ -1,7 +1,7 @@
-"""The mailbox of a local installation: `make run` has no mail server, so it writes messages to files, and a page
-shows them.
+"""The mailbox page of a local installation.
 
-The page exists only if MAIL_FOLDER is set; `make run` sets it for a site that listens on this machine only.
+`make run` has no mail server, so mail is written to files, which this page shows. The page exists only if MAIL_FOLDER
+is set. `make run` sets MAIL_FOLDER only for a site that listens on this machine alone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Message:
 
     @property
     def linked(self) -> SafeString:
-        """The text with clickable links."""
+        """Return the text with clickable links."""
         parts = _LINK.split(self.text)
         return format_html_join(
             "",
@@ -51,20 +51,20 @@ class Message:
 @never_cache
 @require_GET
 def mailbox(request: HttpRequest) -> HttpResponse:
-    """The page of the newest messages."""
+    """Show the newest messages."""
     if not settings.MAIL_FOLDER:
         raise Http404
     return render(request, "accounts/mailbox.html", {"mails": messages_read(Path(settings.MAIL_FOLDER))})
 
 
 def messages_read(folder: Path) -> list[Message]:
-    """The newest messages in a folder of Django's file backend, newest first."""
+    """Return the newest messages in a folder of Django's file backend, newest first."""
     files = sorted(folder.glob("*.log"), key=lambda file: file.stat().st_mtime, reverse=True)[:SHOWN]
     return [_message(file) for file in files]
 
 
 def _message(file: Path) -> Message:
-    """Parse a file, which holds one message and ends with a line of hyphens."""
+    """Parse a file. It holds one message and ends with a line of hyphens."""
     found = email.message_from_bytes(file.read_bytes(), policy=email.policy.default)
     text = str(found.get_content()).rstrip().rstrip("-").rstrip()
     at = datetime.fromtimestamp(file.stat().st_mtime, tz=timezone.get_default_timezone())

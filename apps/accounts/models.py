@@ -17,12 +17,12 @@ from apps.accounts.roles import Role, Scope
 
 class UserManager(BaseUserManager["User"]):
     def get_by_natural_key(self, username: str | None) -> User:
-        """The user with this e-mail address, ignoring case."""
+        """Return the user with this e-mail address, ignoring case."""
         return self.get(email__iexact=username or "")
 
 
 class User(AbstractBaseUser):
-    """A person, who signs in with an e-mail address and may belong to several organisations."""
+    """A person. People sign in with an e-mail address and may belong to several organisations."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     email = models.EmailField(max_length=254, unique=True)  # in lower case, so that it is one person whatever its case
@@ -63,12 +63,12 @@ class Organisation(models.Model):
         return self.name
 
     def is_sample_at(self, instant: datetime) -> bool:
-        """Whether an object dated at this instant is sample data."""
+        """Return whether an object dated at this instant is sample data."""
         return self.sample_until is not None and instant < self.sample_until
 
     def file_mark(self, start: datetime) -> str:
-        """The suffix "-sample-data" for the name of a file whose period begins at `start`, if objects dated at that
-        instant are sample data; otherwise empty.
+        """Return the suffix "-sample-data" for the name of a file if its period begins in the sample data; otherwise
+        "".
         """
         return "-sample-data" if self.is_sample_at(start) else ""
 
@@ -93,8 +93,9 @@ class Membership(models.Model):
 
 
 class Invitation(models.Model):
-    """An invitation link. A person who opens it and signs in with the invited address becomes a member. Only the digest
-    of its token is stored.
+    """An invitation link. A person who opens it and signs in with the invited address becomes a member.
+
+    Only the digest of the link's token is stored.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -117,7 +118,9 @@ class Invitation(models.Model):
         return f"{self.email} {self.role}"
 
     def is_open(self, *, now: datetime) -> bool:
-        """Whether the invitation is unused, not revoked and not expired: valid in [created_at, expires_at)."""
+        """Return whether the invitation is unused, not revoked and not expired. It is valid in [created_at,
+        expires_at).
+        """
         return self.accepted_at is None and self.revoked_at is None and now < self.expires_at
 
 
@@ -143,12 +146,12 @@ class ApiToken(models.Model):
         return f"{self.name} ({self.prefix}...)"
 
     def is_valid(self, *, now: datetime) -> bool:
-        """Whether the token is neither revoked nor expired."""
+        """Return whether the token is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 class AuditEntry(models.Model):
-    """One action of a person or a token. Append-only: a trigger rejects UPDATE and DELETE."""
+    """One action of a person or a token. The table is append-only: a trigger rejects UPDATE and DELETE."""
 
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField()
@@ -167,7 +170,7 @@ class AuditEntry(models.Model):
 
     @property
     def detail_text(self) -> str:
-        """The details in words, such as "scopes: build, read"."""
+        """Return the details in words, such as "scopes: build, read"."""
         texts = {
             name: ", ".join(map(str, value)) if isinstance(value, list) else value
             for name, value in self.detail.items()
@@ -176,7 +179,7 @@ class AuditEntry(models.Model):
 
 
 class IdempotencyRecord(models.Model):
-    """The response to a request with an Idempotency-Key, so that a repeated request gets the same response."""
+    """The stored response to a request with an Idempotency-Key. A repeated request gets the same response."""
 
     id = models.BigAutoField(primary_key=True)
     owner = models.CharField(max_length=80)
@@ -210,7 +213,7 @@ class Mail(models.Model):
 
 
 class NumberKind(models.TextChoices):
-    """The kinds of objects that are numbered in each organisation, each kind from 1."""
+    """The kinds of objects that have numbers. Each organisation numbers each kind from 1."""
 
     QUOTE = "quote", "Quote"
     CONTRACT = "contract", "Contract"
@@ -218,7 +221,7 @@ class NumberKind(models.TextChoices):
 
 
 class Counter(models.Model):
-    """The last number that an organisation gave to an object of one kind."""
+    """The last number of one kind that an organisation has given to an object."""
 
     id = models.BigAutoField(primary_key=True)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")

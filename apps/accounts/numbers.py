@@ -1,4 +1,4 @@
-"""The API's types for whole numbers, days and instants."""
+"""The API's types for whole numbers, dates and instants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _no_truth_value(value: Any) -> Any:
 
 
 def _digits_read(value: Any) -> Any:
-    """Convert digits of any script in a string to ASCII digits, as the forms on pages do ("٣" and "３" are 3)."""
+    """Convert digits of any script in a string to ASCII digits, as the page forms do ("٣" and "３" become 3)."""
     return "".join(str(unicodedata.decimal(one, one)) for one in value) if isinstance(value, str) else value
 
 
@@ -29,21 +29,21 @@ Whole = Annotated[int, BeforeValidator(_digits_read), BeforeValidator(_no_truth_
 
 
 def _within_calendar(value: datetime) -> datetime:
-    """Return the instant in UTC. Refuses years outside FIRST_YEAR to LAST_YEAR, so that the conversion can't overflow."""
+    """Return the instant in UTC. Raises ValueError if the year is not from FIRST_YEAR to LAST_YEAR."""
     if not FIRST_YEAR <= value.year <= LAST_YEAR:
         raise ValueError(f"The year must be from {FIRST_YEAR} to {LAST_YEAR}")
     return value.astimezone(UTC)
 
 
 def _day_written(value: Any) -> Any:
-    """Require a date as text: a bare number would be read as seconds since 1970, which nobody intends."""
+    """Raise ValueError unless a date is given as text. A bare number would be read as seconds since 1970."""
     if isinstance(value, (int, float)) or (isinstance(value, str) and "-" not in value[1:]):
         raise ValueError("Write dates like 2026-11-30")
     return value
 
 
 def _instant_written(value: Any) -> Any:
-    """Require an instant as text with time and zone: a date alone is a different instant in each zone."""
+    """Raise ValueError unless an instant is given as text with time and time zone."""
     if isinstance(value, (int, float)) or (isinstance(value, str) and not _INSTANT.match(value)):
         raise ValueError(
             "Write a date and time with its time zone, for example 2026-11-30T22:00:00Z or 2026-11-30T23:00:00+01:00"

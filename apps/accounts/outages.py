@@ -33,14 +33,14 @@ class Unavailable(Problem):
 
 
 def storage_unavailable(error: BaseException | None = None) -> Unavailable:
-    """The error for a storage that can't read or write files; its message says if the disk is full."""
+    """Return the error for a storage that can't read or write files. The message differs if the disk is full."""
     if isinstance(error, OSError) and error.errno in FULL:
         return Unavailable("The disk of the file storage is full, so nothing was accepted.")
     return Unavailable("The file storage is not responding, so nothing was accepted.")
 
 
 def unavailable_of(error: BaseException | None) -> Unavailable | None:
-    """The outage that caused an exception; None if the cause is something else, such as a bug."""
+    """Return the outage that caused an exception; None if it was not caused by an outage."""
     if isinstance(error, Unavailable):
         return error
     if is_database_away(error):
@@ -55,7 +55,9 @@ def unavailable_of(error: BaseException | None) -> Unavailable | None:
 
 
 def is_database_away(error: BaseException | None) -> bool:
-    """Whether the database server is unreachable, starting, stopping or full, as opposed to an error in a statement."""
+    """Return whether the database server is unreachable, starting, stopping or full. An error in a statement does not
+    count.
+    """
     if not isinstance(error, (OperationalError, InterfaceError)):
         return False
     state = getattr(error.__cause__, "pgcode", None)
@@ -63,8 +65,10 @@ def is_database_away(error: BaseException | None) -> bool:
 
 
 def told_when_back(tell: Callable[[], object]) -> None:
-    """Call `tell`, which returns work to the queue, repeatedly until the database responds, with a pause before each
-    call. Raises DatabaseError if the last call fails too.
+    """Keep calling `tell`, with a pause before each call, until the database responds. `tell` returns work to the
+    queue.
+
+    Raises DatabaseError if the last call fails too.
     """
     for left in reversed(range(TRIES)):
         time.sleep(PAUSE_SECONDS)

@@ -1,5 +1,6 @@
-"""A person's account pages: confirming an address, sessions, the account itself, and leaving. Each view makes one
-service call.
+"""A person's account pages: confirming an address, sessions, the account itself, and leaving an organisation.
+
+Each view makes one service call.
 """
 
 from __future__ import annotations
@@ -33,22 +34,25 @@ from apps.accounts.rates import View
 
 
 def shown(view: type[TemplateResponseMixin], template: str) -> View:
-    """A page of django-allauth with our template."""
+    """Return a django-allauth page with our template."""
     made: View = view.as_view(template_name=f"accounts/{template}.html")  # type: ignore[attr-defined]
     return made
 
 
 def person_signing_in(request: HttpRequest) -> User | None:
-    """The person whose sign-in is in progress in this browser: the password was correct, but the link or code is still
-    missing.
+    """Return the person who is signing in with this browser; None if nobody is.
+
+    The password was correct, but the link or code is still missing.
     """
     login = unstash_login(request, peek=True)
     return login.user if login else None
 
 
 class ConfirmEmail(ConfirmEmailView):
-    """The page behind a confirmation link. The browser that requested the link confirms at once; any other shows a
-    button, so that a mail scanner that opens links does not confirm the address.
+    """The page behind a confirmation link.
+
+    The browser that requested the link confirms the address at once. Any other browser shows a button first, because
+    mail scanners open links.
     """
 
     template_name = "accounts/email_confirm.html"
@@ -72,13 +76,15 @@ class ConfirmEmail(ConfirmEmailView):
             ) from None
 
     def _asked(self) -> UUID | None:
-        """The person who has signed in, or is signing in, with this browser."""
+        """Return the id of the person who has signed in, or is signing in, with this browser; None if there is no such
+        person.
+        """
         person = self.request.user if isinstance(self.request.user, User) else person_signing_in(self.request)
         return person.pk if person else None
 
 
 class EmailSent(EmailVerificationSentView):
-    """The page after every sign-up, even with a known address: it says that a link was mailed. The button sends it again."""
+    """The page after every sign-up. It always says that a link was mailed, and its button sends the link again."""
 
     template_name = "accounts/email_sent.html"
 
@@ -92,7 +98,7 @@ class EmailSent(EmailVerificationSentView):
 
 
 class Sessions(ListUserSessionsView):
-    """The person's sessions, which can be ended one by one or all except this one."""
+    """The person's sessions. The person can end one of them, or all except the current one."""
 
     template_name = "accounts/sessions.html"
 
