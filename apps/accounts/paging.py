@@ -1,9 +1,10 @@
-"""Cursor pagination of long lists: for the API, `@paginate(Cursor, ordering=("-id",))` below the router's decorator;
-for pages, `page_of`.
+"""Cursor pagination of long lists.
 
-A cursor holds the ordering values of the row that a page starts or ends with, so the database seeks there directly, and
-rows added in the meantime do not shift the pages. Import `paginate` from here and not from ninja: ours resolves the
-types of the operation's own parameters.
+For the API, put `@paginate(Cursor, ordering=("-id",))` below the router's decorator. For pages, call `page_of`.
+
+A cursor holds the ordering values of a page's first or last row. The database can therefore seek there directly, and
+rows added in the meantime do not shift the pages. Import `paginate` from here, not from ninja, because only ours
+resolves the types of the operation's own parameters.
 """
 
 from __future__ import annotations
@@ -35,18 +36,21 @@ _UNKNOWN = (ValidationError, DataError, ValueError, OverflowError, TypeError, Ke
 
 @dataclass(frozen=True)
 class Place:
-    """A position between two rows: after the row with these ordering values, or before it if `back` is set."""
+    """A position in a list, given by the ordering values of a row.
+
+    It selects the rows after that row; if `back` is set, the rows before that row.
+    """
 
     values: tuple[Any, ...]
     back: bool = False
 
     def text(self) -> str:
-        """The cursor as text for URLs."""
+        """Return the cursor as text for URLs."""
         return urlsafe_b64encode(json.dumps([int(self.back), *self.values]).encode()).decode()
 
     @classmethod
     def read(cls, text: str, *, count: int) -> Place:
-        """Parse a cursor for a list with `count` ordering values. Raises ValueError."""
+        """Parse a cursor for a list with `count` ordering values. Raises ValueError if the text is not such a cursor."""
         told = json.loads(urlsafe_b64decode(text.encode("ascii")))
         if not isinstance(told, list) or len(told) != count + 1 or told[0] not in {0, 1}:
             raise ValueError("a cursor of another list")
@@ -56,14 +60,16 @@ class Place:
 
     @classmethod
     def of(cls, row: Any, ordering: Sequence[str], *, back: bool = False) -> Place:
-        """The position just after a row, or just before it."""
+        """Return the position just after a row; if `back` is set, just before it."""
         values = (attrgetter(name.lstrip("-").replace("__", "."))(row) for name in ordering)
         return cls(tuple(value if isinstance(value, int) else str(value) for value in values), back=back)
 
 
 @dataclass(frozen=True)
 class Part(Generic[M]):
-    """One part of a list: its rows, and the positions of the previous and next part (None if there is none)."""
+    """One part of a list: its rows, and the positions of the previous and the next part. A position is None if there is
+    no such part.
+    """
 
     rows: list[M]
     before: Place | None
@@ -71,9 +77,9 @@ class Part(Generic[M]):
 
 
 def part_of(rows: QuerySet[M], *, ordering: Sequence[str], size: int, place: Place | None) -> Part[M]:
-    """Return at most `size` rows from a position on, without counting the rest.
+    """Return at most `size` rows at a position. The other rows of the list are not counted.
 
-    Raises the database's error for an invalid position.
+    Raises the database's error if the position is invalid.
     """
     back = place is not None and place.back
     found, more = _rows_from(rows, ordering, size, place)
@@ -86,7 +92,10 @@ def part_of(rows: QuerySet[M], *, ordering: Sequence[str], size: int, place: Pla
 
 
 def _rows_from(rows: QuerySet[M], ordering: Sequence[str], size: int, place: Place | None) -> tuple[list[M], bool]:
-    """Return at most `size` rows from a position on, in the list's order, and whether more follow in that direction."""
+    """Return at most `size` rows at a position, and whether more rows follow in the same direction.
+
+    The rows are in the list's order in either direction.
+    """
     back = place is not None and place.back
     chosen = rows.order_by(*(_turned(name) if back else name for name in ordering))
     if place is not None:
@@ -101,8 +110,7 @@ def _turned(name: str) -> str:
 
 
 def _beyond(ordering: Sequence[str], place: Place) -> Q:
-    """A filter for the rows after a position, in lexicographic order: a greater first value, or an equal one and
-    greater following values.
+    """Return a filter for the rows beyond a position in lexicographic order.
 
     The comparison of the first value is also a separate condition, so that the database can seek with an index on it.
     """
@@ -116,10 +124,11 @@ def _beyond(ordering: Sequence[str], place: Place) -> Q:
 
 
 class Cursor(CursorPagination):
-    """Ninja's pagination with our own cursors. An altered cursor gives a 422. (Ninja's cursors could not get past a
-    hundred rows with the same instant.) Cursors in ninja's format are still accepted.
+    """Ninja's pagination with our own cursors. An altered cursor gives a 422.
 
-    `attach` receives the rows of a page before they are serialised, to load related data for all of them at once.
+    Ninja's own cursors could not get past a hundred rows with the same instant; cursors in that format are still
+    accepted. `attach` receives the rows of a page before they are serialised, so that it can load related data for all
+    of them at once.
     """
 
     def __init__(self, *, attach: Callable[[list[Any]], None] | None = None, **options: Any) -> None:
@@ -176,7 +185,9 @@ def paginate(
 
 @dataclass(frozen=True)
 class Page(Generic[M]):
-    """One page of a list on the site; `previous` and `next` are URLs of this page or None."""
+    """One page of a list on the site. `previous` and `next` are the URLs of the neighbouring pages; None if there is
+    none.
+    """
 
     object_list: list[M]
     previous: str | None
@@ -192,17 +203,17 @@ class Page(Generic[M]):
 
     @property
     def has_other_pages(self) -> bool:
-        """Whether the list has more rows."""
+        """Return whether the list has other pages."""
         return self.previous is not None or self.next is not None
 
     @cached_property
     def count(self) -> int:
-        """The number of rows in the whole list, counted on demand."""
+        """Return the number of rows in the whole list."""
         return len(self.object_list) if not self.has_other_pages else self._rows.count()
 
 
 def page_of(request: HttpRequest, rows: QuerySet[M], *, ordering: Sequence[str], size: int) -> Page[M]:
-    """The page of rows that the URL asks for; the first page if its cursor is invalid."""
+    """Return the page of rows at the URL's cursor; the first page if the cursor is missing or invalid."""
     place, text = None, request.GET.get(CURSOR, "")
     try:
         place = Place.read(text, count=len(ordering)) if text else None
@@ -215,7 +226,7 @@ def page_of(request: HttpRequest, rows: QuerySet[M], *, ordering: Sequence[str],
 
 
 def _query(request: HttpRequest, place: Place | None) -> str:
-    """The URL's parameters with this cursor, or with none."""
+    """Return the URL's query string with this cursor; without a cursor if `place` is None."""
     query = request.GET.copy()
     query.pop(CURSOR, None)
     if place is not None:

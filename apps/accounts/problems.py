@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem details. Services raise `Problem`; the API and the pages both show it."""
+"""Errors as RFC 9457 problem details. Services raise `Problem`; the API and the pages show it."""
 
 from __future__ import annotations
 
@@ -56,8 +56,9 @@ STANDARD = {
 
 
 class ProblemBody(BaseModel):
-    """The body of an error response. `type` is the URL of a page about the error. `code` is the last part of that URL;
-    programs should test `code`.
+    """The body of an error response.
+
+    `type` is the URL of a page about the error. `code` is the last part of that URL. Programs should test `code`.
     """
 
     model_config = ConfigDict(title="Problem")
@@ -73,8 +74,9 @@ class ProblemBody(BaseModel):
 class Problem(Exception):
     """An error with its status, a short title, and a sentence that says what to do.
 
-    `kind` is its stable code for programs ("capacity-taken"), documented in docs/reference/problems.md; `errors` lists
-    the faults if there are several; `retry_after` is the number of seconds after which the same request may succeed.
+    `kind` is a stable code for programs, such as "capacity-taken" (docs/reference/problems.md). `errors` lists
+    individual faults, if there are any. `retry_after` is the number of seconds after which the same request may
+    succeed.
     """
 
     def __init__(
@@ -93,19 +95,19 @@ class Problem(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The response headers."""
+        """Return the headers of the error response."""
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
 
 
 def problem_standard(status: int) -> Problem:
-    """The generic problem for an HTTP status."""
+    """Return the generic problem for an HTTP status."""
     unknown = ("request-refused", "Refused", "The request was refused. The status code gives the reason.")
     code, title, detail = STANDARD.get(status, STANDARD[500] if status >= 500 else unknown)
     return Problem(status, title, detail, kind=code)
 
 
 def problem_document(problem: Problem) -> dict[str, Any]:
-    """The body of the error response."""
+    """Return the body of the error response."""
     body = ProblemBody(
         type=f"{settings.SITE_URL}/problems/{problem.kind}",
         code=problem.kind,
@@ -118,6 +120,6 @@ def problem_document(problem: Problem) -> dict[str, Any]:
 
 
 def problem_response(problem: Problem) -> HttpResponse:
-    """The problem as `application/problem+json`."""
+    """Return the problem as an `application/problem+json` response."""
     body = problem_document(problem)
     return JsonResponse(body, status=problem.status, content_type=CONTENT_TYPE, headers=problem.headers)

@@ -1,4 +1,4 @@
-"""Sign-in through a company's identity provider (OpenID Connect); active only if OIDC_SERVER is set."""
+"""Sign-in through a company's identity provider (OpenID Connect). It is active only if OIDC_SERVER is set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.accounts.models import User
 
 
 class ProviderAdapter(DefaultSocialAccountAdapter):
-    """Takes a person's name from the identity provider."""
+    """The django-allauth adapter that takes a person's name from the identity provider."""
 
     def populate_user(self, request: HttpRequest, sociallogin: Any, data: dict[str, Any]) -> User:
         user: User = super().populate_user(request, sociallogin, data)

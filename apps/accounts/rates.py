@@ -1,7 +1,7 @@
-"""Rate limits over a moving window, counted in Valkey by client address, person or key.
+"""Rate limits over a moving window, counted in Valkey per client address, person or other key.
 
-All processes share the counters. While Valkey is unavailable, each process counts alone, so that nobody is locked out
-and the limits still apply.
+All processes share the counters. While Valkey is unavailable, each process counts on its own, so that the limits still
+apply and nobody is locked out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Rate:
-    """At most `amount` events in any `seconds`, counted per key."""
+    """A limit of `amount` events in any period of `seconds`, counted per key."""
 
     name: str
     amount: int
@@ -44,10 +44,10 @@ class Rate:
 
 
 def client_address(request: HttpRequest) -> str:
-    """The client's IP address, or "unknown".
+    """Return the client's IP address, or "unknown".
 
-    TRUSTED_PROXIES is the number of our own proxies in front: each appends the address that it saw to
-    X-Forwarded-For. Entries further left come from the client and are ignored.
+    TRUSTED_PROXIES is the number of our own proxies. Each proxy appends the address that it saw to X-Forwarded-For.
+    Entries further left come from the client and are ignored.
     """
     seen = str(request.META.get("REMOTE_ADDR", ""))
     trusted = settings.TRUSTED_PROXIES
@@ -61,7 +61,7 @@ def client_address(request: HttpRequest) -> str:
 
 
 def client_key(request: HttpRequest) -> str:
-    """The key for limits by client address: the address, or its network for IPv6."""
+    """Return the key for limits per client address: the IPv4 address, or the network of the IPv6 address."""
     address = client_address(request)
     if ":" not in address:
         return address
@@ -69,26 +69,29 @@ def client_key(request: HttpRequest) -> str:
 
 
 def rate_take(rate: Rate, key: str) -> None:
-    """Count one event. Raises Problem(429) with the seconds to wait if the limit is reached; refused events don't count."""
+    """Count one event. If the limit is reached, raise Problem(429), which states the seconds to wait.
+
+    Refused events are not counted.
+    """
     wait = _decided(lambda limiter: _taken(limiter, rate, key))
     if wait is not None:
         raise too_many(wait)
 
 
 def rate_check(rate: Rate, key: str) -> None:
-    """Raises Problem(429) if the limit is reached, without counting."""
+    """Raise Problem(429) if the limit is reached. No event is counted."""
     wait = _decided(lambda limiter: _left(limiter, rate, key))
     if wait is not None:
         raise too_many(wait)
 
 
 def rate_forget(rate: Rate, key: str) -> None:
-    """Reset a counter."""
+    """Reset the counter of this key."""
     _decided(lambda limiter: limiter.clear(rate.item, _digest(key)))
 
 
 def too_many(seconds: int) -> Problem:
-    """The problem: 429 with Retry-After."""
+    """Return the problem for a reached limit: 429 with Retry-After."""
     return Problem(
         429,
         "Too many requests",
@@ -99,7 +102,7 @@ def too_many(seconds: int) -> Problem:
 
 
 def wait_text(seconds: int) -> str:
-    """A waiting time in words: 45 seconds, 12 minutes."""
+    """Return a waiting time in words, such as "45 seconds" or "12 minutes"."""
     if seconds < 90:
         return f"{seconds} second{'' if seconds == 1 else 's'}"
     return f"{math.ceil(seconds / 60)} minutes"
@@ -111,9 +114,7 @@ View = Callable[..., HttpResponseBase]
 def limited(
     rate: Rate, *, key: Callable[[HttpRequest], str] = client_key, methods: tuple[str, ...] = ("POST",)
 ) -> Callable[[View], View]:
-    """Limits a page: requests with one of these `methods` count against `rate`, by client address unless `key` is
-    given.
-    """
+    """Limit a page. Each request with one of `methods` counts against `rate`, by default per client address."""
 
     def decorate(view: View) -> View:
         @wraps(view)
@@ -143,7 +144,7 @@ def _wait(limiter: MovingWindowRateLimiter, rate: Rate, key: str) -> int:
 
 
 def _digest(key: str) -> str:
-    """A digest of the key, because keys contain people's addresses."""
+    """Return a digest of the key, because keys contain people's addresses."""
     return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 

@@ -1,4 +1,4 @@
-"""Writes django-allauth's account events to the audit log. Connected by the app's `ready`."""
+"""Writes django-allauth's account events to the audit log. The app's `ready` connects the receivers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = {
 
 
 def connect() -> None:
-    """Connect to every event that affects a person's security."""
+    """Connect a receiver to every event that affects the security of an account."""
     for signal, action in {
         account.user_logged_in: "session.start",
         account.password_changed: "password.change",

@@ -1,4 +1,4 @@
-"""Read access to people, for pages and the API."""
+"""Queries about people, for the pages and the API."""
 
 from __future__ import annotations
 
@@ -10,34 +10,32 @@ from apps.accounts.models import ApiToken, AuditEntry, Invitation, Membership, O
 
 
 def members_list(organisation: Organisation) -> QuerySet[Membership]:
-    """Members sorted by name."""
+    """Return the organisation's members, sorted by name."""
     return Membership.objects.filter(organisation=organisation).select_related("user").order_by("user__name", "id")
 
 
 def invitations_open(organisation: Organisation) -> QuerySet[Invitation]:
-    """Invitations that are neither used nor withdrawn, newest first; expired ones stay in the list until they are
-    withdrawn.
-    """
+    """Return the invitations that are neither used nor withdrawn, newest first. Expired invitations are included."""
     rows = Invitation.objects.filter(organisation=organisation, accepted_at__isnull=True, revoked_at__isnull=True)
     return rows.order_by("-created_at")
 
 
 def invitation_by_secret(secret: str) -> Invitation | None:
-    """The invitation with this secret."""
+    """Return the invitation with this secret; None if there is none."""
     return Invitation.objects.select_related("organisation").filter(digest=token_digest(secret)).first()
 
 
 def tokens_list(organisation: Organisation) -> QuerySet[ApiToken]:
-    """All tokens of the organisation, including revoked ones, newest first."""
+    """Return all tokens of the organisation, including revoked ones, newest first."""
     return ApiToken.objects.filter(organisation=organisation).select_related("user").order_by("-created_at")
 
 
 def audit_list(organisation: Organisation) -> QuerySet[AuditEntry]:
-    """The organisation's audit log, newest first."""
+    """Return the organisation's audit log, newest entries first."""
     return AuditEntry.objects.filter(organisation=organisation).select_related("actor", "token").order_by("-id")
 
 
 def factors_of(user: User) -> dict[str, int]:
-    """The number of a person's second factors of each kind."""
+    """Map each kind of second factor to the number of such factors that the person has."""
     kinds = Authenticator.objects.filter(user=user).values_list("type", flat=True)
     return {kind.value: sum(found == kind for found in kinds) for kind in Authenticator.Type}

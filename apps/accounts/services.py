@@ -1,4 +1,4 @@
-"""Changes to people, organisations, invitations, tokens and the audit log, one transaction each."""
+"""Changes to people, organisations, invitations, tokens and the audit log. Each change is one transaction."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def audit_record(
     subject: str = "",
     detail: dict[str, Any] | None = None,
 ) -> AuditEntry:
-    """Add an entry to the audit log. `action` is "noun.verb"; `subject` names the object ("quote 1f0c...").
+    """Add an entry to the audit log. Call it in the same transaction as the change that the entry records.
 
-    Without `organisation`, the entry belongs to the principal's current organisation. Call it in the same transaction
-    as the change that it records.
+    `action` is "noun.verb"; `subject` names the object ("quote 1f0c..."). If `organisation` is not given, the entry
+    belongs to the principal's current organisation.
     """
     organisation_id = organisation.pk if organisation else (principal.current if principal else None)
     return AuditEntry.objects.create(
@@ -61,10 +61,10 @@ def audit_record(
 def user_create(
     *, email: str, name: str, password: str, now: datetime, is_confirmed: bool = False, is_platform_admin: bool = False
 ) -> User:
-    """Create a person. Raises Problem(409) if the address is in use. The form has already checked the password.
+    """Create a person. Raises Problem(409) if the address is in use. The caller must have checked the password.
 
-    `is_confirmed`: the address is known to be the person's, because they received a secret that was mailed to it, or
-    because an operator vouches for it. Otherwise the person must open a link before the first sign-in.
+    `is_confirmed` means that the address is known to be the person's: they received a secret that was mailed to it, or
+    an operator vouches for it. If it is False, the person must open a mailed link before the first sign-in.
     """
     user = User(email=email.strip().lower(), name=name.strip(), is_platform_admin=is_platform_admin, created_at=now)
     user.set_password(password)
@@ -81,7 +81,7 @@ def user_create(
 
 @transaction.atomic
 def organisation_create(*, name: str, owner: User, now: datetime) -> Organisation:
-    """Create an organisation with its first owner; the slug gets a number if it is in use."""
+    """Create an organisation with its first owner. If the slug is in use, a random suffix is added."""
     base = slugify(name)[:50] or "organisation"
     taken = set(Organisation.objects.filter(slug__startswith=base).values_list("slug", flat=True))
     slug = base if base not in taken else f"{base}-{secrets.token_hex(3)}"
@@ -93,9 +93,9 @@ def organisation_create(*, name: str, owner: User, now: datetime) -> Organisatio
 
 @transaction.atomic
 def organisation_sample_mark(*, organisation: Organisation, until: datetime) -> datetime:
-    """Mark everything in the organisation that is dated before `until` as sample data; returns the instant that is stored.
+    """Mark everything in the organisation that is dated before `until` as sample data. Return the stored instant.
 
-    A later call does not move the first mark, because everything after it is real data.
+    The mark can't be moved: a later call changes nothing and returns the first instant.
     """
     locked = Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     if locked.sample_until is None:
@@ -117,7 +117,7 @@ def person_sign_up(*, email: str, name: str, password: str, organisation_name: s
 def organisation_update(
     *, organisation: Organisation, name: str, time_zone: str, principal: Principal, now: datetime
 ) -> None:
-    """Change the name or the time zone of the organisation. Neither affects anything that was already sold."""
+    """Change the organisation's name and time zone. Past sales are not affected."""
     before = {"name": organisation.name, "time_zone": organisation.time_zone}
     organisation.name, organisation.time_zone = name.strip(), time_zone
     organisation.save(update_fields=["name", "time_zone"])
@@ -126,7 +126,7 @@ def organisation_update(
 
 @transaction.atomic
 def membership_role_set(*, membership: Membership, role: Role, principal: Principal, now: datetime) -> None:
-    """Change a member's role. The last owner stays an owner."""
+    """Change a member's role. The last owner must stay an owner."""
     _owners_lock(membership.organisation)
     if role != Role.OWNER:
         _last_owner_check(membership)
@@ -138,7 +138,7 @@ def membership_role_set(*, membership: Membership, role: Role, principal: Princi
 
 @transaction.atomic
 def membership_remove(*, membership: Membership, principal: Principal, now: datetime) -> None:
-    """Remove a member; the member's tokens for this organisation stop working."""
+    """Remove a member. The member's tokens for this organisation stop working."""
     _owners_lock(membership.organisation)
     _last_owner_check(membership)
     _membership_audit("membership.remove", membership, principal, now, {"role": membership.role})
@@ -147,7 +147,7 @@ def membership_remove(*, membership: Membership, principal: Principal, now: date
 
 @transaction.atomic
 def membership_leave(*, organisation: Organisation, user: User, now: datetime) -> None:
-    """Leave an organisation; the last owner can't. The person's tokens for it stop working."""
+    """Leave an organisation. The person's tokens for it stop working. The last owner can't leave."""
     _owners_lock(organisation)
     membership = Membership.objects.select_related("user").get(organisation=organisation, user=user)
     _last_owner_check(membership)
@@ -157,9 +157,9 @@ def membership_leave(*, organisation: Organisation, user: User, now: datetime) -
 
 @transaction.atomic
 def person_delete(*, user: User, now: datetime) -> None:
-    """Delete an account: personal data are removed, and records that an organisation must keep no longer show the name.
+    """Delete an account and its personal data. Records that an organisation must keep show "Deleted person" instead.
 
-    Raises Problem(409) while the person is the last owner of an organisation.
+    Raises Problem(409) if the person is the last owner of an organisation.
     """
     for membership in Membership.objects.filter(user=user).select_related("organisation").order_by("organisation_id"):
         membership_leave(organisation=membership.organisation, user=user, now=now)
@@ -195,17 +195,17 @@ def session_end(*, session: UserSession, principal: Principal, now: datetime) ->
 
 
 def sessions_ended_record(*, principal: Principal, now: datetime) -> None:
-    """Record that a person ended all other sessions."""
+    """Record in the audit log that a person has ended all their other sessions."""
     audit_record(action="session.end-others", now=now, principal=principal, subject=principal.user.email)
 
 
 def email_is_confirmed(user: User) -> bool:
-    """Whether the person has confirmed the account's address."""
+    """Return whether the person has confirmed the account's address."""
     return bool(EmailAddress.objects.filter(user=user, email=user.email, verified=True).exists())
 
 
 def _owners_lock(organisation: Organisation) -> None:
-    """Lock the owners: two owners who demote each other at the same time must not both succeed."""
+    """Lock the rows of the owners, so that two owners who demote each other at the same time can't both succeed."""
     Organisation.objects.select_for_update().get(pk=organisation.pk)
 
 
@@ -229,8 +229,8 @@ def invitation_create(
 ) -> tuple[Invitation, str]:
     """Create an invitation, mail it to the address, and return it with its secret. It is valid for a week.
 
-    Only the mailbox receives the secret, so opening the link proves that the address is the person's. The inviter does
-    not learn whether an account with this address exists.
+    The secret is sent only by mail, so opening the link proves that the address is the person's. The inviter does not
+    learn whether an account with this address exists.
     """
     email = email.strip().lower()
     if Membership.objects.filter(organisation=organisation, user__email=email).exists():
@@ -277,7 +277,10 @@ def invitation_create(
 
 @transaction.atomic
 def invitation_accept(*, invitation: Invitation, user: User, now: datetime) -> Membership:
-    """Make the invited person a member. Raises Problem if the invitation is another person's, used, revoked or expired."""
+    """Make the invited person a member.
+
+    Raises Problem if the invitation is used, revoked or expired, or if it was sent to another person.
+    """
     invitation = Invitation.objects.select_for_update().select_related("organisation").get(pk=invitation.pk)
     if user.email != invitation.email:
         detail = f"This invitation is for {invitation.email}; you are signed in as {user.email}."
@@ -302,7 +305,7 @@ def invitation_accept(*, invitation: Invitation, user: User, now: datetime) -> M
 
 @transaction.atomic
 def invitation_revoke(*, invitation: Invitation, principal: Principal, now: datetime) -> None:
-    """Withdraw an unused invitation; one that was already used or withdrawn stays unchanged."""
+    """Withdraw an invitation. An invitation that was already used or withdrawn stays unchanged."""
     changed = Invitation.objects.filter(pk=invitation.pk, accepted_at__isnull=True, revoked_at__isnull=True)
     if changed.update(revoked_at=now):
         audit_record(
@@ -324,10 +327,10 @@ def token_create(
     now: datetime,
     expires_at: datetime | None = None,
 ) -> tuple[ApiToken, str]:
-    """Create a token and return it with its secret, which is shown once and never stored.
+    """Create a token and return it with its secret, which is never stored.
 
-    A token without an organisation is a platform administrator's and has only the scope `admin`. Raises Problem(403)
-    for scopes that the person does not have.
+    A token without an organisation belongs to a platform administrator and has only the scope `admin`. Raises
+    Problem(403) if the person may not use one of the scopes.
     """
     wanted = frozenset(scopes)
     refused = wanted - _scopes_of(user, organisation)
@@ -370,7 +373,7 @@ def _scopes_of(user: User, organisation: Organisation | None) -> frozenset[Scope
 
 @transaction.atomic
 def token_revoke(*, token: ApiToken, principal: Principal, now: datetime) -> None:
-    """Revoke a token at once. Repeating it has no effect."""
+    """Revoke a token with immediate effect. Revoking it again changes nothing."""
     if ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=now):
         audit_record(
             action="token.revoke",

@@ -1,6 +1,6 @@
-"""File storage: Django's storages, with outages reported as such and without leftovers.
+"""File storage in a folder. An outage raises Unavailable, and no partial files remain.
 
-A file is complete or missing: it is written under a temporary name, flushed, and renamed.
+A file is either complete or missing, because it is written under a temporary name, flushed, and then renamed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _devices: dict[str, int] = {}
 
 
 class FolderStorage(FileSystemStorage):
-    """Storage in a folder. Raises Unavailable if the folder is missing or has less than FREE_BYTES_MIN free."""
+    """Storage in a folder.
+
+    Raises Unavailable if the folder is missing, or if a write would leave less than FREE_BYTES_MIN free.
+    """
 
     def _open(self, name: str, mode: str = "rb") -> File[Any]:
         with self._watched():
@@ -53,28 +56,31 @@ class FolderStorage(FileSystemStorage):
             return str(Path(name).as_posix())
 
     def delete(self, name: str) -> None:
-        """Delete a file or an empty folder; does nothing if it is missing."""
+        """Delete a file or an empty folder. A missing file is not an error."""
         with self._watched():
             super().delete(name)
 
     def exists(self, name: str) -> bool:
-        """Whether a file with this name exists."""
+        """Return whether a file with this name exists."""
         with self._watched():
             return super().exists(name)
 
     def listdir(self, path: str) -> tuple[list[str], list[str]]:
-        """The names of folders and files in a folder."""
+        """Return the names of the folders and files in a folder."""
         with self._watched():
             return super().listdir(path)
 
     def _room_check(self, wanted: int) -> None:
-        """Raise Unavailable if too little space would stay free, because PostgreSQL may share the disk."""
+        """Raise Unavailable if `wanted` more bytes would leave less than FREE_BYTES_MIN free."""
         if free_bytes(Path(self.location)) - wanted < settings.FREE_BYTES_MIN:
             raise Unavailable("The disk of the file storage is full, so nothing was accepted.")
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Turns an outage into Unavailable; a missing file in an existing folder stays a FileNotFoundError."""
+        """Raise Unavailable for an outage inside the `with` block.
+
+        A missing file in an existing folder is not an outage; its FileNotFoundError is passed on.
+        """
         self._root_check()
         try:
             yield
@@ -102,14 +108,17 @@ class FolderStorage(FileSystemStorage):
 
 
 def free_bytes(place: Path) -> int:
-    """The free bytes on the disk of a folder, or of its nearest existing parent."""
+    """Return the free bytes on the disk of a folder. If the folder does not exist, its nearest existing parent counts."""
     while not place.exists():
         place = place.parent
     return shutil.disk_usage(place).free
 
 
 def _named(beside: Path, path: Path) -> bool:
-    """Give the finished file its name. Returns False if the name is in use; of two simultaneous writers one succeeds."""
+    """Give the finished file its final name. Return False if the name is in use.
+
+    Of two simultaneous writers, exactly one succeeds.
+    """
     try:
         os.link(beside, path)
     except FileExistsError:

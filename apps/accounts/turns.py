@@ -1,4 +1,4 @@
-"""Mutual exclusion without a row to lock: PostgreSQL's advisory locks, which are released when their session ends."""
+"""Mutual exclusion with PostgreSQL's advisory locks, which need no row. A lock is released when its session ends."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from django.db import DatabaseError, connection
 
 @contextmanager
 def turn(name: str) -> Iterator[bool]:
-    """Try to take the lock, and yield whether this process holds it. If the process dies, the lock is released with its
-    connection.
+    """Try to take the lock, and yield whether this process now holds it.
+
+    The lock is released at the end of the `with` block, or when the connection closes.
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [name])

@@ -1,4 +1,7 @@
-"""The pages about people and tokens. Each view authorises, makes one service call, and returns the response."""
+"""The pages about people and tokens.
+
+Each view authorises the caller, makes one service call, and returns the response.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ AUDIT_PAGE = 50
 @never_cache
 @require_http_methods(["GET", "POST"])
 def invitation(request: HttpRequest, secret: str) -> HttpResponse:
-    """The page behind an invitation link: a signed-in person joins; anyone else signs in or up with the invited address."""
+    """The page behind an invitation link. A signed-in person joins the organisation.
+
+    Anyone else must sign in or sign up with the invited address first.
+    """
     found = selectors.invitation_by_secret(secret)
     now = timezone.now()
     if found is None or not found.is_open(now=now):
@@ -64,7 +70,7 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def organisation(request: HttpRequest) -> HttpResponse:
-    """The page of members and invitations, on which owners also change the organisation's name and time zone."""
+    """The page of members and invitations. Owners can also change the organisation's name and time zone there."""
     current = organisation_get(request)
     principal = principal_get(request)
     if request.method == "POST":
@@ -181,7 +187,7 @@ def organisation_switch(request: HttpRequest, pk: UUID) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
-    """The page of the organisation's tokens; the secret of a new one appears only in the response to its form."""
+    """The page of the organisation's tokens. The secret of a new token appears only once, when the token is created."""
     current = organisation_get(request)
     principal = principal_get(request)
     allowed = SCOPES_OF_ROLE[principal.memberships[current.pk]]
@@ -205,7 +211,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def token_revoke(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Revoke a token: one's own, or anyone's as an owner."""
+    """Revoke a token. Members can revoke their own tokens; owners can revoke all tokens of the organisation."""
     principal = principal_get(request)
     found = org_object_get(request, ApiToken, pk=pk)
     if found.user_id != principal.user.pk:

@@ -1,4 +1,7 @@
-"""Recomputes the adjustments of an invoice under version 1 of the rules, from the price book and the invoice's own lines."""
+"""Recomputes the adjustments of an invoice that was issued under version 1 of the rules.
+
+Everything is computed from the price book and the invoice's own lines.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from apps.pricing.rating.decimals import subtract
 
 
 def adjustment_verify(document: dict[str, Any], one: dict[str, Any], books: dict[str, PriceBookDocument]) -> str:
-    """Check one adjustment and return a sentence about it. Raises Difference and Unreadable."""
+    """Check one adjustment and return a sentence about it. Raises Difference or Unreadable."""
     place = f"adjustment {one['number']}"
     if one["kind"] == "minimum":
         return _minimum(place, document, one, books)
@@ -70,8 +73,8 @@ def _shortfall(place: str, one: dict[str, Any]) -> str:
 
 
 def _credit(place: str, document: dict[str, Any], one: dict[str, Any], books: dict[str, PriceBookDocument]) -> str:
-    """Check a credit: the amount used must be the amount left of the credit or the amount that the invoice still
-    charges, whichever is smaller.
+    """Check a credit. The amount used must be the smaller of what is left of the credit and what the invoice still
+    charges.
     """
     basis = one["basis"]
     if "granted" not in basis:

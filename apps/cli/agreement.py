@@ -1,4 +1,4 @@
-"""Compares the values that a document states with computed ones, and repeats the document's ratings."""
+"""Compares the values that a document states with computed values, and repeats the document's ratings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from apps.pricing.rating.terms import charged_of, measured_of, periods_of
 
 
 class Difference(Exception):
-    """Raised for the first value of a document that differs from the computed one."""
+    """Raised if a value that the document states differs from the computed value."""
 
     def __init__(self, place: str, stated: object, computed: object) -> None:
         super().__init__(f"{place}: the document says {stated}, computed here is {computed}")
@@ -21,15 +21,15 @@ class Unreadable(Exception):
 
 
 def same(place: str, stated: object, computed: object) -> None:
-    """Raise Difference unless the stated and the computed value are equal and have the same type."""
+    """Raise Difference unless the stated value and the computed value are equal and have the same type."""
     if stated != computed or type(stated) is not type(computed):
         raise Difference(place, stated, computed)
 
 
 def books_given(document: dict[str, Any], books: dict[str, PriceBookDocument]) -> None:
-    """Raise Unreadable if the document needs price books that were not given; the message names all of them.
+    """Raise Unreadable if the document needs price books that were not given. The message names all of them.
 
-    A book with the right version but different content is not missing: the line that uses it reports a difference.
+    A book with the right version but different content counts as given. The line that uses it reports a difference.
     """
     parts = [*document["lines"], *(one["basis"] for one in document.get("adjustments", []))]
     ratings = [part["rating"] for part in parts if "rating" in part]
@@ -44,7 +44,7 @@ def books_given(document: dict[str, Any], books: dict[str, PriceBookDocument]) -
 
 
 def rated(book: PriceBookDocument, stated: dict[str, Any]) -> Rating:
-    """Repeat a rating from its stated inputs. Raises Unreadable if something has no price."""
+    """Repeat a rating from its stated inputs. Raises Unreadable if the price book has no price for them."""
     charged = charged_of(stated)
     try:
         if charged is not None:

@@ -1,7 +1,8 @@
-"""Checks the ledger's chain of hashes offline: every transaction follows from the one before it.
+"""Checks the ledger's hash chain offline: every transaction must follow from the one before it.
 
-The file comes from the portal. It contains the chain's head, the transactions in order, each with the hash of the one
-before, the daily roots, and digests of the usage rows, computed from their columns when the file was written.
+The file comes from the portal. It contains the hash of the last transaction (the head), all transactions in order, each
+with the hash of the one before, and the daily roots. It also contains digests of the usage rows, computed from their
+columns when the file was written.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _HASHED = ("previous", "sequence", "at", "kind", "key", "subject", "detail", "en
 
 
 class Altered(Difference):
-    """Raised for a changed row that the site found in its own database while it wrote the file."""
+    """Raised if the site found a changed row in its own database while it wrote the file."""
 
     def __init__(self, place: str, found: dict[str, str]) -> None:
         place = f"{place}, {found['row']}"
@@ -34,9 +35,9 @@ class Altered(Difference):
 
 
 def chain_verify(document: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Return what was checked, and what could not be checked, as sentences.
+    """Return two lists of sentences: what was checked, and what could not be checked.
 
-    Raises Difference for the first row that was changed, and Unreadable if the file can't be read.
+    Raises Difference at the first changed row, and Unreadable if the file can't be read.
     """
     if document.get("format") not in (CHAIN, OLD):
         raise Unreadable(f"The document's format is {document.get('format')!r}; this command reads {CHAIN} and {OLD}.")
@@ -76,14 +77,15 @@ def _verify(document: dict[str, Any]) -> list[str]:
 
 
 def _unaltered(place: str, part: dict[str, Any]) -> None:
-    """Raise Altered if the site has reported a changed row in this part of the file."""
+    """Raise Altered if the site reported a changed row in this part of the file."""
     if "altered" in part:
         raise Altered(place, part["altered"])
 
 
 def _named(document: dict[str, Any], hashes: dict[int, str]) -> None:
-    """Check that the head is the last transaction and that every root names an existing one, so that a chain without
-    its last transactions is detected.
+    """Check that the head is the last transaction and that every daily root names an existing transaction.
+
+    A chain that lacks its last transactions fails this check.
     """
     if document["format"] == CHAIN:
         head = document["head"]
@@ -112,7 +114,7 @@ def _entries(place: str, entries: dict[str, str]) -> None:
 
 
 def _usages(place: str, item: dict[str, Any]) -> int:
-    """Check the digest over a transaction's usage rows (or the digest of its only row); return the number of rows."""
+    """Check the digest of a transaction's usage rows, and return the number of rows."""
     rows = [(str(key), str(digest)) for key, digest in item.get("usages") or []]
     if not rows and item["kind"] != "usage":
         return 0
@@ -127,12 +129,15 @@ def _usages(place: str, item: dict[str, Any]) -> int:
 
 
 def _over(rows: list[tuple[str, str]]) -> str:
-    """Return the SHA-256 over the lines "<key> <digest>", sorted by key."""
+    """Return the SHA-256 digest of the lines "<key> <digest>", sorted by key."""
     return hashlib.sha256("".join(f"{key} {digest}\n" for key, digest in sorted(rows)).encode()).hexdigest()
 
 
 def _culprit(place: str, detail: dict[str, Any], rows: list[tuple[str, str]]) -> Difference:
-    """Return the difference at the first changed row. A batch stores a digest per row, which identifies the changed one."""
+    """Return a Difference for a batch of usage rows that has changed.
+
+    If the batch stores a digest for each row, the Difference names the first changed row.
+    """
     if "leaves" not in detail:
         named = f" {rows[0][0]}" if len(rows) == 1 else "s"
         return Difference(f"{place}, digest of usage row{named}", detail["rows"], _over(rows))

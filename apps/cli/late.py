@@ -1,4 +1,4 @@
-"""Recomputes the late-cancellation terms of a quote: the terms, their maximum cost, and the deadline for a free release."""
+"""Recomputes a quote's late-cancellation terms, their maximum cost, and the deadline for a free release."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from apps.pricing.rating import (
 
 
 def late_verify(document: dict[str, Any], books: dict[str, PriceBookDocument]) -> list[str]:
-    """Return what was checked, as sentences. Raises Difference."""
+    """Check the quote's late-cancellation terms, and return one sentence for each thing checked. Raises Difference."""
     book = books[document["book"]["digest"]]
     price_class, stated = book.price_class(document["class"]["name"]), document.get("late")
     if price_class.late is None or stated is None:
@@ -40,7 +40,10 @@ def late_verify(document: dict[str, Any], books: dict[str, PriceBookDocument]) -
 
 
 def _counted(document: dict[str, Any]) -> list[tuple[dict[str, Any], int]]:
-    """Return each line with its number of executions (for a quota, of operations; for a plan, of expected executions)."""
+    """Return each line with its number of executions.
+
+    A quota line has a number of operations instead, and a line of a plan its expected executions.
+    """
     key = "expected_executions" if document.get("plan") is not None else "executions"
     return [(line, _volume(line) if line["program"] is None else line[key]) for line in document["lines"]]
 
@@ -58,8 +61,9 @@ def _amount(book: PriceBookDocument, line: dict[str, Any], counted: int) -> Deci
 
 
 def _free_until(document: dict[str, Any], notice_minutes: int) -> datetime | None:
-    """Compute the deadline for a free release from the windows of the quote and its device time; None without a
-    reservation.
+    """Return the latest time at which the reservation can be released free of charge; None if nothing is reserved.
+
+    The time is computed from the quote's windows and device time.
     """
     if document["reservation"] is None:
         return None

@@ -1,4 +1,4 @@
-"""`takt measure`: its options, and the document that it writes."""
+"""The options of `takt measure`, and the document that it writes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def measure(options: argparse.Namespace, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> int:
-    """Measure and write the document. Raises ModelError, and WrongOption for sizes that the model does not have."""
+    """Measure the model and write the document. Raises ModelError or WrongOption."""
     if options.output:
         files.keep(options.output, "-o", str(options.model))
     runtime()
@@ -76,7 +76,7 @@ def measure(options: argparse.Namespace, *, now: Callable[[], datetime] = lambda
 
 
 def measurement(options: argparse.Namespace, file: ModelFile, now: datetime) -> dict[str, Any]:
-    """Measure, and return the document, which contains no floating-point numbers (docs/how-to/compare-places.md)."""
+    """Measure the model and return the document. It contains no floating-point numbers (docs/how-to/compare-places.md)."""
     concurrencies = _numbers(options.concurrency, "--concurrency")
     names = [_name(name) for name in options.machine][:NAMES_MOST]
     data, load = file.data, _load()
@@ -118,20 +118,20 @@ def measurement(options: argparse.Namespace, file: ModelFile, now: datetime) -> 
 
 
 def leading_dimension(data: bytes) -> str | None:
-    """Return the variable dimension that is the first one of every input; None if there is no such dimension."""
+    """Return the variable dimension that comes first in every input; None if there is no such dimension."""
     found = compiler.inspect(data)
     first = {f"{one['name']}[0]" for one in found["inputs"] if one["shape"]}
     return next((name for name, places in found["open_dims"].items() if first and first <= set(places)), None)
 
 
 def made_up(model: Path, dims: dict[str, int], trips: dict[str, int]) -> Feed:
-    """Return one set of generated inputs as the compiler makes them: noise, indices below a limit, masks."""
+    """Return one set of inputs that the compiler generates: noise, indices below a limit, masks."""
     graph = compiler.load(model, dims=dims, bounds=trips)
     return seeded(graph, 1)[0]
 
 
 def _load() -> str | None:
-    """Return the load average of the minute before the measurement; None if the system does not report it."""
+    """Return the load average of the last minute before the measurement; None if the system does not report it."""
     try:
         return f"{os.getloadavg()[0]:.2f}"
     except (AttributeError, OSError):
@@ -149,7 +149,7 @@ def _batches(text: str | None, stated: dict[str, int], leading: str | None) -> l
 
 
 def _numbers(text: str, option: str) -> list[int]:
-    """Parse comma-separated whole numbers, which must be at least 1; returns them without duplicates, in the given order."""
+    """Parse comma-separated whole numbers of at least 1. Duplicates are dropped, and the order is kept."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) <= 6 and int(part) > 0 for part in parts):
         raise WrongOption(

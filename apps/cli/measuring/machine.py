@@ -1,4 +1,4 @@
-"""Describes this machine and measures its power draw, as far as the system reports them."""
+"""Describes this machine and measures its power draw."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE = 10  # seconds for nvidia-smi
 
 
 def hardware() -> dict[str, Any]:
-    """Return {"cpu", "cores", "memory_bytes", "gpus": [{"name", "driver", "memory_mib"}]}; a value that cannot be read
+    """Return {"cpu", "cores", "memory_bytes", "gpus": [{"name", "driver", "memory_mib"}]}. A value that cannot be read
     is None.
     """
     return {"cpu": _cpu(), "cores": os.cpu_count(), "memory_bytes": _memory(), "gpus": _gpus()}
@@ -55,7 +55,7 @@ def _gpus() -> list[dict[str, Any]]:
 
 
 def _smi(*options: str) -> str | None:
-    """Return the output of nvidia-smi; None if it is missing or fails."""
+    """Return the output of nvidia-smi; None if the program is missing or fails."""
     try:
         done = subprocess.run(["nvidia-smi", *options], capture_output=True, text=True, timeout=PATIENCE)
     except (OSError, subprocess.TimeoutExpired):
@@ -65,10 +65,10 @@ def _smi(*options: str) -> str | None:
 
 @dataclass
 class Meter:
-    """Measures power between `begin` and `end`.
+    """Measures the mean power between `begin` and `end`.
 
-    The power is the GPU's own if the model runs on a GPU, otherwise that of the CPU packages as read from RAPL. Neither
-    is the power drawn from the wall socket.
+    If the model runs on a GPU, the power of the GPU is measured; otherwise, the power of the CPU packages, as read from
+    RAPL. Power drawn from the wall socket is not measured.
     """
 
     provider: str
@@ -78,7 +78,7 @@ class Meter:
     _reason: str = ""
 
     def begin(self) -> None:
-        """Start measuring."""
+        """Start the measurement."""
         self._before, self._watching, self._reason = {}, None, ""
         if self.provider in GPU_PROVIDERS:
             command = [
