@@ -1,7 +1,7 @@
-"""Recomputes the adjustments and totals of an invoice issued under version 2 of the rules.
+"""Recomputes the adjustments and totals of an invoice that was issued under version 2 of the rules.
 
-Amounts of the same month on other invoices are taken from the basis of each adjustment. Everything else follows from
-the invoice's own lines and the price books. The rules are in docs/reference/invoice-amounts.md.
+Amounts that other invoices charged for the same month are read from the basis of each adjustment. Everything else is
+computed from the invoice's own lines and the price books. The rules are in docs/reference/invoice-amounts.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NOTHING = Decimal(0)
 
 
 class MonthsCheck:
-    """Checks one invoice under version 2 of the rules. Raises Difference and Unreadable."""
+    """Checks one invoice under version 2 of the rules. Raises Difference or Unreadable."""
 
     def __init__(self, document: dict[str, Any], books: dict[str, PriceBookDocument]) -> None:
         self.document, self.books = document, books
@@ -51,7 +51,7 @@ class MonthsCheck:
             section.use(Decimal(line["amount"]), eligible_of(books[rating.book_digest], rating))
 
     def run(self) -> Iterator[str]:
-        """Check every adjustment, then the sections that the document states. Yields one sentence for each thing checked."""
+        """Check every adjustment, then every section of the document. Yield one sentence for each thing checked."""
         kinds = {"free-tier": self._free, "shortfall": self._shortfall, "minimum": self._minimum}
         rows = self.document.get("adjustments", [])
         for one in rows:
@@ -71,7 +71,7 @@ class MonthsCheck:
                 same(f"section {told['start']}, {key}", digest_of(told[key]), digest_of(computed[key]))
 
     def totals(self) -> Iterator[tuple[str, Decimal]]:
-        """Return the totals with their names, computed from the lines."""
+        """Yield the name and amount of each total, computed from the lines."""
         document, exponent = self.document, self.document["currency"]["exponent"]
         lines = [*document["lines"], *document.get("adjustments", [])]
         carried_in, amounts = Decimal(document["carried_in"]), [Decimal(line["amount"]) for line in lines]
@@ -99,7 +99,10 @@ class MonthsCheck:
         return self.own[_instant(start)]
 
     def _last(self, place: str, instant: datetime) -> Held:
-        """Return the section of an instant: the last one of the same month that begins at or before the instant."""
+        """Return the last section that begins in the month of `instant`, at or before `instant`.
+
+        Raises Difference if there is none.
+        """
         fitting = [start for start in self.own if month_start(instant) <= start <= instant]
         if not fitting:
             raise Difference(place, str(instant), "in none of the document's sections")
@@ -147,7 +150,7 @@ class MonthsCheck:
         return said + (f" and {basis['shortfall']} of commitments" if short else "")
 
     def _uses(self) -> Uses:
-        """Return how much each credit pays for each section under the rules."""
+        """Return the amount that each credit pays for each section under the rules."""
         stated = self.document.get("credits")
         if not stated:
             return {}
@@ -170,8 +173,9 @@ class MonthsCheck:
         )
 
     def _credit(self, place: str, one: dict[str, Any], uses: Uses) -> str:
-        """Check a credit line. The amount of a credit for missed work is recomputed from its rating. Removes the
-        credit's payments from `uses`.
+        """Check a credit line, and remove the credit's payments from `uses`.
+
+        The amount of a credit for missed work is recomputed from its rating.
         """
         basis = one["basis"]
         granted, left = Decimal(basis["granted"]), Decimal(basis["left"])

@@ -1,4 +1,4 @@
-"""Compiles a model again, exactly as the line of an invoice describes it."""
+"""Compiles a model again, exactly as a line of an invoice describes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ModelFile:
 
 @dataclass(frozen=True)
 class Recompiled:
-    """The facts of a program compiled here. Counts are those of one execution."""
+    """The facts of a program that was compiled here. All counts are those of one execution."""
 
     digest: str
     target_digest: str
@@ -36,14 +36,14 @@ class Recompiled:
 
 
 def model_of(path: Path, data: bytes) -> ModelFile:
-    """Return the file with its digest."""
+    """Return the model file with its digest."""
     return ModelFile(path.name, data, hashlib.sha256(data).hexdigest())
 
 
 def recompile(model: ModelFile, program: dict[str, Any], ranges: Sequence[compiler.Calibration] = ()) -> Recompiled:
-    """Compile for the target, precision and dimensions of `program` (of an invoice line).
+    """Compile the model for the target, precision and dimensions that an invoice line states in `program`.
 
-    `ranges` holds calibrations to try. If none of them gives the program with the stated digest, generated inputs are
+    `ranges` are calibrations to try. If none of them yields a program with the stated digest, generated inputs are
     used. Raises compiler.ModelError.
     """
     graph = compiler.load(model.data, dims=program["dims"], constants=constants_of(model.data, program["constants"]))
@@ -58,7 +58,7 @@ def recompile(model: ModelFile, program: dict[str, Any], ranges: Sequence[compil
 
 
 def _made(graph: Any, program: dict[str, Any], ranges: compiler.Calibration | None) -> Recompiled | None:
-    """Return the facts of one compile; None if the ranges belong to another model."""
+    """Return the facts of one compilation; None if the ranges belong to another model."""
     try:
         made = compiler.compile(graph, program["target"], program["precision"], ranges)
     except compiler.ModelError:
@@ -86,7 +86,7 @@ def facts_of(program: compiler.Program) -> Recompiled:
 
 
 def constants_of(data: bytes, stated: dict[str, Any]) -> dict[str, Any]:
-    """Return the stated constants as arrays with the element types of the inputs."""
+    """Return the stated constants as arrays with the element types of the model's inputs."""
     if not stated:
         return {}
     import numpy as np

@@ -1,4 +1,4 @@
-"""Reports what a model costs, without a server: resources, and prices if a price book is given."""
+"""Reports what a model costs, without a server: its resources and, if a price book is given, its prices."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from compiler.commands.options import compiled
 
 
 def reports(path: Path, options: argparse.Namespace, book: PriceBookDocument | None) -> list[dict[str, Any]]:
-    """Return one report for each size of the variable dimensions.
+    """Return one report for each combination of sizes of the variable dimensions.
 
-    A report has the counts of one execution, and the price of `options.executions` executions in every class of the
-    book. `options` come from `compiler.commands.options`. Raises compiler.ModelError.
+    A report states the counts of one execution. With a price book, it also states the price of `options.executions`
+    executions in every class. `options` come from `compiler.commands.options`. Raises compiler.ModelError.
     """
     file = model_of(path, files.read(path, "", "a model"))
     made = compiled(path, options)
@@ -53,7 +53,9 @@ def _report(made: compiler.Program, options: argparse.Namespace, book: PriceBook
 def prices(
     facts: Recompiled, processor_class: str, precision: str, executions: int, book: PriceBookDocument
 ) -> list[dict[str, Any]]:
-    """Return the price in each class on offer; a class that is sold only off-peak is priced at the next off-peak instant."""
+    """Return the price in each class on offer. A class that is sold only off-peak is priced at the next off-peak
+    instant.
+    """
     found: list[dict[str, Any]] = []
     for name, price_class in book.classes.items():
         if not price_class.offered:
@@ -124,12 +126,12 @@ def _loading(load: dict[str, int], clock_hz: int) -> str:
 
 
 def of_one(amount: str | Decimal | None, executions: int) -> Decimal | None:
-    """Return the exact price of one execution."""
+    """Return the exact price of one execution; None if there is no price."""
     return None if amount is None else CONTEXT.divide(Decimal(amount), Decimal(executions))
 
 
 def unit_prices(each: Sequence[Decimal | None], currency: Currency) -> tuple[str, list[str]]:
-    """Return comparable unit prices as text: the unit ("per million executions"), and the amounts."""
+    """Return the common unit of the prices ("per million executions"), and each price in this unit as text."""
     scale = unit_price_scale(each)
     _, per = unit_price_format(0, currency, scale=scale)
     return per, [plain(unit_price_format(one, currency, scale=scale)[0]) for one in each]

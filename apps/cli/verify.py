@@ -1,4 +1,4 @@
-"""Recomputes an invoice or a quote from nothing but the model and the price book."""
+"""Recomputes an invoice or a quote from the model and the price book alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ INVOICE, QUOTE = "takt-invoice/1", "takt-quote/1"
 
 @dataclass
 class Verification:
-    """What was checked. `partial` lists lines whose model was not given, so their counts were not recomputed."""
+    """The result of a verification.
+
+    `partial` lists the lines whose counts were not recomputed, because their model was not given.
+    """
 
     checked: list[str] = field(default_factory=list)
     partial: list[str] = field(default_factory=list)
@@ -44,10 +47,10 @@ def verify(
     books: Sequence[PriceBookDocument],
     ranges: Sequence[Calibration] = (),
 ) -> Verification:
-    """Recompute a document. Raises Difference at the first deviation, Unreadable if something cannot be checked.
+    """Recompute a document. Raises Difference at the first deviation, and Unreadable if something cannot be checked.
 
-    A wrong digest shows that the document was changed, but not where. So everything else is computed first, and the
-    digest is reported only if nothing else differs or the rest cannot be read.
+    A wrong digest shows that the document was changed, but not where. Therefore, a wrong digest is reported only if
+    nothing else differs or the rest cannot be read.
     """
     if document.get("format") not in (INVOICE, QUOTE):
         raise Unreadable(
@@ -66,8 +69,9 @@ def verify(
 
 
 def _digest_checked(document: dict[str, Any]) -> list[str] | Difference:
-    """Check the document's own digest, if it has one. Return what was checked, or a Difference if the digest does not
-    match.
+    """Check the document's own digest, if it has one.
+
+    Return what was checked, or a Difference if the digest does not match.
     """
     stated = document.get("digest")
     try:
@@ -89,7 +93,7 @@ def _computed(
     books: dict[str, PriceBookDocument],
     ranges: Sequence[Calibration],
 ) -> Verification:
-    """Recompute every line, adjustment and total. Raises Difference and Unreadable."""
+    """Recompute every line, adjustment and total. Raises Difference or Unreadable."""
     done = Verification()
     try:
         books_given(document, books)
@@ -113,8 +117,9 @@ def _computed(
 
 
 def _months(document: dict[str, Any], books: dict[str, PriceBookDocument], done: Verification) -> MonthsCheck | None:
-    """Check every adjustment under the invoice's own version of the rules. Under version 2, return the check, which
-    also computes the totals; under version 1, return None.
+    """Check every adjustment under the version of the rules that applies to the invoice.
+
+    Under version 2, return the check, which also computes the totals. Under version 1, return None.
     """
     rules = document.get("rules", 1)
     if rules not in (1, RULES):
@@ -153,7 +158,10 @@ def _lines(
 
 
 def _minimum(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the contract minimum of a quote as a line; an invoice already has it among its lines."""
+    """Return a list with the line of a quote's contract minimum; an empty list if there is none.
+
+    An invoice already has this line among its lines.
+    """
     if document["format"] != QUOTE or "minimum" not in document:
         return []
     return [{**document["minimum"], "number": len(document["lines"]) + 1, "executions": 1}]
@@ -166,7 +174,7 @@ def _line_program(
     compiled: dict[str, Recompiled],
     done: Verification,
 ) -> None:
-    """Recompute a line's counts from the model itself."""
+    """Check a line's counts. If the line's model was given, recompute them from the model."""
     program, place = line["program"], f"line {line['number']}"
     counts = line["rating"]["counts"]
     if "charged" in line["rating"]:
@@ -211,7 +219,7 @@ def _line_program(
 
 
 def _program_same(place: str, program: dict[str, Any], again: Recompiled) -> None:
-    """Compare every stated fact of a program, and its digest, with the recompiled one."""
+    """Compare a program's digest and all its stated facts with those of the recompiled program."""
     same(f"{place}, description of {program['target']}", program["target_digest"], again.target_digest)
     same(f"{place}, operations of one execution", program["operations"], again.operations)
     same(f"{place}, cycles between two executions", program["cycles"], again.interval)
@@ -229,7 +237,7 @@ def _program_same(place: str, program: dict[str, Any], again: Recompiled) -> Non
 def _line_price(
     line: dict[str, Any], currency: dict[str, Any], books: dict[str, PriceBookDocument], done: Verification
 ) -> None:
-    """Recompute every step and the amount from the price book, then every usage row."""
+    """Recompute every step and the amount of a line from the price book, then every usage row."""
     place, stated = f"line {line['number']}", line["rating"]
     book = books.get(stated["book_digest"])
     if book is None:
@@ -291,8 +299,9 @@ def _totals(document: dict[str, Any], months: MonthsCheck | None, done: Verifica
 
 
 def _comparisons(document: dict[str, Any], done: Verification) -> None:
-    """Check "quoted against actual": each difference is the actual amount less the quoted one, and its named parts sum
-    to it.
+    """Check the section "quoted against actual".
+
+    Each difference must be the actual amount less the quoted amount, and its named parts must sum to the difference.
     """
     rows = document.get("quoted_against_actual", [])
     for line in document["lines"]:
@@ -309,8 +318,9 @@ def _comparisons(document: dict[str, Any], done: Verification) -> None:
 
 
 def _whole_contract(line: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
-    """Check the line of a contract minimum: the total charge of the contract less this line must equal the charge for
-    usage.
+    """Check the line of a contract minimum.
+
+    The contract's total charge less the amount of this line must equal the charge for usage.
     """
     whole = next(row["actual"] for row in rows if row["contract"] == line["contract"])
     all_else = decimal_text(subtract(Decimal(whole), Decimal(line["amount"])))
@@ -324,7 +334,7 @@ def _quote_totals(net: Decimal, exponent: int) -> Iterator[tuple[str, Decimal]]:
 
 
 def _invoice_totals(document: dict[str, Any], amounts: list[Decimal], exponent: int) -> Iterator[tuple[str, Decimal]]:
-    """Compute the totals under version 1 of the rules."""
+    """Yield the name and amount of each total under version 1 of the rules."""
     carried_in = Decimal(document["carried_in"])
     total = exact_sum([*amounts, carried_in])
     yield "total", total

@@ -100,7 +100,9 @@ class Meter:
             self._before, self._reason = {}, f"RAPL cannot be read: {getattr(error, 'strerror', None) or error}"
 
     def end(self, wall_ns: int) -> tuple[dict[str, Any] | None, str]:
-        """Return the mean power as ({"source", "milliwatts"}, ""), or (None, reason) if the power is unknown."""
+        """End the measurement. Return ({"source", "milliwatts"}, "") with the mean power, or (None, reason) if it is
+        unknown.
+        """
         if self._watching is not None:
             return self._of_gpu(self._watching)
         if not self._before:
@@ -112,13 +114,13 @@ class Meter:
         return {"source": "rapl", "milliwatts": used * 10**6 // wall_ns}, ""  # uJ / ns = kW
 
     def _packages(self) -> list[Path]:
-        """Return the RAPL zones of whole packages only, because these already include the zones of their parts."""
+        """Return the RAPL zones of whole packages. Their energy includes that of their subzones."""
         zones = sorted(self.folder.glob("intel-rapl:*"))
         return [zone for zone in zones if zone.name.count(":") == 1]
 
     @staticmethod
     def _used(zone: Path, before: int) -> int:
-        """Return the microjoules used in a zone since `begin`, allowing for a counter that wrapped around once."""
+        """Return the microjoules used in a zone since `begin`. The counter may have wrapped around once."""
         now = _number(zone / "energy_uj")
         return now - before if now >= before else now + _number(zone / "max_energy_range_uj") - before
 

@@ -1,4 +1,4 @@
-"""Runs a model with ONNX Runtime repeatedly and measures the time."""
+"""Runs a model repeatedly with ONNX Runtime and measures the time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TYPES: Final = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor
 
 
 class Unmeasurable(ModelError):
-    """Raised if this machine cannot make the requested measurement; the message says why."""
+    """Raised if this machine cannot make the requested measurement. The message says why."""
 
 
 def runtime() -> Any:
@@ -43,7 +43,7 @@ def runtime() -> Any:
 
 
 def provider_check(provider: str) -> None:
-    """Raise Unmeasurable for a provider that this ONNX Runtime does not have."""
+    """Raise Unmeasurable if the installed ONNX Runtime does not have this provider."""
     available = runtime().get_available_providers()
     if provider not in available:
         raise Unmeasurable(
@@ -53,7 +53,7 @@ def provider_check(provider: str) -> None:
 
 
 def session_open(data: bytes, *, provider: str, threads: int, profile: Path | None = None) -> InferenceSession:
-    """Load the model on this provider. Raises Unmeasurable if ONNX Runtime falls back to another one."""
+    """Load the model on this provider. Raises Unmeasurable if ONNX Runtime falls back to another provider."""
     library = runtime()
     options = library.SessionOptions()
     options.log_severity_level = QUIET
@@ -74,7 +74,10 @@ def session_open(data: bytes, *, provider: str, threads: int, profile: Path | No
 
 
 def nodes_by_provider(data: bytes, feed: Feed, *, provider: str, threads: int) -> dict[str, int]:
-    """Return the number of nodes that each provider ran in one execution. Raises Unmeasurable if the chosen one ran none."""
+    """Return the number of nodes that each provider ran in one execution.
+
+    Raises Unmeasurable if the chosen provider ran none.
+    """
     with tempfile.TemporaryDirectory() as folder:
         session = session_open(data, provider=provider, threads=threads, profile=Path(folder) / "run")
         _run(session, feed)
@@ -93,7 +96,7 @@ def nodes_by_provider(data: bytes, feed: Feed, *, provider: str, threads: int) -
 
 
 def fitted(session: InferenceSession, feed: Feed) -> Feed:
-    """Return the inputs in the model's own element types."""
+    """Convert the inputs to the model's element types. Inputs that the model does not have are dropped."""
     kinds = {one.name: one.type for one in session.get_inputs()}
     return {
         name: np.asarray(value, TYPES.get(kinds[name], value.dtype)) for name, value in feed.items() if name in kinds
@@ -110,11 +113,10 @@ def measured(
     meter: Any,
     clock: Callable[[], int] = time.perf_counter_ns,
 ) -> dict[str, Any]:
-    """Measure one row of the document: the percentiles of single executions in nanoseconds, the items, the time and the
-    power.
+    """Measure one row of the document: latency percentiles in nanoseconds, items, time and power.
 
-    `concurrency` threads share one session; each starts its next execution as soon as the previous one ends. `items` is
-    the number of items in one execution.
+    `concurrency` threads share one session. Each thread starts its next execution as soon as its previous one ends.
+    `items` is the number of items in one execution.
     """
     for _ in range(WARM_UP):
         _run(session, feed)

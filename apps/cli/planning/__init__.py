@@ -1,1 +1,1 @@
-"""`takt plan`: finds the cheapest way to do a task, using files only, and checks whether a saved plan still fits."""
+"""`takt plan`: finds the cheapest way to do a task, or checks whether a saved plan still fits. It needs only files."""

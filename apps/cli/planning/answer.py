@@ -1,5 +1,7 @@
-"""The result of `takt plan` as data: every candidate, the choice and its reason, why the others were not chosen, and
-the cheapest change.
+"""The result of `takt plan` as data.
+
+It contains every candidate, the choice and its reason, why the other candidates were not chosen, and the cheapest
+change.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ RESULT = "takt-plan-result/1"
 
 @dataclass(frozen=True)
 class Answer:
-    """The result of `takt plan`: a task, its solution, and the facts on which the solution is based."""
+    """The result of `takt plan`: a task, its solution, and the facts behind the solution."""
 
     task: Stated
     solution: Solution
@@ -42,12 +44,12 @@ class Answer:
 
     @property
     def measure(self) -> ScoreFormat:
-        """Return the format in which the metric's scores are written."""
+        """Return the format of the metric's scores."""
         return score_format_of(self.metric)
 
     @property
     def chosen(self) -> Candidate | None:
-        """Return the cheapest feasible candidate."""
+        """Return the cheapest feasible candidate; None if no candidate is feasible."""
         return None if self.solution.chosen is None else self.solution.candidates[self.solution.chosen]
 
     def found(self, title: str, pool: str) -> Candidate | None:
@@ -56,7 +58,7 @@ class Answer:
 
 
 def answer_of(path: Path, *, now: datetime) -> Answer:
-    """Read a task's file and all files that it names; compile, evaluate and solve. Raises FileFault."""
+    """Read a task's file and all files that it names, then compile, evaluate and solve. Raises FileFault."""
     task = task_read(path, now=now)
     models = models_read(task.table)
     known = evaluations.known_read(task.table, models)
@@ -76,7 +78,7 @@ def answer_of(path: Path, *, now: datetime) -> Answer:
 
 
 def why(answer: Answer) -> str:
-    """Return the reason for the choice, in one sentence."""
+    """Return the reason for the choice as one sentence."""
     best, tried = answer.chosen, answer.solution.examined
     if best is None:
         return f"None of the {tried:,} candidates meets the requirements."
@@ -96,7 +98,7 @@ def _below(one: Candidate, best: Candidate) -> bool:
 
 
 def answer_json(answer: Answer) -> dict[str, Any]:
-    """Return the result as JSON with exact numbers as strings: fractions as "3/4", amounts with all their digits."""
+    """Return the result as JSON. Numbers are exact and written as strings: fractions as "3/4", amounts with all digits."""
     task, solution, best = answer.task, answer.solution, answer.chosen
     return {
         "format": RESULT,
@@ -124,7 +126,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
 
 
 def candidate_json(answer: Answer, one: Candidate) -> dict[str, Any]:
-    """Return one candidate as JSON; `price` is what a quote would state, including the contract minimum."""
+    """Return one candidate as JSON. `price` is the price in a quote, including the contract minimum."""
     done = None if one.completion is None else instant_after(answer.task.at, one.completion).isoformat()
     programs = [answer.made[use.key].program for use in one.uses]
     return {
@@ -157,7 +159,7 @@ def candidate_json(answer: Answer, one: Candidate) -> dict[str, Any]:
 
 
 def change_json(answer: Answer, change: Change) -> dict[str, Any]:
-    """Return which requirement to relax, and which candidate is then feasible."""
+    """Return as JSON which requirement to relax, and which candidate becomes feasible."""
     candidate = answer.solution.candidates[change.candidate]
     return {
         "values": {name: str(value) for name, value in change.values},

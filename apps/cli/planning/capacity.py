@@ -1,4 +1,4 @@
-"""The devices of a fleet file as an empty timetable, and the number of devices that a volume keeps busy."""
+"""The devices of a fleet file, without reservations, and the number of devices that a volume keeps busy."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PIECES = 64  # maximum number of windows for one demand, as in the timetable
 
 
 class Fleet:
-    """Computes when a pool without any reservations would finish a demand, by the same rules as a plan on the platform.
+    """Computes when a pool without reservations would finish the work, by the same rules as the platform.
 
-    If the volume has a peak, a pool whose devices cannot keep up with it does not fit.
+    If the pool's devices cannot keep up with the volume's peak, the pool does not fit.
     """
 
     def __init__(self, task: Stated) -> None:
@@ -33,22 +33,26 @@ class Fleet:
         return [name for name, state in self.task.fleet.pools[pool].devices.items() if state == ACTIVE]
 
     def busy(self, duration: Fraction) -> Fraction:
-        """Return the number of devices that this work keeps busy: at the peak if the volume has one, otherwise on
-        average over the window.
+        """Return the number of devices that this work keeps busy.
+
+        If the volume has a peak, this is the number at the peak; otherwise, it is the average over the window.
         """
         if self.task.volume.peak is not None:
             return duration / self.task.volume.items * self.task.volume.peak
         return duration / seconds_between(self.task.window.start, self.task.window.end)
 
     def headroom(self, candidate: Candidate) -> Fraction | None:
-        """Return the free share of the pool's devices; below 0 if they are too few, None if the time is unknown."""
+        """Return the free share of the pool's devices, which is negative if there are too few devices.
+
+        Returns None if the pool has no devices or the time is unknown.
+        """
         count = len(self.devices(candidate.pool))
         if candidate.duration is None or not count:
             return None
         return 1 - self.busy(candidate.duration) / count
 
     def needed(self, candidate: Candidate) -> int | None:
-        """Return the number of devices that the candidate needs; None if the time is unknown."""
+        """Return the number of devices that the candidate needs; None if its time is unknown."""
         return None if candidate.duration is None else max(1, ceil(self.busy(candidate.duration)))
 
     def __call__(self, demand: Demand) -> Placed:

@@ -38,7 +38,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def plan(options: argparse.Namespace, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> int:
-    """Plan, or check a plan. Raises FileFault and ModelError."""
+    """Make a plan, or check a saved plan. Raises FileFault, ModelError or WrongOption."""
     if (options.task is None) == (options.check is None):
         raise WrongOption("name a task's file, or a plan with --check: one of the two")
     if options.check is not None:

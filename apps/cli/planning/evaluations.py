@@ -1,7 +1,7 @@
-"""Evidence for the accuracy of the models: evaluation documents, stated counts, or a data set that is run here.
+"""Evidence of the models' accuracy: evaluation documents, stated counts, or runs on a data set.
 
-All models of a task are evaluated on the same items. Otherwise their bounds could not be compared, and no cascade could
-be evaluated.
+All models of a task are evaluated on the same items. Otherwise, their bounds could not be compared, and no cascade
+could be evaluated.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass
 class Known:
-    """The evidence for each model. `data` is the data set on which the programs are run, if the task names one."""
+    """The evidence for each model. `data` is the data set on which the programs run, if the task names one."""
 
     documents: dict[str, Evaluated] = field(default_factory=dict)
     data: DataSet | None = None
@@ -45,14 +45,15 @@ class Known:
 
     @property
     def metric(self) -> str:
-        """The metric's title. Evaluation documents and stated counts always measure accuracy."""
+        """Return the metric's title. Without a data set, the metric is always accuracy."""
         return "accuracy" if self.data is None else self.data.metric.title
 
 
 @dataclass
 class DataSet:
-    """A labelled data set, how it is split, and the metric. `answers` maps the digest of each program to its evaluated
-    outputs.
+    """A labelled data set with its split and its metric.
+
+    `answers` maps the digest of each program to the program's evaluated outputs.
     """
 
     path: Path
@@ -87,8 +88,9 @@ def _known(task: Table, models: list[Model]) -> Known:
 
 
 def _stated(models: list[Model]) -> Known:
-    """Read evaluation documents, or stated counts. Raises FileFault if the task has both, or if the documents are about
-    different items.
+    """Read evaluation documents or stated counts.
+
+    Raises FileFault if the task has both, or if the documents do not all cover the same items.
     """
     with_document, with_counts = ([one for one in models if key in one.table] for key in ("evaluation", "stated"))
     if with_document and with_counts:
@@ -104,7 +106,10 @@ def _stated(models: list[Model]) -> Known:
 
 
 def _same_items_check(models: list[Model], splits: dict[str, str]) -> None:
-    """Raise FileFault unless all evaluation documents cover the same items. `splits` identifies the items of each model."""
+    """Raise FileFault unless all evaluation documents cover the same items.
+
+    `splits` maps each model's name to a text that identifies the items.
+    """
     for model in models:
         if splits[model.name] != splits[models[0].name]:
             said = f"it was made on other items than the one of {models[0].name}; evaluate both on the same data."
@@ -112,7 +117,7 @@ def _same_items_check(models: list[Model], splits: dict[str, str]) -> None:
 
 
 def _document(model: Model) -> tuple[Evaluated, str]:
-    """Read a model's evaluation document; return its answers, and a text that identifies its items."""
+    """Read a model's evaluation document. Return its answers, and a text that identifies its items."""
     place = model.table.at("evaluation")
     path = model.table.path_of("evaluation")
     document = json_read(path, DOCUMENT, named_by=place)
@@ -154,8 +159,10 @@ def _part(path: Path, name: str, part: Mapping[str, Any]) -> Answers:
 
 
 def _counts(model: Model) -> Evaluated:
-    """Read counts that the owner states. They can't be used to choose thresholds or to build cascades, because the
-    items behind them are unknown.
+    """Read the counts that the owner states.
+
+    Stated counts can't be used to choose thresholds or to build cascades, because it is unknown which items are
+    correct.
     """
     table = model.table.table("stated") or model.table
     table.only(("correct", "total"))
@@ -200,9 +207,10 @@ def _data_set(table: Table, models: list[Model]) -> DataSet:
 
 
 def together(known: Known, model: Model, answers: Evaluated) -> dict[str, Any]:
-    """The facts that decide whether a variant can be combined with others, as in a plan on the platform: its inputs
-    and, for an ensemble, the number of classes of its output. Nothing is known about a program that is given without
-    its model.
+    """Return the facts that decide whether a variant can be combined with others, by the same rules as the platform.
+
+    `takes` describes the inputs. `classes` is the number of classes in the output, which an ensemble needs. Neither is
+    known if only a program was given.
     """
     if model.graph is None:
         return {"classes": None}
@@ -214,7 +222,7 @@ def together(known: Known, model: Model, answers: Evaluated) -> dict[str, Any]:
 
 
 def feeds_of(data: DataSet, model: Model, items: Array) -> list[dict[str, Array]]:
-    """One feed for each of these items, in the types and shapes of the model's inputs. Raises FileFault."""
+    """Return one feed for each of these items, in the types and shapes of the model's inputs. Raises FileFault."""
     inputs = {name: model.graph.types[name] for name in model.graph.inputs}
     arrays = data.labelled.inputs
     if len(inputs) == len(arrays) == 1:
@@ -243,7 +251,7 @@ def calibrate(data: DataSet, model: Model) -> None:
 
 
 def evaluated(data: DataSet, model: Model, facts: Facts) -> Evaluated:
-    """Run the program's binary in the simulator on every item, and evaluate its outputs. Raises FileFault."""
+    """Run the program's binary in the simulator on every item, and evaluate the outputs. Raises FileFault."""
     if facts.digest in data.answers:
         return data.answers[facts.digest]
     assert facts.binary is not None, "programs of a data set are compiled here"
@@ -269,8 +277,9 @@ def evaluated(data: DataSet, model: Model, facts: Facts) -> Evaluated:
 
 
 def _expected(data: DataSet, model: Model, facts: Facts) -> Any:
-    """Return the reference that outputs are compared with: the labels, the float32 program's outputs, or None. Raises
-    FileFault.
+    """Return the labels or, if the metric compares with float32, the outputs of the float32 program.
+
+    Returns None if `facts` is that float32 program. Raises FileFault if the float32 program has not been run yet.
     """
     if not data.metric.compares_with_float32:
         return data.labelled.labels
@@ -284,7 +293,7 @@ def _expected(data: DataSet, model: Model, facts: Facts) -> Any:
 
 
 def _parted(data: DataSet, verdict: Verdict, name: str) -> Evaluated:
-    """Split the verdict into the tuning part and the test part, and add the metric's own bound if it has one."""
+    """Split the verdict into the tuning part and the test part. If the metric has its own bound, add the bound."""
     parts = split(data.labelled.items, seed=data.seed, choose=data.choose)
     choose, promise = (_answers(verdict, part) for part in parts)
     columns: dict[str, list[Any]] = {
@@ -300,17 +309,17 @@ def _parted(data: DataSet, verdict: Verdict, name: str) -> Evaluated:
 
 
 def _answers(verdict: Verdict, items: Array) -> Answers:
-    """Return the verdict's answers for the given items."""
+    """Return the verdict's answers for these items."""
     labels, predicted = ([column[int(one)] for one in items] for column in (verdict.labels, verdict.predicted))
     return Answers.of(labels, predicted, [verdict.confidence[int(one)] for one in items])
 
 
 def _output(result: Mapping[str, Array]) -> str:
-    """Return the name of the first output with one score for each class, or of the first output if there is none."""
+    """Return the name of the first output with one score per class; if there is none, of the first output."""
     scored = [name for name, array in result.items() if sum(size != 1 for size in array.shape) == 1]
     return [*scored, *result][0]
 
 
 def file_digest(data: DataSet | None) -> str:
-    """Return the data set's digest as a saved plan stores it; empty if there is no data set."""
+    """Return the data set's digest as stored in a saved plan; empty if there is no data set."""
     return "" if data is None else digest_of(data.labelled.to_bytes())

@@ -1,7 +1,7 @@
-"""Machines outside the platform, read from files: measurements of `takt measure`, price lists, and your own machines.
+"""Machines outside the platform, read from files: measurements, price lists, and the user's own machines.
 
-The rules are the same as on the page that compares places: a file is used for 90 days, a price belongs to a measurement
-if its machine has one of the names in the measurement, and amounts are not converted between currencies.
+The rules are those of the page that compares places. A file is used for 90 days. A price belongs to a measurement if
+the measurement names the price's machine. Amounts are not converted between currencies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OWN_KEYS = ("name", "currency", "capital", "months", "watts", "energy_price", "p
 
 @dataclass(frozen=True)
 class Measured:
-    """A measurement, the names of its machine, and the fleet's pool that it describes, if any."""
+    """A measurement and the names of its machine. `pool` is the pool that it describes, if any."""
 
     file: str
     of: Measurement
@@ -42,7 +42,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Listed:
-    """A price list and the day of its prices."""
+    """A price list and the date of its prices."""
 
     file: str
     source: str
@@ -51,7 +51,7 @@ class Listed:
 
     @property
     def expires_at(self) -> datetime:
-        """Return the instant from which the list's prices are no longer used."""
+        """Return the instant at which the prices of the list expire."""
         return datetime.combine(self.as_of, time(), UTC) + USED_FOR
 
 
@@ -76,7 +76,10 @@ class Elsewhere:
         return any(not one.pool for one in self.measured)
 
     def seconds_of(self, pool: str, sha256: str) -> Fraction | None:
-        """Return the seconds for one item on a pool: the p95 of single items in the newest measurement."""
+        """Return the seconds for one item on a pool; None if they were not measured.
+
+        The value is the p95 latency of single items in the newest measurement.
+        """
         fitting = [one.of for one in self.measured if one.pool == pool and one.of.model_sha256 == sha256]
         for one in sorted(fitting, key=lambda read: read.measured_at, reverse=True):
             for row in one.rows:
@@ -143,7 +146,10 @@ def _machine(table: Table) -> Machine:
 def compared(
     elsewhere: Elsewhere, task: Stated, solution: Solution, models: Sequence[Model]
 ) -> tuple[list[Group], list[str]]:
-    """Return pools and other places grouped by currency, and the files that were not used, each with the reason."""
+    """Return the pools and other places, grouped by currency.
+
+    Also return one sentence for each file that was not used, with the reason.
+    """
     places, unused = [*_pools(task, solution)], []
     used: list[tuple[Measured, HostingOption]] = []
     for one in sorted((m for m in elsewhere.measured if not m.pool), key=lambda m: m.of.measured_at, reverse=True):
@@ -168,7 +174,7 @@ def compared(
 
 
 def _pools(task: Stated, solution: Solution) -> Iterator[HostingOption]:
-    """Return the cheapest feasible candidates as places; the price of an item includes the contract minimum."""
+    """Yield the cheapest feasible candidates as places. The price of an item includes the contract minimum."""
     for one in [c for c in solution.candidates if c.feasible and c.price is not None][:POOLS_SHOWN]:
         each = Fraction(one.price or 0) / task.volume.items
         yield HostingOption(
@@ -186,7 +192,7 @@ def _pools(task: Stated, solution: Solution) -> Iterator[HostingOption]:
 
 
 def _place(one: Measured, task: Stated, solution: Solution, models: Sequence[Model]) -> HostingOption | str:
-    """Return the measured machine as a place, or the reason why it is not used."""
+    """Return the measured machine as a place, or the reason why the measurement is not used."""
     model = next((m for m in models if m.sha256 == one.of.model_sha256), None)
     if model is None:
         return "it is not of a model of this task; measure one of them with takt measure."
@@ -227,7 +233,7 @@ def _reasons(latency: Fraction, model: str, task: Stated, solution: Solution) ->
 
 
 def _offers(lists: Sequence[Listed], keys: frozenset[str]) -> list[Offer]:
-    """Return the prices of a machine with one of these names."""
+    """Return the prices of every machine that has one of these names."""
     return [_offer(listed, price) for listed in lists for price in listed.prices.prices if _is_offered(price, keys)]
 
 
@@ -271,9 +277,7 @@ def _owned(one: Measured, place: HostingOption, own: Sequence[Machine]) -> Itera
 
 
 def group_json(group: Group, items: int) -> dict[str, Any]:
-    """Return the places of one currency as JSON: their monthly costs, and the volume from which each is cheaper than
-    the reference.
-    """
+    """Return the places of one currency as JSON: the cost of each for `items` items, and the break-even volumes."""
     return {
         "currency": group.currency,
         "reference": None if group.reference is None else group.reference.key,

@@ -1,4 +1,4 @@
-"""Reads TOML files by key; each fault is one sentence with the file, the place and the remedy."""
+"""Reads TOML files by key. The message of each fault states the file, the place and the remedy."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ FINITE = Decimal(10) ** 15
 
 
 class FileFault(Exception):
-    """Raised for a file that cannot be used; the message states the file, the place and the remedy."""
+    """Raised for a file that cannot be used. The message states the file, the place and the remedy."""
 
     def __init__(self, path: Path, place: str, said: str) -> None:
         super().__init__(f"{path}{f', {place}' if place else ''}: {said}")
 
 
 def file_read(path: Path, what: str, *, named_by: str = "") -> bytes:
-    """Return the bytes of a file. Raises FileFault; its message says what kind of file is expected (`what`) and which
-    key names it (`named_by`).
+    """Return the bytes of a file. Raises FileFault if the file cannot be read.
+
+    The error message says what kind of file is expected (`what`) and which key names the file (`named_by`).
     """
     tail = f" ({named_by} names it)" if named_by else ""
     try:
@@ -39,7 +40,7 @@ def file_read(path: Path, what: str, *, named_by: str = "") -> bytes:
 
 
 def toml_read(path: Path, what: str, form: str) -> Table:
-    """Read a TOML file with the format `form`; decimals stay exact. Raises FileFault."""
+    """Read a TOML file with the format `form`. Decimals stay exact. Raises FileFault."""
     data = file_read(path, what)
     try:
         text = data.decode("utf-8-sig")
@@ -58,12 +59,12 @@ def toml_read(path: Path, what: str, form: str) -> Table:
 
 
 def digest_of(data: bytes) -> str:
-    """The SHA-256 digest in hexadecimal."""
+    """Return the SHA-256 digest in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 class Table:
-    """A table of a TOML file. Each method reads one key and raises FileFault if its value has the wrong type."""
+    """A table of a TOML file. Its methods read single keys and raise FileFault if a value is not valid."""
 
     def __init__(self, path: Path, place: str, values: object) -> None:
         self.path, self.place = path, place
@@ -75,15 +76,15 @@ class Table:
         return key in self.values
 
     def at(self, key: str) -> str:
-        """Return the place of a key in the file."""
+        """Return the full name of a key in the file, such as "models.NAME.file"."""
         return f"{self.place}.{key}" if self.place else key
 
     def wrong(self, key: str, said: str) -> FileFault:
-        """Return the error about a key's value."""
+        """Return the FileFault for a key's value."""
         return FileFault(self.path, self.at(key), said)
 
     def only(self, known: Collection[str]) -> Table:
-        """Return this table if every key is known; raises FileFault otherwise."""
+        """Return this table. Raises FileFault if the table contains an unknown key."""
         for key in self.values:
             if key not in known:
                 close = get_close_matches(key, known, 1)
@@ -92,21 +93,22 @@ class Table:
         return self
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return a string. The key is required if there is no default."""
+        """Return a string. If there is no default, the key is required."""
         value = self.values.get(key, default)
         if not isinstance(value, str) or (not value and default is None) or not value.isprintable():
             raise self.wrong(key, f"write a text in quotes, not {_shown(value)}.")
         return value
 
     def path_of(self, key: str) -> Path:
-        """Return a file's path, resolved relative to the file that names it."""
+        """Return a file's path, resolved relative to this TOML file."""
         return self.path.parent / self.text(key)
 
     def number(
         self, key: str, *, least: Decimal = Decimal(0), most: Decimal = FINITE, above: bool = False
     ) -> Decimal | None:
-        """Return an exact decimal from `least` to `most`, or None if the key is missing. With `above`, the number must
-        not be `least` itself.
+        """Return an exact decimal from `least` to `most`; None if the key is missing.
+
+        If `above` is True, the number must be greater than `least`.
         """
         value = self.values.get(key)
         if value is None:
@@ -120,14 +122,14 @@ class Table:
         return found
 
     def whole(self, key: str, *, least: int = 1, most: int = 10**12) -> int | None:
-        """Return a whole number, or None if the key is missing."""
+        """Return a whole number from `least` to `most`; None if the key is missing."""
         found = self.number(key, least=Decimal(least), most=Decimal(most))
         if found is not None and found != int(found):
             raise self.wrong(key, f"write a whole number from {least:,} to {most:,}, not {found}.")
         return None if found is None else int(found)
 
     def instant(self, key: str) -> datetime | None:
-        """Return an instant with its zone, or None if the key is missing."""
+        """Return an instant with its time zone; None if the key is missing."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -150,22 +152,22 @@ class Table:
         return list(dict.fromkeys(value))
 
     def counts(self, key: str) -> dict[str, int]:
-        """Return a table of whole numbers, such as sizes of variable dimensions."""
+        """Return a table of whole numbers, such as the sizes of variable dimensions."""
         inner = self.table(key)
         return {name: inner.whole(name) or 1 for name in inner.values} if inner else {}
 
     def table(self, key: str) -> Table | None:
-        """Return a table, or None if the key is missing."""
+        """Return a table; None if the key is missing."""
         return Table(self.path, self.at(key), self.values[key]) if key in self.values else None
 
     def tables(self, key: str) -> Iterator[tuple[str, Table]]:
-        """Return the named tables of a section, such as [models.NAME]."""
+        """Yield the tables of a section with their names, such as [models.NAME]."""
         section = self.table(key)
         for name in section.values if section else ():
             yield name, Table(self.path, f"{self.at(key)}.{name}", section.values[name])  # type: ignore[union-attr]
 
     def rows(self, key: str) -> Iterator[Table]:
-        """Return the tables of an array, numbered from 1."""
+        """Yield the tables of an array. Error messages number them from 1."""
         value = self.values.get(key, [])
         if not isinstance(value, list):
             raise self.wrong(key, f"write [[{self.at(key)}]] for each.")

@@ -26,7 +26,7 @@ SAY = {"fleet": "fleet", "book": "price book", "volume": "volume", "requirements
 
 @dataclass(frozen=True)
 class Saved:
-    """A saved plan. `figures` maps names to planned values, None for a value that was unknown."""
+    """A saved plan. `figures` maps each name to the planned value; None if the value was unknown."""
 
     path: Path
     task: Path
@@ -39,7 +39,9 @@ class Saved:
 
 
 def plan_write(answer: Answer, chosen: Candidate, to: Path) -> str:
-    """Return the text of the plan's file, which refers to the task by a path relative to `to`, the file's own path."""
+    """Return the text of the plan's file. It refers to the task by a path relative to `to`, the path of the plan's
+    file.
+    """
     row = candidate_json(answer, chosen)
     values = {key: row[key] for key in SINGLE if key != "programs"}
     if len(chosen.uses) > 1:
@@ -101,7 +103,7 @@ def _number(table: Table, key: str) -> Fraction | None:
 
 
 def _levels(chosen: Table) -> list[str]:
-    """Return the thresholds of a cascade: decimals as strings; equal ones are allowed."""
+    """Return the thresholds of a cascade as decimal strings. Equal thresholds are allowed."""
     found = chosen.values.get("thresholds", [])
     try:
         if all(isinstance(one, str) and 0 <= Decimal(one) <= 1 for one in found):
@@ -113,7 +115,7 @@ def _levels(chosen: Table) -> list[str]:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure, as planned and as it is now, both formatted for people."""
+    """One figure as planned and as it is now. Both values are formatted for people."""
 
     name: str
     before: str
@@ -123,10 +125,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Check:
-    """The result of checking a saved plan against the present state.
+    """The result of comparing a saved plan with the present state.
 
-    `planned` is the planned candidate as it is now. `way` is the candidate to compare with the plan: the planned one if
-    it is still feasible, otherwise the cheapest feasible one; if none is feasible, again the planned one.
+    `planned` is the planned candidate as it is now. `way` is the candidate whose figures are compared with the plan. It
+    is the planned candidate if that is still feasible, otherwise the cheapest feasible candidate. If no candidate is
+    feasible, `way` is the planned candidate.
     """
 
     saved: Saved
@@ -153,7 +156,7 @@ def check_of(saved: Saved, answer: Answer) -> Check:
 
 
 def causes(check: Check) -> Iterator[str]:
-    """Return the facts that differ from the plan's, in words."""
+    """Yield in words what has changed since the plan was saved."""
     before, after = check.saved.facts, check.answer.facts
     old, new = before.get("models", {}), after["models"]
     old = old if isinstance(old, dict) else {}

@@ -1,4 +1,4 @@
-"""A task's file: the requirements, the models, the fleet and the prices."""
+"""A task's file: its requirements, models, fleet and prices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PRECISIONS = ("float32", "float16", "int8")
 
 @dataclass(frozen=True)
 class Stated:
-    """A task as described in its file. `at` is the instant at which the plan is made."""
+    """A task as described in its file. The plan is made at the instant `at`."""
 
     path: Path
     table: Table
@@ -125,7 +125,7 @@ def json_read(path: Path, what: str, *, named_by: str) -> dict[str, Any]:
 
 
 def facts_of(task: Stated, models: dict[str, str]) -> dict[str, Any]:
-    """Return digests of everything a plan depends on: models, fleet, price book, volume and requirements."""
+    """Return the digests of everything that a plan depends on: models, fleet, price book, volume and requirements."""
     stated = [
         one if one is None else str(one)
         for one in (

@@ -22,7 +22,7 @@ FIRST = "lpu"  # its counts price a host pool if the fleet has no processor
 
 
 class Made(NamedTuple):
-    """A variant with its model and program; `program` is None if there is none."""
+    """A variant with its model and its program. `program` is None if the variant has no program."""
 
     variant: Variant
     model: Model
@@ -33,7 +33,7 @@ Measured = Callable[[str, str], Fraction | None]  # (pool, SHA-256 of a model) -
 
 
 def variants_of(task: Stated, models: list[Model], known: Known, measured: Measured) -> dict[str, Made]:
-    """Return every variant by its key, sorted by the names of the pools. Raises FileFault."""
+    """Map each variant's key to the variant, in the order of pool names. Raises FileFault."""
     machines = processors_of(task.fleet)
     if known.data is not None:
         for model in models:
@@ -98,8 +98,9 @@ def _made(
 
 
 def _counted(model: Model, machines: dict[str, Target]) -> Facts | str:
-    """Return the float32 program whose counts determine the price on a host pool: the one for the first processor, in
-    the order of names, for which the model compiles.
+    """Return the float32 program that determines the price on a host pool, or the reason why there is none.
+
+    The processors are tried in the order of their names. The first one for which the model compiles is used.
     """
     from compiler import targets
 
@@ -108,7 +109,9 @@ def _counted(model: Model, machines: dict[str, Target]) -> Facts | str:
 
 
 def _evaluated(model: Model, program: Facts, known: Known, precision: str) -> Evaluated | None:
-    """Return the evidence for a variant: with a data set, that of its program; otherwise that of the model, which
+    """Return the evidence for a variant; None if there is none.
+
+    If there is a data set, the evidence is about the variant's own program. Otherwise, it is about the model, and it
     applies to float32 only.
     """
     if known.data is not None:

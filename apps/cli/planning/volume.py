@@ -1,4 +1,4 @@
-"""The volume of a task: a total number of items, a rate, or a trace of requests."""
+"""The volume of a task, stated as a total number of items, as a rate, or as a trace of requests."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ BUCKET = 60  # seconds of the interval in which the peak of a trace is counted
 
 @dataclass(frozen=True)
 class Volume:
-    """A number of items over a period of time.
+    """The number of items of a task.
 
-    `items` is the total number. `peak` is the number of items per second at the busiest time, and `period` the time
-    during which items arrive; both are None if only a total is stated. `words` describes how the volume was stated.
+    `items` is the total number. `peak` is the number of items per second at the busiest time. `period` is the time
+    during which items arrive. `peak` and `period` are None if only a total is stated. `words` says how the volume was
+    stated.
     """
 
     items: int
@@ -34,7 +35,7 @@ class Volume:
 
 
 def volume_read(task: Table) -> Volume:
-    """Read the volume, which a task states in one of three ways. Raises FileFault."""
+    """Read the volume, stated as a total, a rate or a trace. Raises FileFault."""
     table = task.table("volume")
     if table is None:
         raise task.wrong("volume", "state how much is to be done: [volume] with items, rate and hours, or trace.")
