@@ -1,1 +1,1 @@
-"""Collects payments for invoices through Stripe: customers, cards, invoices, events, and the comparison with the ledger."""
+"""Collects payments for invoices through Stripe, and compares Stripe with the ledger."""

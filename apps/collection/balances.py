@@ -1,7 +1,7 @@
-"""The two sides of the Stripe check: the amounts of each object according to our ledger, and according to Stripe's lists.
+"""Amounts for the Stripe check: the amount of each object according to our ledger, and according to Stripe.
 
-Neither side uses our records of events. So a payment without an event shows up as missing in the ledger, and a made-up
-payment as missing at Stripe.
+Our records of events are not used. Therefore, a payment whose event was lost is reported as missing in the ledger, and
+an invented payment as missing at Stripe.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ AT_STRIPE = (PushState.OPEN, PushState.PAID, PushState.VOID, PushState.UNCOLLECT
 
 
 class Amount(NamedTuple):
-    """An amount, its currency and its subject."""
+    """An amount with its currency and subject."""
 
     about: str
     currency: str
@@ -41,33 +41,33 @@ Amounts = dict[str, Amount]  # by the id of the object at Stripe
 
 
 def amount_add(found: Amounts, name: str, one: Amount) -> None:
-    """Add an amount to the sum for an object."""
+    """Add an amount to the sum of the object `name`."""
     known = found.get(name)
     found[name] = one if known is None else one._replace(amount=exact_sum([known.amount, one.amount]))
 
 
 class LedgerAmounts:
-    """Amounts according to the ledger: postings grouped by their reference, which is the id of an object at Stripe."""
+    """Amounts according to the ledger. Postings are grouped by their reference, which is the id of an object at Stripe."""
 
     def paid(self) -> Amounts:
-        """Payments, by payment intent."""
+        """Return the payments by payment intent."""
         return self._moved(AccountKind.BANK, INTENTS, "payment")
 
     def refunded(self) -> Amounts:
-        """Refunds that did not fail."""
+        """Return the refunds that did not fail."""
         out = self._moved(AccountKind.BANK, REFUNDS, FactKind.REFUNDED, "refund", FactKind.REFUND_FAILED, sign=-1)
         return {name: one for name, one in out.items() if one.amount}
 
     def disputed(self) -> Amounts:
-        """Amounts withdrawn because of disputes, whatever the outcome."""
+        """Return the amounts withdrawn because of disputes, whatever the outcome."""
         return self._moved(AccountKind.BANK, (), FactKind.DISPUTED, sign=-1)
 
     def lost(self) -> Amounts:
-        """Disputes that were lost."""
+        """Return the amounts of the disputes that were lost."""
         return self._moved(AccountKind.DISPUTED, (), FactKind.DISPUTE_LOST, sign=-1)
 
     def balance(self) -> Amounts:
-        """The net amount of each object in our account at Stripe."""
+        """Return the net amount that each object should have in our balance at Stripe. Amounts of 0 are left out."""
         found: Amounts = {}
         for some in (
             self.paid(),
@@ -91,7 +91,10 @@ class LedgerAmounts:
 
 @dataclass
 class StripeAmounts:
-    """Amounts according to Stripe, for our customers and invoices only, because the account may contain others."""
+    """Amounts according to Stripe.
+
+    Only our own customers and invoices are included, because the Stripe account may contain others.
+    """
 
     client: stripe.StripeClient
     pushes: dict[str, StripePush] = field(default_factory=dict)
@@ -102,7 +105,7 @@ class StripeAmounts:
 
     @cached_property
     def customers(self) -> dict[str, str]:
-        """Every customer of ours that Stripe lists: its id, and the organisation from its metadata."""
+        """Map the id of each of our customers at Stripe to the organisation in the customer's metadata."""
         ours = set(StripeCustomer.objects.values_list("customer_id", flat=True))
         there = {one.id: metadata_value(one, ORGANISATION) or "" for one in list_all(self.client.v1.customers, {})}
         known = {str(name) for name in Organisation.objects.values_list("pk", flat=True)}
@@ -110,7 +113,7 @@ class StripeAmounts:
 
     @cached_property
     def invoices(self) -> dict[str, Any]:
-        """Every invoice of ours by its id, drafts included."""
+        """Return all our invoices at Stripe by id, including drafts."""
         there = list_all(self.client.v1.invoices, {})
         wanted = {number for one in there if (number := metadata_value(one, INVOICE))}
         known = {str(pk) for pk in Invoice.objects.values_list("pk", flat=True)} & wanted
@@ -123,13 +126,13 @@ class StripeAmounts:
 
     @cached_property
     def charges(self) -> dict[str, Any]:
-        """Every successful charge of our customers, by its id."""
+        """Return all successful charges of our customers by id."""
         there = list_all(self.client.v1.charges, {})
         return {one.id: one for one in there if str(one.customer) in self._customers_ever and one.status == "succeeded"}
 
     @cached_property
     def _intents(self) -> dict[str, Amount]:
-        """The amount and subject of each payment intent of our invoices."""
+        """Map each payment intent for our invoices to its amount and its invoice."""
         found = {}
         for one in list_all(self.client.v1.invoice_payments, {"status": "paid"}):
             if one.payment.payment_intent and str(one.invoice) in self.invoices:
@@ -138,7 +141,7 @@ class StripeAmounts:
         return found
 
     def about(self, stripe_id: str) -> str:
-        """Return our name for an invoice with this id at Stripe."""
+        """Return our name for the invoice with this id at Stripe."""
         push = self.pushes.get(stripe_id)
         return f"invoice {push.invoice.number}" if push is not None else f"invoice {stripe_id}, which is unknown here"
 
@@ -148,12 +151,12 @@ class StripeAmounts:
         return currency.upper(), amount_of(minor, currency=currency.upper())
 
     def final(self) -> Amounts:
-        """Invoices other than drafts, with their totals."""
+        """Return the totals of all invoices except drafts."""
         final = {name: one for name, one in self.invoices.items() if one.status != "draft"}
         return {name: Amount(self.about(name), *self.amount(one.total, one.currency)) for name, one in final.items()}
 
     def open(self) -> Amounts:
-        """Open amounts of invoices."""
+        """Return the open amounts of the invoices."""
         return {
             name: Amount(self.about(name), *self.amount(one.amount_remaining, one.currency))
             for name, one in self.invoices.items()
@@ -161,11 +164,11 @@ class StripeAmounts:
         }
 
     def paid(self) -> Amounts:
-        """Payments for invoices."""
+        """Return the payments for invoices."""
         return dict(self._intents)
 
     def charged(self) -> Amounts:
-        """Charges of customers, whether or not they are for an invoice."""
+        """Return the charges of customers, whether or not they are for an invoice."""
         found: Amounts = {}
         for one in self.charges.values():
             name = str(one.payment_intent or one.id)
@@ -175,11 +178,11 @@ class StripeAmounts:
         return found
 
     def refunded(self) -> Amounts:
-        """Refunds that succeeded."""
+        """Return the refunds that succeeded."""
         return self._returned(self._refunds, {"succeeded"})
 
     def disputed(self, states: Iterable[str] = WITHDRAWN) -> Amounts:
-        """Disputes whose state is one of `states`."""
+        """Return the disputes whose state is one of `states`."""
         return self._returned(self._disputes, set(states))
 
     @cached_property
@@ -199,14 +202,14 @@ class StripeAmounts:
         }
 
     def credit_notes(self) -> list[Any]:
-        """Credit notes for our invoices, without void credit notes."""
+        """Return the credit notes for our invoices, except void ones."""
         there = list_all(self.client.v1.credit_notes, {})
         return [one for one in there if str(one.invoice) in self.invoices and one.status != "void"]
 
     def balance(self) -> tuple[Amounts, set[str]]:
-        """Return the net amount of each object in the balance at Stripe, before fees, and the ids of converted objects.
+        """Return the net amount of each object in our balance at Stripe, before fees, and the ids of converted objects.
 
-        Objects that Stripe converted to another currency cannot be compared.
+        Amounts that Stripe converted to another currency cannot be compared, so they are left out.
         """
         about = {
             **{name: str(one.payment_intent or one.id) for name, one in self.charges.items()},
@@ -226,12 +229,12 @@ class StripeAmounts:
         return {name: one for name, one in found.items() if one.amount and name not in converted}, converted
 
     def refunded_ever(self) -> Amounts:
-        """Refunds in any state."""
+        """Return the refunds in any state."""
         return self._returned(self._refunds, {str(one.status) for one in self._refunds})
 
 
 def ledger_invoices() -> Amounts:
-    """The amounts that Stripe was asked to collect, for every invoice at Stripe."""
+    """Return the amount that Stripe was asked to collect for each invoice at Stripe."""
     found = {}
     for push in StripePush.objects.filter(state__in=AT_STRIPE).select_related("invoice"):
         if push.ordered is not None:
@@ -243,7 +246,7 @@ def ledger_invoices() -> Amounts:
 
 
 def ledger_open() -> Amounts:
-    """Open amounts of the invoices at Stripe. Debts written off are not expected there."""
+    """Return the open amount, according to our database, of each invoice at Stripe. Debts written off are not included."""
     rows = StripePush.objects.filter(state__in=AT_STRIPE, invoice__open__gt=0).select_related("invoice")
     return {
         push.stripe_id: Amount(f"invoice {push.invoice.number}", push.invoice.currency, push.invoice.open)
@@ -252,7 +255,7 @@ def ledger_open() -> Amounts:
 
 
 def without(one: Amounts, other: set[str]) -> Amounts:
-    """Return the amounts without those of the given objects."""
+    """Return the amounts without those of the objects in `other`."""
     return {name: amount for name, amount in one.items() if name not in other}
 
 

@@ -1,9 +1,9 @@
-"""Records every call that changes something at Stripe before the call is made, and settles it afterwards, so that no
-effect stays unknown.
+"""Records every call that changes something at Stripe before the call is made, and stores its outcome afterwards.
 
-While a call is open, no service changes the amount of its invoice (`services.settling.change_lock`). The response
-settles a call. If there was no response, the call is repeated with the same key, to which Stripe gives the same
-response. If the key is bound to a failure, or Stripe has forgotten it after a day, the effect is looked up.
+A call is open until its outcome is known. While a call is open, no service changes the amount of the call's invoice
+(`services.settling.change_lock`). Usually, Stripe's response states the outcome. If there was no response, the call is
+repeated with the same key, and Stripe sends the same response again. If the key is bound to a failure, or if Stripe has
+forgotten the key after a day, the effect is looked up at Stripe.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ NOT_REPEATED = frozenset({"invoice.delete"})  # keys exist for POST only, and a 
 
 
 class InvoiceChanged(Exception):
-    """Raised if the invoice has changed in our database in the meantime, so that the operation is no longer due."""
+    """Raised if the invoice has changed in our database, so that the operation is no longer needed."""
 
 
 @dataclass(frozen=True)
 class Recorder:
-    """Runs operations for an invoice (an `operations.OperationRunner`) while `is_due` holds for the invoice."""
+    """An `operations.OperationRunner` for one invoice, which records each call.
+
+    An operation runs only if `is_due` returns True for the invoice.
+    """
 
     client: stripe.StripeClient
     invoice_id: UUID
@@ -45,8 +48,9 @@ class Recorder:
     is_due: Callable[[Invoice], bool] = lambda _: True
 
     def __call__(self, act: Operation) -> Any:
-        """Record and run an operation. Raises InvoiceChanged, gateway.OutcomeUnknown, or Stripe's own error if Stripe
-        refuses the call.
+        """Record an operation and run it.
+
+        Raises InvoiceChanged, gateway.OutcomeUnknown, or Stripe's own error if Stripe refuses the call.
         """
         with transaction.atomic(durable=True):
             invoice = invoice_lock(self.invoice_id)  # the lock that services use, so they see this call
@@ -56,7 +60,7 @@ class Recorder:
         return _call_run(call, client=self.client, now=self.now)
 
     def key(self, step: str) -> str:
-        """Return a new key for a step, numbered by the attempts so far."""
+        """Return a new idempotency key for a step, numbered by the attempts so far."""
         return key_of(step)
 
 
@@ -114,8 +118,8 @@ def call_end(
 ) -> None:
     """Store the outcome of a call and its consequences.
 
-    A charge is settled together with its payment in the ledger. Raises gateway.OutcomeUnknown if the payment could not
-    be fetched.
+    For a charge, the payment is fetched and recorded first. Raises gateway.OutcomeUnknown if the payment cannot be
+    fetched.
     """
     if call.operation == "invoice.pay":
         invoice_sync(stripe_id=call.target, client=client, now=now)
@@ -134,7 +138,7 @@ def call_end(
 
 
 def call_settle(call: StripeCall, *, client: stripe.StripeClient, now: datetime) -> None:
-    """Find out the outcome of an open call. Raises gateway.OutcomeUnknown if Stripe does not respond."""
+    """Find out and store the outcome of an open call. Raises gateway.OutcomeUnknown if Stripe does not respond."""
     is_trusted = call.broken_at is None and now - call.made_at < KEY_TRUST and call.operation not in NOT_REPEATED
     if is_trusted:
         try:
@@ -151,15 +155,16 @@ def call_settle(call: StripeCall, *, client: stripe.StripeClient, now: datetime)
 
 
 def calls_settle(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) -> None:
-    """Settle the open calls of an invoice, oldest first. Raises gateway.OutcomeUnknown."""
+    """Find out and store the outcome of the invoice's open calls, oldest first. Raises gateway.OutcomeUnknown."""
     for call in StripeCall.objects.filter(invoice=invoice_id, settled_at=None).order_by("id"):
         call_settle(call, client=client, now=now)
 
 
 @transaction.atomic
 def customer_call_open(*, organisation: Organisation, given: dict[str, Any], now: datetime) -> StripeCall | None:
-    """Return the call that creates the organisation's customer at Stripe: the open one or a new one. None if the
-    customer already exists.
+    """Return the call that creates the organisation's customer at Stripe; None if the customer already exists.
+
+    The call is recorded unless it is already open.
     """
     locked = Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     if StripeCustomer.objects.filter(organisation=locked).exists():

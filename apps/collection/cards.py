@@ -1,4 +1,4 @@
-"""Customers' cards: the pages of Stripe on which cards are entered, and the results."""
+"""Customers' cards: opens the Stripe pages on which cards are entered, and stores the results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def hosts() -> tuple[str, ...]:
 
 
 def is_test() -> bool:
-    """Return whether the API key is one of the test mode or a sandbox, where no money moves."""
+    """Return whether the API key is for the test mode or a sandbox, where no money moves."""
     return str(settings.STRIPE_API_KEY).startswith("sk_test_")
 
 
@@ -38,10 +38,10 @@ def checkout_open(
     client: stripe.StripeClient,
     now: datetime,
 ) -> str:
-    """Return the address of a Stripe page on which the customer saves a card for later charges. Raises
-    gateway.OutcomeUnknown.
+    """Return the address of a Stripe page on which the customer saves a card for later charges.
 
-    `success_url` can contain {CHECKOUT_SESSION_ID}, which Stripe fills in.
+    `success_url` can contain {CHECKOUT_SESSION_ID}, which Stripe replaces with the session's id. Raises
+    gateway.OutcomeUnknown.
     """
     customer = customer_ensure(client=client, organisation=organisation, now=now)
     given: Any = {
@@ -63,9 +63,9 @@ def portal_open(*, organisation: Organisation, return_url: str, client: stripe.S
 
 
 def session_sync(*, session_id: str, client: stripe.StripeClient, now: datetime) -> StripeCustomer | None:
-    """Make the card of a completed Checkout the default. Returns None if the Checkout has no card or is not ours.
+    """Make the card of a completed Checkout session the default. Return None if the session has no card or is not ours.
 
-    A session is used once, so that a delayed event never undoes a later choice of the customer. Raises
+    Each session takes effect only once, so that a delayed event never undoes a later choice of the customer. Raises
     gateway.OutcomeUnknown.
     """
     session = call_with_retry(lambda: client.v1.checkout.sessions.retrieve(session_id))
@@ -80,8 +80,9 @@ def session_sync(*, session_id: str, client: stripe.StripeClient, now: datetime)
 
 
 def _default_set(customer: str, method: str, session: Session, client: stripe.StripeClient) -> None:
-    """Set the default card once for each session, unless a newer session has already set it. The customer's metadata at
-    Stripe identifies the newest session.
+    """Make this card the default, unless this session or a newer session has already set the default card.
+
+    The customer's metadata at Stripe identifies the newest session.
     """
     found = call_with_retry(lambda: client.v1.customers.retrieve(customer))
     mark, held = f"{session.created:012d} {session.id}", found.metadata
@@ -94,7 +95,7 @@ def _default_set(customer: str, method: str, session: Session, client: stripe.St
 
 @transaction.atomic
 def customer_sync(*, customer_id: str, client: stripe.StripeClient) -> StripeCustomer | None:
-    """Store which card is charged. Returns None if the customer is not ours. Raises gateway.OutcomeUnknown."""
+    """Store which card is charged. Return None if the customer is not ours. Raises gateway.OutcomeUnknown."""
     known = StripeCustomer.objects.select_for_update().filter(customer_id=customer_id).first()
     if known is None:
         return None
@@ -109,7 +110,7 @@ def customer_sync(*, customer_id: str, client: stripe.StripeClient) -> StripeCus
 
 
 def _label(method: stripe.PaymentMethod) -> str:
-    """Return a readable name of a card."""
+    """Return a readable name for a card."""
     card = getattr(method, "card", None)
     if card is None:
         return str(method.type).replace("_", " ")[:60]

@@ -20,12 +20,12 @@ log = structlog.get_logger("stripe")
 
 
 def client_of_settings() -> stripe.StripeClient:
-    """Return a Stripe client with the API key of the installation."""
+    """Return a Stripe client with the installation's API key."""
     return client_make(api_key=settings.STRIPE_API_KEY, base=settings.STRIPE_API_BASE)
 
 
 def customer_ensure(*, client: stripe.StripeClient, organisation: Organisation, now: datetime) -> StripeCustomer:
-    """Return the organisation's customer at Stripe, created if necessary, with an up-to-date e-mail address.
+    """Return the organisation's customer at Stripe. If necessary, create the customer or update its e-mail address.
 
     Raises gateway.OutcomeUnknown.
     """
@@ -43,14 +43,14 @@ def customer_ensure(*, client: stripe.StripeClient, organisation: Organisation, 
 
 
 def _address(organisation: Organisation) -> str:
-    """Return the e-mail address for billing: a billing member's, otherwise an owner's; empty if there is neither."""
+    """Return the e-mail address of a billing member or, if there is none, of an owner. Return "" if there is neither."""
     members = Membership.objects.filter(organisation=organisation, role__in=MONEY, user__is_active=True)
     known = sorted(members.values_list("role", "user__email"))  # "billing" before "owner"
     return known[0][1] if known else ""
 
 
 def _address_update(client: stripe.StripeClient, known: StripeCustomer, address: str) -> None:
-    """Update the customer's e-mail address, which Stripe needs for invoices that are not charged immediately."""
+    """Update the customer's e-mail address. Stripe needs the address for invoices that are not charged immediately."""
     try:
         call_with_retry(lambda: client.v1.customers.update(known.customer_id, {"email": address}))
     except stripe.InvalidRequestError as refusal:  # the invoice that needs it will report it

@@ -1,4 +1,4 @@
-"""Parses a delivered event: checks its structure, and makes it storable."""
+"""Parses a delivered event: checks its structure, and removes characters that cannot be stored."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ ID_MAX = 80  # characters of an id or a type, as in the table
 
 
 def event_read(body: bytes) -> dict[str, Any]:
-    """Return the event from the body of a delivery whose signature is valid.
+    """Return the event in the body of a delivery whose signature is valid.
 
-    Raises Problem (400) for anything else: invalid JSON, a list, a field of the wrong type, a known type without its
-    object.
+    Raises Problem(400) if the body is not a JSON object, if a field has the wrong type, or if an event of a known type
+    has no object.
     """
     try:
         event = json.loads(body, parse_constant=_no_constant)
@@ -28,7 +28,7 @@ def event_read(body: bytes) -> dict[str, Any]:
 
 
 def event_check(event: Any) -> None:
-    """Raise ValueError, TypeError or KeyError if an event cannot be stored or handled."""
+    """Raise ValueError, TypeError or KeyError if the event cannot be stored or handled."""
     if event["object"] != "event":
         raise ValueError("`object` is not `event`")
     for name in ("id", "type"):
@@ -56,7 +56,7 @@ def _no_constant(name: str) -> Any:
 
 
 def storable(value: Any) -> Any:
-    """Return the same JSON without the characters that PostgreSQL cannot store: NUL and unpaired surrogates."""
+    """Return the JSON value without the characters that PostgreSQL cannot store: NUL and unpaired surrogates."""
     if isinstance(value, str):
         return value.replace("\0", "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The client of the Stripe API, and the meaning of each kind of failure."""
+"""The client of the Stripe API, and what each kind of failure means."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ T = TypeVar("T")
 
 
 class OutcomeUnknown(Exception):
-    """Raised if it is unknown whether the call took effect. A repetition of the call with the same key gives the outcome."""
+    """Raised if it is unknown whether a call took effect. Repeating the call with the same key reveals the outcome."""
 
 
 class KeyBroken(OutcomeUnknown):
-    """Raised if the idempotency key is bound to a failure: look up the effect, then use a key of the next version."""
+    """Raised if the idempotency key is bound to a failure. Look up the effect, then use a key of the next version."""
 
 
 def client_make(*, api_key: str, base: str = "", timeout: float = TIMEOUT_SECONDS) -> stripe.StripeClient:
-    """Create a client for an API key; `base` names another server (a sandbox). The client does not retry."""
+    """Create a client for an API key. The client does not retry. `base` is the address of another server, such as a
+    sandbox.
+    """
     return stripe.StripeClient(
         api_key,
         stripe_version=API_VERSION,
@@ -36,10 +38,10 @@ def client_make(*, api_key: str, base: str = "", timeout: float = TIMEOUT_SECOND
 
 
 def call_with_retry(call: Callable[[], T], *, sleep: Callable[[float], None] = time.sleep) -> T:
-    """Run a call and return its response; after a 429, wait and try again.
+    """Make a call and return its response. After a 429, wait and try again.
 
-    Raises OutcomeUnknown or KeyBroken if the outcome is unknown. Refusals (stripe.CardError, stripe.InvalidRequestError
-    and others) are known outcomes and are passed on.
+    Raises OutcomeUnknown or KeyBroken if the outcome is unknown. A refusal (stripe.CardError,
+    stripe.InvalidRequestError and others) is a known outcome; its exception is passed on.
     """
     for pause in (*PAUSES, None):
         try:

@@ -1,4 +1,4 @@
-"""Looks up whether a call without a response took effect. Stripe's lists are never stale."""
+"""Looks up whether a call without a response took effect. Stripe's lists are always up to date."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ EARLIER = timedelta(hours=1)  # tolerance between Stripe's clock and ours
 
 
 def effect_find(call: StripeCall, client: stripe.StripeClient) -> str | None:
-    """Return the id of the object that a call created or changed; None if it had no effect. Raises
-    gateway.OutcomeUnknown.
+    """Return the id of the object that a call created or changed; None if the call had no effect.
+
+    Raises gateway.OutcomeUnknown.
     """
     return _LOOKUPS[call.operation](call, client)
 
 
 def list_all(service: Any, given: dict[str, Any]) -> list[Any]:
-    """Return every object of one of Stripe's lists. Raises gateway.OutcomeUnknown."""
+    """Return all objects of one of Stripe's lists. Raises gateway.OutcomeUnknown."""
     return call_with_retry(lambda: list(service.list({"limit": 100, **given}).auto_paging_iter()))
 
 
@@ -64,7 +65,10 @@ def _item(call: StripeCall, client: stripe.StripeClient) -> str | None:
 
 
 def _note(call: StripeCall, client: stripe.StripeClient) -> str | None:
-    """Find the credit note that this call created; notes of earlier calls are ignored."""
+    """Return the id of the credit note that this call created; None if it created none.
+
+    Credit notes of earlier calls are ignored.
+    """
     known = set(
         StripeCall.objects.filter(invoice=call.invoice_id).exclude(object_id="").values_list("object_id", flat=True)
     )

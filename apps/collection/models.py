@@ -11,7 +11,7 @@ from apps.invoicing.models.invoices import Invoice
 
 
 class StripeCustomer(models.Model):
-    """The customer of an organisation at Stripe. `payment_method` is charged automatically, if there is one."""
+    """An organisation's customer at Stripe. `payment_method` is the card that is charged automatically, if any."""
 
     organisation = models.OneToOneField(
         Organisation, on_delete=models.PROTECT, primary_key=True, related_name="stripe_customer"
@@ -30,7 +30,7 @@ class StripeCustomer(models.Model):
 
 
 class PushState(models.TextChoices):
-    """The state of an invoice at Stripe. A mismatch has to be resolved by a person."""
+    """The state of an invoice at Stripe. A mismatch must be resolved by a person."""
 
     WAITING = "waiting", "Waiting to sync"
     OPEN = "open", "Open"
@@ -42,11 +42,11 @@ class PushState(models.TextChoices):
 
 
 class StripePush(models.Model):
-    """The synchronisation of one invoice with Stripe; `version` is part of every idempotency key.
+    """The synchronisation of one invoice with Stripe. `version` is part of the idempotency keys.
 
-    `ordered` is the amount that Stripe was asked to collect, in the smallest unit, after the credit notes in
-    `included`. `tell_at` is set if the invoice has changed in our database since the last push and the change must be
-    pushed.
+    `ordered` is the amount that Stripe was asked to collect, in the smallest unit of the currency. The credit notes in
+    `included` are already deducted from it. `tell_at` is set if a change to the invoice must still be pushed; the push
+    is due at that time.
     """
 
     invoice = models.OneToOneField(Invoice, on_delete=models.PROTECT, primary_key=True, related_name="stripe_push")
@@ -85,10 +85,10 @@ class CallOutcome(models.TextChoices):
 
 
 class StripeCall(models.Model):
-    """A call that changes something at Stripe. Its row is committed before the call is made.
+    """A call that changes something at Stripe. The row is committed before the call is made.
 
-    The call is open until its outcome is known: from its response, from a repetition with the same key, or from looking
-    up the effect if the key is bound to a failure (`broken_at`) or forgotten.
+    The call is open until its outcome is known, either from the response or from a repetition with the same key. If the
+    key is bound to a failure (`broken_at`) or forgotten, the effect is looked up at Stripe.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -122,7 +122,7 @@ class StripeCall(models.Model):
 
 
 class StripeEvent(models.Model):
-    """An event as delivered, stored before it is handled and deduplicated by its id."""
+    """An event as delivered. Each event is stored before it is handled, and only once."""
 
     id = models.CharField(max_length=80, primary_key=True)
     type = models.CharField(max_length=80)
@@ -145,7 +145,7 @@ class StripeEvent(models.Model):
 
 
 class StripeCheck(models.Model):
-    """The result of comparing the ledger with Stripe at the instant `at`. Never changed."""
+    """The result of comparing the ledger with Stripe at the instant `at`. The row is never changed."""
 
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField()

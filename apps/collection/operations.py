@@ -1,4 +1,4 @@
-"""Calls that change something at Stripe, as data: a recorded call can be repeated from its record."""
+"""Calls that change something at Stripe, stored as data. A recorded call can be repeated from its record."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from apps.collection.gateway import call_with_retry
 
 @dataclass(frozen=True)
 class Operation:
-    """One call: an operation of the table below, its idempotency key, its parameters, and the object that it
-    changes."""
+    """One call: an operation of the table below, its idempotency key, its parameters, and the object that it changes."""
 
     operation: str
     key: str
@@ -41,7 +40,7 @@ OPERATIONS: dict[str, tuple[str, str, bool]] = {
 def operation_run(client: stripe.StripeClient, act: Operation) -> Any:
     """Run an operation and return Stripe's response.
 
-    Parameters are sent sorted by name, because a key is bound to one exact request. Raises gateway.OutcomeUnknown or
+    The parameters are sorted by name, because Stripe binds a key to one exact request. Raises gateway.OutcomeUnknown or
     KeyBroken if the outcome is unknown.
     """
     service, function, has_target = OPERATIONS[act.operation]
@@ -51,7 +50,7 @@ def operation_run(client: stripe.StripeClient, act: Operation) -> Any:
 
 
 def unrecorded_runner(client: stripe.StripeClient) -> OperationRunner:
-    """Return a runner that records nothing."""
+    """Return a runner that does not record the calls."""
     return lambda act: operation_run(client, act)
 
 

@@ -1,4 +1,4 @@
-"""Our pages about Stripe: a customer's payment methods and, for administrators, syncing, checks and events."""
+"""Our pages about Stripe: a customer's payment methods and, for administrators, synchronisation, checks and events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ LATER = "Stripe is not responding. Nothing was changed. Try again in a minute."
 
 @require_http_methods(["GET", "POST"])
 def payment_methods(request: HttpRequest) -> HttpResponse:
-    """The page of the card on file. A POST redirects to a page of Stripe, to add a card or manage cards and tax ids."""
+    """The page of the saved card. A POST redirects to a Stripe page for adding a card or for managing cards and tax
+    ids.
+    """
     organisation = organisation_get(request, roles=MONEY)
     if not settings.STRIPE_API_KEY:
         return render(request, "collection/payment_methods.html", {"is_on": False})
@@ -66,7 +68,7 @@ def _address(request: HttpRequest, **query: str) -> str:
 
 
 def _stripe_redirect(request: HttpRequest, organisation: Organisation) -> HttpResponse:
-    """Redirect to the requested page of Stripe."""
+    """Redirect to the Stripe page that the form requests."""
     client, now = client_of_settings(), timezone.now()
     try:
         if request.POST.get("action") == "manage":
@@ -108,7 +110,7 @@ def _state(request: HttpRequest, organisation: Organisation) -> str:
 
 @require_http_methods(["GET", "POST"])
 def overview(request: HttpRequest) -> HttpResponse:
-    """For administrators: the sums in the ledger and at Stripe, the waiting invoices, and every event."""
+    """The Stripe page for administrators: sums in the ledger and at Stripe, waiting invoices, and all events."""
     platform_admin_check(request)
     if request.method == "POST":
         _action_run(request)
@@ -137,7 +139,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 
 def _action_run(request: HttpRequest) -> None:
-    """Run the requested action (compare, catch up, or sync an invoice again), and show the result on the page."""
+    """Run the requested action: compare, catch up, or sync an invoice again. Show the result on the page."""
     client, now, action = client_of_settings(), timezone.now(), request.POST.get("action")
     if not settings.STRIPE_API_KEY:
         messages.error(request, "No API key is set.")
@@ -168,7 +170,10 @@ def _push(value: str) -> StripePush:
 
 @require_http_methods(["GET", "POST"])
 def event_detail(request: HttpRequest, pk: str) -> HttpResponse:
-    """For administrators: one event as delivered. A POST handles it again, which leaves correct records unchanged."""
+    """The page of one event as delivered, for administrators.
+
+    A POST handles the event again; correct records stay unchanged.
+    """
     platform_admin_check(request)
     event = StripeEvent.objects.filter(pk=pk).first()
     if event is None:

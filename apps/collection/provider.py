@@ -35,12 +35,12 @@ SMALLEST = {
 
 
 class Stripe:
-    """Collects invoices and reports payments; see the other modules of this folder."""
+    """Collects invoices through Stripe, and reports payments."""
 
     name = "stripe"
 
     def collects(self, *, due: Decimal, currency: str) -> bool:
-        """Return whether an API key is set and Stripe can collect the amount."""
+        """Return whether Stripe can collect the amount. Without an API key, it cannot."""
         if not settings.STRIPE_API_KEY or currency not in SMALLEST or due < Decimal(SMALLEST[currency]):
             return False
         return not CONTEXT.remainder(due, Decimal(1).scaleb(-places_of(currency)))

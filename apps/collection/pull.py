@@ -1,4 +1,4 @@
-"""Updates our records to match Stripe. The content of an event is never trusted; the object itself is fetched."""
+"""Updates our records to match Stripe. Objects are fetched from Stripe; the contents of events are never trusted."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ log = structlog.get_logger("stripe")
 
 @transaction.atomic
 def invoice_sync(*, stripe_id: str, client: stripe.StripeClient, now: datetime) -> StripePush | None:
-    """Update an invoice's state and payments; return None if it is not ours. Raises gateway.OutcomeUnknown.
+    """Update the state and payments of an invoice. Return None if the invoice is not ours.
 
-    The push row stays locked during the request, so that an older response never overwrites a newer one.
+    The push row stays locked during the requests to Stripe, so that an older response never overwrites a newer one.
+    Raises gateway.OutcomeUnknown.
     """
     push = StripePush.objects.select_for_update().filter(stripe_id=stripe_id).first()
     found = call_with_retry(lambda: client.v1.invoices.retrieve(stripe_id))
@@ -65,10 +66,10 @@ def _state_update(push: StripePush, found: stripe.Invoice) -> None:
 
 
 def _push_adopt(found: stripe.Invoice, now: datetime) -> StripePush | None:
-    """Return the push that created this Stripe invoice but was interrupted before it stored the id. The card may have
-    been charged nevertheless.
+    """Return the push that created this Stripe invoice but was interrupted before it stored the invoice's id.
 
-    None for a draft, which can't be paid yet, and for an invoice that is not ours.
+    The card may have been charged nevertheless. Returns None if the invoice is not ours, or if it is a draft, which
+    can't be paid yet.
     """
     try:
         ours = Invoice.objects.filter(pk=UUID(metadata_value(found, INVOICE) or "")).first()
@@ -86,7 +87,7 @@ def _push_adopt(found: stripe.Invoice, now: datetime) -> StripePush | None:
 
 
 def fact_record(invoice: Invoice, kind: FactKind, reference: str, amount: Decimal, now: datetime) -> bool:
-    """Record a payment event of an invoice; return False if it is already known."""
+    """Record a payment event of an invoice. Return False if the event is already recorded."""
     _, is_new = StripeFact.objects.get_or_create(
         kind=kind, reference=reference, defaults={"invoice": invoice, "amount": amount, "at": now}
     )
@@ -122,7 +123,10 @@ def _failed(invoice: Invoice, reference: str, *, now: datetime) -> None:
 
 
 def intent_sync(*, intent: str | None, client: stripe.StripeClient, now: datetime) -> StripePush | None:
-    """Update the invoice that a payment intent paid. Returns None if it is not ours. Raises gateway.OutcomeUnknown."""
+    """Update the invoice that a payment intent paid. Return None if the invoice is not ours.
+
+    Raises gateway.OutcomeUnknown.
+    """
     if not intent:
         return None
     given = {"payment": {"type": "payment_intent", "payment_intent": intent}}

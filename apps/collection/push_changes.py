@@ -1,7 +1,7 @@
-"""Pushes later changes to an invoice to Stripe: credit notes, bank transfers, write-offs, voids.
+"""Pushes later changes to an invoice to Stripe: credit notes, bank transfers, write-offs and voids.
 
-Each run compares the invoice with its present state at Stripe and makes the missing changes, so it can run at any time
-and be repeated.
+Each run compares our invoice with the invoice at Stripe, and makes the missing changes. A run can be started at any
+time and be repeated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ UNDER_WAY = (PushState.WAITING, PushState.MISMATCH)
 
 
 def changes_push(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime) -> bool:
-    """Align the open amount at Stripe with ours. If it raises gateway.OutcomeUnknown, it must be called again."""
+    """Align the open amount at Stripe with ours. If gateway.OutcomeUnknown is raised, this function must be called
+    again.
+    """
     with invoice_lock_try(invoice_id) as is_ours:
         push = StripePush.objects.select_related("invoice").filter(pk=invoice_id).first()
         if push is None:
@@ -56,12 +58,11 @@ def changes_push(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime
 
 
 def changes_push_due(*, client: stripe.StripeClient, now: datetime) -> int:
-    """Push every invoice that changed in our database, or is settled there but not at Stripe; return the number of
-    invoices.
+    """Push every invoice that changed in our database, or that is settled there but not at Stripe, or that has an open
+    call.
 
-    Also settle every call without a response. A call can stay open although nothing depends on it any more, for example
-    if the customer was created for an invoice that was then paid by transfer, or if an event reported the void before
-    the response arrived. Failures are retried by the next run.
+    Return the number of pushed invoices. Open calls that belong to no invoice are resolved first. Failures are retried
+    by the next run.
     """
     run_each(
         list(StripeCall.objects.filter(invoice=None, settled_at=None).order_by("id")),
@@ -75,7 +76,7 @@ def changes_push_due(*, client: stripe.StripeClient, now: datetime) -> int:
 
 
 def stripe_invoice_find(push: StripePush, client: stripe.StripeClient) -> stripe.Invoice | None:
-    """Return the invoice at Stripe, by its id or from the customer's list; None if there is none."""
+    """Return the invoice at Stripe, found by its id or in the customer's list; None if there is none."""
     if push.stripe_id:
         found = invoice_retrieve(client, push.stripe_id)
         if found is not None and not getattr(found, "deleted", False):
@@ -107,9 +108,10 @@ def _drop(push: StripePush, draft: stripe.Invoice | None, client: stripe.StripeC
 
 
 def remainder_align(push: StripePush, client: stripe.StripeClient, now: datetime) -> None:
-    """Align the open amount of a final invoice at Stripe with ours.
+    """Align the open amount of a finalised invoice at Stripe with ours.
 
-    The caller must hold the invoice's lock and must have settled every call. Raises gateway.OutcomeUnknown.
+    The caller must hold the invoice's lock, and the outcome of every earlier Stripe call for the invoice must be known.
+    Raises gateway.OutcomeUnknown.
     """
     push.refresh_from_db()
     invoice_sync(stripe_id=push.stripe_id, client=client, now=now)  # record payments first
@@ -135,8 +137,9 @@ def _minor(invoice: Invoice, amount: Any) -> int:
 
 
 def _notes_push(push: StripePush, invoice: Invoice, found: stripe.Invoice, record: Recorder) -> stripe.Invoice:
-    """Push the credit notes issued after finalisation; earlier ones are part of the amount that Stripe was asked to
-    collect.
+    """Push the credit notes that were issued after finalisation, and return the invoice at Stripe.
+
+    Earlier credit notes are already deducted from the amount that Stripe was asked to collect.
     """
     api = record.client.v1
     there = call_with_retry(lambda: list(api.credit_notes.list({"invoice": found.id, "limit": 100}).auto_paging_iter()))
@@ -149,8 +152,10 @@ def _notes_push(push: StripePush, invoice: Invoice, found: stripe.Invoice, recor
 
 
 def _note_push(invoice: Invoice, note: CreditNote, found: stripe.Invoice, record: Recorder) -> None:
-    """Push one credit note. The part that was already paid goes to the customer's balance with us, so Stripe records it
-    as credited outside Stripe.
+    """Push one credit note.
+
+    If the customer had already paid some of its amount, this goes to the customer's balance with us, and Stripe records
+    it as credited outside Stripe.
     """
     total = _minor(invoice, note.total)
     before = min(total, found.amount_remaining)
@@ -184,9 +189,7 @@ def _remainder_close(invoice: Invoice, found: stripe.Invoice, record: Recorder) 
 
 
 def _part_close(found: stripe.Invoice, amount: int, record: Recorder) -> None:
-    """Reduce an open invoice by a bank transfer. Stripe has no partial payments, so the transfer becomes a credit note
-    there.
-    """
+    """Reduce an open invoice at Stripe by a bank transfer. Stripe has no partial payments, so a credit note is used."""
     left = found.amount_remaining - amount
     given: dict[str, Any] = {
         "invoice": found.id,

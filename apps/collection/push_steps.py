@@ -1,7 +1,7 @@
-"""The steps that create one invoice at Stripe: draft, items, comparison of totals, finalisation. This module writes
-nothing to our database.
+"""The steps that create one invoice at Stripe: draft, items, comparison of totals, finalisation.
 
-Every step checks what already exists at Stripe before it adds anything, so the steps can be interrupted and repeated.
+Every step checks what already exists at Stripe before it adds anything, so that the steps can be interrupted and
+repeated. This module writes nothing to our database.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ INVOICE, LINE = "takt_invoice", "takt_line"  # metadata keys that identify our o
 
 
 class TotalDiffers(Exception):
-    """Raised if the total at Stripe differs from ours. The draft is left unchanged for a person to inspect."""
+    """Raised if the total at Stripe differs from ours. The draft is kept for a person to inspect."""
 
 
 class DraftOutdated(KeyBroken):
-    """Raised if the invoice changed in our database after its draft was made. The draft is then deleted and made again."""
+    """Raised if the invoice changed in our database after its draft was created. The draft is then deleted and created
+    anew.
+    """
 
 
 @dataclass(frozen=True)
 class Item:
-    """One line of an invoice; the amount is in the smallest unit of the currency."""
+    """One line of an invoice. The amount is in the smallest unit of the currency."""
 
     description: str
     amount: int
@@ -38,7 +40,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Order:
-    """The invoice to create at Stripe. `version` increases if a key is bound to a failure or is too old to be trusted."""
+    """The invoice to create at Stripe.
+
+    `version` increases if an idempotency key is bound to a failure or is too old to be trusted.
+    """
 
     invoice_id: str
     number: str
@@ -51,12 +56,12 @@ class Order:
     is_automatic: bool = False
 
     def key(self, step: str) -> str:
-        """Return the idempotency key of a step, which is always the same for one version."""
+        """Return the idempotency key of a step. It is always the same for one version."""
         return f"invoice:{self.invoice_id}:v{self.version}:{step}"
 
 
 def invoice_push(client: stripe.StripeClient, order: Order, act: OperationRunner | None = None) -> stripe.Invoice:
-    """Create, finalise and charge the invoice (if a card is on file) and return it. Safe to repeat.
+    """Create the invoice, finalise it, and charge the card on file if there is one. Return the invoice. Safe to repeat.
 
     `act` runs the operations. Raises TotalDiffers, gateway.OutcomeUnknown or KeyBroken.
     """
@@ -69,9 +74,10 @@ def invoice_push(client: stripe.StripeClient, order: Order, act: OperationRunner
 def invoice_finalise(
     client: stripe.StripeClient, order: Order, found: stripe.Invoice | None, act: OperationRunner
 ) -> stripe.Invoice:
-    """Finalise the invoice without automatic collection, because a later charge by Stripe would race with ours.
+    """Finalise the invoice and return it. Stripe does not charge it automatically, because such a charge would race
+    with ours.
 
-    `found` is the invoice of an earlier attempt. Raises DraftOutdated, TotalDiffers, gateway.OutcomeUnknown or
+    `found` is the invoice of an earlier attempt, if any. Raises DraftOutdated, TotalDiffers, gateway.OutcomeUnknown or
     KeyBroken.
     """
     invoice = found or _create(order, act)
@@ -88,7 +94,7 @@ def invoice_finalise(
 def invoice_charge(
     client: stripe.StripeClient, order: Order, final: stripe.Invoice, act: OperationRunner
 ) -> stripe.Invoice:
-    """Charge the card on file once. If the charge is declined, the invoice stays open, and the customer can pay it
+    """Charge the card on file once. If the charge is declined, the invoice stays open, so that the customer can pay it
     manually.
     """
     if final.status != "open" or final.attempt_count:
@@ -101,7 +107,10 @@ def invoice_charge(
 
 
 def invoice_find(client: stripe.StripeClient, *, customer: str, invoice_id: str) -> stripe.Invoice | None:
-    """Find the invoice of an earlier attempt by its metadata in the customer's list of invoices, which is never stale."""
+    """Return the invoice of an earlier attempt; None if there is none.
+
+    The invoice is found by its metadata in the customer's list of invoices, which is always up to date.
+    """
     there = call_with_retry(
         lambda: list(client.v1.invoices.list({"customer": customer, "limit": 100}).auto_paging_iter())
     )

@@ -1,4 +1,4 @@
-"""Compares the objects at Stripe with the ledger, one by one, and names every difference."""
+"""Compares the objects at Stripe with the ledger one by one, and names every difference."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = structlog.get_logger("stripe")
 
 @dataclass(frozen=True)
 class Row:
-    """One kind of amount in one currency, with its count and sum in the ledger and at Stripe."""
+    """The amounts of one kind in one currency: their count and their sum, in the ledger and at Stripe."""
 
     what: str
     currency: str
@@ -45,17 +45,16 @@ class Row:
 
 @dataclass
 class StripeReconciliation:
-    """The result of a comparison. `differences` are sentences that each name an object; normally there are none."""
+    """The result of a comparison. Each sentence in `differences` names an object; the list is normally empty."""
 
     rows: list[Row] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
 
 
 def stripe_reconcile(*, client: stripe.StripeClient) -> StripeReconciliation:
-    """Compare all our objects at Stripe with the ledger. Catch up on events first; otherwise new objects show up as
-    differences.
+    """Compare all our objects at Stripe with the ledger. Raises gateway.OutcomeUnknown.
 
-    Raises gateway.OutcomeUnknown.
+    The caller should catch up on events first; otherwise, new objects show up as differences.
     """
     found, books, theirs = StripeReconciliation(), LedgerAmounts(), StripeAmounts(client)
     invoices, balance = theirs.final(), theirs.balance()
@@ -76,7 +75,10 @@ def stripe_reconcile(*, client: stripe.StripeClient) -> StripeReconciliation:
 
 
 def check_run(*, client: stripe.StripeClient, now: datetime) -> StripeCheck:
-    """Catch up, compare and store the result; log an error for differences. Raises gateway.OutcomeUnknown."""
+    """Catch up on events, compare Stripe with the ledger, and store the result. Differences are logged as an error.
+
+    Raises gateway.OutcomeUnknown.
+    """
     events_catch_up(client=client, now=now)
     found = stripe_reconcile(client=client)
     found.differences += _overdue(now)
@@ -86,9 +88,10 @@ def check_run(*, client: stripe.StripeClient, now: datetime) -> StripeCheck:
 
 
 def _notes(theirs: StripeAmounts) -> tuple[Amounts, Amounts]:
-    """Return the credit notes that our calls created, and those at Stripe.
+    """Return the credit notes that our calls created, and the credit notes at Stripe.
 
-    A note that is older than our records of calls is identified by its metadata, and each note number counts only once.
+    Credit notes that are older than our records of calls are recognised by their metadata and left out. Each note
+    number is recognised only once.
     """
     here: Amounts = {}
     for call in StripeCall.objects.filter(operation="note.create").exclude(object_id="").select_related("invoice"):
@@ -110,7 +113,7 @@ def _notes(theirs: StripeAmounts) -> tuple[Amounts, Amounts]:
 
 
 def _customers(theirs: StripeAmounts) -> list[str]:
-    """Name the customers that exist only in our database or only at Stripe."""
+    """Return one sentence for each customer that exists only in our database or only at Stripe."""
     known = dict(StripeCustomer.objects.values_list("customer_id", "organisation__name"))
     found = [
         f"customers, {name}: at Stripe but unknown here" for name in sorted(theirs.customers.keys() - known.keys())
@@ -120,7 +123,7 @@ def _customers(theirs: StripeAmounts) -> list[str]:
 
 
 def _drafts(theirs: StripeAmounts) -> list[str]:
-    """Name the drafts at Stripe that will not be finalised."""
+    """Return one sentence for each draft at Stripe that will not be finalised."""
     wanted = {PushState.WAITING, PushState.MISMATCH}
     return [
         f"drafts, {name}: at Stripe but not to be finalised here"
@@ -130,7 +133,7 @@ def _drafts(theirs: StripeAmounts) -> list[str]:
 
 
 def _overdue(now: datetime) -> list[str]:
-    """Name the calls and events that should have been handled by now."""
+    """Return one sentence for each call or event that should have been handled by now."""
     calls = StripeCall.objects.filter(settled_at=None, made_at__lt=now - OVERDUE).select_related("invoice")
     events = StripeEvent.objects.filter(handled_at=None, received_at__lt=now - OVERDUE).order_by("created")
     found = [
@@ -140,7 +143,7 @@ def _overdue(now: datetime) -> list[str]:
 
 
 def _compare(found: StripeReconciliation, what: str, ours: Amounts, theirs: Amounts) -> None:
-    """Compare counts and sums by currency, and name every object whose amounts differ."""
+    """Compare counts and sums by currency, and record every object whose amounts differ."""
     here, there = by_currency(ours), by_currency(theirs)
     for currency in sorted({*here, *there}):
         mine, other = here.get(currency, []), there.get(currency, [])

@@ -1,4 +1,4 @@
-"""Records refunds, and payments that banks withdraw in disputes."""
+"""Records refunds, and payments that banks withdraw because of disputes."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ OUTCOMES = {
 def _move(
     invoice: Invoice, kind: FactKind, reference: str, minor: int, to: AccountKind, source: AccountKind, now: datetime
 ) -> bool:
-    """Record and post a movement of money; return False if it is already known.
+    """Record and post a movement of money. Return False if it is already recorded.
 
-    For a lost dispute or a refund at our cost, the part that the customer's balance covers is taken from the balance,
-    and only the rest is our cost.
+    The customer's balance covers a lost dispute, or a refund at our cost, as far as possible. Only the rest is our
+    cost.
     """
     amount = amount_of(minor, currency=invoice.currency)
     if not fact_record(invoice, kind, reference, amount, now):
@@ -75,13 +75,13 @@ def _move(
 
 
 def _id_or_none(thing: object) -> str | None:
-    """Return the id in a field; None if the field is empty. Payments without a payment intent are not ours."""
+    """Return the id in a field; None if the field is empty."""
     return str(thing) if thing else None
 
 
 @transaction.atomic
 def refund_sync(*, refund_id: str, client: stripe.StripeClient, now: datetime) -> bool:
-    """Record and post a refund that succeeded or failed. Returns False if it is already known, pending, or not ours.
+    """Record and post a refund that succeeded or failed. Return False if it is already recorded, pending, or not ours.
 
     Raises gateway.OutcomeUnknown.
     """
@@ -100,9 +100,9 @@ def refund_sync(*, refund_id: str, client: stripe.StripeClient, now: datetime) -
 
 
 def _refunded(invoice: Invoice, refund: stripe.Refund, now: datetime) -> bool:
-    """Post a refund from the customer's balance, if the refund's metadata say so and the balance suffices.
+    """Post a refund. It is paid from the customer's balance if its metadata say so and the balance suffices.
 
-    Otherwise take from the balance the part that came from this invoice, and post the rest at our cost.
+    Otherwise, take from the balance the amount that came from this invoice, and post the rest at our cost.
     """
     purpose: Any = refund.metadata[PURPOSE] if refund.metadata and PURPOSE in refund.metadata else ""
     if purpose == BALANCE and not StripeFact.objects.filter(kind=FactKind.REFUNDED, reference=refund.id).exists():
@@ -127,10 +127,10 @@ def _refunded(invoice: Invoice, refund: stripe.Refund, now: datetime) -> bool:
 
 @transaction.atomic
 def dispute_sync(*, dispute_id: str, client: stripe.StripeClient, now: datetime) -> None:
-    """Record and post a dispute: the amount is withdrawn while the dispute is open, then returned or lost. Raises
-    gateway.OutcomeUnknown.
+    """Record and post a dispute. Raises gateway.OutcomeUnknown.
 
-    An inquiry of a bank (status warning_*) moves no money and is ignored.
+    The amount is withdrawn while the dispute is open, then returned or lost. A bank's inquiry (status warning_*) moves
+    no money and is ignored.
     """
     dispute = call_with_retry(lambda: client.v1.disputes.retrieve(dispute_id))
     push = intent_sync(intent=_id_or_none(dispute.payment_intent), client=client, now=now)

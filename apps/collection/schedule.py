@@ -1,4 +1,4 @@
-"""Periodic tasks of collection."""
+"""The periodic tasks of the collection app."""
 
 from apps.accounts.periodic import HOUR, every
 

@@ -1,4 +1,4 @@
-"""Celery tasks of collection."""
+"""The Celery tasks of the collection app."""
 
 from celery import shared_task
 from django.conf import settings
@@ -20,7 +20,7 @@ def stripe_event(*, event_id: str) -> bool:
 
 @shared_task(name="apps.collection.tasks.stripe_tend", queue="stripe")
 def stripe_tend() -> int:
-    """Push invoices and their changes, and catch up on events. Does nothing without an API key."""
+    """Push invoices and their changes, and catch up on events. Does nothing if there is no API key."""
     if not settings.STRIPE_API_KEY:
         return 0
     client, now = client_of_settings(), timezone.now()
@@ -30,7 +30,7 @@ def stripe_tend() -> int:
 
 @shared_task(name="apps.collection.tasks.stripe_check", queue="stripe")
 def stripe_check() -> int:
-    """Compare the ledger with Stripe; return the number of differences. Does nothing without an API key."""
+    """Compare the ledger with Stripe, and return the number of differences. Does nothing if there is no API key."""
     if not settings.STRIPE_API_KEY:
         return 0
     return len(check_run(client=client_of_settings(), now=timezone.now()).differences)

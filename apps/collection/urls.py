@@ -1,4 +1,4 @@
-"""URLs of collection."""
+"""The URLs of the collection app."""
 
 from django.urls import URLPattern, URLResolver, path
 

@@ -18,7 +18,10 @@ from apps.collection.tasks import stripe_event
 @login_not_required
 @require_POST
 def webhook(request: HttpRequest) -> HttpResponse:
-    """Store the event and respond immediately; a worker handles it later. Requests without a valid signature are refused."""
+    """Store the event and respond immediately. A worker handles the event later.
+
+    Requests without a valid signature are refused.
+    """
     try:
         event_id = event_receive(
             body=request.body, signature=request.headers.get("Stripe-Signature", ""), now=timezone.now()
