@@ -1,4 +1,4 @@
-"""Forms for plans and tasks: requirements and labelled data, in plain words and units."""
+"""Forms to make plans and to create tasks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _accuracy_field(score: ScoreFormat) -> forms.DecimalField:
 
 
 def _class_field(classes: Sequence[PriceClass]) -> forms.ChoiceField:
-    """Return the field to choose a class of the price book, with each class's promise below it."""
+    """Return the field to choose a class of service, with the promises of all classes as its help text."""
     return forms.ChoiceField(
         choices=[(one.name, one.title) for one in classes],
         label="Class of service",
@@ -141,7 +141,7 @@ class PlanForm(forms.Form):
         self.fields["dims"] = forms.ChoiceField(choices=choices, label="Item size", required=bool(choices))
 
     def clean_until(self) -> datetime | None:
-        """The deadline in UTC; the entered time is in the organisation's time zone."""
+        """Return the deadline in UTC. The entered time is in the organisation's time zone."""
         stated: datetime | None = self.cleaned_data["until"]
         if stated is None:
             return None
@@ -150,7 +150,7 @@ class PlanForm(forms.Form):
         return stated.replace(tzinfo=self.zone).astimezone(UTC)
 
     def requirements(self) -> Requirements:
-        """Return the requirements with exact shares, seconds and amounts."""
+        """Return the requirements as exact numbers."""
         stated = self.cleaned_data
         unit = Fraction(stated["latency_unit"])
         return Requirements(
@@ -163,7 +163,7 @@ class PlanForm(forms.Form):
         )
 
     def chosen_dims(self) -> dict[str, int] | None:
-        """Return the sizes of variable dimensions; None means the smallest compiled sizes."""
+        """Return the chosen sizes of the variable dimensions; None for the smallest compiled sizes."""
         text = self.cleaned_data.get("dims")
         return json.loads(text) if text else None
 
@@ -175,7 +175,7 @@ class PlanForm(forms.Form):
 
 
 class TaskForm(forms.Form):
-    """A task: its labelled data, its metric and its candidate models."""
+    """A form for a task: its labelled data, its metric and its candidate models."""
 
     name = forms.CharField(max_length=120, label="Name", help_text="For example: read digits on forms.")
     data_set = forms.ChoiceField(label="Data set", required=False)

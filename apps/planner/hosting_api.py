@@ -35,8 +35,9 @@ BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 
 
 class MeasurementIn(RequestBody):
-    """`document`: the file that `takt measure -o` writes. `machines` replaces its machine names. `expires_at`: 90 days after the
-    measurement by default, at most 365."""
+    """`document` is the file that `takt measure -o` writes. `machines` replaces its machine names. `expires_at` is 90
+    days after the measurement by default, and at most 365 days.
+    """
 
     document: dict[str, Any]
     machines: list[str] | None = Field(default=None, max_length=8)
@@ -51,7 +52,7 @@ class MeasurementChangeIn(RequestBody):
 
 
 class PlaceMeasurementOut(Schema):
-    """`digest`: SHA-256 of the document. The measurement is used until `expires_at`."""
+    """`digest` is the SHA-256 of the document. The measurement is used until `expires_at`."""
 
     id: UUID
     digest: str
@@ -77,7 +78,7 @@ class PlaceMeasurementFullOut(PlaceMeasurementOut):
 
 
 class PriceListOut(Schema):
-    """`digest`: SHA-256 of the file. `left_out`: skipped rows that are not machine prices."""
+    """`digest` is the SHA-256 of the file. `left_out` is the number of skipped rows."""
 
     id: UUID
     digest: str
@@ -103,8 +104,8 @@ class PriceListChangeIn(RequestBody):
 
 
 class OwnMachineIn(RequestBody):
-    """Numbers are exact decimals. `capital` is depreciated over `months`; `energy_price` is per kilowatt-hour;
-    `utilisation`: the share of hours in which the machine can work.
+    """Numbers are exact decimals. `capital` is depreciated over `months`. `energy_price` is per kilowatt-hour.
+    `utilisation` is the share of hours in which the machine can work.
     """
 
     name: str = Field(min_length=1, max_length=80)
@@ -143,8 +144,8 @@ class OwnMachineOut(Schema):
 
 
 class PlanPlacesOut(Schema):
-    """Fractions are written as "3/4". `groups`: machines by currency, the plan's own first; currencies are not
-    converted. `unused`: imported files that are not compared, with the reason.
+    """Fractions are written as "3/4". `groups` holds one group of machines per currency, the plan's currency first.
+    Currencies are not converted. `unused` lists the imported files that are not compared, with the reasons.
     """
 
     plan: UUID
@@ -211,7 +212,7 @@ def pricelist_import(
     as_of: Form[Day],
     expires_at: Form[Instant | None] = None,
 ) -> tuple[int, PriceListFile]:
-    """Import a CSV file with the day of its prices. Takt fetches no prices."""
+    """Import a CSV file with prices of the day `as_of`. Takt fetches no prices."""
     row = services.pricelist_import(
         organisation=organisation_get(request, roles=ENGINEERING),
         data=file.read(pricelist.BYTES_MAX + 1),
@@ -255,7 +256,7 @@ def pricelist_remove(request: HttpRequest, pk: UUID) -> tuple[int, None]:
 @router.post("/places/machines", auth=BUILD, response={201: OwnMachineOut}, summary="Add a machine of your own")
 @idempotent
 def machine_add(request: HttpRequest, payload: OwnMachineIn) -> tuple[int, OwnMachine]:
-    """If you already have a machine with this name, it is replaced."""
+    """A machine with this name is replaced if you already have one."""
     organisation = organisation_get(request, roles=ENGINEERING)
     facts = services.MachineFacts(**payload.model_dump())
     actor, now = principal_get(request).user, timezone.now()
@@ -275,7 +276,7 @@ def machine_remove(request: HttpRequest, pk: UUID) -> tuple[int, None]:
 
 @router.get("/plans/{uuid:pk}/places", response=PlanPlacesOut, summary="Compare a plan with other machines")
 def plan_places(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """The monthly cost, by volume, of the plan's pools, of rented machines and of your own, with the break-even volumes."""
+    """The monthly cost, by volume, of the plan's pools, rented machines and your own machines, with the break-even volumes."""
     plan = org_object_get(request, Plan, pk=pk)
     now = timezone.now()
     return document(plan, comparison_of(plan, now=now), now=now)

@@ -1,4 +1,4 @@
-"""Compare a plan with other machines: rented ones and those that the organisation owns, from imported files."""
+"""Compare a plan with rented and owned machines, whose data were imported."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Unused:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The monthly cost of a plan's items on every machine. `unpriced`: measured machines without a price."""
+    """The monthly cost of a plan's items on every machine. `unpriced` lists the measured machines without a price."""
 
     items: int
     currency: str
@@ -50,8 +50,9 @@ class Comparison:
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """The requirements that a measured machine must meet. Versions, item sizes and proven accuracies are keyed by a
-    model's SHA-256.
+    """The requirements that a measured machine must meet, and the data to check them.
+
+    `models`, `items` (item sizes) and `accuracies` (proven) are keyed by the SHA-256 of the model.
     """
 
     models: Mapping[str, ModelVersion]
@@ -64,7 +65,7 @@ class TaskFacts:
 
 @dataclass(frozen=True)
 class Measured:
-    """A measurement, the row that is compared and its rate in items per second."""
+    """A measurement, the row that is compared, and its rate in items per second."""
 
     row: PlaceMeasurement
     chosen: Row
@@ -73,7 +74,7 @@ class Measured:
 
 
 def comparison_of(plan: Plan, *, now: datetime) -> Comparison:
-    """Compare the plan's pools with other machines by the measurements and price lists that are valid at `now`."""
+    """Compare the plan's pools with other machines. Only measurements and price lists that are valid at `now` are used."""
     currency, items = plan.basis["currency"], int(plan.requirements["items"])
     task = _task_facts(plan)
     used, unused = _measurements(plan, task, now=now)
@@ -97,7 +98,7 @@ def comparison_of(plan: Plan, *, now: datetime) -> Comparison:
 
 
 def _numbered(places: list[HostingOption]) -> list[HostingOption]:
-    """Append a number to the keys of options that would otherwise have the same key."""
+    """Append a number to each key that occurred before."""
     seen: Counter[str] = Counter()
     found = []
     for place in places:
@@ -111,7 +112,7 @@ def _expired(at: datetime) -> str:
 
 
 def _task_facts(plan: Plan) -> TaskFacts:
-    """The models that the plan tried as single programs, with their item sizes and proven accuracies."""
+    """Return the plan's models with their item sizes and proven accuracies. Each model counts only as a single program."""
     rows = [row for row in plan.candidates if row["kind"] == "single"]
     versions = _versions(plan, rows)
     known = [(row, versions[pk]) for row in rows if (pk := row["models"][0]["version"]) in versions]
@@ -131,14 +132,14 @@ def _task_facts(plan: Plan) -> TaskFacts:
 
 
 def _versions(plan: Plan, rows: Rows) -> dict[str, ModelVersion]:
-    """The versions of these candidates by id."""
+    """Return the model versions of these candidates by id."""
     wanted = {UUID(row["models"][0]["version"]) for row in rows}
     found = ModelVersion.objects.filter(organisation=plan.organisation_id, pk__in=wanted).select_related("model")
     return {str(one.pk): one for one in found}
 
 
 def _item_sizes(plan: Plan, known: Sequence[tuple[dict[str, Any], ModelVersion]]) -> dict[str, dict[str, int]]:
-    """Map the SHA-256 of each model that has a program to the sizes of an item's variable dimensions."""
+    """Return the sizes of an item's variable dimensions, keyed by the SHA-256 of each model that has a program."""
     programs = {program for row, _ in known for program in row["programs"] if program}
     found = Program.objects.filter(organisation=plan.organisation_id, pk__in=programs)
     dims = {str(pk): sizes for pk, sizes in found.values_list("pk", "dims")}
@@ -154,7 +155,10 @@ def _fraction(value: str | None) -> Fraction | None:
 
 
 def _pools(plan: Plan) -> Iterator[HostingOption]:
-    """The cheapest feasible candidates. Each costs the plan's price per item, and at least the minimum price of a contract."""
+    """Yield the cheapest feasible candidates, each at the plan's price per item.
+
+    Each costs at least the minimum price of a contract.
+    """
     feasible = [row for row in plan.candidates if row["feasible"] and row["price_per_thousand"] is not None][
         :POOLS_SHOWN
     ]
@@ -175,9 +179,7 @@ def _pools(plan: Plan) -> Iterator[HostingOption]:
 
 
 def _measurements(plan: Plan, task: TaskFacts, *, now: datetime) -> tuple[list[Measured], list[Unused]]:
-    """The newest measurement of each machine that fits the plan, and the other measurements with the reasons why they
-    are unused.
-    """
+    """Return the newest usable measurement of each machine, and the unused measurements with the reasons."""
     used: list[Measured] = []
     unused: list[Unused] = []
     seen: set[tuple[Any, ...]] = set()
@@ -229,7 +231,7 @@ def _judged(row: PlaceMeasurement, task: TaskFacts, *, now: datetime) -> Measure
 
 
 def _reasons(row: Row, sha256: str, task: TaskFacts) -> Iterator[str]:
-    """Yield the requirements that the model does not meet on the machine."""
+    """Yield a sentence for each requirement that the model does not meet on the machine."""
     if task.latency is not None and row.latency > task.latency:
         took, wanted = figures.duration_format(row.latency), figures.duration_format(task.latency)
         yield f"One item takes {took} (p95); the maximum is {wanted}."
@@ -246,7 +248,10 @@ Offers = dict[str, list[Offer]]  # by the id of a measurement
 
 
 def _offers(lists: list[PriceListFile], used: list[Measured]) -> Offers:
-    """The prices of each measured machine: those with its name, and those of machines with a single accelerator of its kind."""
+    """Return the offers for each measured machine.
+
+    An offer matches by the machine's name. An offer with a single accelerator also matches by the accelerator's name.
+    """
     keys = {key for one in used for key in one.row.keys}
     one_gpu = Q(accelerators=1) & (Q(accelerator_key__in=keys) | Q(gpu_key__in=keys))
     by_id = {one.pk: one for one in lists}

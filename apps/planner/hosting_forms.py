@@ -1,4 +1,4 @@
-"""Forms to import files and add machines."""
+"""Forms to import files and to add machines."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ DAY = forms.DateInput({"type": "date"}, format="%Y-%m-%d")
 
 
 def midnight(day: date | None) -> datetime | None:
-    """Return the first instant of a day in UTC."""
+    """Return the start of a day in UTC."""
     return None if day is None else datetime.combine(day, time(), UTC)
 
 
 def names_of(text: str) -> list[str] | None:
-    """Return comma-separated names; None for an empty text."""
+    """Return the names in a comma-separated list; None for an empty text."""
     return [one.strip() for one in text.split(",")] if text.strip() else None
 
 
 class Marked(forms.Form):
-    """One of several forms on a page; the ids of its fields begin with `mark`."""
+    """A form that shares its page with others. The ids of its fields begin with `mark`."""
 
     mark = ""
 
@@ -40,7 +40,7 @@ class Marked(forms.Form):
 
 
 class MeasurementForm(Marked):
-    """A measurement file, its machine names and its validity."""
+    """A form for a measurement file, its machine names and its validity."""
 
     mark = "measurement"
     file = forms.FileField(label="Measurement file (.json)", widget=forms.ClearableFileInput({"accept": ".json"}))
@@ -59,7 +59,7 @@ class MeasurementForm(Marked):
 
 
 class ChangeForm(Marked):
-    """Other machine names, or a shorter validity."""
+    """A form to change the machine names or shorten the validity."""
 
     mark = "change"
     machines = forms.CharField(
@@ -74,7 +74,7 @@ class ChangeForm(Marked):
 
 
 class PriceListForm(Marked):
-    """A price list, its source, its day and its validity."""
+    """A form for a price list, its source, its day and its validity."""
 
     mark = "prices"
     file = forms.FileField(label="Price list (.csv)", widget=forms.ClearableFileInput({"accept": ".csv"}))
@@ -87,7 +87,7 @@ class PriceListForm(Marked):
 
 
 class MachineForm(Marked):
-    """A machine that the organisation owns."""
+    """A form for a machine that the organisation owns."""
 
     mark = "machine"
     name = forms.CharField(max_length=80, label="Name", help_text="The name that this machine has in its measurements.")
@@ -117,7 +117,7 @@ class MachineForm(Marked):
     )
 
     def facts(self) -> MachineFacts:
-        """Return the machine's data for the service."""
+        """Return the entered data of the machine."""
         stated = self.cleaned_data
         share = stated["utilisation"] / 100
         return MachineFacts(**{**stated, "utilisation": share})

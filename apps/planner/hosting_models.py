@@ -17,7 +17,7 @@ NAME_LENGTH = 80
 
 
 class ImportedFile(models.Model):
-    """An imported file. `digest`: SHA-256 in hexadecimal. `expires_at`: the end of its validity, which can only be shortened."""
+    """An imported file. `digest` is its SHA-256 in hexadecimal. The file is valid until `expires_at`."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     digest = models.CharField(max_length=64)
@@ -34,10 +34,10 @@ class ImportedFile(models.Model):
 
 
 class PlaceMeasurement(ImportedFile):
-    """A file written by `takt measure`: times of a model on a machine, measured and not proven.
+    """A file written by `takt measure`, with measured execution times of a model on a machine.
 
-    `document`: the whole file. `machines`: the names by which prices and owned machines are found; `keys`: these names
-    and those of its GPUs, as `name_key` returns them.
+    `document` is the whole file. `machines` are the names by which prices and owned machines are found. `keys` are the
+    keys of these names and of the GPU names, as `name_key` returns them.
     """
 
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="place_measurements")
@@ -61,7 +61,7 @@ class PlaceMeasurement(ImportedFile):
 
 
 class PriceListFile(ImportedFile):
-    """A file with prices of rented machines on the day `as_of`. Takt fetches no prices."""
+    """A file with prices of rented machines on the day `as_of`."""
 
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="price_lists")
     source = models.CharField(max_length=NAME_LENGTH)
@@ -82,7 +82,7 @@ class PriceListFile(ImportedFile):
 
 
 class RentedPrice(models.Model):
-    """A row of a price list: a machine in a region and zone with hourly prices. The `_key` fields are for look-ups."""
+    """A row of a price list: the hourly prices of a machine in a region and zone. The `_key` fields are for look-ups."""
 
     organisation_path = "price_list__organisation"
 
@@ -114,11 +114,10 @@ class RentedPrice(models.Model):
 
 
 class OwnMachine(models.Model):
-    """A machine that the organisation owns, and its cost. `key`: its name as `name_key` returns it, by which its
-    measurements are found.
+    """A machine that the organisation owns, and its cost.
 
-    `capital` is depreciated evenly over `months`; `watts` are drawn while it works; `utilisation` is the share of hours
-    in which it can work.
+    `key` is the name as `name_key` returns it; measurements are found by this key. `capital` is depreciated evenly over
+    `months`. `watts` is the power drawn during work. `utilisation` is the share of hours in which the machine can work.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

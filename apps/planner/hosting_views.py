@@ -1,4 +1,4 @@
-"""The pages of other machines: imported files, and the comparison of a plan."""
+"""The pages of rented and owned machines: imported files, and the comparison with a plan."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _places(
     bound: dict[str, Form] | None = None,
     refusal: Problem | None = None,
 ) -> HttpResponse:
-    """The page of all imported files; `bound` is a submitted form with errors."""
+    """Show the page of all imported files. `bound` maps the name of a form to the form as submitted."""
     now = timezone.now()
     forms = {name: kind() for name, kind in FORMS.items()}
     context = {
@@ -66,7 +66,7 @@ def _places(
 def _imported(
     request: HttpRequest, name: str, make: Callable[[Organisation, Any], PlaceMeasurement | PriceListFile | OwnMachine]
 ) -> HttpResponse:
-    """Handle one form of the page: call `make`, or show the page with the refusal."""
+    """Save the submitted form with `make`. If the form is refused, show the page with the reason."""
     organisation = organisation_get(request, roles=ENGINEERING)
     form = FORMS[name](request.POST, request.FILES)
     if not form.is_valid():
@@ -126,7 +126,7 @@ def machine_add(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def measurement_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """A measurement; POST changes its machine names or shortens its validity."""
+    """Show a measurement. POST changes its machine names or shortens its validity."""
     row = _one(request, PlaceMeasurement, pk)
     form = ChangeForm(
         request.POST or None, initial={"machines": ", ".join(row.machines), "expires": row.expires_at.date()}
@@ -155,7 +155,7 @@ def measurement_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def pricelist_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """A price list; POST shortens its validity."""
+    """Show a price list. POST shortens its validity."""
     row = _one(request, PriceListFile, pk)
     form = ChangeForm(request.POST or None, initial={"expires": row.expires_at.date()})
     refusal: Problem | None = None
@@ -181,7 +181,7 @@ def pricelist_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _one(request: HttpRequest, kind: Any, pk: UUID) -> Any:
-    """An object of the organisation; changing it requires the role of an engineer."""
+    """Return an object of the organisation. A POST request requires the role of an engineer."""
     return org_object_get(request, kind, pk=pk, **({"roles": ENGINEERING} if request.method == "POST" else {}))
 
 
@@ -200,7 +200,7 @@ def place_remove(request: HttpRequest, pk: UUID, kind: type[Any]) -> HttpRespons
 
 @require_GET
 def sample_csv(request: HttpRequest) -> HttpResponse:
-    """Download a template of a price list."""
+    """Download a template for a price list."""
     organisation_get(request)
     return _file(SAMPLE, "text/csv", "prices.csv")
 

@@ -42,10 +42,10 @@ CSV_COLUMNS = (
 
 
 def document(plan: Plan, comparison: Comparison, *, now: datetime) -> dict[str, Any]:
-    """Return the comparison with exact amounts and rates as fractions ("3/4").
+    """Return the comparison as JSON data. Amounts and rates are exact fractions ("3/4").
 
-    `break_even.ranges` are the first 20 [first, last] ranges of volumes, up to `searched_to`, at which a machine does
-    not cost more than `against`.
+    `break_even.ranges` holds the first 20 ranges [first, last] of volumes at which a machine does not cost more than
+    `against`. Volumes up to `searched_to` were searched.
     """
     return {
         "plan": str(plan.pk),
@@ -112,7 +112,7 @@ def _place_json(place: HostingOption) -> dict[str, Any]:
 
 
 def as_csv(comparison: Comparison) -> str:
-    """Return a row for each machine and volume, with costs rounded half to even to 12 places."""
+    """Return the comparison as CSV, with a row for each machine and volume. Costs are rounded half to even to 12 places."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(CSV_COLUMNS)
@@ -125,7 +125,7 @@ def as_csv(comparison: Comparison) -> str:
 
 
 def _csv_row(currency: str, volume: int, place: HostingOption, even: BreakEven | None) -> list[object]:
-    """The cells of a machine at a volume. `even`: its break-even with the reference."""
+    """Return the cells of a machine at a volume. `even` is the machine's break-even with the reference."""
     assert place.cost is not None
     first = even.ranges[0] if even and even.ranges else None
     return [
@@ -149,7 +149,7 @@ def _csv_row(currency: str, volume: int, place: HostingOption, even: BreakEven |
 
 
 def _cell(text: str) -> str:
-    """Quote a text that a spreadsheet would run as a formula."""
+    """Return the text, with an apostrophe in front if a spreadsheet would run it as a formula."""
     return f"'{text}" if text[:1] in "=+-@\t\r" else text
 
 
@@ -158,7 +158,7 @@ def _instant(at: datetime | None) -> str:
 
 
 def group_rows(group: Group, items: int) -> dict[str, Any]:
-    """Return a group for the page: machines at the plan's volume, sentences about break-evens, the table and the chart."""
+    """Return the data of a group for the page: its machines, break-evens, table and chart."""
     labels = {place.key: f"{chr(ord('A') + index)} {short(place)}" for index, place in enumerate(group.places)}
     return {
         "currency": group.currency,
@@ -178,7 +178,7 @@ KINDS = {HOURLY: "by the hour", MONTHLY: "whole months", SPOT: "spot", OWN: "you
 
 
 def short(place: HostingOption) -> str:
-    """Return a short name of a machine for a chart or a column. A pool is named with its candidate."""
+    """Return a short name for a hosting option. The name of a pool includes its candidate."""
     return f"{place.model} on {place.title}" if place.kind == POOL else f"{place.title}, {KINDS[place.kind]}"
 
 
@@ -230,7 +230,7 @@ def _volume_row(group: Group, volume: int, items: int, labels: dict[str, str]) -
 
 
 def _marks(one: BreakEven, volume: int, labels: dict[str, str]) -> list[str]:
-    """The labels of a volume at which a break-even begins or ends."""
+    """Return the labels of a volume at which a break-even begins or ends."""
     if not one.ranges or volume == 1:
         return []
     first = one.ranges[0]
@@ -241,7 +241,7 @@ def _marks(one: BreakEven, volume: int, labels: dict[str, str]) -> list[str]:
 
 
 def chart(group: Group, items: int, labels: dict[str, str]) -> dict[str, Any]:
-    """Return the cost curves by volume, and the points where they cross that of the reference. Only the drawing uses floats."""
+    """Return the cost curves by volume, and the points where they cross the reference's curve. Floats are only for drawing."""
     return {
         "x": "Items per month",
         "unit": group.currency,
@@ -270,7 +270,7 @@ def chart(group: Group, items: int, labels: dict[str, str]) -> dict[str, Any]:
 
 
 def _crossing(one: BreakEven) -> list[tuple[str, int, float]]:
-    """The points at which a machine becomes cheaper than the reference, and at which the reference becomes cheaper again."""
+    """Return the point at which a machine becomes cheaper than the reference, or else the last point at which it is cheaper."""
     if not one.ranges or one.place.cost is None:
         return []
     first = one.ranges[0]
@@ -281,7 +281,7 @@ def _crossing(one: BreakEven) -> list[tuple[str, int, float]]:
 
 
 def _drawn(cost: Cost, volumes: Sequence[int]) -> list[int]:
-    """The volumes to draw: those of the table, and those just before and just after each machine is added."""
+    """Return the volumes to draw: those of the table, and those just before and just after each machine is added."""
     if cost.capacity is None:
         return list(volumes)
     steps = [cost.last_of(machines) for machines in range(1, STEPS_DRAWN)]
@@ -290,7 +290,7 @@ def _drawn(cost: Cost, volumes: Sequence[int]) -> list[int]:
 
 
 def measured_row(row: Row) -> dict[str, Any]:
-    """Return a row of a measurement for its page, with times in seconds and power in watts."""
+    """Return a row of a measurement for display, with times in seconds and power in watts."""
     times = {f"p{percent}": Fraction(getattr(row, f"p{percent}_ns"), NANOSECONDS) for percent in (50, 95, 99)}
     watts = None if row.milliwatts is None else f"{figures.fixed(Fraction(row.milliwatts, WATT), 1)} W"
     return {"row": row, **times, "watts": watts}

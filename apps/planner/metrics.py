@@ -1,8 +1,8 @@
-"""Judge a program's answers: right or wrong, and a confidence, for each item. Pure: NumPy, no Django.
+"""Judge a program's answers: whether each item is right, and with what confidence. Pure: NumPy, no Django.
 
-Most metrics judge each item, so that the share of right answers has an exact binomial bound and a cascade of programs
-can be judged like a single one. Macro F1 and the mean error are computed over all items together; their bounds are in
-`apps.planner.scores`, and they are not used for cascades.
+Most metrics judge each item, so the share of right answers has an exact binomial bound. Macro F1 and the mean error are
+computed over all items together; their bounds are in `apps.planner.scores`. These two metrics are not used for
+cascades.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VOTING = ("accuracy", "agreement with float32")  # titles of metrics whose answe
 
 
 class MetricError(Exception):
-    """Raised if the metric cannot judge these outputs; the message says what to change."""
+    """Raised if the metric cannot judge an output. The message says what to change."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Metric:
     """A metric: how answers are judged.
 
     `accuracy`: the label is among the k highest scores. `exact`: every position of an item is right. `agreement`: the
-    class with the highest score is the same as float32's. `f1`: macro F1 of the classes with the highest scores.
-    `mean_error`: the mean distance from the label, each error capped at `limit`. `close`: no value differs from
-    float32's by more than `limit`. `snr`: the signal-to-noise ratio against float32 is at least `limit` dB.
+    class with the highest score is the same as in float32. `f1`: macro F1 of the classes with the highest scores.
+    `mean_error`: the mean distance from the label, with each error capped at `limit`. `close`: no value differs from
+    the float32 value by more than `limit`. `snr`: the signal-to-noise ratio against float32 is at least `limit` dB.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Metric:
 
     @property
     def title(self) -> str:
-        """The title that evaluations store; evaluations with the same title on the same data set are alternatives."""
+        """The metric's title, as evaluations store it."""
         if self.name == "accuracy":
             return "accuracy" if self.k == 1 else f"top-{self.k} accuracy"
         limit = "" if self.limit is None else f"{self.limit.normalize():f}"
@@ -83,8 +83,9 @@ METRICS = {
 
 
 class Verdict(NamedTuple):
-    """The judged items: `labels` and `predicted` are equal for right items; `confidence` is "0" for all items if the
-    output does not give probabilities (`has_confidence` is False).
+    """The judged items. An item is right if its `labels` and `predicted` values are equal.
+
+    If the output gives no probabilities, `has_confidence` is False.
     """
 
     labels: list[int]
@@ -94,7 +95,7 @@ class Verdict(NamedTuple):
 
 
 def scores_of(output: Array, name: str) -> Array:
-    """Return the output as [items, classes]. Raises MetricError unless it has one score per class of an item."""
+    """Return the output in the shape [items, classes]. Raises MetricError unless each item has one score per class."""
     sizes = [size for size in output.shape[1:] if size != 1]
     if len(sizes) != 1 or output.dtype.kind not in "iuf":
         shape = " x ".join(str(size) for size in output.shape[1:]) or "one number"
@@ -103,10 +104,10 @@ def scores_of(output: Array, name: str) -> Array:
 
 
 def judge(metric: Metric, output: Array, name: str, labels: Array | Sequence[int] | None) -> Verdict:
-    """Judge the `output` named `name`, shape [items, ...]. Raises MetricError.
+    """Judge the `output` named `name`, of shape [items, ...]. Raises MetricError.
 
-    `labels` are class numbers. For `agreement` they are the answers of the float32 program; for `close` and `snr` they
-    are its output (None when the judged program is the float32 one).
+    `labels` are class numbers. For `agreement`, they are the answers of the float32 program. For `close` and `snr`,
+    they are the output of the float32 program. `labels` is None if the judged program is the float32 program.
     """
     if metric.name == "exact":
         return _exact(output, name, np.asarray(labels))
@@ -133,14 +134,15 @@ def judge(metric: Metric, output: Array, name: str, labels: Array | Sequence[int
 
 
 def best_of(scores: Array) -> Array:
-    """Return the class with the highest score for each item, the first class in a tie; `NO_ANSWER` if a score is NaN."""
+    """Return the class with the highest score for each item. In a tie, the first class wins. A NaN score gives `NO_ANSWER`."""
     wrong = np.asarray(np.isnan(scores.astype(np.float64)).any(axis=1))
     return np.where(wrong, NO_ANSWER, np.where(wrong[:, None], 0, scores).argmax(axis=1))
 
 
 def _top(scores: Array, best: Array, labels: Array, k: int) -> Array:
-    """Predict the label of each item if fewer than k classes have a higher score (ties go to the first class), else the
-    best class.
+    """Return each item's label if it is among the k highest scores, or else the class with the highest score.
+
+    Of equal scores, the first class ranks higher.
     """
     own = scores[np.arange(len(scores)), labels][:, None]
     earlier = np.arange(scores.shape[1])[None, :] < labels[:, None]
@@ -149,7 +151,7 @@ def _top(scores: Array, best: Array, labels: Array, k: int) -> Array:
 
 
 def _confidence(scores: Array) -> tuple[list[str], bool]:
-    """The highest score of each item with six decimals, and whether these scores are probabilities."""
+    """Return the highest score of each item with six decimals, and whether the scores are probabilities."""
     highest = np.nan_to_num(scores.astype(np.float64).max(axis=1), nan=0.0)
     if highest.min() < 0 or highest.max() > 1:
         return ["0"] * len(scores), False
@@ -157,7 +159,7 @@ def _confidence(scores: Array) -> tuple[list[str], bool]:
 
 
 def _exact(output: Array, name: str, labels: Array) -> Verdict:
-    """Predict 1 for each item whose positions are all right, else 0; the label is always 1."""
+    """Judge whether every position of an item is right: predict 1 if so, else 0. The label is always 1."""
     answers = output.reshape(len(output), *[size for size in output.shape[1:] if size != 1])
     wanted = labels.reshape(len(labels), *[size for size in labels.shape[1:] if size != 1])
     if answers.ndim == wanted.ndim + 1:
@@ -183,8 +185,9 @@ def classes_check(labels: int, classes: int, name: str) -> None:
 
 
 def _error(output: Array, name: str, labels: Array, metric: Metric) -> Verdict:
-    """Use the score of each item, 1 - min(error, limit) / limit rounded down, as its confidence; an item with a score
-    above 0 is right.
+    """Judge each item by its error. Its confidence is its score: 1 - min(error, limit) / limit, rounded down.
+
+    An item with a score above 0 counts as right.
     """
     if labels.ndim != 1 or int(np.prod(output.shape[1:])) != 1:
         raise MetricError(
@@ -200,7 +203,7 @@ def _error(output: Array, name: str, labels: Array, metric: Metric) -> Verdict:
 
 
 def _numeric(output: Array, name: str, wanted: Array, metric: Metric) -> Verdict:
-    """Predict 1 for each item whose output differs from the float32 output by no more than the limit allows, else 0."""
+    """Judge whether each item's output is close enough to the float32 output: predict 1 if so, else 0."""
     if output.shape != wanted.shape or output.dtype.kind not in "iuf":
         raise MetricError(
             f"Output '{name}' differs in shape or type from that of the float32 program. Name a numeric output that both "

@@ -1,4 +1,4 @@
-"""One row of a price list: its cells, its price, and the rules that all formats share."""
+"""Read the cells of one row of a price list, by rules that all formats share."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Price:
 
     @property
     def key(self) -> tuple[str, str, str, bool]:
-        """A key that is unique within a list: machine, region, zone, and whether only a spot price is given."""
+        """A key that is unique within a list: machine, region, zone, and whether the on-demand price is missing."""
         return name_key(self.machine), self.region.casefold(), self.zone.casefold(), self.on_demand is None
 
 
@@ -58,13 +58,16 @@ class Refused(Exception):
 
 
 class Cells:
-    """One row, read by column name; names are case-insensitive."""
+    """One row of a price list, read by column name. Column names are case-insensitive."""
 
     def __init__(self, values: dict[str, str]) -> None:
         self.values = values
 
     def text(self, column: str, *, needed: bool = False) -> str:
-        """Return a cell without surrounding spaces. Raises Refused if it is too long, or if it is required but empty."""
+        """Return a cell without surrounding spaces.
+
+        Raises Refused if the text is too long or unprintable, or if a required cell is empty.
+        """
         value = self.values.get(column.casefold(), "").strip()
         if not value and needed:
             raise Refused("it is empty; every row needs a value.", column)
@@ -73,18 +76,18 @@ class Cells:
         return value
 
     def long(self, column: str) -> str:
-        """Return a cell that may hold a long description."""
+        """Return a cell without a limit on its length."""
         return self.values.get(column.casefold(), "").strip()
 
     def price(self, column: str) -> Decimal | None:
-        """Return an amount above zero; None for an empty cell. Raises Refused for anything else."""
+        """Return a price; None for an empty cell. Raises Refused unless the price is a number above 0."""
         number = self.number(column)
         if number is not None and not number:
             raise Refused("a price must be above 0; leave the cell empty if the machine is not offered.", column)
         return number
 
     def number(self, column: str) -> Decimal | None:
-        """Return an exact decimal of at least 0; None for an empty cell. Raises Refused for anything else."""
+        """Return an exact decimal; None for an empty cell. Raises Refused unless the cell holds a number of at least 0."""
         value = self.text(column)
         if not value:
             return None
@@ -103,10 +106,10 @@ Reader = Callable[[Cells, int], tuple[str, Price] | None]
 
 @dataclass(frozen=True)
 class Layout:
-    """A format: its required columns, the function that reads a row, and how repeated rows of one machine are ordered.
+    """A format: its required columns and the function that reads a row.
 
-    `newest(cells)`: the sort key of a row; of repeated rows, the one with the highest key is used. None if rows must
-    not repeat.
+    `newest(cells)` returns a sort key. If several rows name the same machine, the row with the highest key is used.
+    `newest` is None if a machine must not be repeated.
     """
 
     needed: tuple[str, ...]
@@ -115,7 +118,7 @@ class Layout:
 
 
 def currency_of(text: str, column: str) -> str:
-    """Return the currency, an ISO 4217 code. Raises Refused for anything else."""
+    """Return the currency. Raises Refused if the text is not an ISO 4217 code."""
     if text not in PLACES:
         raise Refused(f"{shown(text)} is not a currency; give an ISO 4217 code such as USD.", column)
     return text

@@ -1,6 +1,4 @@
-"""Compare hosting options: the cost of a volume of items with each option, and the volumes at which one option is
-cheaper. Pure.
-"""
+"""Compare the monthly costs of hosting options, and find the volumes at which one option is cheaper than another. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +18,9 @@ MOST = 10**15  # items per month; larger volumes are not searched
 class HostingOption:
     """A hosting option: a Takt pool, a rented machine or an owned machine, with its cost.
 
-    `key`: its unique name in the comparison; `kind`: one of the constants above; `machine`: identifies the machine
-    across kinds; `certainty`: "exact", "bound" or "measured"; `rate`: items per second of one machine; `latency`:
-    seconds for one item, None if not known. `reasons`: the requirements that it does not meet.
+    `key` is unique in the comparison. `kind` is one of the constants above. `machine` is the same for one machine in
+    every kind. `certainty` is "exact", "bound" or "measured". `rate` is the items per second of one machine. `latency`
+    is the seconds for one item; None if unknown. `reasons` are the requirements that the option does not meet.
     """
 
     key: str
@@ -49,7 +47,7 @@ class HostingOption:
 
 @dataclass(frozen=True)
 class BreakEven:
-    """The volumes up to `searched` at which `place` does not cost more than `against`."""
+    """The ranges of volumes, up to `searched`, at which `place` does not cost more than `against`."""
 
     place: HostingOption
     against: HostingOption
@@ -58,16 +56,16 @@ class BreakEven:
 
     @property
     def first(self) -> int | None:
-        """The lowest volume at which `place` does not cost more than `against`; None if there is none."""
+        """The lowest volume at which `place` does not cost more than `against`; None if no such volume was found."""
         return self.ranges[0].first if self.ranges else None
 
 
 @dataclass(frozen=True)
 class Group:
-    """The hosting options of one currency.
+    """The hosting options in one currency.
 
-    `reference`: the cheapest pool that meets the requirements, or else the machine with the lowest hourly price.
-    `volumes`: the rows of the table.
+    `reference` is the cheapest pool that meets the requirements. If there is none, it is the machine with the lowest
+    hourly price. `volumes` are the rows of the table.
     """
 
     currency: str
@@ -78,7 +76,7 @@ class Group:
 
 
 def groups_of(places: Iterable[HostingOption], *, items: int, currency: str) -> list[Group]:
-    """Group options by currency, the plan's own first, with their costs at volumes around `items` per month."""
+    """Group the options by currency, with their costs at volumes around `items` per month. The plan's currency is first."""
     by_currency: dict[str, list[HostingOption]] = {currency: []}
     for place in places:
         if place.cost is not None:
@@ -108,7 +106,7 @@ def _reference(ordered: Sequence[HostingOption]) -> HostingOption | None:
 
 
 def _break_evens(places: Sequence[HostingOption], reference: HostingOption | None) -> Iterable[BreakEven]:
-    """Compare every machine with the reference, and each machine rented by the month with the same machine rented by the hour."""
+    """Yield the break-evens of each machine with the reference, and of monthly with hourly rental of the same machine."""
     hours = {place.machine: place for place in places if place.kind == HOURLY}
     for place in places:
         if reference is not None and place is not reference and place.kind != POOL:
@@ -126,8 +124,9 @@ def _break_even(place: HostingOption, against: HostingOption) -> BreakEven:
 
 
 def _marks(found: BreakEven) -> list[int]:
-    """The first volume of the first cheaper range, and the first volume after this range; only volumes above 1 that
-    were searched.
+    """Return the first volume of the first cheaper range, and the volume just after that range.
+
+    Volumes of 1 and volumes that were not searched are left out.
     """
     if not found.ranges:
         return []
@@ -138,9 +137,10 @@ def _marks(found: BreakEven) -> list[int]:
 def row_chosen(
     rows: Iterable[Row], *, leading: str | None, item: Mapping[str, int], latency: Fraction | None
 ) -> tuple[Row, Fraction] | None:
-    """Return the measured row with the most items per second within the required latency, or else the fastest row, with its rate.
+    """Return the best row of a measurement, with its rate in items per second; None if no row measured such items.
 
-    `item`: the sizes of one item; a batch may contain several items. Returns None if no row measured such items.
+    The best row has the highest rate among the rows within the required latency. If no row is within the latency, it is
+    the row with the lowest latency. `item` gives the sizes of one item; a batch may contain several items.
     """
     fitting = [(row, rate) for row in rows if (rate := item_rate(row, leading, item)) is not None]
     if not fitting:
@@ -152,7 +152,10 @@ def row_chosen(
 
 
 def item_rate(row: Row, leading: str | None, item: Mapping[str, int]) -> Fraction | None:
-    """Return the items per second of a row; None if its sizes are not the item's or its batch does not hold whole items."""
+    """Return the items per second of a row.
+
+    None if the row was measured at other sizes, or if its batch is not a whole number of items.
+    """
     if set(row.dims) != set(item):
         return None
     size = 1 if leading is None else item[leading]

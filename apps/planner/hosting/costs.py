@@ -1,7 +1,7 @@
-"""The exact cost of a volume on a machine, and the volumes at which one machine is cheaper than another.
+"""The exact monthly cost of a machine by volume, and the volumes at which one machine is cheaper than another.
 
-A volume is a whole number of items per month; a month has 730 hours (8,760 / 12). Amounts are fractions of a currency.
-Currencies are not converted: machines are compared only within one.
+A volume is a whole number of items per month. A month has 730 hours (8,760 / 12). Costs are exact fractions in one
+currency.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ UNITS_MAX = 200  # the maximum number of machines for which ranges are computed
 class Cost:
     """The cost of N items per month: max(`least`, machines * `fixed` + N * `each`).
 
-    `capacity`: the items of one machine per month; machines = ceil(N / capacity), at least one. None if only use is
-    charged.
+    `capacity` is the number of items that one machine can process per month. The number of machines is N / capacity,
+    rounded up. `capacity` is None if only the used time is charged.
     """
 
     each: Fraction
@@ -30,15 +30,15 @@ class Cost:
     least: Fraction = Fraction(0)
 
     def machines(self, items: int) -> int:
-        """Return the number of machines for a volume; 1 if only use is charged."""
+        """Return the number of machines for a volume; 1 if only the used time is charged."""
         return 1 if self.capacity is None else max(1, -(-items // self.capacity))
 
     def of(self, items: int) -> Fraction:
-        """Return the cost of a volume of at least one item."""
+        """Return the monthly cost of `items`, which must be at least 1."""
         return max(self.least, self.machines(items) * self.fixed + items * self.each)
 
     def last_of(self, machines: int) -> int:
-        """Return the largest volume that a number of machines can process; 0 if it is less than one item per month."""
+        """Return the largest volume that these machines can process; 0 if they can't process one item per month."""
         assert self.capacity is not None
         return machines * self.capacity // 1
 
@@ -49,15 +49,17 @@ def rented_hourly(price_per_hour: Fraction, rate: Fraction) -> Cost:
 
 
 def rented_monthly(price_per_hour: Fraction, rate: Fraction) -> Cost:
-    """Return the cost of machines that are rented for whole months, busy or not."""
+    """Return the cost of machines that are rented for whole months."""
     return Cost(each=Fraction(0), fixed=price_per_hour * HOURS, capacity=rate * SECONDS_PER_HOUR * HOURS)
 
 
 @dataclass(frozen=True)
 class Owned:
-    """An owned machine. `capital` is depreciated evenly over `months`; `watts` are drawn while it works; `pue` is the
-    power usage effectiveness of the building; `energy_price` is per kilowatt-hour; `utilisation` is the usable share of
-    a month's hours.
+    """An owned machine.
+
+    `capital` is depreciated evenly over `months`. `watts` is the power drawn during work. `pue` is the power usage
+    effectiveness of the building. `energy_price` is per kilowatt-hour. `utilisation` is the usable share of a month's
+    hours.
     """
 
     capital: Fraction
@@ -83,7 +85,7 @@ class Owned:
 
 @dataclass(frozen=True)
 class Range:
-    """Volumes from `first` to `last` at which one machine does not cost more than another."""
+    """A range of volumes, including `first` and `last`, at which one machine does not cost more than another."""
 
     first: int
     last: int
@@ -92,8 +94,8 @@ class Range:
 def ranges_cheaper(place: Cost, other: Cost, most: int) -> tuple[Range, ...]:
     """Return, as ascending ranges, the volumes from 1 to `most` at which `place` does not cost more than `other`.
 
-    Between the volumes at which a machine is added or a minimum ends, both costs are linear; each such piece is decided
-    in whole numbers. Volumes that need more than `UNITS_MAX` of either machine are not searched.
+    Both costs are linear between the volumes at which a machine is added or the minimum ends. Each linear range is
+    decided in whole numbers. Volumes that need more than `UNITS_MAX` machines are not searched.
     """
     found: list[Range] = []
     for first, last in _pieces(place, other, most):
@@ -113,7 +115,7 @@ def searched(place: Cost, other: Cost, most: int) -> int:
 
 
 def _pieces(place: Cost, other: Cost, most: int) -> Iterator[tuple[int, int]]:
-    """Ranges of volumes in which both costs are linear."""
+    """Yield the ranges of volumes in which both costs are linear."""
     until = searched(place, other, most)
     ends = sorted({end for end in (*_bends(place, until), *_bends(other, until), until) if 1 <= end <= until})
     first = 1
@@ -123,7 +125,7 @@ def _pieces(place: Cost, other: Cost, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _bends(cost: Cost, until: int) -> Iterable[int]:
-    """The last volumes of linear pieces: where a machine is full, and where the minimum ends."""
+    """Return the last volume of each linear range: where a machine is full, and where the minimum ends."""
     fulls: list[int] = []
     if cost.capacity is not None and cost.fixed:
         machines = 1
@@ -141,7 +143,7 @@ def _bends(cost: Cost, until: int) -> Iterable[int]:
 
 
 def _where(place: Cost, other: Cost, first: int, last: int) -> Range | None:
-    """The volumes of a linear piece at which `place` does not cost more than `other`."""
+    """Return the volumes of a linear range at which `place` does not cost more than `other`; None if there are none."""
     at_first, at_last = other.of(first) - place.of(first), other.of(last) - place.of(last)
     if at_first >= 0 and at_last >= 0:
         return Range(first, last)

@@ -1,4 +1,4 @@
-"""The faults of a file, each with its place and remedy."""
+"""The faults of an imported file, each with its place and remedy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ LISTED = 20  # faults that a refusal lists
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. `line`: its line in the file, counted from 1, or None for the whole file; `name`: the row's machine;
-    `column`: the column or field; `message`: the fault and its remedy.
+    """A fault of a file.
+
+    `message` is the fault and its remedy. `line` is counted from 1; None if the fault concerns the whole file. `name`
+    is the machine in the faulty row. `column` is the faulty column or field.
     """
 
     message: str
@@ -30,7 +32,7 @@ class Fault:
 
 
 class Unreadable(ValueError):
-    """Raised for a file that is not accepted, with its first faults and the number of all faults."""
+    """Raised if a file is refused. Holds its first faults and the number of all faults."""
 
     def __init__(self, faults: Sequence[Fault], count: int | None = None) -> None:
         self.faults = tuple(faults[:LISTED])
@@ -40,6 +42,6 @@ class Unreadable(ValueError):
 
 
 def shown(value: object) -> str:
-    """Quote a value from the file so that it fits in a sentence: one line, shortened if necessary."""
+    """Quote a value from the file on one line, shortened if necessary."""
     text = value if isinstance(value, str) else repr(value)
     return repr(text if len(text) <= SHOWN else text[: SHOWN - 1] + "…")

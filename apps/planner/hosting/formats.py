@@ -1,4 +1,4 @@
-"""Readers of one row, one for each format of a price list."""
+"""Read one row of a price list; each format has its own function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ NONE = Decimal(0)
 
 
 def own_row(cells: Cells, line: int) -> tuple[str, Price]:
-    """Read a row of a plain list: machine, price, currency, unit, region; optional zone, accelerator(s), spot_price."""
+    """Read a row of a plain list.
+
+    Columns: machine, price, currency, unit, region. Optional columns: zone, accelerator, accelerators, spot_price.
+    """
     currency = currency_of(cells.text("currency", needed=True), "currency")
     hour_of(cells.text("unit", needed=True), "unit")
     price = Price(
@@ -33,9 +36,9 @@ def own_row(cells: Cells, line: int) -> tuple[str, Price]:
 
 
 def skypilot_row(cells: Cells, line: int) -> tuple[str, Price] | None:
-    """Read a row of a SkyPilot catalogue (schema v8): USD per hour of the machine.
+    """Read a row of a SkyPilot catalogue (schema v8), with prices in USD per machine-hour.
 
-    Rows without a machine (attached accelerators) or without a price are skipped.
+    Return None for a row without a machine (an attached accelerator) or without a price.
     """
     if not cells.text("InstanceType") or not (cells.text("Price") or cells.text("SpotPrice")):
         return None
@@ -54,7 +57,7 @@ def skypilot_row(cells: Cells, line: int) -> tuple[str, Price] | None:
 
 
 def _gpu_name(text: str) -> str:
-    """Return the first GPU's name in GpuInfo, which is JSON or a Python literal. Raises Refused."""
+    """Return the name of the first GPU in GpuInfo. Raises Refused if GpuInfo is neither JSON nor a Python literal."""
     if not text or not text.startswith("{"):
         return ""  # a few catalogues repeat the accelerator's name there
     try:
@@ -76,10 +79,10 @@ def _gpu_name(text: str) -> str:
 
 
 def focus_row(cells: Cells, line: int) -> tuple[str, Price] | None:
-    """Read a row of a FOCUS 1.2 file: the unit price of compute usage. Other charges are skipped.
+    """Read a row of a FOCUS 1.2 file; None unless it is a usage charge for compute.
 
-    The machine is InstanceType of SkuPriceDetails, else SkuId. ContractedUnitPrice has priority over ListUnitPrice; the
-    PricingCategory "Dynamic" means spot.
+    The machine is InstanceType in SkuPriceDetails, or SkuId if that is missing. The price is ContractedUnitPrice, or
+    ListUnitPrice if that is missing. The PricingCategory "Dynamic" means spot.
     """
     if (
         cells.text("ChargeCategory") != "Usage"
@@ -111,7 +114,7 @@ def focus_row(cells: Cells, line: int) -> tuple[str, Price] | None:
 
 
 def _instance_type(text: str) -> str:
-    """Return InstanceType from the JSON in SkuPriceDetails. Raises Refused if it is not JSON."""
+    """Return the InstanceType in SkuPriceDetails; "" if it has none. Raises Refused if the text is not JSON."""
     if not text:
         return ""
     try:
@@ -123,7 +126,7 @@ def _instance_type(text: str) -> str:
 
 
 def _charged_at(cells: Cells) -> str:
-    """Return the time at which the charge ended; the latest row of a machine has its newest price. Raises Refused."""
+    """Return the end of the charge period as a sort key. Raises Refused unless it is an instant with a time zone."""
     text = cells.text("ChargePeriodEnd", needed=True)
     try:
         found = datetime.fromisoformat(text)
@@ -138,7 +141,7 @@ _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 def _accelerators(cells: Cells, name: str, column: str) -> Decimal:
-    """Return the number of accelerators: 1 if the row names an accelerator without a number."""
+    """Return the number of accelerators. If the row names an accelerator without a number, return 1."""
     count = cells.number(column)
     if not cells.text(name):
         return NONE

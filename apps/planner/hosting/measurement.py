@@ -1,4 +1,4 @@
-"""Read `takt-measurement/1`: the times of a model on a machine. Every field is checked; nothing is trusted."""
+"""Read `takt-measurement/1`, a file with a model's execution times on a machine. Every field is checked."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Row:
 
     @property
     def rate(self) -> Fraction:
-        """Items of the leading dimension per second."""
+        """The number of items per second, counted along the leading dimension."""
         return Fraction(self.items * NANOSECONDS, self.wall_ns)
 
     @property
@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A checked measurement; `document` is the whole document."""
+    """A checked measurement. `document` is the whole file."""
 
     digest: str
     measured_at: datetime
@@ -69,7 +69,7 @@ class Measurement:
 
 
 class _Reader:
-    """Collects every fault of a document while its fields are read."""
+    """Collects all faults of a document while reading its fields."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
@@ -163,7 +163,7 @@ def measurement_of(document: Any, *, now: datetime) -> Measurement:
 
 
 def _sha256(read: _Reader, model: Mapping[str, Any]) -> str:
-    """The digest of the model file."""
+    """Return the SHA-256 of the model file."""
     found = read.text(model, "sha256", "model.", longest=64)
     if found and not _DIGEST.fullmatch(found):
         read.wrong("model.sha256", "give 64 hexadecimal digits in small letters.")
@@ -171,7 +171,7 @@ def _sha256(read: _Reader, model: Mapping[str, Any]) -> str:
 
 
 def _rows(read: _Reader, document: Mapping[str, Any], leading: str | None) -> tuple[Row, ...]:
-    """The rows, whose batch sizes must be those of the leading dimension."""
+    """Return the rows, and check that each batch size is the size of the leading dimension."""
     rows = [_row(read, row, place) for place, row in enumerate(read.parts(document, "rows", "", most=ROWS_MAX))]
     if not rows:
         read.wrong("rows", f"it has no rows; {AGAIN}.")
@@ -180,7 +180,10 @@ def _rows(read: _Reader, document: Mapping[str, Any], leading: str | None) -> tu
 
 
 def _strange(value: Any, depth: int = 0) -> str:
-    """Describe a value that no measurement may contain: a decimal fraction, deep nesting, a long or unprintable text; else ""."""
+    """Describe the first value that no measurement may contain; "" if all values are allowed.
+
+    Decimal fractions, deep nesting, and long or unprintable texts are not allowed.
+    """
     if isinstance(value, float):
         return f"decimal fraction such as {value!r}"
     if isinstance(value, str):
@@ -216,7 +219,7 @@ def _machines(read: _Reader, document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _hardware(read: _Reader, document: Mapping[str, Any]) -> str:
-    """Describe the machine in a few words; the document has the details."""
+    """Describe the machine in a few words."""
     described = read.part(document, "hardware")
     parts = [read.text(described, "cpu", "hardware.")]
     if described.get("cores") is not None:
@@ -261,7 +264,7 @@ def _dims(read: _Reader, row: Mapping[str, Any], where: str) -> dict[str, int]:
 
 
 def _row_check(read: _Reader, row: Row, stated: Mapping[str, Any], where: str) -> None:
-    """Check that the figures of a row agree."""
+    """Check that the figures of a row are consistent."""
     if not row.p50_ns <= row.p95_ns <= row.p99_ns:
         read.wrong(f"{where}p50_ns", "the percentiles fall; p50 <= p95 <= p99 holds of every measurement.")
     if row.items != row.samples * row.batch:
@@ -277,7 +280,7 @@ def _row_check(read: _Reader, row: Row, stated: Mapping[str, Any], where: str) -
 
 
 def _batches_check(read: _Reader, rows: list[Row | None], leading: str | None) -> None:
-    """Check that each batch is the size of the leading dimension, or 1 if there is no such dimension."""
+    """Check that each batch size is the size of the leading dimension. Without a leading dimension, it must be 1."""
     for place, row in enumerate(rows):
         if row is not None and row.batch != (1 if leading is None else row.dims.get(leading)):
             read.wrong(f"rows[{place}].batch", f"it is not the size of the dimension {shown(leading)} in dims.")

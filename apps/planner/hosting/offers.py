@@ -1,4 +1,4 @@
-"""Match prices to measurements: the cost of a measured machine, rented or owned. Pure."""
+"""Match prices to measurements: the cost of each measured machine, rented or owned. Pure."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _TERMS = {HOURLY: "by the hour", MONTHLY: "whole months", SPOT: "spot, can be wi
 class Offer:
     """A machine in a price list. `on_demand` and `spot` are hourly prices; None if not offered.
 
-    `label` is unique in a comparison; `seller` is the list's name; `source` is the place in the list; `number` orders equal
-    prices.
+    `label` is unique in a comparison. `seller` is the name of the list, and `source` is the place in the list. Offers
+    with equal prices are sorted by `number`.
     """
 
     label: str
@@ -39,17 +39,17 @@ class Offer:
 
 
 def is_offered(keys: AbstractSet[str], *, machine: str, accelerators: Decimal, accelerator: str, gpu: str) -> bool:
-    """Whether one of these keys names the machine of a price, or the single accelerator of that machine.
+    """Whether one of `keys` is the key of a machine, or of its accelerator if the machine has only one.
 
-    All names are keys (`name_key`).
+    All names are keys that `name_key` returned.
     """
     return machine in keys or (accelerators == 1 and bool({accelerator, gpu} & keys))
 
 
 def rented(place: HostingOption, offers: Iterable[Offer]) -> Iterator[HostingOption]:
-    """Yield for each currency the cheapest hourly offers, the cheapest monthly offer, and the cheapest spot offer.
+    """Yield, for each currency, the cheapest hourly offers, the cheapest monthly offer and the cheapest spot offer.
 
-    `place`: the measured machine with its rate.
+    `place` is the measured machine.
     """
     known = list(offers)
     for currency in sorted({one.currency for one in known}):
@@ -62,7 +62,7 @@ def rented(place: HostingOption, offers: Iterable[Offer]) -> Iterator[HostingOpt
 
 
 def _cheapest(priced: Iterable[tuple[Decimal | None, Offer]]) -> list[tuple[Decimal, Offer]]:
-    """The offers that have a price, the cheapest first."""
+    """Return the offers that have a price, the cheapest first."""
     known = [(price, one) for price, one in priced if price]
     return sorted(known, key=lambda pair: (pair[0], pair[1].number))
 
@@ -88,7 +88,7 @@ def _rented(place: HostingOption, offer: Offer, kind: str, price: Decimal) -> Ho
 
 
 def owned(place: HostingOption, *, machine: str, name: str, currency: str, costs: Owned, source: str) -> HostingOption:
-    """Return a measured machine at the cost of owning it."""
+    """Return a measured machine with the cost of owning it."""
     assert place.rate is not None
     return replace(
         place,

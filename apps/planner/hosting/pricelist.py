@@ -1,7 +1,7 @@
 """Read prices of rented machines from CSV: a SkyPilot catalogue, FOCUS 1.2 or a plain list.
 
-A list is accepted whole or not at all; every faulty row is named with its line, machine, column and remedy. Prices are exact
-decimals of one currency per hour of the whole machine.
+A list with a faulty row is refused, and every fault is reported. All prices of a list are exact decimals in one
+currency, per hour of the whole machine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Found = dict[tuple[str, str, str, bool], tuple[str, Price]]
 
 @dataclass(frozen=True)
 class PriceList:
-    """A checked list: format, currency, prices in the order of the file, and the number of skipped rows."""
+    """A checked list. `prices` are in the order of the file; `left_out` is the number of skipped rows."""
 
     format: Format
     currency: str
@@ -67,7 +67,7 @@ def pricelist_read(data: bytes, kind: Format) -> PriceList:
 
 
 def _keep(found: Found, price: Price, when: str, *, may_repeat: bool) -> None:
-    """Add a price. If `may_repeat`, the newest price of a repeated machine is kept. Raises Refused for any other repetition."""
+    """Add a price. If the machine was added before, keep the newer price, or raise Refused unless `may_repeat`."""
     then, before = found.get(price.key, ("", None))
     if before is None or (may_repeat and when >= then):
         found[price.key] = (when, price)
@@ -78,14 +78,14 @@ def _keep(found: Found, price: Price, when: str, *, may_repeat: bool) -> None:
 
 
 def _name(cells: Cells) -> str:
-    """Return the machine's name in a row, shortened for a message."""
+    """Return the machine name in a row, shortened for a message."""
     values = (cells.values.get(column, "").strip() for column in NAMES)
     value = next((one for one in values if one), "")
     return value if len(value) <= SHORT else value[: SHORT - 1] + "…"
 
 
 def _rows(data: bytes, layout: Layout) -> Iterator[tuple[int, Cells]]:
-    """Yield (line, cells) of each row that is not empty. Raises Unreadable if the file is not a CSV table."""
+    """Yield the line number and cells of each row that is not empty. Raises Unreadable if the file is not a CSV table."""
     text = _text(data)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -105,7 +105,7 @@ def _rows(data: bytes, layout: Layout) -> Iterator[tuple[int, Cells]]:
 
 
 def _shape_check(row: list[str], header: list[str], line: int) -> None:
-    """Raise Unreadable for a row with more or fewer cells than the header, since its cells can't be assigned to columns."""
+    """Raise Unreadable if a row has another number of cells than the header, or if a cell is too long."""
     if len(row) != len(header):
         message = f"the row has {len(row)} cells, the header {len(header)}; put text with commas in double quotes."
         raise Unreadable([Fault(message, line, row[0][:SHORT])])
