@@ -1,4 +1,4 @@
-"""The candidates of a plan as rows of its page: in the table, in folded groups, and in the chart."""
+"""The candidates of a plan as rows of its page: in the table, in groups that are folded, and in the chart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ DRAWN, DRAWN_INFEASIBLE = 12, 8  # points of the chart
 
 
 class CandidateRows(NamedTuple):
-    """`shown`: rows that are visible in the table; `folded`: groups with a title that the reader can open; `drawn`:
+    """The candidates of a plan's page.
+
+    `shown` are the rows of the table. `folded` are groups, with titles, that the reader can open. `drawn` are the
     points of the chart.
     """
 
@@ -28,7 +30,7 @@ class CandidateRows(NamedTuple):
 
     @property
     def drawn_note(self) -> str:
-        """Say which candidates the chart shows and how many it omits; empty if it shows all."""
+        """Say which candidates the chart shows, and how many it omits; empty if the chart shows all."""
         left = self.drawable - len(self.drawn)
         if not left:
             return ""
@@ -70,10 +72,10 @@ def combination_of(row: Row) -> list[str]:
 
 
 def rows_of(plan: Plan) -> CandidateRows:
-    """Divide the candidates of a plan.
+    """Divide a plan's candidates into table rows and folded groups, and choose the points of the chart.
 
-    The table shows the chosen one, the frontier and the next best. If none is feasible, it shows those that a change
-    would make feasible, and the first few of the others.
+    The table shows the chosen candidate, the frontier and the next best candidates. If no candidate is feasible, the
+    table shows the ones that a change would make feasible, and the first few of the others.
     """
     rows = candidate_rows(plan)
     feasible, infeasible = _split(rows, "feasible")
@@ -91,7 +93,7 @@ def rows_of(plan: Plan) -> CandidateRows:
 
 
 def _groups(rest: list[Row]) -> list[tuple[str, list[Row]]]:
-    """Group the candidates that are folded away; empty groups are left out."""
+    """Group the candidates that the table does not show. Empty groups are left out."""
     others, unmet = _split(rest, "feasible")
     groups = [
         ("Other feasible candidates", others),
@@ -102,8 +104,9 @@ def _groups(rest: list[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def _drawn(drawable: list[Row], anchors: set[str]) -> list[Row]:
-    """Choose the points of the chart: the feasible ones in the table, then the other feasible ones, then the infeasible
-    ones with the fewest faults.
+    """Choose the candidates to draw: the feasible ones in the table, other feasible ones, then the nearest infeasible ones.
+
+    An infeasible candidate is nearer if there are fewer reasons against it.
     """
     feasible, others = _split(drawable, "feasible")
     best = sorted(feasible, key=lambda row: (row["anchor"] not in anchors, feasible.index(row)))[:DRAWN]
@@ -113,10 +116,10 @@ def _drawn(drawable: list[Row], anchors: set[str]) -> list[Row]:
 
 
 def _split(rows: list[Row], name: str) -> tuple[list[Row], list[Row]]:
-    """Divide the rows into those that have a property and the others."""
+    """Return the rows in which the field `name` is true, and the other rows."""
     return [row for row in rows if row[name]], [row for row in rows if not row[name]]
 
 
 def _money_text(value: str | None) -> str | None:
-    """An exact fraction as a decimal with twelve places, which the page rounds again for display."""
+    """Return an exact fraction as a decimal with twelve places; the page rounds it for display."""
     return None if value is None else figures.fixed(Fraction(value), 12).replace(",", "")

@@ -1,4 +1,4 @@
-"""The result of a plan in three lines: what is recommended, why, and what would make it cheaper or feasible."""
+"""The result of a plan in three lines: what is recommended, why, and how to make it cheaper or feasible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEXT = {
 
 
 class Line(NamedTuple):
-    """A label and its sentences."""
+    """A line of the summary: a label and its sentences."""
 
     label: str
     sentences: list[str]
@@ -67,7 +67,7 @@ def _nothing(total: int) -> str:
 
 
 def _reasons(plan: Plan, chosen: dict[str, Any]) -> list[str]:
-    """Say why the chosen candidate is the best by the objective, and by how much."""
+    """Say why the chosen candidate is the best by the plan's objective, and by how much."""
     objective = plan.requirements.get("objective", COST)
     feasible = [row for row in plan.candidates if row["feasible"]]
     total = len(plan.candidates)
@@ -84,7 +84,7 @@ def _reasons(plan: Plan, chosen: dict[str, Any]) -> list[str]:
 
 
 def _runner_up(other: dict[str, Any], best: dict[str, Any], objective: str) -> str:
-    """Say by how much the next candidate is worse."""
+    """Say by how much the next-best candidate is worse than the best."""
     key, name = COMPARED_BY[objective], f"{other['title']} on {other['pool']}"
     ours, theirs = _number(best[key]), _number(other[key])
     if not ours or not theirs:
@@ -127,14 +127,17 @@ def _cheaper(plan: Plan, chosen: dict[str, Any]) -> list[str]:
 
 
 def _cheapest(plan: Plan, limit: Decimal) -> dict[str, Any] | None:
-    """The cheapest candidate below a price: a feasible one, or else one that needs the fewest requirements relaxed."""
+    """Return the cheapest candidate below a price, a feasible one if possible; None if there is none.
+
+    Of infeasible candidates, those that need the fewest requirements relaxed come first.
+    """
     rows = [row for row in plan.candidates if row["price"] is not None and Decimal(row["price"]) < limit]
     possible = [row for row in rows if row["feasible"] or row.get("gaps")]
     return min(possible, key=lambda row: (len(row.get("gaps") or ()), Decimal(row["price"])), default=None)
 
 
 def _unready(plan: Plan) -> list[str]:
-    """Say that programs were still missing when the plan was made, so that a new plan may be better."""
+    """Say how many compiles were still under way when the plan was made; empty if there were none."""
     compiling = plan.basis.get("compiling", 0)
     if not compiling:
         return []

@@ -35,17 +35,17 @@ def requirement_rows(plan: Plan, currency: str) -> list[tuple[str, str]]:
 
 
 def score_format_of_plan(plan: Plan) -> ScoreFormat:
-    """Return the format of the plan's accuracies. A plan without a task uses evaluations whose metric their owner states."""
+    """Return the format of the plan's accuracies. A plan without a task has the default format."""
     return score_format_of(plan.basis.get("metric", DEFAULT))
 
 
 def local_time(instant: datetime, plan: Plan) -> str:
-    """An instant in the organisation's time zone."""
+    """Return an instant as text in the organisation's time zone."""
     return figures.instant_format(instant, plan.organisation.time_zone)
 
 
 def value_text(name: str, value: str, currency: str) -> str:
-    """A requirement's value with its unit. The accuracy has a format of its own (`score_format_of_plan`)."""
+    """Return a requirement's value with its unit. Do not use this for the accuracy, which has its own format."""
     if name == "budget":
         return figures.money_format(figures.fixed(Fraction(value), 6), currency)
     return figures.duration_format(value)
@@ -65,7 +65,7 @@ def relaxed_text(plan: Plan, values: dict[str, str], currency: str) -> str:
 
 
 def change_rows(plan: Plan, currency: str) -> list[dict[str, Any]]:
-    """Return one sentence with a price for each change that makes a candidate feasible, the cheapest first."""
+    """Return a sentence and a price for each change that makes a candidate feasible, the cheapest first."""
     return [
         {
             "text": f"Allow {relaxed_text(plan, change['values'], currency)}; then {change['title']} on {change['pool']} is "
@@ -100,7 +100,7 @@ def _at_most(name: str, value: str | None, currency: str) -> str:
 
 
 def _deadline(plan: Plan) -> str:
-    """The deadline. Plans that were made before the planner checked capacity have none."""
+    """Return the deadline as text. Old plans have no deadline."""
     if "completion" not in plan.requirements:
         return NOT_REQUIRED
     latest = local_time(datetime.fromisoformat(plan.requirements["completion"]), plan)
@@ -108,7 +108,7 @@ def _deadline(plan: Plan) -> str:
 
 
 def _relaxed(name: str, value: str, plan: Plan, currency: str) -> str:
-    """A relaxed requirement, rounded so that it still suffices; a deadline is rounded up to a full minute."""
+    """Return a relaxed requirement as text, rounded so that it still suffices. A deadline is rounded up to a full minute."""
     if name == "accuracy":
         return score_format_of_plan(plan).text(_rounded(name, value))
     if name != "completion":
@@ -118,14 +118,14 @@ def _relaxed(name: str, value: str, plan: Plan, currency: str) -> str:
 
 
 def _rounded(name: str, value: str) -> str:
-    """Round an accuracy down and everything else up, so that the sentence remains true."""
+    """Round an accuracy down, and any other value up, so that the relaxed requirement still suffices."""
     number = Fraction(value)
     grid = Fraction(1, 10_000) if name == "accuracy" else _grid(number)
     return str((number // grid) * grid if name == "accuracy" else -(-number // grid) * grid)
 
 
 def _grid(number: Fraction) -> Fraction:
-    """The unit of the third significant digit."""
+    """Return the unit of a number's third significant digit."""
     grid = Fraction(1)
     while number and number / grid < 100:
         grid /= 10

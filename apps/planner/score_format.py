@@ -1,8 +1,8 @@
 """The format of a metric's score: its name, its unit, and whether lower is better. Pure: no Django.
 
 The planner compares one number with the requirement `accuracy`: a share from 0 to 1, where more is better. People enter
-and read the metric's own unit. For the mean error, that unit is an error, where less is better; its share is 1 - error
-/ limit (apps/planner/metrics.py).
+and read scores in the metric's own unit. For the mean error, this unit is an error, where less is better. Its share is
+1 - error / limit (apps/planner/metrics.py).
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _SHARES = (("within ", "share of items within "), ("at least ", "share of items 
 
 @dataclass(frozen=True)
 class ScoreFormat:
-    """`name`: the score's name in a sentence; `limit`: the cap of a mean error; `counts_items`: whether the score is a
-    share of right items.
+    """The format of a score. `name` is the score's name in a sentence.
+
+    `limit` is the cap of a mean error. `counts_items` is True if the score is a share of right items.
     """
 
     name: str
@@ -52,7 +53,7 @@ class ScoreFormat:
         return f"{'an' if self.name[0] in 'ae' else 'a'} {self.name}"
 
     def text(self, share: Fraction | str, places: int = PLACES) -> str:
-        """Write a share as a percentage, or for a mean error as the corresponding error, rounded up."""
+        """Return a share as text: as a percentage or, for a mean error, as the error, rounded up."""
         if self.limit is None:
             return figures.percent_format(share, places)
         error = self.limit * (1 - Fraction(share))
@@ -63,7 +64,7 @@ class ScoreFormat:
         return shown.rstrip("0").rstrip(".")
 
     def share_of(self, stated: Fraction) -> Fraction:
-        """Return the share for a stated percentage or error."""
+        """Return the share that a stated percentage or error means."""
         return stated / 100 if self.limit is None else 1 - stated / self.limit
 
     @property
@@ -74,7 +75,7 @@ class ScoreFormat:
         return f"Enter {self.named} above 0 and below the limit {self.text('0')}."
 
     def shortfall_sentence(self, found: Fraction, wanted: Fraction) -> str:
-        """Say that a bound falls short, with enough decimals to tell the two values apart."""
+        """Say that a proven score falls short, with enough decimals to tell the two values apart."""
         pairs = [(self.text(found, places), self.text(wanted, places)) for places in range(PLACES, 9)]
         proven, required = next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
         if self.limit is None:
@@ -83,7 +84,7 @@ class ScoreFormat:
 
 
 def score_format_of(title: str) -> ScoreFormat:
-    """Return the format for a metric's title (`Metric.title`, with or without " of OUTPUT")."""
+    """Return the format for a metric's title (`Metric.title`). The title may end with " of OUTPUT"."""
     error = _ERROR.fullmatch(title)
     if error is not None:
         return ScoreFormat(f"mean error{error[2]}", Fraction(error[1]), counts_items=False)

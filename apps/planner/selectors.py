@@ -1,4 +1,4 @@
-"""Read plans, and the classes for which they can be made."""
+"""Read plans, and the classes of service for which plans can be made."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ def plans_list(*, organisation: Organisation) -> QuerySet[Plan]:
 
 
 def plan_lines(plan: Plan) -> list[tuple[Program, Fraction]]:
-    """Return the chosen candidate's programs in the order in which they run, with the executions per item. For a later
-    program of a cascade, this number is the proven upper bound of the share of items that fall back to it.
+    """Return the chosen candidate's programs in the order in which they run, with the executions per item.
+
+    For a later program of a cascade, the executions per item are the proven upper bound of the share that falls back to
+    it.
     """
     chosen = _chosen(plan)
     programs = (
@@ -43,14 +45,12 @@ def plan_pool(plan: Plan) -> Pool:
 
 
 def plan_volume(plan: Plan) -> int:
-    """Return the number of items of the plan."""
+    """Return the number of items that the plan requires."""
     return int(plan.requirements["items"])
 
 
 def plan_classes(*, now: datetime) -> list[PriceClass]:
-    """Return the price book's classes for which a plan can be made now, the default first. Raises Problem without a
-    price book.
-    """
+    """Return the classes for which a plan can be made now, the default class first. Raises Problem without a price book."""
     book = document_of(book_in_force(at=now))
     default = class_default(book)
     return sorted(classes_plannable(book), key=lambda one: one.name != default)

@@ -1,4 +1,4 @@
-"""Make a plan, and start the compiles of programs that it lacks."""
+"""Make plans, and start the missing compiles."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def plan_create(
     until: datetime | None = None,
     revises: str = "",
 ) -> Plan:
-    """Compare all candidates of a task, or the alternatives of a version, on every pool; store the result.
+    """Compare all candidates of a task, or all alternatives of a version, on every pool. Store the result as a plan.
 
-    A candidate is feasible only if its quote would be accepted now: its pool must have room before `until` (by default,
-    the end of a quote's default window). `klass`: the class; empty for the price book's default. `revises`: the
-    contract whose remaining work is planned and whose own reservations count as free. Raises Problem(422) for
-    impossible requirements or a class that is not offered, and Problem(409) without a price book.
+    A candidate is feasible only if its quote would be accepted now. Its pool must have room before `until`; the default
+    is the end of a quote's default window. An empty `klass` means the price book's default class. `revises` is a
+    contract: its remaining work is planned, and its own reservations count as free. Raises Problem(422) for impossible
+    requirements or a class that is not offered, and Problem(409) without a price book.
     """
     task = subject if isinstance(subject, Task) else None
     window = _window(requirements, task, until=until, now=now)
@@ -88,7 +88,7 @@ def plan_create(
 
 
 def _window(requirements: Requirements, task: Task | None, *, until: datetime | None, now: datetime) -> Window:
-    """The window in which all items must be done. Raises Problem(422) that names every impossible requirement."""
+    """Return the window in which all items must be done. Raises Problem(422) with every impossible requirement."""
     metric = metric_title(task) if task else DEFAULT
     errors = list(_faults(requirements, metric))
     if until is not None and until <= now:
@@ -100,7 +100,7 @@ def _window(requirements: Requirements, task: Task | None, *, until: datetime | 
 
 
 def _faults(requirements: Requirements, metric: str) -> Iterator[dict[str, Any]]:
-    """Yield the field and a sentence for each impossible requirement."""
+    """Yield a field and a sentence for each impossible requirement."""
     if not 1 <= requirements.items <= ITEMS_MAX:
         yield {"field": "items", "message": f"Enter a number of items from 1 to {ITEMS_MAX:,}."}
     if requirements.accuracy is not None and not 0 < requirements.accuracy < 1:
@@ -116,7 +116,7 @@ def _faults(requirements: Requirements, metric: str) -> Iterator[dict[str, Any]]
 def _variants(
     subject: ModelVersion | Task, dims: dict[str, int] | None, klass: str, book: PriceBookDocument, window: Window
 ) -> VariantSet:
-    """The variants, priced for the class within the window. Raises Problem(409) if there are none."""
+    """Return the variants, priced for the class within the window. Raises Problem(409) if there are none."""
     instant = tariff_instant(book=book, price_class=book.price_class(klass), window=window)
     models = (
         candidate_models_of_task(subject) if isinstance(subject, Task) else candidate_models_of_version(subject, dims)
@@ -141,7 +141,7 @@ def _class_check(klass: str, book: PriceBookDocument) -> None:
 
 
 def _subject_json(task: Task | None, dims: dict[str, int] | None, revises: str) -> dict[str, Any]:
-    """The part of a plan's basis that depends on its subject."""
+    """Return the part of a plan's basis that depends on the task or version."""
     return {
         "dims": dims or {},
         **({} if task is None else data_json(task)),
@@ -157,10 +157,10 @@ def _name(subject: ModelVersion | Task) -> str:
 def alternatives_compile(
     *, version: ModelVersion, dims: dict[str, int] | None, actor: User, now: datetime
 ) -> list[CompileJob]:
-    """Queue the missing compiles: every alternative for every processor on offer.
+    """Queue the missing compiles of every alternative, for every processor on offer.
 
-    The sizes of variable dimensions are chosen so that every alternative accepts the same items. An alternative for
-    which there are no such sizes is left out.
+    The sizes of variable dimensions are chosen so that all alternatives accept the same items. An alternative is left
+    out if it has no such sizes.
     """
     # The lock makes two clicks queue each compile once.
     Organisation.objects.select_for_update(no_key=True).get(pk=version.organisation.pk)

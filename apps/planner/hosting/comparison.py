@@ -18,9 +18,10 @@ MOST = 10**15  # items per month; larger volumes are not searched
 class HostingOption:
     """A hosting option: a Takt pool, a rented machine or an owned machine, with its cost.
 
-    `key` is unique in the comparison. `kind` is one of the constants above. `machine` is the same for one machine in
-    every kind. `certainty` is "exact", "bound" or "measured". `rate` is the items per second of one machine. `latency`
-    is the seconds for one item; None if unknown. `reasons` are the requirements that the option does not meet.
+    `key` is unique in the comparison. `kind` is one of the constants above. `machine` names the machine;
+    its hourly, monthly and spot options share this name. `certainty` is "exact", "bound" or "measured". `rate` is the
+    items per second of one machine. `latency` is the seconds for one item; None if unknown. `reasons` are the
+    requirements that the option does not meet.
     """
 
     key: str

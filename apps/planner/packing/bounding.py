@@ -1,10 +1,10 @@
 """A lower bound in exact arithmetic from the dual values of a floating-point solver.
 
-Duals p of the programs, q of the milliwatts and m of the groups bound the cost of every packing by
-sum(p * count) - q * watts_limit - sum(m * limit), if no pattern has a value above its cost:
-sum((p - q * draw) * pattern) <= cost + q * watts + m. The solver's values are rounded to whole multiples of 1/unit, and a
-knapsack gives the highest value of a pattern of each device type in whole numbers. If that exceeds the cost of an unlimited
-device, p is scaled down, alone or together with q (Farley, 1990); for a limited group, m is raised instead.
+Duals p of the programs, q of the milliwatts and m of the groups bound the cost of every packing by sum(p * count) - q *
+watts_limit - sum(m * limit). This holds if no pattern has a value above its cost: sum((p - q * draw) * pattern) <= cost
++ q * watts + m. The solver's values are rounded to whole multiples of 1/unit. For each device type, a knapsack gives
+the highest value of a pattern in whole numbers. If this value exceeds the cost of a device without a limit, p is scaled
+down, alone or together with q (Farley, 1990). For a limited group, m is raised instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from apps.planner.packing.pricing import WORTH_MAX, Knapsack
 
 @dataclass(frozen=True)
 class Duals:
-    """Exact dual values, each between 0 and the penalty: `programs[t]` and `watts` in units of cost."""
+    """Exact dual values of the programs and the milliwatts, in units of cost. Each is between 0 and the penalty."""
 
     programs: tuple[Fraction, ...]
     watts: Fraction
@@ -35,7 +35,7 @@ class Duals:
         return cls(tuple(exact), Fraction(max(watts, 0.0)), unit)
 
     def values(self, instance: Instance, device: str) -> list[int]:
-        """Return each program's value on a device, in whole multiples of 1/unit, rounded up."""
+        """Return each program's value on a device in units of 1/unit, rounded up to whole numbers."""
         return [
             ceil((value - self.watts * program.watts.get(device, 0)) * self.unit)
             for value, program in zip(self.programs, instance.programs, strict=True)
@@ -43,7 +43,7 @@ class Duals:
 
 
 def knapsacks(instance: Instance) -> dict[str, Knapsack]:
-    """Return the knapsack of each device type; a program that can't run on it fits 0 times."""
+    """Return the knapsack of each device type. A program that can't run on a device type fits 0 times."""
     nothing = (0,) * len(instance.devices[0].capacity) if instance.devices else ()
     return {
         device.name: Knapsack(
@@ -64,7 +64,7 @@ def _most(count: int, demand: Sequence[int] | None, capacity: Sequence[int]) -> 
 
 
 def unit_of(sacks: Mapping[str, Knapsack], programs: Sequence[float]) -> Fraction:
-    """Return the finest unit, a power of two, that keeps sums of these values within 63 bits."""
+    """Return the finest unit, a power of two, at which the sums of these values fit in 63 bits."""
     largest = max(
         (
             sum(max(value, 0.0) * most for value, most in zip(programs, sack.most, strict=True))
@@ -76,7 +76,10 @@ def unit_of(sacks: Mapping[str, Knapsack], programs: Sequence[float]) -> Fractio
 
 
 def bound_of(instance: Instance, duals: Duals, worth: Mapping[str, int]) -> Bound:
-    """Return the better of the bounds that two scalings give; `worth[device]` is the highest value of its patterns, in 1/unit."""
+    """Return the better bound of two ways to scale the duals.
+
+    `worth[device]` is the highest value of the device's patterns, in units of 1/unit.
+    """
     values = {name: value / duals.unit for name, value in worth.items()}
     programs = watts = Fraction(1)
     for device in instance.devices:
@@ -91,9 +94,10 @@ def bound_of(instance: Instance, duals: Duals, worth: Mapping[str, int]) -> Boun
 def _scaled(
     instance: Instance, duals: Duals, values: Mapping[str, Fraction], programs: Fraction, watts: Fraction
 ) -> Fraction:
-    """The bound of the duals, scaled by `programs` and `watts` so that no pattern of an unlimited device exceeds its cost.
+    """Return the bound of the duals after scaling them by the factors `programs` and `watts`.
 
-    Scaling the programs by less than the milliwatts only lowers the value of a pattern.
+    The factors must keep every pattern of an unlimited device at or below its cost. A lower factor for the programs
+    than for the milliwatts only lowers the value of a pattern.
     """
     price = duals.watts * watts
     total = sum((p * program.count for p, program in zip(duals.programs, instance.programs, strict=True)), Fraction(0))
@@ -106,6 +110,6 @@ def _scaled(
 
 
 def rounded_up(instance: Instance, value: Fraction) -> Bound:
-    """Round a bound up to a possible cost, a multiple of the greatest common divisor of all costs and penalties."""
+    """Round a bound up to a possible cost. Every cost is a multiple of the greatest common divisor of all costs and penalties."""
     step = gcd(*(device.cost for device in instance.devices), *(instance.penalty(p) for p in instance.programs)) or 1
     return Bound(ceil(value / step) * step, value)

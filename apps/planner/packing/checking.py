@@ -1,4 +1,4 @@
-"""An independent check: it shares no code with the planner and adds up every device again in whole numbers."""
+"""An independent check of a packing. It shares no code with the planner and adds up every device again in whole numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from apps.planner.packing.instances import Instance, Packing, Pattern, Vector
 
 
 def faults(instance: Instance, packing: Packing) -> list[str]:
-    """Return one sentence for each fault of a packing; a packing without faults is valid."""
+    """Return one sentence for each fault of a packing; empty if the packing is valid."""
     return [*_devices(instance, packing), *_counts(instance, packing), *_limits(instance, packing)]
 
 
@@ -22,7 +22,7 @@ def _devices(instance: Instance, packing: Packing) -> Iterator[str]:
 
 
 def _overfull(instance: Instance, pattern: Pattern, capacity: Vector) -> Iterator[str]:
-    """Describe programs of a pattern that cannot run on its device, and dimensions in which they exceed its capacity."""
+    """Yield a sentence for each program that can't run on the pattern's device, and for each dimension that is overfull."""
     placed = [(p, count) for p, count in zip(instance.programs, pattern.counts, strict=True) if count]
     for program, _ in placed:
         if pattern.device not in program.demands:
@@ -52,7 +52,7 @@ def _limits(instance: Instance, packing: Packing) -> Iterator[str]:
 
 
 def _drawn(instance: Instance, packing: Packing) -> int:
-    """The total milliwatts of all devices and programs."""
+    """Return the total milliwatts of all devices and programs."""
     idle = {device.name: device.watts for device in instance.devices}
     drawn = 0
     for pattern, times in packing.patterns:

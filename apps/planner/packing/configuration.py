@@ -1,8 +1,8 @@
-"""The configuration linear program: how often to use each pattern, with column generation.
+"""The configuration linear program, solved by column generation: how often to use each pattern.
 
-HiGHS solves the master problem. Its duals are the values of programs, and a knapsack for each device type finds
-patterns with a value above their cost (Gilmore and Gomory, 1961). The size of the problem depends on the number of
-types, not of programs.
+HiGHS solves the master problem. Its duals are the values of the programs. For each device type, a knapsack finds
+patterns whose value exceeds their cost (Gilmore and Gomory, 1961). The size of the problem depends on the number of
+program types, not on the number of programs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ FINE = 1 << 22  # a pattern must be worth more than it costs by this share of th
 
 @dataclass(frozen=True)
 class Relaxation:
-    """The fractional solution: how often each pattern is used, and the bound that the duals prove."""
+    """The fractional solution of the linear program. `times` says how often each pattern is used.
+
+    `bound` is the lower bound that the duals prove.
+    """
 
     patterns: tuple[Pattern, ...]
     times: npt.NDArray[np.float64]
@@ -38,13 +41,13 @@ class Relaxation:
 
 @dataclass
 class Master:
-    """The linear program over the patterns so far."""
+    """The master problem: the linear program over the patterns found so far."""
 
     instance: Instance
     patterns: dict[Pattern, None] = field(default_factory=dict)
 
     def add(self, patterns: Iterable[Pattern]) -> int:
-        """Add patterns and return how many are new."""
+        """Add patterns, and return the number of new ones."""
         before = len(self.patterns)
         self.patterns.update(dict.fromkeys(patterns))
         return len(self.patterns) - before
@@ -52,8 +55,8 @@ class Master:
     def rows(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return (cost, matrix, right side) of the problem: minimise cost x subject to matrix x <= right side.
 
-        Columns are the patterns and the unserved programs of each type; rows are the programs, the groups with a limit, and
-        the milliwatts.
+        The columns are the patterns and, for each type, the unserved programs. The rows are the programs, the groups
+        with a limit, and the milliwatts.
         """
         instance, patterns = self.instance, list(self.patterns)
         types, groups = len(instance.programs), list(instance.limits)
@@ -81,7 +84,11 @@ class Master:
         )
 
     def solve(self) -> tuple[Any, list[float], list[float], float]:
-        """Return the solution, and the duals of the programs, of the groups and of a milliwatt, in units of cost."""
+        """Return the solution and the duals, in units of cost.
+
+        The duals are those of the program constraints, of the group constraints, and of the power limit (per
+        milliwatt).
+        """
         from scipy.optimize import linprog  # half a second that most processes never need
 
         cost, matrix, right = self.rows()
@@ -99,9 +106,9 @@ class Master:
 def relax(
     instance: Instance, *, start: Iterable[Pattern] = (), prove: bool = True, progress: Progress | None = None
 ) -> Relaxation:
-    """Solve the configuration linear program, starting with the patterns of `start` and of the dot-product fit.
+    """Solve the configuration linear program. The first patterns are those of `start` and of the dot-product heuristic.
 
-    Without `prove`, it ends as soon as a quick search finds no more patterns, and the bound may be weak. Raises
+    If `prove` is False, the search ends when a quick search finds no more patterns, and the bound may be weak. Raises
     ArithmeticError if HiGHS finds no solution.
     """
     sacks = knapsacks(instance)
@@ -131,7 +138,10 @@ def relax(
 
 
 def _alone(instance: Instance, sacks: dict[str, Any]) -> list[Pattern]:
-    """For each program and each device type that can run it, the pattern that fills the device with copies of that program."""
+    """Return patterns with copies of a single program.
+
+    There is one pattern for each program and each device type that can run it, with as many copies as fit.
+    """
     types = range(len(instance.programs))
     return [
         Pattern(name, tuple(sack.most[t] if t == one else 0 for t in types))
@@ -144,7 +154,7 @@ def _alone(instance: Instance, sacks: dict[str, Any]) -> list[Pattern]:
 def _improving(
     instance: Instance, sacks: dict[str, Any], duals: Duals, groups: dict[str, float], *, beam: int
 ) -> tuple[list[Pattern], dict[str, int]]:
-    """Return patterns whose value exceeds their cost, and for each device type an upper bound of the value of any pattern."""
+    """Return patterns whose value exceeds their cost, and an upper bound of a pattern's value for each device type."""
     found, worth = [], {}
     for device in instance.devices:
         price = device.cost + max(groups.get(device.owner, 0.0), 0.0) + float(duals.watts) * device.watts

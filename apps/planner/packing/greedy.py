@@ -1,4 +1,4 @@
-"""Heuristics: quick packings, which also serve as a baseline. Scores are floats; capacities are integers."""
+"""Heuristics for quick packings, which also serve as a baseline. Scores are floats; capacities are integers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Supply:
         self.limits, self.watts = dict(self.instance.limits), self.instance.watts_limit
 
     def times(self, pattern: Pattern, wanted: int) -> int:
-        """Return how often the pattern can still be used, at most `wanted` times."""
+        """Return how often the pattern can still be used, up to `wanted` times."""
         left = self.limits.get(self.instance.by_name[pattern.device].owner, wanted)
         draw = self.instance.draw(pattern)
         return min(wanted, left, self.watts // draw if self.watts is not None and draw else wanted)
@@ -36,7 +36,7 @@ class Supply:
 
 
 def packed(instance: Instance, patterns: Iterable[tuple[Pattern, int]]) -> Packing:
-    """Return the packing of these patterns without surplus programs or empty devices, with equal patterns merged."""
+    """Return the packing of these patterns, without surplus programs or empty devices. Equal patterns are merged."""
     left = [program.count for program in instance.programs]
     result: dict[Pattern, int] = {}
     for pattern, times in patterns:
@@ -55,9 +55,9 @@ def packed(instance: Instance, patterns: Iterable[tuple[Pattern, int]]) -> Packi
 def dot_product_fit(instance: Instance, *, left: Sequence[int] | None = None) -> Packing:
     """Fill one device after another with the program whose demand is best aligned with the remaining capacity.
 
-    This is the bin-centric dot-product heuristic (Panigrahy and others, 2011). The next device type is the one with the
-    highest ratio of its contents' value to its cost. `left`: the number of programs of each type to place; all by
-    default.
+    This is the bin-centric dot-product heuristic (Panigrahy and others, 2011). The next device is the one with the
+    highest ratio of value to cost. `left` is the number of programs of each type to place; by default, all programs are
+    placed.
     """
     counts = list(left) if left is not None else [program.count for program in instance.programs]
     wanted = tuple(counts)
@@ -77,7 +77,7 @@ def dot_product_fit(instance: Instance, *, left: Sequence[int] | None = None) ->
 
 
 def _best_pattern(instance: Instance, counts: Sequence[int], worth: Sequence[float], supply: Supply) -> Pattern | None:
-    """The filled device with the highest ratio of value to cost; None if nothing fits."""
+    """Return the filled device with the highest ratio of value to cost; None if nothing fits."""
     options = []
     for device in instance.devices:
         pattern = Pattern(device.name, _filled(instance, device.name, counts, supply))
@@ -88,9 +88,10 @@ def _best_pattern(instance: Instance, counts: Sequence[int], worth: Sequence[flo
 
 
 def _worth(instance: Instance) -> list[float]:
-    """The value of placing each program: its penalty or, if it must run, the lowest cost of placing it on a device.
-    That cost is the cost of the device times the largest share of its capacity, over all dimensions, that the program
-    uses.
+    """Return the value of placing one program of each type.
+
+    The value is the program's penalty. If it has no penalty, the value is the lowest cost of placing it: the cost of
+    the device, times the program's share of the scarcest capacity of the device.
     """
     result = []
     for program in instance.programs:
@@ -104,7 +105,7 @@ def _worth(instance: Instance) -> list[float]:
 
 
 def _filled(instance: Instance, name: str, counts: Sequence[int], supply: Supply) -> tuple[int, ...]:
-    """The number of programs of each type on a device that is filled greedily."""
+    """Fill a device greedily, and return the number of programs of each type on it."""
     types = [t for t, p in enumerate(instance.programs) if counts[t] and name in p.demands]
     if not types:
         return (0,) * len(counts)
@@ -114,7 +115,7 @@ def _filled(instance: Instance, name: str, counts: Sequence[int], supply: Supply
 def _fill(
     instance: Instance, name: str, types: Sequence[int], counts: Sequence[int], supply: Supply
 ) -> tuple[int, ...]:
-    """Fill a device with programs of these types."""
+    """Fill a device greedily with programs of these types."""
     device, filled = instance.by_name[name], [0] * len(counts)
     scale = np.array([1.0 / c if c else 0.0 for c in device.capacity])
     demands = np.array([instance.programs[t].demands[name] for t in types], dtype=np.int64)
@@ -134,10 +135,10 @@ def _fill(
 
 
 def first_fit(instance: Instance, *, order: Sequence[int] | None = None) -> Packing:
-    """Place each program on the first open device with room, or else on a new device of the type on which its share
-    costs least.
+    """Place each program on the first open device with room, or else on a new device.
 
-    `order`: the types of the programs in order of arrival; by default they arrive type by type.
+    The new device is of the type on which the program's share costs least. `order` gives the type of each program in
+    order of arrival. By default, the programs arrive type by type.
     """
     arrivals = order if order is not None else [t for t, p in enumerate(instance.programs) for _ in range(p.count)]
     open_devices, supply = _Open(instance, len(arrivals)), Supply(instance)
@@ -151,7 +152,7 @@ def first_fit(instance: Instance, *, order: Sequence[int] | None = None) -> Pack
 
 
 def first_fit_decreasing(instance: Instance) -> Packing:
-    """Place programs by first fit, in descending order of size. A program's size is its largest share of a device."""
+    """Place programs by first fit in descending order of size. The size of a program is its largest share of a device."""
     size = [
         max((_share(instance, t, device.name) for device in instance.devices if device.name in p.demands), default=0.0)
         for t, p in enumerate(instance.programs)
@@ -166,7 +167,7 @@ def _share(instance: Instance, t: int, name: str) -> float:
 
 
 class _Open:
-    """The open devices in the order in which they were opened."""
+    """The open devices, in the order in which they were opened."""
 
     def __init__(self, instance: Instance, most: int) -> None:
         self.instance, self.used = instance, 0
@@ -188,7 +189,7 @@ class _Open:
         return at if self.used and fits[at] else None
 
     def opened(self, t: int, supply: Supply) -> int | None:
-        """Open a device for a program of type t; None if no remaining device can hold it."""
+        """Open a device for a program of type t; None if no remaining device has room for the program."""
         program, types = self.instance.programs[t], self.instance.devices
         options = []
         for d, device in enumerate(types):

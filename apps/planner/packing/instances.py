@@ -16,9 +16,9 @@ Progress = Callable[[str, float], None]
 class DeviceType:
     """Identical devices with their capacity, hourly cost and idle power.
 
-    `capacity` is in units of `DIMENSIONS`: cycles per second, bytes per second each way, bytes. `cost` is in whole
-    units of money and `watts` in milliwatts. `group` names the limit that these devices count against: the power
-    settings of one pool are types of one group.
+    `capacity` is in the units of `DIMENSIONS`: cycles per second, bytes per second in each direction, and bytes. `cost`
+    is in whole units of money. `watts` is in milliwatts. Devices of one `group` count against the same limit; for
+    example, all power settings of a pool are one group.
     """
 
     name: str
@@ -29,16 +29,17 @@ class DeviceType:
 
     @property
     def owner(self) -> str:
-        """The group, by default the type itself."""
+        """The name of the group; the name of the type if it has no group."""
         return self.group or self.name
 
 
 @dataclass(frozen=True)
 class ProgramType:
-    """`count` identical programs. `demands`: the capacity that one program uses on each device type that can run it.
+    """Identical programs; `count` is their number.
 
-    `watts`: the milliwatts that one program adds to the device's own power, by device type. `penalty`: the cost of
-    leaving one program out, in the unit of `cost`; None if it must run.
+    `demands` is the capacity that one program uses on each device type that can run it. `watts` is the milliwatts that
+    one program adds to the device's own power, by device type. `penalty` is the cost of leaving out one program, in the
+    unit of `cost`; None if the program must run.
     """
 
     name: str
@@ -50,7 +51,7 @@ class ProgramType:
 
 @dataclass(frozen=True)
 class Pattern:
-    """One device of a type and the number of programs of each type on it."""
+    """One device of a type, with the number of programs of each type on it."""
 
     device: str
     counts: tuple[int, ...]
@@ -58,10 +59,11 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Instance:
-    """Programs to place. `limits`: the number of devices of a group; a group without a limit is unlimited.
+    """Programs to place, and the devices for them.
 
-    `watts_limit`: the maximum milliwatts of all devices and programs together. Raises ValueError for a negative number,
-    a vector of another length, or an unknown device type.
+    `limits` is the number of devices by group; a group that is not listed is unlimited. `watts_limit` is the maximum
+    milliwatts of all devices and programs together. Raises ValueError for a negative number, a vector of the wrong
+    length, or an unknown device type.
     """
 
     devices: tuple[DeviceType, ...]
@@ -90,7 +92,7 @@ class Instance:
 
     @cached_property
     def must_run(self) -> int:
-        """The cost of leaving out a program that must run; it exceeds the saving from any device."""
+        """The cost of leaving out a program that must run. It exceeds the saving from any device."""
         dearest = max([device.cost for device in self.devices] + [p.penalty or 0 for p in self.programs], default=0)
         return 1000 * (dearest or 1)
 
@@ -98,7 +100,7 @@ class Instance:
         return self.must_run if program.penalty is None else program.penalty
 
     def draw(self, pattern: Pattern) -> int:
-        """The milliwatts that one device draws with a pattern."""
+        """Return the milliwatts that one device draws with a pattern."""
         each = (count * p.watts.get(pattern.device, 0) for p, count in zip(self.programs, pattern.counts, strict=True))
         return self.by_name[pattern.device].watts + sum(each)
 
@@ -126,17 +128,17 @@ def _whole(name: str, *numbers: int) -> None:
 
 @dataclass(frozen=True)
 class Packing:
-    """Patterns, each with its number of devices; `unserved`: how many programs of each type are left out."""
+    """Patterns, each with its number of devices. `unserved` is the number of programs of each type that are left out."""
 
     patterns: tuple[tuple[Pattern, int], ...]
     unserved: tuple[int, ...]
 
     def devices(self, group: str | None = None, *, instance: Instance) -> int:
-        """Return the number of devices, in all groups or in one."""
+        """Return the number of devices in a group, or in all groups."""
         return sum(times for pattern, times in self.patterns if group in (None, instance.by_name[pattern.device].owner))
 
     def cost(self, instance: Instance) -> int:
-        """Return the total cost of devices and penalties."""
+        """Return the total cost of the devices and penalties."""
         devices = sum(instance.by_name[pattern.device].cost * times for pattern, times in self.patterns)
         left = zip(instance.programs, self.unserved, strict=True)
         return devices + sum(instance.penalty(program) * count for program, count in left)
@@ -147,7 +149,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class Bound:
-    """A lower bound of the cost: `value` is `fraction` rounded up to a possible cost. Both are exact (see `bounding`)."""
+    """An exact lower bound of the cost. `value` is `fraction`, rounded up to a possible cost."""
 
     value: int
     fraction: Fraction
@@ -155,7 +157,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Plan:
-    """A packing and its bound. `patterns` were generated in `rounds` solutions of the linear program."""
+    """A packing and its bound. `patterns` is the number of patterns generated in `rounds` solutions of the linear program."""
 
     packing: Packing
     cost: int
@@ -165,7 +167,7 @@ class Plan:
 
     @property
     def gap(self) -> Fraction:
-        """The share by which the plan may cost more than the best one."""
+        """The most by which the plan may exceed the lowest possible cost, as a share."""
         if self.cost == self.bound.value:
             return Fraction(0)
         return Fraction(self.cost, self.bound.value) - 1 if self.bound.value else Fraction(self.cost)

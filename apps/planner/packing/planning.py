@@ -1,4 +1,4 @@
-"""Make a plan: solve the configuration linear program, round it to whole devices, and give its bound."""
+"""Make a plan: solve the configuration linear program, round the solution to whole devices, and give its bound."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NODES = 500  # of HiGHS's search: nodes, not seconds, so that a busy machine giv
 
 
 def plan(instance: Instance, *, progress: Progress | None = None) -> Plan:
-    """Return the cheapest packing found, with a lower bound of the cost.
+    """Return the cheapest packing found, with a lower bound of the cost. The result is the same on every machine.
 
-    The solution of the linear program is rounded down; the rest is a smaller problem of the same kind, solved again
-    until nothing is left. If the result is above the bound, HiGHS searches for the best whole numbers of all patterns
-    found so far. `progress(stage, share)` is called from time to time; an exception that it raises ends the work. The
-    same instance gives the same plan on any machine. Raises ArithmeticError if HiGHS finds no solution.
+    The solution of the linear program is rounded down. The remaining programs are a smaller problem, which is solved in
+    the same way. If the result costs more than the bound, HiGHS searches for the best whole numbers of all patterns
+    found so far. `progress(stage, share)` is called from time to time; an exception that it raises ends the work.
+    Raises ArithmeticError if HiGHS finds no solution.
     """
     count = sum(program.count for program in instance.programs)
     if not instance.devices or not count:
@@ -40,7 +40,7 @@ def plan(instance: Instance, *, progress: Progress | None = None) -> Plan:
 
 
 def _rounded(instance: Instance, relaxed: Relaxation, progress: Progress | None) -> Iterator[Packing]:
-    """Yield packings by diving: fix the integer parts of the solution and solve the rest again, until nothing is left."""
+    """Yield packings by diving: fix the integer parts of the solution, solve the remaining problem, and repeat."""
     base, residual, current = Packing((), tuple(p.count for p in instance.programs)), instance, relaxed
     known = dict.fromkeys(relaxed.patterns)
     for number in range(DIVES):
@@ -63,7 +63,7 @@ def _rounded(instance: Instance, relaxed: Relaxation, progress: Progress | None)
 
 
 def _kept(instance: Instance, relaxed: Relaxation, *, up: bool = True) -> list[tuple[Pattern, int]]:
-    """The integer parts of the solution, or one device of the most used pattern if there are none and `up` is set."""
+    """Return the integer parts of the solution. If there are none and `up` is set, return one device of the most used pattern."""
     supply = Supply(instance)
     whole = np.floor(relaxed.times + 1e-6).astype(int).tolist()
     kept = []
@@ -80,7 +80,7 @@ def _kept(instance: Instance, relaxed: Relaxation, *, up: bool = True) -> list[t
 
 
 def _residual(instance: Instance, base: Packing) -> Instance:
-    """The programs, devices and milliwatts that remain after the base packing."""
+    """Return the programs, devices and milliwatts that remain after the base packing."""
     programs = tuple(
         replace(program, count=left) for program, left in zip(instance.programs, base.unserved, strict=True)
     )
@@ -90,7 +90,7 @@ def _residual(instance: Instance, base: Packing) -> Instance:
 
 
 def _clipped(instance: Instance, patterns: Iterable[Pattern]) -> Iterator[Pattern]:
-    """The patterns that need at most as many programs of each type as the instance has."""
+    """Yield the patterns, limited to the number of programs of each type in the instance. Empty patterns are left out."""
     for pattern in patterns:
         counts = tuple(min(a, p.count) for a, p in zip(pattern.counts, instance.programs, strict=True))
         if any(counts):
@@ -102,7 +102,7 @@ def _joined(instance: Instance, base: Packing, rest: Packing) -> Packing:
 
 
 def _whole(instance: Instance, patterns: Iterable[Pattern]) -> Packing | None:
-    """The cheapest packing that HiGHS finds with these patterns; None if it finds none."""
+    """Return the cheapest packing that HiGHS finds with these patterns; None if HiGHS finds none."""
     from scipy.optimize import Bounds, LinearConstraint, milp  # half a second that most processes never need
 
     master = Master(instance)

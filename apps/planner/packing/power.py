@@ -1,8 +1,8 @@
-"""Power settings: a share s of a device's capability, with the rest switched off, and the figures that follow from it.
+"""Power settings: only a share s of a device's capability is switched on.
 
-The effective clock is s x clock, so a device does s x the cycles per second and an execution takes 1/s x the time.
-Links and memory do not change. The dynamic energy of an operation is the same. The static power (`static`, which may be
-lower when parts are switched off) is drawn for 1/s x the time.
+The effective clock is s x clock: a device does s x the cycles per second, and an execution takes 1/s x the time. Links
+and memory do not change. The dynamic energy of an operation does not change either. The static power (`static`) is
+drawn for 1/s x the time; it may be lower when parts are switched off.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from apps.planner.packing.instances import DeviceType, Instance, ProgramType
 
 @dataclass(frozen=True)
 class Draw:
-    """The milliwatts of a device at full capability: `static` when idle, `full` when every cycle is used.
+    """The milliwatts of a device at full capability: `static` when it is idle, `full` when it uses every cycle.
 
     Raises ValueError if `full` is less than `static`.
     """
@@ -32,8 +32,10 @@ class Draw:
 
 @dataclass(frozen=True)
 class Setting:
-    """A share of the capability in (0, 1]. `static`: its idle milliwatts; None means the same as at full capability.
-    Raises ValueError for a share outside this range.
+    """A power setting: a share of the device's capability, above 0 and at most 1.
+
+    `static` is the idle power in milliwatts; None if it is the same as at full capability. Raises ValueError if the
+    share is out of range.
     """
 
     share: Fraction
@@ -46,9 +48,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Effect:
-    """A program at a setting, alone on a device: seconds and joules per execution, and maximum executions per second.
+    """The effect of a power setting on a program that runs alone on a device.
 
-    The static joules assume a device that is always busy.
+    `latency` is in seconds, `rate` in executions per second, and `dynamic` and `static` in joules per execution.
+    `static` assumes that the device is always busy.
     """
 
     latency: Fraction
@@ -70,7 +73,7 @@ def effect(*, latency: int, interval: int, clock: int, draw: Draw, setting: Sett
 
 
 def set_to(device: DeviceType, setting: Setting, draw: Draw | None = None) -> DeviceType:
-    """Return the device type at a power setting, in the same group, with less capacity and power."""
+    """Return the device type at a power setting, with less capacity and power. Its group does not change."""
     static = draw.static if draw is not None and setting.static is None else (setting.static or device.watts)
     return replace(
         device,
@@ -84,9 +87,9 @@ def set_to(device: DeviceType, setting: Setting, draw: Draw | None = None) -> De
 def with_settings(
     instance: Instance, draws: Mapping[str, Draw], settings: Mapping[str, Sequence[Setting]], *, watts_limit: int | None
 ) -> Instance:
-    """Return the instance with a device type for each setting, within a limit of milliwatts.
+    """Return the instance with one device type for each power setting, and with a limit in milliwatts.
 
-    Device types without a known draw do not change. A program draws dynamic power for the share of time that it works,
+    Device types without a known draw do not change. A program adds dynamic power for the share of time that it works,
     rounded up to a milliwatt.
     """
     devices, names = [], {}
@@ -116,7 +119,7 @@ def _switched(duty: int, capacity: int, draw: Draw) -> int:
 
 
 def most_served(instance: Instance) -> Instance:
-    """Return the instance whose cost is the number of programs that are left out."""
+    """Return an instance whose cost is the number of programs left out."""
     devices = tuple(replace(device, cost=0) for device in instance.devices)
     programs: tuple[ProgramType, ...] = tuple(replace(program, penalty=1) for program in instance.programs)
     return Instance(devices, programs, instance.limits, instance.watts_limit)

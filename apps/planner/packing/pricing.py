@@ -1,9 +1,9 @@
 """Find the most valuable patterns of a device: a multi-dimensional knapsack, solved by branch and bound in integers.
 
-The search keeps states level by level in arrays. After the number of programs of a type is decided, states whose
-Lagrangian bound is below the wanted value are dropped. (There is one multiplier per dimension, from the linear
-relaxation; any multipliers give a valid bound.) Weights are rounded down to a grid, so the bound never understates. If
-more than `BEAM` states remain, the most promising are kept, and the dropped ones still count in the returned bound.
+The search decides the number of programs of one type after another, and keeps its states in arrays. A state is dropped
+if its Lagrangian bound is below the wanted value. The bound has one multiplier per dimension, from the linear
+relaxation; it is valid for any multipliers. Weights are rounded down to a grid, so the bound is never too low. If more
+than `BEAM` states remain, only the most promising are kept. The returned bound includes the dropped states.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MANY, SHARPER = 1_500, 6  # above so many states, better multipliers are compute
 
 @dataclass(frozen=True)
 class Priced:
-    """The patterns found: (value, counts) above the wanted value, most valuable first. No pattern's value exceeds `bound`."""
+    """The patterns found, as (value, counts), the most valuable first. No pattern has a value above `bound`."""
 
     found: tuple[tuple[int, tuple[int, ...]], ...]
     bound: int
@@ -35,16 +35,16 @@ class Priced:
 
 @dataclass(frozen=True)
 class Knapsack:
-    """The knapsack of a device type: a program of type t weighs `weights[t]` and fits at most `most[t]` times."""
+    """The knapsack of a device type. A program of type t weighs `weights[t]` and fits at most `most[t]` times."""
 
     capacity: tuple[int, ...]
     weights: tuple[tuple[int, ...], ...]
     most: tuple[int, ...]
 
     def search(self, values: Sequence[int], *, above: int, keep: int = 8, beam: int = BEAM) -> Priced:
-        """Return at most `keep` patterns with a value above `above`. Programs of value 0 or less are left out.
+        """Return at most `keep` patterns with a value above `above`. Programs with a value of 0 or less are left out.
 
-        Raises ValueError for values so large that sums would exceed 63 bits.
+        Raises ValueError if the values are so large that their sum may exceed 63 bits.
         """
         if sum(max(value, 0) * most for value, most in zip(values, self.most, strict=True)) >= WORTH_MAX:
             raise ValueError("The values are too large: their sum exceeds 63 bits.")
@@ -57,7 +57,7 @@ class Knapsack:
 
 @dataclass(frozen=True)
 class _States:
-    """Partly filled devices: remaining capacity, value so far, and the Lagrangian bound of the decisions so far."""
+    """Partly filled devices: their remaining capacity, their value so far, and the Lagrangian bound of the decisions so far."""
 
     room: Whole
     value: Whole
@@ -68,7 +68,7 @@ class _States:
 
 
 class _Tree:
-    """One search. `gain[t]` is the value of a program of type t, less the value of the capacity that it uses."""
+    """A search for patterns. `gain[t]` is the value of a program of type t less the value of the capacity that it uses."""
 
     def __init__(self, knapsack: Knapsack, values: list[int], used: list[int]) -> None:
         capacity = np.array(knapsack.capacity, dtype=np.int64)
@@ -94,8 +94,9 @@ class _Tree:
         self.curves = [self._curves(t) for t in range(len(used) + 1)]
 
     def _curves(self, t: int) -> list[tuple[Real, Real]]:
-        """For each dimension, the maximum value of type t and all later types, as a piecewise linear function of the
-        remaining capacity.
+        """Return, for each dimension, the maximum value that types t and later can add.
+
+        The value is a piecewise linear function of the remaining capacity.
         """
         curves = []
         for dimension in range(len(self.capacity)):
@@ -134,7 +135,7 @@ class _Tree:
     def _children(
         self, states: _States, parent: Index, count: Whole, t: int, asked: int
     ) -> tuple[_States, Index, Whole, Whole]:
-        """The states that can still reach the wanted value after type t is decided, with their bounds."""
+        """Return the states that can still reach the wanted value after type t is decided, with their bounds."""
         reach = states.reach[parent] + count * self.gain[t]
         alive = np.flatnonzero(reach + self.tail[t + 1] >= asked << FINE)
         parent, count = parent[alive], count[alive]
@@ -150,9 +151,9 @@ class _Tree:
         return children, parent, count, bound
 
     def _by_dimension(self, states: _States, t: int) -> Whole:
-        """The bound of each state from its tightest dimension alone, by the fractional knapsack.
+        """Return the bound of each state from its tightest dimension alone, by the fractional knapsack.
 
-        Computed in floats, with a margin far above their rounding errors.
+        The bound is computed in floats, with a margin far above the rounding errors.
         """
         least = np.full(len(states.room), np.inf)
         for dimension, (room, worth) in enumerate(self.curves[t]):
@@ -160,7 +161,7 @@ class _Tree:
         return states.value + np.asarray(np.minimum(least * (1 + 1e-9) + 1, 2.0**61), dtype=np.int64)
 
     def _sharper(self, states: _States, bound: Whole, t: int) -> Whole:
-        """The Lagrangian bound of each state, with the multipliers that suit the most promising state."""
+        """Return the Lagrangian bound of each state, with the multipliers that suit the most promising state."""
         weights, worth, most = self.weights[t:].astype(float), self.worth[t:].astype(float), self.most[t:].astype(float)
         scale = np.maximum(self.capacity, 1).astype(float)
         left = states.room[int(bound.argmax())] / scale
@@ -170,7 +171,7 @@ class _Tree:
         return states.value + np.asarray(np.minimum(reach, 2.0**61), dtype=np.int64)
 
     def _fits(self, room: Whole, t: int) -> Whole:
-        """How many programs of type t fit in each state."""
+        """Return how many programs of type t fit in each state."""
         heavy = self.weights[t] > 0
         fits = np.full(len(room), self.most[t], dtype=np.int64)
         if heavy.any():
@@ -178,7 +179,7 @@ class _Tree:
         return fits
 
     def _narrowed(self, states: _States, t: int) -> tuple[Index, int]:
-        """The states to expand, with at most `CHILDREN` children in total, and the bound of the other states."""
+        """Return the states to expand, and the bound of the others. Expanding gives at most `CHILDREN` children in total."""
         children = self._fits(states.room, t) + 1
         if int(children.sum()) <= CHILDREN:
             return np.arange(len(children)), 0
@@ -188,7 +189,7 @@ class _Tree:
         return np.sort(ranked[:enough]), cut
 
     def _copies(self, room: Whole, t: int, states: Index) -> tuple[Index, Whole]:
-        """(state, copies) for every number of copies of type t that fits."""
+        """Return a pair (state, copies) for every number of copies of type t that fits."""
         fits = self._fits(room[states], t)
         begins = np.cumsum(fits + 1) - (fits + 1)
         parent = np.repeat(states, fits + 1)
@@ -197,7 +198,7 @@ class _Tree:
     def _greedy(
         self, states: _States, t: int, trail: list[tuple[Index, Whole]], known: dict[tuple[int, ...], int], above: int
     ) -> int:
-        """Fill the most promising states greedily with the remaining types; return the highest value and record its pattern."""
+        """Fill the most promising states greedily with the remaining types. Record the best pattern, and return its value."""
         chosen = np.argsort(-states.reach, kind="stable")[:32]
         left, worth = states.room[chosen].copy(), states.value[chosen].copy()
         steps = []
@@ -222,7 +223,7 @@ class _Tree:
     def _collect(
         self, value: Whole, trail: list[tuple[Index, Whole]], *, above: int, keep: int
     ) -> list[tuple[tuple[int, ...], int]]:
-        """The best states of the last level, each as (counts per type, value)."""
+        """Return the best states of the last level as (counts per type, value)."""
         order = np.argsort(-value, kind="stable")[:keep]
         order = order[value[order] > above]
         counts = np.zeros((len(order), self.types), dtype=np.int64)
@@ -235,13 +236,13 @@ class _Tree:
 
 
 def _multipliers(worth: Whole, grid: Whole, most: Whole) -> Whole:
-    """The dual value of each dimension from the linear relaxation, in units of 2^-`FINE`; never negative."""
+    """Return the dual value of each dimension in the linear relaxation, in units of 2^-`FINE`; never negative."""
     prices = _prices(worth.astype(float), grid / GRID, most.astype(float), np.ones(grid.shape[1]))
     return np.asarray(np.floor(prices / GRID * (1 << FINE)), dtype=np.int64)
 
 
 def _prices(worth: Real, weights: Real, most: Real, room: Real) -> Real:
-    """The dual values of the linear program: maximise worth x subject to weights x <= room, 0 <= x <= most."""
+    """Return the dual values of the linear program: maximise worth x subject to weights x <= room, 0 <= x <= most."""
     from scipy.optimize import linprog  # half a second that most processes never need
 
     solved = linprog(-worth, A_ub=weights.T, b_ub=room, bounds=np.stack([0 * most, most], axis=1), method="highs-ds")
