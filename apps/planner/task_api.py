@@ -31,8 +31,9 @@ BUY = requires(Scope.BUY, roles=ENGINEERING)
 
 
 class TaskIn(RequestBody):
-    """`versions`: the candidate model versions; if empty, every model that accepts the data set's items. `k` is for
-    accuracy only; `limit` is for `mean_error` (the largest error), `close` (the largest difference) and `snr` (dB).
+    """`versions` are the candidate model versions; if empty, every model that accepts the data set's items is a
+    candidate. `k` is for accuracy only. `limit` is for `mean_error` (the largest error), `close` (the largest
+    difference) and `snr` (dB).
     """
 
     name: str = Field(default="", max_length=120)
@@ -57,7 +58,9 @@ class TaskRow(Schema):
 
 
 class TaskCandidateOut(Schema):
-    """`lower_bound` is a lower bound of the share of right answers, at 95 % confidence; null until the program is evaluated."""
+    """`lower_bound` is a lower bound of the share of right answers, at 95 % confidence. It is null if the program has
+    not been evaluated.
+    """
 
     version_id: UUID
     model: str
@@ -172,7 +175,7 @@ def task_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
 )
 @idempotent
 def task_evaluate(request: HttpRequest, pk: UUID) -> tuple[int, list[EvaluationRun]]:
-    """Run every compiled program that has not been evaluated yet, as jobs under one contract per pool."""
+    """Run all compiled programs that have not been evaluated yet, as jobs under one contract per pool."""
     principal = principal_get(request)
     runs = task_services.evaluations_request(
         task=_task(request, pk, roles=ENGINEERING),

@@ -19,8 +19,9 @@ from apps.registry.models import DataSet, Evaluation
 class Task(models.Model):
     """A task: labelled data, a metric and the candidate models (G10).
 
-    `metric`, `k` and `limit`: as in apps/planner/metrics.py. `output`: the output to judge (empty: chosen
-    automatically). `versions`: ids of the candidate model versions (empty: all that accept the data set's items).
+    `metric`, `k` and `limit` are as in apps/planner/metrics.py. `output` is the output to judge; if empty, it is chosen
+    automatically. `versions` are the ids of the candidate model versions; if empty, all versions that accept the data
+    set's items are candidates.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -44,7 +45,7 @@ class Task(models.Model):
 
 
 class EvaluationState(models.TextChoices):
-    """The states of a request. `queued`: dispatch has not started it yet; the last three are final."""
+    """The states of a request. The last three are final."""
 
     QUEUED = "queued", "Queued"
     RUNNING = "running", "Running"
@@ -59,9 +60,9 @@ OPEN = (EvaluationState.QUEUED, EvaluationState.RUNNING)
 class EvaluationRun(models.Model):
     """A request to run a program on a data set. Dispatch runs it as a normal job and stores the answers.
 
-    Requests of one `batch` for one pool share a contract. `job_id` and `contract_id` are plain ids, because apps of a
-    higher layer define these models. `note` says what an open request is waiting for, and `problem` says why a request
-    failed.
+    Requests of one `batch` for one pool share a contract. `job_id` and `contract_id` are plain ids, because jobs and
+    contracts belong to apps of a higher layer. `note` says what an open request is waiting for. `problem` says why a
+    request failed.
     """
 
     State = EvaluationState

@@ -52,9 +52,9 @@ def task_create(
     actor: User,
     now: datetime,
 ) -> Task:
-    """Store a task. Without `versions`, all models that accept the data set's items are candidates.
+    """Store a task. If `versions` is empty, all models that accept the data set's items are candidates.
 
-    Raises Problem(422) for a metric that does not suit the data or the models, and Problem(404) for an unknown version.
+    Raises Problem(422) if the metric does not suit the data or the models, and Problem(404) for an unknown version.
     """
     _metric_check(metric)
     _labels_check(metric, data_set)
@@ -78,7 +78,7 @@ def task_create(
 
 
 def _metric_check(metric: Metric) -> None:
-    """Raise Problem(422) for an unknown metric, a `k` out of range or a missing limit."""
+    """Raise Problem(422) if the metric is unknown, `k` is out of range, or the limit is missing or invalid."""
     if metric.name not in METRICS or not 1 <= metric.k <= K_MAX:
         detail = f"Choose one of {', '.join(METRICS)}, and k from 1 to {K_MAX}."
         raise Problem(422, "Unknown metric", detail, kind="metric-unknown")
@@ -105,7 +105,7 @@ def _labels_check(metric: Metric, data_set: DataSet) -> None:
 
 
 def _versions_check(known: Sequence[ModelVersion], wanted: set[UUID], data_set: DataSet) -> None:
-    """Raise Problem unless every named version exists and accepts the data set's items."""
+    """Raise Problem unless all wanted versions exist and accept the data set's items."""
     if {one.pk for one in known} != wanted:
         raise Problem(404, "Not found", "This model does not exist, or you may not see it.", kind="not-found")
     for version in known:
@@ -117,8 +117,10 @@ def _versions_check(known: Sequence[ModelVersion], wanted: set[UUID], data_set: 
 
 
 def _candidates_check(task: Task, metric: Metric) -> None:
-    """Raise Problem(422) if there are no candidates, or if there are several for a metric that compares with one
-    float32 program.
+    """Raise Problem(422) if there are no candidates.
+
+    Also raise it if there are several candidates and the metric compares a model's programs with its own float32
+    program.
     """
     found = candidates.versions_of(task)
     if metric.compares_with_float32 and len(found) > 1:
@@ -135,7 +137,7 @@ def _candidates_check(task: Task, metric: Metric) -> None:
 
 @transaction.atomic
 def task_sample(*, organisation: Organisation, actor: User, now: datetime) -> Task:
-    """Create the sample task: the sample models, and handwritten digits on which none of them was trained."""
+    """Create the sample task: the sample models, and handwritten digits on which no model was trained."""
     for sample in SAMPLES:
         sample_add(organisation=organisation, actor=actor, slug=sample.slug, now=now)
     data = SAMPLE_DATA.read_bytes()
@@ -176,10 +178,10 @@ def task_delete(*, task: Task, actor: User, now: datetime) -> None:
 
 @transaction.atomic
 def programs_compile(*, task: Task, actor: User, now: datetime) -> list[CompileJob]:
-    """Queue a compile of every missing program, in float32 and int8, for every processor on offer.
+    """Queue the compiles of missing programs, in float32 and int8, for every processor on offer.
 
-    Queues as many compiles as there is room for; call it again for the rest. The int8 programs are calibrated on tuning
-    items only. Raises Problem(429) if the queue is full.
+    Only as many compiles are queued as there is room for; call this again for the rest. The int8 programs are
+    calibrated on tuning items only. Raises Problem(429) if the queue is full.
     """
     # The lock makes two clicks queue each compile once.
     Organisation.objects.select_for_update(no_key=True).get(pk=task.organisation_id)
@@ -210,21 +212,21 @@ def data_set_check(task: Task) -> None:
 
 
 def _examples(task: Task) -> dict[str, np.ndarray]:
-    """The inputs of the first tuning items."""
+    """Return the inputs of the first tuning items."""
     data = task.data_set
     chosen = split(data.items, seed=data.seed, choose=data.choose).choose[:CALIBRATION_ITEMS]
     return {name: array[chosen] for name, array in data_set_read(data).inputs.items()}
 
 
 def _calibration(examples: dict[str, np.ndarray], missing: MissingProgram) -> bytes:
-    """The examples, packed under the names and with the types of the version's inputs."""
+    """Pack the examples, with the names and types of the version's inputs."""
     inputs = missing.version.inputs
     named = dict(zip([inputs[0]["name"]], examples.values(), strict=True)) if len(inputs) == 1 else examples
     return arrays_pack({one["name"]: named[one["name"]].astype(one["dtype"]) for one in inputs})
 
 
 class EvaluationOffer(NamedTuple):
-    """The rows to evaluate, the price of each pool's contract in the price book's currency, and the class."""
+    """The rows to evaluate, the price of each pool's contract, and the class of service."""
 
     rows: list[CandidateRow]
     prices: dict[Pool, Decimal]
@@ -263,10 +265,10 @@ def evaluations_priced(task: Task, *, rows: Sequence[CandidateRow], now: datetim
 
 
 def _once(task: Task, rows: Sequence[CandidateRow]) -> list[CandidateRow]:
-    """The rows that can be evaluated, each program once.
+    """Return the rows that can be evaluated, each program once.
 
-    Programs that are already being evaluated are left out, even if that is for another task with the same data and
-    metric.
+    Programs that are already being evaluated on the same data and metric are left out, even if another task requested
+    the evaluation.
     """
     running = EvaluationRun.objects.filter(
         task__data_set=task.data_set_id,
@@ -289,7 +291,7 @@ def _once(task: Task, rows: Sequence[CandidateRow]) -> list[CandidateRow]:
 
 @transaction.atomic
 def evaluations_request(*, task: Task, actor: User, now: datetime, token_id: UUID | None = None) -> list[EvaluationRun]:
-    """Request all missing evaluations; dispatch runs them as jobs under one contract for each pool.
+    """Request all missing evaluations. Dispatch runs them as jobs, under one contract for each pool.
 
     Raises Problem(409) if nothing is missing or the data set was deleted.
     """
@@ -334,7 +336,7 @@ def evaluations_request(*, task: Task, actor: User, now: datetime, token_id: UUI
 
 @transaction.atomic
 def evaluations_cancel(*, task: Task, now: datetime) -> int:
-    """Cancel the queued evaluations and return their number. Running jobs can be cancelled on their own pages."""
+    """Cancel the queued evaluations, and return their number. Running jobs are not cancelled."""
     rows = EvaluationRun.objects.select_for_update(skip_locked=True).filter(task=task, state=EvaluationState.QUEUED)
     return EvaluationRun.objects.filter(pk__in=[row.pk for row in rows]).update(
         state=EvaluationState.CANCELLED, finished_at=now

@@ -46,7 +46,7 @@ def _task(request: HttpRequest, pk: UUID, *, engineering: bool = False) -> Task:
 
 @require_http_methods(["GET", "POST"])
 def task_create(request: HttpRequest) -> HttpResponse:
-    """Create a task with a stored data set, or with an uploaded file that is stored as one."""
+    """Create a task with a stored or an uploaded data set. The upload is stored as a data set."""
     organisation = organisation_get(request, roles=ENGINEERING)
     form = _form(request, organisation)
     refusal: Problem | None = None
@@ -120,7 +120,7 @@ def task_sample(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def task_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Render the page or, for htmx, only the part that changes."""
+    """Show a task. An htmx request gets only the part of the page that changes."""
     task, now = _task(request, pk), timezone.now()
     rows = candidates.rows_of(task)
     try:
@@ -185,7 +185,7 @@ def task_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def task_plan(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """State requirements for the task's candidates and make a plan."""
+    """Show the form of requirements for a task. A valid POST makes a plan."""
     task = _task(request, pk, engineering=True)
     entry = plan_entry(request, task)
     if entry.plan is not None:

@@ -33,7 +33,7 @@ Compiling = frozenset[tuple[UUID, str, str]]  # version, target and precision of
 
 @dataclass(frozen=True)
 class Deployment:
-    """A model version on a pool with the program that would run there; `program` is None until it is compiled."""
+    """A model version on a pool, with the program that would run there. `program` is None until it is compiled."""
 
     version: ModelVersion
     pool: Pool
@@ -41,14 +41,14 @@ class Deployment:
 
     @property
     def title(self) -> str:
-        """The version, and its precision if that is not float32."""
+        """The version; a precision other than float32 is appended."""
         narrow = self.program is not None and self.program.precision != Precision.FLOAT32
         return f"{self.version} in {self.program.precision}" if narrow and self.program else str(self.version)
 
 
 @dataclass(frozen=True)
 class VariantSet:
-    """The variants for the solver, the deployment behind each key, and the number of compiles still under way."""
+    """The variants for the solver, the deployment of each variant by key, and the number of compiles still under way."""
 
     variants: list[Variant]
     deployments: dict[str, Deployment]
@@ -59,8 +59,8 @@ class VariantSet:
 class CandidateModels:
     """The models of a plan.
 
-    `fits` tells whether a program accepts the items; `evaluation` returns the evaluation of a deployment in a
-    precision.
+    `fits(program)` tells whether the program accepts the items. `evaluation(deployment, precision)` returns the
+    evaluation, or None.
     """
 
     versions: list[ModelVersion]
@@ -78,9 +78,9 @@ class Tariff:
 
 
 def candidate_models_of_version(version: ModelVersion, dims: dict[str, int] | None) -> CandidateModels:
-    """Return the alternatives of a version: models that were evaluated on the same data and accept the same inputs.
+    """Return a version's alternatives: models that were evaluated on the same data and accept the same inputs.
 
-    `dims` selects among the sizes of variable dimensions for which the version was compiled.
+    `dims` chooses among the compiled sizes of the variable dimensions.
     """
     versions, evaluations = alternatives(version)
     wanted = signature_of(programs_of_versions([one.pk for one in versions]), version, dims)
@@ -93,7 +93,7 @@ def candidate_models_of_version(version: ModelVersion, dims: dict[str, int] | No
 
 
 def variants_collect(*, models: CandidateModels, klass: str, book: PriceBookDocument, instant: datetime) -> VariantSet:
-    """Return every candidate on every active pool, in every precision for which it is compiled or being compiled."""
+    """Return a variant for every candidate, active pool and precision. Includes programs that are still being compiled."""
     programs: dict[UUID, list[Program]] = defaultdict(list)
     for program in programs_of_versions([one.pk for one in models.versions]):
         if models.fits(program):
@@ -122,7 +122,7 @@ def compiles_open(versions: Sequence[ModelVersion]) -> QuerySet[CompileJob]:
 def _evaluated(
     variant: Variant, deployment: Deployment, evaluation: Evaluation | None, answers: dict[UUID, Evaluated]
 ) -> Variant:
-    """Add an evaluation to a variant. `answers` keeps one object per evaluation, which the solver compares by identity."""
+    """Add an evaluation to a variant. `answers` holds one object per evaluation, because the solver compares them by identity."""
     if evaluation is None:
         return variant
     if evaluation.pk not in answers:
@@ -131,7 +131,7 @@ def _evaluated(
 
 
 def _combination_facts(deployment: Deployment, evaluation: Evaluation) -> dict[str, Any]:
-    """The facts that decide whether two programs can be combined: inputs, evaluation items and, for a vote, the classes."""
+    """Return the facts that decide whether programs can be combined: inputs, evaluation items and, for a vote, the classes."""
     program = deployment.program
     if program is None:
         return {}
@@ -145,7 +145,7 @@ def _combination_facts(deployment: Deployment, evaluation: Evaluation) -> dict[s
 
 
 def classes_of(program: Program, output: str) -> int | None:
-    """Return the number of classes that an output scores; None if it does not hold one score per class."""
+    """Return the number of classes that an output scores; None unless it has one score per class."""
     shape: list[int | str] = next((one["shape"] for one in program.outputs if one["name"] == output), [])
     sizes = [size for size in shape if size != 1]
     return sizes[0] if len(sizes) == 1 and isinstance(sizes[0], int) else None
@@ -154,9 +154,9 @@ def classes_of(program: Program, output: str) -> int | None:
 def precisions_of(
     version: ModelVersion, pool: Pool, programs: list[Program], compiling: Compiling = frozenset()
 ) -> list[str]:
-    """Return float32, and every other precision in which the version is compiled or being compiled for the pool's processor.
+    """Return the precisions in which the version can run on the pool.
 
-    A host runs the model file itself, so it has float32 only.
+    They are float32, and every precision that is compiled or being compiled for the pool's processor.
     """
     target = pool.processor.name if pool.processor else None
     made = {p.precision for p in programs if p.model_version_id == version.pk and p.target == target}
@@ -172,7 +172,7 @@ def signature(program: Program) -> Signature:
 def signature_of(programs: list[Program], version: ModelVersion, dims: dict[str, int] | None) -> Signature | None:
     """Return the inputs of one item: those of the version's program with these sizes, by default its smallest program.
 
-    Sizes that were not compiled still define an item, so that no program of other sizes is used instead.
+    If these sizes were not compiled, return the inputs that such a program would have.
     """
     own = [p for p in programs if p.model_version_id == version.pk and (dims is None or p.dims == dims)]
     if own or dims is None:
@@ -181,14 +181,15 @@ def signature_of(programs: list[Program], version: ModelVersion, dims: dict[str,
 
 
 def _inputs_of(version: ModelVersion, dims: dict[str, int]) -> Signature:
-    """The inputs of a version with these sizes of its variable dimensions."""
+    """Return the inputs of a version with these sizes of its variable dimensions."""
     shapes = [(v["name"], v["dtype"], [dims.get(size, size) for size in v["shape"]]) for v in version.inputs]
     return tuple(sorted((name, dtype, tuple(shape)) for name, dtype, shape in shapes))
 
 
 def alternatives(version: ModelVersion) -> tuple[list[ModelVersion], dict[UUID, Evaluation]]:
-    """Return the versions that were evaluated on the same data, with their evaluations; only this version if it has no
-    evaluation.
+    """Return the versions that were evaluated on the same data, with their evaluations.
+
+    If this version has no evaluation, return only this version.
     """
     family = family_of(version)
     evaluations = {e.model_version_id: e for e in family_evaluations(family.pk)} if family else {}
@@ -198,8 +199,9 @@ def alternatives(version: ModelVersion) -> tuple[list[ModelVersion], dict[UUID, 
 def missing_programs(
     *, version: ModelVersion, dims: dict[str, int] | None
 ) -> Iterator[tuple[ModelVersion, str, dict[str, int]]]:
-    """Yield (version, target, sizes) for each alternative that has neither a program nor an open compile for a
-    processor on offer.
+    """Yield (version, target, sizes) for each alternative and each processor on offer, if a program is missing.
+
+    Programs that are already being compiled are left out.
     """
     versions, _ = alternatives(version)
     programs = programs_of_versions([one.pk for one in versions])
@@ -216,13 +218,13 @@ def missing_programs(
 
 
 def _targets_lacking(version: ModelVersion, programs: list[Program]) -> list[str]:
-    """The processors on offer for which these programs do not include a float32 program of the version."""
+    """Return the processors on offer for which `programs` has no float32 program of the version."""
     offered = [(pool, pool.processor.name) for pool in pools() if pool.processor]
     return [name for pool, name in offered if deployment_of(version, pool, programs).program is None]
 
 
 def sizes_for(version: ModelVersion, wanted: Signature | None) -> dict[str, int] | None:
-    """Return the sizes of variable dimensions with which a version accepts the wanted inputs; None if there are none."""
+    """Return the sizes of variable dimensions at which a version accepts the wanted inputs; None if there are no such sizes."""
     shapes = {name: (dtype, shape) for name, dtype, shape in wanted or ()}
     sizes: dict[str, int] = {}
     for value in version.inputs:
@@ -238,8 +240,9 @@ def sizes_for(version: ModelVersion, wanted: Signature | None) -> dict[str, int]
 def deployment_of(
     version: ModelVersion, pool: Pool, programs: list[Program], precision: str = Precision.FLOAT32
 ) -> Deployment:
-    """Return the version's deployment on the pool, with the newest of these programs that has this precision and fits
-    the pool.
+    """Return the version's deployment on the pool.
+
+    Its program is the newest one in this precision that fits the pool.
     """
     fitting = [p for p in programs if p.model_version_id == version.pk and p.precision == precision]
     if pool.kind == PoolKind.HOST:
@@ -254,7 +257,7 @@ def deployment_of(
 def _variant(
     key: str, deployment: Deployment, precision: str, tariff: Tariff, compiling: Compiling = frozenset()
 ) -> Variant:
-    """Return the deployment as a variant for the solver, without an evaluation yet."""
+    """Return the deployment as a solver variant that has not been evaluated yet."""
     program, pool = deployment.program, deployment.pool
     common: dict[str, Any] = {
         "key": key,
@@ -289,7 +292,7 @@ def _not_compiled(deployment: Deployment, precision: str, compiling: Compiling) 
 
 
 def _host_variant(deployment: Deployment, program: Program, common: dict[str, Any]) -> Variant:
-    """A variant on a host, whose times are measured."""
+    """Return a variant on a host. Its times are measured."""
     measured = host_measurement_latest(pool=deployment.pool, program_digest=program.digest)
     if measured is None:
         reason = (
@@ -308,16 +311,14 @@ def _unpriced(_executions: int) -> Decimal:
 def pricer_of(
     program: Program, pool: Pool, klass: str, book: PriceBookDocument, instant: datetime
 ) -> Callable[[int], Decimal]:
-    """Return a function that maps a number of executions to its exact price, rated as in quotes and invoices."""
+    """Return a function that computes the exact price of a number of executions, as quotes and invoices do."""
     counts = Counts(operations=program.operations, cycles=program.interval_cycles)
     terms = Terms(processor_class=pool.processor_class, precision=program.precision, klass=klass, instant=instant)
     return lambda executions: rate(book=book, counts=counts, executions=executions, terms=terms).amount
 
 
 def evaluated_of(evaluation: Evaluation) -> Evaluated:
-    """Return the answers on both splits in the solver's form, with confidences rounded to six decimal places, as jobs
-    compare them.
-    """
+    """Return the answers on both splits in the solver's form. Confidences are rounded to six decimal places, as in jobs."""
     parts = {
         name: Answers.of(part["labels"], part["predicted"], [_six(one) for one in part["confidence"]])
         for name, part in evaluation.items.items()
@@ -327,5 +328,5 @@ def evaluated_of(evaluation: Evaluation) -> Evaluated:
 
 
 def _six(confidence: str) -> str:
-    """Return a confidence with at most six decimal places; only confidences that owners state have more."""
+    """Return a confidence with at most six decimal places."""
     return confidence if len(confidence) <= len("0.123456") else str(Decimal(confidence).quantize(SIX_PLACES))

@@ -40,7 +40,7 @@ def plan_list(request: HttpRequest) -> HttpResponse:
 
 
 def _version(request: HttpRequest) -> ModelVersion:
-    """The version that the request names. Raises Problem(422) if it names none."""
+    """Return the version that the request names. Raises Problem(422) if the request names none."""
     pk = request.GET.get("version") or request.POST.get("version")
     if not pk:
         raise Problem(422, "No model", "Choose a model on the Plans page first.", kind="model-missing")
@@ -48,7 +48,7 @@ def _version(request: HttpRequest) -> ModelVersion:
 
 
 class PlanEntry(NamedTuple):
-    """Render the form of requirements after a request, with the plan that it made or the reason why it made none."""
+    """The result of a request: the form of requirements, and the plan that was made or the reason why none was made."""
 
     form: PlanForm
     plan: Plan | None = None
@@ -56,12 +56,12 @@ class PlanEntry(NamedTuple):
 
     @property
     def status(self) -> int:
-        """The HTTP status of the page that shows the form again."""
+        """The HTTP status of the page with the form."""
         return 422 if self.form.is_bound and (self.refusal is not None or self.form.errors) else 200
 
 
 def plan_entry(request: HttpRequest, subject: ModelVersion | Task) -> PlanEntry:
-    """Read the form of requirements for a model version or a task; a valid POST makes the plan."""
+    """Read the form of requirements for a model version or a task. A valid POST makes a plan."""
     now, sent = timezone.now(), request.POST if request.method == "POST" else None
     try:
         form = PlanForm(subject, selectors.plan_classes(now=now), sent)
@@ -87,9 +87,7 @@ def plan_entry(request: HttpRequest, subject: ModelVersion | Task) -> PlanEntry:
 
 @require_http_methods(["GET", "POST"])
 def plan_create(request: HttpRequest) -> HttpResponse:
-    """Make a plan for the model version that `?version=` names. Its alternatives are the models that were evaluated on
-    the same data.
-    """
+    """Show the form of requirements for the version that `?version=` names. A valid POST makes a plan."""
     organisation_get(request, roles=ENGINEERING)
     if not (request.GET.get("version") or request.POST.get("version")):
         return redirect("planner:plan_list")
@@ -140,7 +138,7 @@ def plan_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def scatter(plan: Plan, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The points of the chart, each with the row that it links to. Only the drawing uses floats."""
+    """Return the points of the chart, each with its row. Floats are only for drawing."""
     points = [
         {
             "name": f"{row['title']} on {row['pool']}",

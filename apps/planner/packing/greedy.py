@@ -90,8 +90,8 @@ def _best_pattern(instance: Instance, counts: Sequence[int], worth: Sequence[flo
 def _worth(instance: Instance) -> list[float]:
     """Return the value of placing one program of each type.
 
-    The value is the program's penalty. If it has no penalty, the value is the lowest cost of placing it: the cost of
-    the device, times the program's share of the scarcest capacity of the device.
+    The value is the program's penalty. If it has no penalty, the value is the lowest cost of placing it: the cost of a
+    device, times the program's largest share of the device's capacity.
     """
     result = []
     for program in instance.programs:

@@ -1,8 +1,8 @@
 """The answers of models on held-out items, alone and combined, and the bounds that follow from them.
 
-Thresholds, orders and the combinations to test are chosen on the tuning items and tested on the test items, which
-played no part in any choice. When several bounds come from the same items, each is computed at the error divided by
-their number, so that all hold together (Bonferroni).
+Thresholds, orders and combinations are chosen on the tuning items and tested on the test items. The test items play no
+part in any choice. When several bounds come from the same items, each is computed at the error divided by the number of
+bounds, so that all hold together (Bonferroni).
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ LEVELS = 50  # confidences to try for each of the two thresholds of a cascade of
 
 @dataclass(frozen=True)
 class Answers:
-    """For each item of one split: whether the answer was right, its confidence, and the predicted class (`predicted`;
-    empty if unknown).
+    """The answers on the items of one split: whether each is right, its confidence, and the predicted class.
+
+    `predicted` is empty if the classes are unknown.
     """
 
     right: tuple[bool, ...]
@@ -37,8 +38,8 @@ class Answers:
 
     @staticmethod
     def of(labels: Sequence[int], predicted: Sequence[int], confidence: Sequence[str]) -> Answers:
-        """Make answers from labels, predictions and confidences. Confidences are decimal strings; all lists have the
-        same length.
+        """Make answers from labels, predictions and confidences. All lists have the same length; confidences are
+        decimal strings.
         """
         right = tuple(a == b for a, b in zip(labels, predicted, strict=True))
         return Answers(right, tuple(Decimal(value) for value in confidence), tuple(predicted))
@@ -49,7 +50,7 @@ class Answers:
 
     @cached_property
     def hits(self) -> Counts:
-        """1 for a right answer, 0 for a wrong one, shape (total,)."""
+        """An array of shape (total,): 1 for a right answer, 0 for a wrong one."""
         return np.array(self.right, dtype=np.int64)
 
     @cached_property
@@ -59,19 +60,22 @@ class Answers:
 
     @cached_property
     def classes(self) -> Counts:
-        """The predicted classes, shape (total,); empty if they are not known."""
+        """The predicted classes, of shape (total,); empty if they are unknown."""
         return np.array(self.predicted, dtype=np.int64)
 
 
 class Ranks(NamedTuple):
-    """The rank of each confidence in the sorted list of 0 and all confidences that occur, so that comparisons are exact."""
+    """The confidences of both splits as ranks, so that comparisons are exact.
+
+    `levels` are 0 and all confidences that occur, in ascending order. A rank is an index in `levels`.
+    """
 
     levels: list[Decimal]
     tuning: Counts
     test: Counts
 
     def of(self, level: Decimal) -> int:
-        """Return the rank of a level."""
+        """Return the rank of a confidence level."""
         return bisect_left(self.levels, level)
 
 
@@ -79,8 +83,8 @@ class Ranks(NamedTuple):
 class Evaluated:
     """A model's answers on the tuning and test items. `output` is the output that gives its confidence.
 
-    `bound` maps an error to the lower bound if the metric is not a share of right answers; such a model has no output and
-    is never combined.
+    If the metric does not count right answers, `bound` computes the lower bound for a given error. Such a model has no
+    `output` and is never combined.
     """
 
     tuning: Answers
@@ -90,7 +94,7 @@ class Evaluated:
 
     @cached_property
     def ranks(self) -> Ranks:
-        """The confidences on both splits."""
+        """The confidences on both splits, as ranks."""
         levels = sorted({Decimal(0), *self.tuning.confidence, *self.test.confidence})
         place = {level: index for index, level in enumerate(levels)}
         parts = ([place[one] for one in part.confidence] for part in (self.tuning, self.test))
@@ -98,18 +102,20 @@ class Evaluated:
 
     @cached_property
     def order(self) -> Counts:
-        """The tuning items by ascending confidence."""
+        """The indices of the tuning items, sorted by ascending confidence."""
         return np.argsort(self.ranks.tuning, kind="stable")
 
     @cached_property
     def steps(self) -> Counts:
-        """The distinct confidences of the tuning items as ranks, ascending."""
+        """The distinct confidences of the tuning items, as ascending ranks."""
         return np.unique(self.ranks.tuning)
 
     @cached_property
     def grid(self) -> tuple[Counts, Counts]:
-        """At most LEVELS thresholds, evenly chosen from `steps` and including the largest; and for each tuning item,
-        the number of these thresholds that its confidence reaches. At any higher threshold, the item falls back.
+        """At most LEVELS thresholds, and the number of them that each tuning item's confidence reaches.
+
+        The thresholds are evenly chosen from `steps`, including the largest. At a threshold above its confidence, an
+        item falls back to the next program.
         """
         most = min(LEVELS, len(self.steps))
         levels = self.steps[np.arange(1, most + 1) * len(self.steps) // most - 1]
@@ -117,14 +123,18 @@ class Evaluated:
 
 
 class Counted(NamedTuple):
-    """The result of a combination on one split: right answers, and how many items reached each later program of a cascade."""
+    """The result of a model or combination on one split.
+
+    `correct` is the number of right answers. `reached` is the number of items that reached each later program of a
+    cascade.
+    """
 
     correct: int
     total: int
     reached: tuple[int, ...] = ()
 
     def elsewhere(self, total: int) -> Counted:
-        """Scale the counts to another number of items. Each is rounded in the pessimistic direction."""
+        """Scale the counts to another number of items, and round each in the pessimistic direction."""
         fewer = self.correct * total // self.total
         return Counted(fewer, total, tuple(-(-one * total // self.total) for one in self.reached))
 
@@ -133,7 +143,8 @@ class Counted(NamedTuple):
 class Judged:
     """Counts on the test items, and the bounds that follow from them.
 
-    `accuracy` is a lower bound; `shares` are upper bounds of the items that reach the later programs of a cascade.
+    `accuracy` is a lower bound. `shares` are upper bounds of the shares of items that reach each later program of a
+    cascade.
     """
 
     counted: Counted
@@ -142,13 +153,13 @@ class Judged:
 
 
 def judge(counted: Counted, error: Fraction) -> Judged:
-    """Return the bounds of a single model, a cascade or an ensemble, each wrong with probability at most `error`."""
+    """Return the bounds of a model, a cascade or an ensemble. Each bound is wrong with probability at most `error`."""
     accuracy = lower_bound(counted.correct, counted.total, error)
     return Judged(counted, accuracy, tuple(upper_bound(one, counted.total, error) for one in counted.reached))
 
 
 def judge_single(model: Evaluated, error: Fraction) -> Judged:
-    """Return the bound of one model; a metric that is not a share of right answers has its own bound."""
+    """Return the bounds of one model. The model's own bound is used if its metric does not count right answers."""
     judged = judge(count_single(model, on_tuning=False), error)
     return replace(judged, accuracy=model.bound(error)) if model.bound else judged
 
@@ -160,8 +171,9 @@ def count_single(model: Evaluated, *, on_tuning: bool) -> Counted:
 
 
 def count_cascade(models: Sequence[Evaluated], thresholds: Sequence[Decimal], *, on_tuning: bool) -> Counted:
-    """Count a cascade: each model answers the items for which the confidences of the models before it stayed below
-    their thresholds.
+    """Count the answers of a cascade.
+
+    Each model answers the items for which the confidence of every earlier model is below its threshold.
     """
     parts = [model.tuning if on_tuning else model.test for model in models]
     hits, reaching, reached = parts[0].hits, np.ones(parts[0].total, dtype=bool), []
@@ -174,7 +186,10 @@ def count_cascade(models: Sequence[Evaluated], thresholds: Sequence[Decimal], *,
 
 
 def count_ensemble(models: Sequence[Evaluated], *, on_tuning: bool) -> Counted:
-    """Count a vote of three models: the answer on which any two agree, or else the first model's."""
+    """Count the right answers of a vote of three models.
+
+    The vote gives the answer on which any two models agree, or else the first model's answer.
+    """
     first, second, third = (model.tuning if on_tuning else model.test for model in models)
     hits = np.where(second.classes == third.classes, second.hits, first.hits)
     return Counted(int(hits.sum()), first.total)

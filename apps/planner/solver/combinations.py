@@ -1,9 +1,9 @@
 """Combinations of programs on one pool, tuned on the tuning items.
 
-A cascade runs two or three programs one after another; an item falls back to the next program if the confidence is
-below a threshold. An ensemble runs three programs on every item and uses the answer on which two agree, or else that of
-the program with the most right answers on the tuning items. (A vote of two programs would always give the better one's
-answer.)
+A cascade runs two or three programs one after another. If a program's confidence in its answer is below a threshold,
+the item falls back to the next program. An ensemble runs three programs on every item. Its answer is the one on which
+two programs agree, or else the answer of the program with the most right answers on the tuning items. (A vote of two
+programs would always give the answer of the better one.)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Tuning = tuple[tuple[Decimal, ...], Counted]  # thresholds, and the result on th
 
 @dataclass(frozen=True)
 class Combination:
-    """Variants of one pool in the order in which they run, and their answers."""
+    """Variants of one pool in the order in which they run, with their answers."""
 
     kind: str
     parts: tuple[Variant, ...]
@@ -37,12 +37,12 @@ class Combination:
 
     @property
     def bounds(self) -> int:
-        """The number of bounds needed to test it: one for its accuracy, and one for each share of items that falls back."""
+        """The number of bounds that a test needs: one for the accuracy, and one for each share of items that falls back."""
         return len(self.parts) if self.kind == CASCADE else 1
 
     @property
     def title(self) -> str:
-        """The models' names in the order in which they run."""
+        """The names of the models in the order in which they run."""
         names = [part.model for part in self.parts]
         if self.kind == ENSEMBLE:
             return f"vote of {', '.join(names[:-1])} and {names[-1]}"
@@ -50,8 +50,9 @@ class Combination:
 
     @property
     def statement(self) -> tuple[object, ...]:
-        """A key that is equal for combinations of the same answers, on any pool. For a cascade of three programs, whose
-        thresholds depend on the pool, the key also includes the pool.
+        """A key that is equal for combinations of the same answers, on any pool.
+
+        For a cascade of three programs, the key includes the pool, because the thresholds depend on the pool.
         """
         ids = tuple(id(model) for model in self.models)
         return (self.kind, ids, self.parts[0].pool if len(ids) == 3 and self.kind == CASCADE else "")
@@ -59,7 +60,7 @@ class Combination:
 
 @dataclass(frozen=True)
 class TunedCombination:
-    """A combination with its thresholds; `seen` is its result on the tuning items, and `load` is its cost per tuning item."""
+    """A combination with its thresholds. `seen` is its result on the tuning items; `load` is its cost per tuning item."""
 
     combination: Combination
     thresholds: tuple[Decimal, ...]
@@ -68,14 +69,15 @@ class TunedCombination:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """A key that is equal on every pool for the same answers and thresholds, so that each combination is tested once."""
+        """A key that is equal for the same answers and thresholds on any pool. Combinations with equal keys are tested once."""
         return (self.combination.kind, tuple(id(model) for model in self.combination.models), self.thresholds)
 
 
 def weights_of(variants: Sequence[Variant], requirements: Requirements) -> dict[str, int]:
-    """Return the cost of one execution of each variant under the objective, as whole numbers of a common unit.
+    """Return the cost of one execution of each variant, as whole numbers of a common unit.
 
-    The cost is the price (for the required number of items) or the device time. Variants of unknown cost are left out.
+    The cost is the device time if the objective is device time, and otherwise the price at the required number of
+    items. Variants of unknown cost are left out.
     """
     found: dict[str, Fraction] = {}
     for variant in variants:
@@ -87,7 +89,7 @@ def weights_of(variants: Sequence[Variant], requirements: Requirements) -> dict[
 
 
 def _weight(variant: Variant, requirements: Requirements) -> Fraction | None:
-    """The cost of one execution; None if it is not known."""
+    """Return the cost of one execution; None if unknown."""
     if requirements.objective == DEVICE_TIME:
         return variant.interval
     try:
@@ -99,7 +101,7 @@ def _weight(variant: Variant, requirements: Requirements) -> Fraction | None:
 def combinations_of(
     variants: Sequence[Variant], weights: Mapping[str, int]
 ) -> tuple[list[Combination], list[Narrowed]]:
-    """Return every combination of each pool's programs, and the pools on which only some programs were combined."""
+    """Return the combinations of the programs of each pool, and the pools on which only some programs were combined."""
     pools: dict[str, list[Variant]] = defaultdict(list)
     for variant in variants:
         if variant.evaluated is not None and variant.evaluated.bound is None and variant.key in weights:
@@ -117,8 +119,8 @@ def combinations_of(
 def parts_of(variants: Sequence[Variant], weights: Mapping[str, int]) -> list[Variant]:
     """Return at most PARTS variants to combine.
 
-    Variants that get more tuning items right than every cheaper variant come first; the others follow, the most
-    accurate first.
+    Variants with more right tuning items than every cheaper variant come first. The others follow, the most accurate
+    first.
     """
     ordered = sorted(variants, key=lambda one: (weights[one.key], -_right(one), one.key))
     best = -1
@@ -134,12 +136,12 @@ def parts_of(variants: Sequence[Variant], weights: Mapping[str, int]) -> list[Va
 
 
 def _right(variant: Variant) -> int:
-    """The number of tuning items that the variant gets right."""
+    """Return the number of tuning items that the variant gets right."""
     return variant.evaluated.tuning.correct if variant.evaluated else 0
 
 
 def _answers(parts: Iterable[Variant]) -> Models | None:
-    """The answers of these variants if they can be combined; None if they cannot."""
+    """Return the answers of these variants; None if the variants can't be combined."""
     some = list(parts)
     models = tuple(part.evaluated for part in some if part.evaluated is not None)
     sizes = {(model.tuning.total, model.test.total) for model in models}
@@ -149,7 +151,10 @@ def _answers(parts: Iterable[Variant]) -> Models | None:
 
 
 def _cascades(parts: Sequence[Variant], length: int) -> Iterator[Combination]:
-    """Yield cascades in which each program is right more often than the one before it, and all but the last give confidences."""
+    """Yield cascades in which each program has more right tuning items than the one before it.
+
+    All programs but the last must give confidences.
+    """
     for some in combinations(sorted(parts, key=_right), length):
         models = _answers(some)
         if models is None or any(not model.output for model in models[:-1]):
@@ -159,9 +164,7 @@ def _cascades(parts: Sequence[Variant], length: int) -> Iterator[Combination]:
 
 
 def _ensembles(parts: Sequence[Variant]) -> Iterator[Combination]:
-    """Yield every ensemble of three programs with the same classes; the first program is the one with the most right
-    tuning items.
-    """
+    """Yield every ensemble of three programs with the same classes. The program with the most right tuning items is first."""
     voting = [part for part in parts if part.classes is not None and part.evaluated and part.evaluated.tuning.predicted]
     for some in combinations(sorted(voting, key=lambda part: -_right(part)), 3):
         models = _answers(some)
@@ -197,7 +200,7 @@ class Tuner:
         return self._pair(combination) if len(combination.parts) == 2 else self._three(combination)
 
     def _pair(self, combination: Combination) -> Tuning:
-        """A cascade of two programs."""
+        """Return the threshold of a cascade of two programs, with its counts on the tuning items."""
         key = tuple(id(model) for model in combination.models)
         if key not in self.known:
             first, second = combination.models
@@ -206,7 +209,7 @@ class Tuner:
         return self.known[key]
 
     def _three(self, combination: Combination) -> Tuning | None:
-        """A cascade of three programs."""
+        """Return the thresholds of a cascade of three programs, with its counts on the tuning items."""
         first, second, third = combination.models
         key = id(first), id(second), id(third)
         if key not in self.grids:
@@ -218,7 +221,7 @@ class Tuner:
         )
 
     def _ensemble(self, combination: Combination) -> Tuning | None:
-        """A vote of three programs; None if it never changes the first program's answer."""
+        """Return the counts of a vote of three programs; None if the vote never changes the first program's answer."""
         first, second, third = (model.tuning.classes for model in combination.models)
         if not ((second == third) & (first != second)).any():
             return None

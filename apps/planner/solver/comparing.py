@@ -1,4 +1,4 @@
-"""Compare candidates: their order, the frontier, and the requirements to relax if none is feasible."""
+"""Compare candidates: sort them, find the frontier, and find the requirements to relax if none is feasible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ Rank = tuple[bool, bool, Fraction, Fraction, Fraction, str, str]
 
 
 def rank_of(candidate: Candidate, objective: str = COST) -> Rank:
-    """Order feasible candidates first, then by the objective, price, latency, name and pool; no two candidates tie."""
+    """Return the sort key of a candidate; no two candidates have the same key.
+
+    Feasible candidates come first. The rest of the key is the objective, price, latency, name and pool.
+    """
     price = None if candidate.price is None else Fraction(candidate.price)
     latency = candidate.latency
     first = price if objective == COST else latency if objective == LATENCY else candidate.duration
@@ -29,7 +32,7 @@ def rank_of(candidate: Candidate, objective: str = COST) -> Rank:
 
 
 def frontier(candidates: Sequence[Candidate]) -> set[int]:
-    """Return the indices of feasible candidates that no other candidate dominates in price, latency and accuracy."""
+    """Return the indices of the feasible candidates that no other candidate dominates in price, latency and accuracy."""
     points = [(_point(c), index) for index, c in enumerate(candidates) if c.feasible and c.price is not None]
     front: list[tuple[tuple[Fraction, ...], int]] = []
     for point, index in sorted(points):  # a point that dominates another comes before it
@@ -39,7 +42,7 @@ def frontier(candidates: Sequence[Candidate]) -> set[int]:
 
 
 def _point(candidate: Candidate) -> tuple[Fraction, ...]:
-    """The candidate's price, latency and negated accuracy; smaller is better, and unknown values are the worst."""
+    """Return the candidate's price, latency and negated accuracy. Smaller is better; unknown values are the worst."""
     worst = Fraction(10**30)
     latency = candidate.latency if candidate.latency is not None else worst
     return (Fraction(candidate.price or 0), latency, -(candidate.accuracy or Fraction(0)))
@@ -50,9 +53,7 @@ def _dominates(one: tuple[Fraction, ...], other: tuple[Fraction, ...]) -> bool:
 
 
 def relaxations(candidates: Sequence[Candidate], requirements: Requirements) -> Iterator[Change]:
-    """Yield the changes that relax the fewest requirements, each only as far as needed. The change with the cheapest
-    result comes first.
-    """
+    """Yield the changes that relax the fewest requirements, each only as far as needed. The cheapest result comes first."""
     priced = [(index, c) for index, c in enumerate(candidates) if c.gaps and c.price is not None]
     fewest = min((len(c.gaps) for _, c in priced), default=0)
     nearest = _nearest([(index, c) for index, c in priced if len(c.gaps) == fewest], requirements)
@@ -61,7 +62,7 @@ def relaxations(candidates: Sequence[Candidate], requirements: Requirements) -> 
 
 
 def _nearest(priced: Sequence[tuple[int, Candidate]], requirements: Requirements) -> list[tuple[int, Candidate]]:
-    """Return for each set of requirements the candidate that needs the smallest relative change."""
+    """Return, for each set of requirements to relax, the candidate that needs the smallest relative change."""
     best: dict[tuple[str, ...], tuple[int, Candidate]] = {}
     for index, candidate in priced:
         names = tuple(name for name, _ in candidate.gaps)
@@ -71,7 +72,7 @@ def _nearest(priced: Sequence[tuple[int, Candidate]], requirements: Requirements
 
 
 def _nearer(one: Candidate, other: Candidate, requirements: Requirements) -> bool:
-    """Whether `one` needs the smaller relative change."""
+    """Whether `one` needs a smaller relative change than `other`."""
     return _distance(one, requirements) < _distance(other, requirements)
 
 

@@ -1,4 +1,4 @@
-"""The search: every variant alone and the most promising combinations of each pool are checked against every requirement."""
+"""The search: check each variant and the most promising combinations of each pool against every requirement."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ NOWHERE = Placed(None)
 
 
 def solve(variants: Sequence[Variant], requirements: Requirements, capacity: Capacity = idle) -> Solution:
-    """Return all candidates, the best feasible one by the objective, and the reasons against the others.
+    """Compare all candidates, choose the best feasible one by the objective, and give the reasons against the others.
 
-    `capacity` returns when a pool would finish a demand. Raises ValueError if there are no items or no variants, or for
-    an unknown objective.
+    `capacity` says when a pool would finish a demand. Raises ValueError if there are no items or no variants, or if the
+    objective is unknown.
     """
     if requirements.items < 1 or not variants:
         raise ValueError("A plan needs at least one item and one model.")
@@ -68,9 +68,9 @@ def solve(variants: Sequence[Variant], requirements: Requirements, capacity: Cap
 
 
 def bounds_of(variants: Sequence[Variant], combinations: Sequence[Combination]) -> int:
-    """Return the maximum number of bounds, fixed before any test item is used.
+    """Return the maximum number of bounds. It is fixed before any test item is used.
 
-    That is one for each model alone, and the bounds of the LIMIT combinations that need the most bounds.
+    Each model alone needs one bound. The LIMIT combinations that need the most bounds are added.
     """
     # Answers are one object wherever they are used, so their identity counts the statements about them.
     alone = len({id(variant.evaluated) for variant in variants if variant.evaluated})
@@ -79,14 +79,14 @@ def bounds_of(variants: Sequence[Variant], combinations: Sequence[Combination]) 
 
 
 class _Market:
-    """Makes candidates of variants and combinations. Equal combinations are tested once, even if several pools could run them."""
+    """Makes candidates of variants and combinations. Equal combinations on several pools are tested once."""
 
     def __init__(self, requirements: Requirements, capacity: Capacity, error: Fraction) -> None:
         self.requirements, self.capacity, self.error = requirements, capacity, error
         self.known: dict[tuple[object, ...], Judged] = {}
 
     def single(self, variant: Variant) -> Candidate:
-        """Return a variant alone; without an evaluation nothing is proven about it."""
+        """Return a variant alone as a candidate. Without an evaluation, nothing is proven about its accuracy."""
         model, proven = variant.evaluated, None
         if model is not None:
             key = (SINGLE, id(model))
@@ -97,7 +97,7 @@ class _Market:
         return candidate_of(combination, (), proven, self.requirements, self.capacity)
 
     def tested(self, tuned: TunedCombination) -> Candidate:
-        """Return a combination with its bounds on the test items."""
+        """Return a combination as a candidate, with its bounds on the test items."""
         combination = tuned.combination
         if tuned.key not in self.known:
             counted = (
@@ -109,7 +109,7 @@ class _Market:
         return candidate_of(combination, tuned.thresholds, self.known[tuned.key], self.requirements, self.capacity)
 
     def estimated(self, tuned: TunedCombination) -> Candidate:
-        """Return the figures that the combination would have if the test items behaved like the tuning items."""
+        """Return the combination as a candidate, under the assumption that the test items behave like the tuning items."""
         combination = tuned.combination
         judged = judge(tuned.seen.elsewhere(combination.models[0].test.total), self.error)
         return candidate_of(combination, tuned.thresholds, judged, self.requirements, self.capacity)
@@ -122,7 +122,7 @@ def candidate_of(
     requirements: Requirements,
     capacity: Capacity,
 ) -> Candidate:
-    """Return a single variant or a combination as a candidate, priced, placed and checked against every requirement."""
+    """Return a candidate for a single variant or a combination, priced, placed and checked against every requirement."""
     parts = combination.parts
     uses = _uses(combination, judged, requirements.items)
     price, lacking = _price(parts, uses)
@@ -160,7 +160,7 @@ def candidate_of(
 
 
 def _explained(parts: Sequence[Variant], lacking: Sequence[str], unplaced: Sequence[str]) -> tuple[str, ...]:
-    """The requirements whose figures are unknown because a program, a price or free capacity is missing."""
+    """Return the requirements whose figures are unknown because a program, a price or free capacity is missing."""
     if any(part.missing for part in parts):
         return RELAXABLE
     if lacking:
@@ -169,14 +169,14 @@ def _explained(parts: Sequence[Variant], lacking: Sequence[str], unplaced: Seque
 
 
 def _tested(judged: Judged | None) -> dict[str, Any]:
-    """The counts on the test items, and the shares that fall back."""
+    """Return the counts on the test items, and the shares that fall back."""
     if judged is None:
         return {"correct": None, "total": None, "shares": ()}
     return {"correct": judged.counted.correct, "total": judged.counted.total, "shares": judged.shares}
 
 
 def _outputs(combination: Combination) -> tuple[str, ...]:
-    """The names of the outputs that give the confidences of a cascade, or the answers of a vote."""
+    """Return the names of the outputs that give the confidences of a cascade, or the answers of a vote."""
     if combination.kind == SINGLE:
         return ()
     models = combination.models[:-1] if combination.kind == CASCADE else combination.models
@@ -184,8 +184,9 @@ def _outputs(combination: Combination) -> tuple[str, ...]:
 
 
 def _uses(combination: Combination, judged: Judged | None, items: int) -> tuple[Use, ...]:
-    """The executions of each program: all items for the first program and for every program of a vote; for the later
-    programs of a cascade, the items that may fall back.
+    """Return the executions of each program.
+
+    In a cascade, each later program runs only the items that may fall back to it. All other programs run all items.
     """
     first, *others = combination.parts
     uses = [Use(first.key, items, items)]
@@ -199,19 +200,19 @@ def _uses(combination: Combination, judged: Judged | None, items: int) -> tuple[
 
 
 def _latency(parts: Sequence[Variant]) -> Fraction | None:
-    """The sum over all parts, because an item may pass through each of them; None if a value is not known."""
+    """Return the sum of the latencies, because an item may pass through all parts; None if a latency is unknown."""
     known = [part.latency for part in parts if part.latency is not None]
     return sum(known, Fraction(0)) if len(known) == len(parts) else None
 
 
 def _certainty(parts: Sequence[Variant]) -> str:
-    """The lowest certainty among the parts: "measured", else "bound", else "exact"."""
+    """Return the lowest certainty of the parts. From low to high: "measured", "bound", "exact"."""
     found = {part.certainty for part in parts}
     return next(word for word in ("measured", "bound", "exact") if word in found)
 
 
 def _price(parts: Sequence[Variant], uses: Sequence[Use]) -> tuple[Decimal | None, list[str]]:
-    """The total price; or None and the reasons, if a program is missing or has no price."""
+    """Return the total price. If a program or a price is missing, return None and the reasons."""
     missing = [reason for part in parts for reason in part.missing]
     if missing:
         return None, missing
@@ -222,9 +223,9 @@ def _price(parts: Sequence[Variant], uses: Sequence[Use]) -> tuple[Decimal | Non
 
 
 def _demand(parts: Sequence[Variant], uses: Sequence[Use]) -> Demand | None:
-    """The device time of all executions run one after another, as a quote reserves it; None if a time is not known.
+    """Return the device time of all executions one after another, as a quote reserves it; None if a time is unknown.
 
-    Each execution takes one interval. Loading, and the rest of the first latency, are added once.
+    Each execution takes one interval. The loading time and the rest of the first latency are added once.
     """
     streams = []
     for part, use in zip(parts, uses, strict=False):

@@ -1,9 +1,9 @@
-"""Choose at most LIMIT combinations to test, from the tuning items, prices and free time alone.
+"""Choose at most LIMIT combinations to test. The choice uses the tuning items, prices and free time alone.
 
-Every combination that is tested weakens the bounds of all others. Half of the slots go to the combinations that should
-meet every requirement, the best by the objective first. The next slots go to the combinations with the most right
-answers that should meet every requirement except possibly the accuracy, in case the cheap ones fall short on the test
-items. The remaining slots are filled in the order of the objective.
+Every tested combination weakens the bounds of all others. Half of the slots go to combinations that should meet every
+requirement, the best by the objective first. The next slots go to combinations that should meet every requirement
+except possibly the accuracy, those with the most right answers first. They are needed if the cheap combinations fall
+short on the test items. The remaining slots are filled in the order of the objective.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Order = tuple[Fraction, Fraction, str, str]
 def shortlist(
     tuned: Sequence[TunedCombination], requirements: Requirements, error: Fraction, estimated: Estimate
 ) -> list[TunedCombination]:
-    """Return the combinations to test. A combination that several pools can run appears once for each of them.
+    """Return the combinations to test. A combination that several pools can run appears once for each pool.
 
     `estimated` makes a candidate under the assumption that the test items behave like the tuning items.
     """
@@ -37,7 +37,7 @@ def shortlist(
 
 
 def order_of(tuned: TunedCombination, requirements: Requirements) -> Order:
-    """Order by the objective on the tuning items, then by cost, then by name."""
+    """Return the sort key of a combination: the objective on the tuning items, then the cost, then the name."""
     combination = tuned.combination
     latency = _latency(tuned) if requirements.objective == LATENCY else Fraction(0)
     return latency, tuned.load, combination.title, combination.parts[0].pool
@@ -54,7 +54,7 @@ def _fill(chosen: dict[tuple[object, ...], None], most: int, tuned: Iterable[Tun
 
 
 def _should(tuned: TunedCombination, requirements: Requirements, error: Fraction) -> bool:
-    """Decide quickly whether accuracy and latency should suffice, before `estimated` checks every requirement."""
+    """Whether accuracy and latency should suffice. This quick test spares the complete check by `estimated`."""
     there = tuned.combination.models[0].test.total
     needed = needed_of(requirements.accuracy, there, error)
     if requirements.accuracy is not None and (needed is None or tuned.seen.elsewhere(there).correct < needed):
@@ -71,5 +71,5 @@ def _latency(tuned: TunedCombination) -> Fraction:
 
 
 def _but_accuracy(candidate: Candidate) -> bool:
-    """Whether a candidate is feasible, or only its accuracy falls short."""
+    """Whether a candidate is feasible, or would be if its accuracy sufficed."""
     return candidate.feasible or [name for name, _ in candidate.gaps] == ["accuracy"]

@@ -15,13 +15,13 @@ OBJECTIVES = (COST, LATENCY, DEVICE_TIME)
 
 @dataclass(frozen=True)
 class Requirements:
-    """The requirements of a task; None means no requirement.
+    """The requirements of a task. None means no requirement.
 
-    `items`: the number of items; `accuracy`: the minimum lower bound; `latency`: the maximum seconds for one item;
-    `duration`: the maximum device seconds for all items; `completion`: the maximum seconds from now until all items are
-    done, including the wait for free devices; `budget`: the maximum price of all items in the price book's currency.
-    `objective`: one of OBJECTIVES, the figure that the chosen candidate minimises: price, latency of one item, or
-    device time. `metric`: the title of the metric behind the accuracy, for sentences.
+    `items`: the number of items. `accuracy`: the minimum of the accuracy's lower bound. `latency`: the maximum seconds
+    for one item. `duration`: the maximum device seconds for all items. `completion`: the maximum seconds from now until
+    all items are done, including the wait for free devices. `budget`: the maximum price of all items, in the price
+    book's currency. `objective`: the figure to minimise, one of OBJECTIVES. `metric`: the title of the metric, for
+    sentences.
     """
 
     items: int
@@ -36,10 +36,10 @@ class Requirements:
 
 @dataclass(frozen=True)
 class Demand:
-    """The device time, in seconds, that a candidate needs on a pool.
+    """The device time in seconds that a candidate needs on a pool.
 
-    `duration` is the whole time, and `setup` is the part that occurs once. `quantum` is the indivisible part of a
-    single program; it is None for several programs, whose work is not divided.
+    `duration` is the whole time; `setup` is the part that occurs once. `quantum` is the indivisible part of a single
+    program's work. `quantum` is None for several programs, whose work is not divided.
     """
 
     pool: str
@@ -50,8 +50,9 @@ class Demand:
 
 @dataclass(frozen=True)
 class Placed:
-    """The seconds from now until a demand would be finished if it were accepted now; None if it can't be finished, with
-    the `reason`.
+    """The seconds until a demand would be finished if it were accepted now.
+
+    `completion` is None if the demand can't be finished; `reason` says why.
     """
 
     completion: Fraction | None
@@ -68,13 +69,14 @@ def idle(demand: Demand) -> Placed:
 
 @dataclass(frozen=True)
 class Variant:
-    """A model as it runs on one pool: a compiled program, or the reasons why there is none (`missing`).
+    """A model on one pool: a compiled program, or the reasons why there is none (`missing`).
 
-    `price(n)` returns the exact price of n executions, or raises ValueError with a sentence. `least`: the minimum price
-    of a contract. `latency` and `interval` are in seconds; `certainty` is "exact", "bound" or "measured". `load`:
-    seconds to load the program onto a device, once in each window. Variants can be combined if they have equal `takes`
-    (their inputs, and the items of their evaluations) and different `program`s. For a vote they also need the same
-    number of `classes` (None: no classes).
+    `price(n)` returns the exact price of n executions, or raises ValueError with a sentence. `least` is the minimum
+    price of a contract. `latency` and `interval` are in seconds. `certainty` is "exact", "bound" or "measured". `load`
+    is the seconds to load the program onto a device, once in each window.
+
+    Variants can be combined if they have the same `takes` (inputs and evaluation items) and different values of
+    `program`. For a vote, they also need the same number of `classes`; None means no classes.
     """
 
     key: str
@@ -95,8 +97,9 @@ class Variant:
 
 @dataclass(frozen=True)
 class Use:
-    """The executions of a variant: `executions` are reserved and `expected` are likely; `per_item` is the maximum share
-    of items that need one.
+    """The executions of a variant. `executions` are reserved, and `expected` are likely.
+
+    `per_item` is the maximum share of items that need an execution.
     """
 
     key: str
@@ -107,13 +110,13 @@ class Use:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A single program or a combination on one pool, feasible if there are no `reasons` against it.
+    """A single program or a combination on one pool. It is feasible if there are no `reasons` against it.
 
-    `accuracy` is a lower bound that holds together with all others. `gaps`: the requirements that could be relaxed,
-    each with the value that this candidate needs. A cascade has `thresholds`, `shares` (upper bounds of the items that
-    fall back) and `outputs` (that give the confidences) for each program but the last; a vote has `outputs` for each
-    program. `price` is the price of its executions, by which candidates are compared; `total_price` is the price of its
-    quote, which must be within a budget.
+    `accuracy` is a lower bound that holds together with all other bounds. `gaps` are the requirements that could be
+    relaxed, each with the value that the candidate needs. For each program but the last, a cascade has `thresholds`,
+    `shares` (upper bounds of the shares that fall back) and `outputs` (which give the confidences). A vote has
+    `outputs` for each program. `price` is the price of the executions; candidates are compared by it. `total_price` is
+    the price of the quote; a budget limits it.
     """
 
     kind: str
@@ -138,7 +141,7 @@ class Candidate:
 
     @property
     def total_price(self) -> Decimal | None:
-        """The higher of `price` and the minimum price of a contract."""
+        """The price, or the minimum price of a contract if that is higher; None if there is no price."""
         return None if self.price is None else max(self.price, self.least)
 
     @property
@@ -163,7 +166,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Change:
-    """A change that makes a candidate feasible: the requirements relaxed to `values`, the candidate's index, and its `price`."""
+    """A change that makes a candidate feasible. `candidate` is its index and `price` its price.
+
+    `values` are the relaxed requirements.
+    """
 
     values: tuple[tuple[str, Fraction], ...]
     candidate: int
@@ -181,11 +187,12 @@ class Narrowed:
 
 @dataclass(frozen=True)
 class Solution:
-    """All candidates, the best first and the infeasible ones last; `chosen` is an index, or None if no candidate is feasible.
+    """All candidates, sorted from best to worst, with the infeasible ones last.
 
-    The candidates are every variant alone and the most promising combinations. `changes`: the ways to make a candidate
-    feasible if none is. `examined`: the number of single programs and combinations that were compared. `bounds`: the
-    number of bounds; each is wrong with probability at most `error`.
+    The candidates are every variant alone and the most promising combinations. `chosen` is an index; None if no
+    candidate is feasible. In that case, `changes` are the ways to make a candidate feasible. `examined` is the number
+    of single programs and combinations that were compared. `bounds` is the number of bounds; each is wrong with
+    probability at most `error`.
     """
 
     candidates: tuple[Candidate, ...]
