@@ -31,7 +31,7 @@ from apps.registry.child import child_run
 from apps.registry.services import checking
 from tests import workers
 from tests.cast import Cast, assemble
-from tests.migrating import fields_remembered
+from tests.migrating import migrating_quickly
 
 # How long inputs take to make is a matter of what else the machine does: no test fails for it.
 hypothesis_settings.register_profile("takt", suppress_health_check=[HealthCheck.too_slow])
@@ -82,7 +82,7 @@ def django_db_modify_db_settings(
                 cursor.execute("CREATE DATABASE migrated")
             connection.close()
             was, where["NAME"] = where["NAME"], "migrated"
-            with fields_remembered():
+            with migrating_quickly():
                 call_command("migrate", verbosity=0)
             connection.close()
             where["NAME"] = was

@@ -17,7 +17,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from bin.services import _postgres_programs
-from tests.migrating import fields_remembered
+from tests.migrating import migrating_quickly
 
 Name = tuple[str, str]
 _CASTS = re.compile(r"::(character varying|text)(\[\])?|[()]")
@@ -163,7 +163,7 @@ def _moved(executor: MigrationExecutor, targets: list[Any]) -> None:
 
     executor.progress_callback = told
     try:
-        with fields_remembered():
+        with migrating_quickly():
             executor.migrate(targets)
     except Exception as error:
         where = at[-1] if at else "planning"
