@@ -1,4 +1,4 @@
-"""The administrator's capacity page."""
+"""The capacity page for administrators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from apps.reports.margin import DeviceTime, Time, device_time, total
 @require_GET
 @platform_admin_required
 def capacity(request: HttpRequest) -> HttpResponse:
-    """Show one UTC day: today, or the day of `?day=2026-03-01`."""
+    """Show one UTC day: the day in `?day=2026-03-01`, or today."""
     now = timezone.now()
     text = request.GET.get("day", "")
     report = selectors.capacity(day=day_of(text, now=now), now=now)
@@ -37,7 +37,9 @@ def capacity(request: HttpRequest) -> HttpResponse:
 
 
 def day_of(text: str, *, now: datetime) -> datetime:
-    """Return the start of a UTC day from its date; the start of today if the text is not a date between 2000 and 2100."""
+    """Return the start of the UTC day with this date. If the text is not a date between 2000 and 2100, return the start
+    of today.
+    """
     try:
         day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
@@ -48,8 +50,8 @@ def day_of(text: str, *, now: datetime) -> datetime:
 
 
 class IdleCost(NamedTuple):
-    """The cost of owned device time during which nothing ran; `amount` is None if a cost is unknown, and `unknown`
-    names that cost.
+    """The cost of the device time that was owned but not used. `amount` is None if a cost is unknown; `unknown`
+    explains why.
     """
 
     amount: Fraction | None
@@ -58,7 +60,9 @@ class IdleCost(NamedTuple):
 
 
 def idle_cost(day: datetime, *, now: datetime) -> IdleCost | None:
-    """Return the idle cost of a UTC day up to `now`, in the currency of the book in force; None without a book."""
+    """Return the cost of idle device time on a UTC day up to `now`, in the currency of the price book in force. Return
+    None if no price book is in force.
+    """
     try:
         currency = book_in_force(at=now).currency
     except Problem:
@@ -75,7 +79,7 @@ def _owned_and_ran(time: DeviceTime) -> tuple[list[Time], list[Time]]:
 
 
 def chart_of(report: selectors.Capacity) -> dict[str, object]:
-    """Return the data of the line chart: seconds of device time sold in each hour, by pool."""
+    """Return the data of the line chart: for each pool, the seconds of device time sold in each hour."""
     series = [
         {"name": load.pool.slug, "values": [cell.sold / 1e6 for cell in load.cells], "step": True}
         for load in report.pools

@@ -1,4 +1,4 @@
-"""What-ifs: a worker, which can be cancelled, compares each pool at present with the same pool after a change."""
+"""What-ifs: a worker compares each pool at present with the same pool after a change. A running what-if can be cancelled."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ RERATE = "apps.reports.tasks.rerate"
 
 
 def what_if_request(*, change: Change, trace: DemandTrace | None, asked_by: User | None, now: datetime) -> WhatIf:
-    """Create a what-if for a worker to compute. For a price book, last month's usage is rated again. Raises Problem."""
+    """Create a what-if for a worker to compute. If the change names a price book, also re-rate last month's usage with
+    it. Raises Problem.
+    """
     rows = list(pools())
     change_check(
         change,
@@ -67,7 +69,7 @@ def what_if_request(*, change: Change, trace: DemandTrace | None, asked_by: User
 
 
 def what_if_cancel(*, pk: UUID, actor: User | None, now: datetime) -> WhatIf:
-    """Cancel a what-if; the worker stops after the pool that it is processing. A finished what-if does not change.
+    """Cancel a what-if. The worker stops after the pool that it is processing. A finished what-if does not change.
     Raises WhatIf.DoesNotExist.
     """
     with transaction.atomic():
@@ -78,7 +80,9 @@ def what_if_cancel(*, pk: UUID, actor: User | None, now: datetime) -> WhatIf:
 
 
 def what_if_run(*, pk: UUID, now: datetime) -> WhatIf:
-    """Compute a what-if, with progress after each pool. Safe to repeat; only one process works on a what-if at a time."""
+    """Compute a what-if and store the progress after each pool. Safe to repeat. Only one process computes a what-if at
+    a time.
+    """
     what_if = WhatIf.objects.select_related("trace").get(pk=pk)
     with turn(f"what-if {pk}") as is_ours:
         if what_if.finished_at is None and what_if.cancelled_at is None and is_ours:
@@ -112,7 +116,7 @@ def _answer(what_if: WhatIf, now: datetime) -> None:
 def projection_inputs(
     one: Demand, change: Change, trace: DemandTrace | None
 ) -> tuple[ProjectionInput, ProjectionInput]:
-    """Return the pool as it is at present, and as it would be after the change."""
+    """Return the pool as it is at present and as it would be after the change."""
     devices = len(one.pool.devices.all())
     mean = 0.0
     if one.used is not None and one.leases:
@@ -131,6 +135,6 @@ def projection_inputs(
 
 
 def projection_json(side: Projection, rate: Fraction | None) -> dict[str, Any]:
-    """Return the stored form of one side, with the hourly cost of its devices as text, or null if the cost is unknown."""
+    """Return the stored form of a projection. The hourly cost of its devices is text, or null if the cost is unknown."""
     cost = rounded(None if rate is None else rate * side.devices)
     return {**side.to_json(), "cost_per_hour": None if cost is None else decimal_text(cost)}

@@ -1,4 +1,4 @@
-"""The pages and the API of what-ifs, and of the traces uploaded for them."""
+"""The pages and the API of what-ifs and uploaded traces."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ class TraceOut(Schema):
 
 
 class WhatIfIn(RequestBody):
-    """The change: `devices` to add by pool (negative to remove), slugs of failed sites, power as a percentage of the
-    present setting, a factor by which demand changes, a trace with the pool that serves it and the device time of one
-    request in seconds, and the version of a published price book.
+    """The change to assume. `devices`: the number of devices to add to each pool; negative to remove devices.
+    `failed_sites`: slugs. `power_percent`: a percentage of the present power setting. `demand_factor`: the factor by
+    which demand changes. `trace_pool`: the pool that serves the requests of `trace`. `request_seconds`: the device time
+    of one request. `book`: the version of a published price book.
     """
 
     devices: dict[str, int] = Field(default_factory=dict, max_length=1000)
@@ -66,8 +67,8 @@ class WhatIfIn(RequestBody):
 
 
 class SideOut(Schema):
-    """Shares of device time by hour of the week (UTC, Monday first), waiting times in seconds, and the hourly cost of
-    the devices. Values are null if they are unknown or no device is left.
+    """Shares of device time for each hour of the week (UTC, from Monday), waiting times in seconds, and the hourly cost
+    of the devices. Values are null if they are unknown or if no devices remain.
     """
 
     devices: int
@@ -81,7 +82,7 @@ class SideOut(Schema):
 
 
 class DifferenceOut(Schema):
-    """A pool as it is at present, and as it would be after the change."""
+    """A pool at present (`now`) and after the change (`then`)."""
 
     pool: str
     now: SideOut
@@ -89,8 +90,8 @@ class DifferenceOut(Schema):
 
 
 class WhatIfOut(Schema):
-    """`pools` is null until `finished_at` is set; `steps_done` of `steps_total` is the progress. `rerating_id`
-    identifies the re-rating of last month's usage with the other price book.
+    """`pools` is null until `finished_at` is set. Progress is `steps_done` of `steps_total`. `rerating_id` identifies
+    the re-rating of last month's usage with the chosen price book.
     """
 
     id: UUID
@@ -119,7 +120,7 @@ class WhatIfOut(Schema):
 )
 @paginate(Cursor, ordering=("-uploaded_at", "-id"))
 def trace_list(request: HttpRequest) -> QuerySet[DemandTrace]:
-    """Traces of other systems' requests, for what-ifs."""
+    """Traces record the requests of another system."""
     return DemandTrace.objects.defer("hours", "seconds")
 
 
@@ -132,8 +133,8 @@ def trace_list(request: HttpRequest) -> QuerySet[DemandTrace]:
 )
 @idempotent
 def trace_create(request: HttpRequest, file: File[UploadedFile]) -> tuple[int, DemandTrace]:
-    """The file contains CSV with a column `timestamp` (and optionally `count` and `program`), OpenTelemetry spans as
-    JSON lines, or an access log. Lines must be in chronological order.
+    """Upload CSV with a column `timestamp` (and optionally `count` and `program`), OpenTelemetry spans as JSON lines,
+    or an access log. Lines must be in chronological order.
     """
     return 201, _uploaded(file, principal_get(request).user)
 
@@ -147,7 +148,7 @@ def trace_create(request: HttpRequest, file: File[UploadedFile]) -> tuple[int, D
 )
 @idempotent
 def what_if_create(request: HttpRequest, payload: WhatIfIn) -> tuple[int, WhatIf]:
-    """Returns at once; a worker compares each pool before and after the change."""
+    """Returns at once. A worker compares each pool before and after the change."""
     given = payload.model_dump(exclude={"trace"})
     trace = None
     if payload.trace is not None:
@@ -167,7 +168,7 @@ def what_if_create(request: HttpRequest, payload: WhatIfIn) -> tuple[int, WhatIf
     summary="Get a what-if",
 )
 def what_if_get(request: HttpRequest, pk: UUID) -> WhatIf:
-    """The progress, and the comparison once it is finished."""
+    """Returns the progress, and the comparison once it is complete."""
     return get_object_or_404(WhatIf, pk=pk)
 
 
@@ -193,7 +194,7 @@ def _uploaded(file: DjangoFile[bytes], actor: User | None) -> DemandTrace:
 
 @require_http_methods(["GET", "POST"])
 def what_if_page(request: HttpRequest) -> HttpResponse:
-    """Show the form of a what-if, the form to upload a trace, and earlier what-ifs; POST starts a what-if."""
+    """Show the what-if form, the form to upload a trace, and earlier what-ifs. POST starts a what-if."""
     principal = platform_admin_check(request)
     form, refusal = WhatIfForm(request.POST or None), None
     if request.method == "POST" and form.is_valid():
@@ -208,7 +209,7 @@ def what_if_page(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def trace_page(request: HttpRequest) -> HttpResponse:
-    """Upload a trace from the page."""
+    """Upload a trace."""
     principal = platform_admin_check(request)
     upload, refusal = TraceForm(request.POST, request.FILES), None
     if upload.is_valid():
@@ -236,7 +237,7 @@ def _asking(request: HttpRequest, form: WhatIfForm, upload: TraceForm, refusal: 
 @require_GET
 @platform_admin_required
 def what_if_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the progress, then the comparison; htmx fetches only the part that changes."""
+    """Show the progress, then the comparison. To refresh the page, htmx fetches only the part that changes."""
     what_if = get_object_or_404(WhatIf.objects.select_related("trace", "rerating"), pk=pk)
     name = "reports/_what_if.html" if request.headers.get("HX-Request") else "reports/what_if_detail.html"
     context: dict[str, Any] = {
@@ -263,7 +264,7 @@ def what_if_cancelled(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _row(one: dict[str, Any]) -> dict[str, Any]:
-    """Return the comparison of a pool, with its instants parsed."""
+    """Return the comparison of one pool, with times as datetimes."""
     for side in ("now", "then"):
         ends = one[side]["headroom"]
         if ends is not None:

@@ -1,4 +1,4 @@
-"""The initial controls of an amendment, which start with the unused remainder of its contract."""
+"""The initial controls of an amendment. They describe the unused remainder of the contract."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TERA = 10**12
 
 
 def amending_subject(subject: Subject) -> Subject:
-    """Return the subject of an amendment: the plan, quota or programs of its contract."""
+    """Return the subject of an amendment: its contract's plan, quota or programs."""
     contract = subject.amends
     assert contract is not None
     if contract.plan_id is not None:
@@ -29,7 +29,9 @@ def amending_subject(subject: Subject) -> Subject:
 
 
 def amending_controls(subject: Subject) -> dict[str, Any]:
-    """Return controls for the remainder of the contract. The smallest volume is 1, or 0 for one of several programs."""
+    """Return controls for the unused remainder of the contract. The smallest volume is 1, or 0 if the contract has
+    several programs.
+    """
     contract = subject.amends
     assert contract is not None
     is_quota = contract.form == FormName.QUOTA
@@ -52,7 +54,7 @@ def amending_controls(subject: Subject) -> dict[str, Any]:
 
 
 def _length(seconds: Fraction) -> dict[str, str]:
-    """Return a duration in the largest unit that gives a whole number."""
+    """Return the duration in the largest unit that gives a whole number."""
     for unit, size in reversed(UNITS.items()):
         if (seconds / size).denominator == 1:
             return {"every": str(seconds / size), "unit": unit}

@@ -1,4 +1,4 @@
-"""Amendments of contracts: the unused remainder of a contract, its value, and the cost of ending it."""
+"""Amendments: the unused remainder of a contract, its value, and the cost of ending the contract."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from apps.sales.selectors import LineUsage, contract_usage
 
 @dataclass(frozen=True)
 class RestLine:
-    """The unused part of a line: its quoted price (`worth`), and the charge for ending it, which is 0 in most classes.
+    """The unused part of a line. `worth` is its quoted price; `charge` is the charge for ending it, 0 in most classes.
 
-    The last line may be the contract minimum: `worth` is then the shortfall if the remainder were used, and `charge` is
+    The last line may be the contract minimum. Its `worth` is the shortfall if the remainder is used; its `charge` is
     the shortfall if the contract ends now.
     """
 
@@ -55,7 +55,7 @@ class Rest:
 
     @property
     def worth(self) -> Decimal:
-        """The price of the remainder if it were used; this part of the hold is released."""
+        """The price of the remainder if it were used. An amendment releases this part of the hold."""
         return exact_sum(line.worth for line in self.lines)
 
     @property
@@ -65,19 +65,18 @@ class Rest:
 
     @property
     def late_charge(self) -> Decimal:
-        """The part of the charge for late cancellation."""
+        """The part of `charge` that is for late cancellation."""
         return exact_sum(line.late_charge for line in self.lines)
 
     def difference(self, net: Decimal) -> Decimal:
-        """Return the change in total cost from an amendment that costs `net`."""
+        """Return the change in total cost if the amendment costs `net`."""
         return subtract(exact_sum([net, self.charge]), self.worth)
 
 
 def rest_of(contract: Contract, *, late: Mapping[str, int] | None = None) -> Rest:
-    """Return the unused remainder of a contract; an ended contract has none.
+    """Return the unused remainder of a contract. An ended contract has no remainder.
 
-    `late`: the executions of the remainder that are released late, by program digest (see `release_of`); none by
-    default.
+    `late`: for each program digest, the number of unused executions that are released late (see `release_of`).
     """
     usage = contract_usage(contract)
     if contract.state != ContractState.ACTIVE:
@@ -100,8 +99,8 @@ def _rest_line(book: PriceBookDocument, contract: Contract, line: LineUsage, lat
 
 
 def _minimum(book: PriceBookDocument, used: Decimal, lines: Sequence[RestLine]) -> list[RestLine]:
-    """Return a line with the shortfall to the contract minimum if the remainder were used, and if it is ended; none if
-    both are 0.
+    """Return a line for the contract minimum: the shortfall if the remainder is used, and the shortfall if the contract
+    ends now. Return no line if both shortfalls are 0.
     """
     worth = minimum_lacking(book, exact_sum([used, *(line.worth for line in lines)]))
     charge = minimum_lacking(book, exact_sum([used, *(line.charge for line in lines)]))
@@ -109,19 +108,19 @@ def _minimum(book: PriceBookDocument, used: Decimal, lines: Sequence[RestLine]) 
 
 
 def amendment_check(contract: Contract, *, now: datetime) -> None:
-    """Raise Problem(409) unless the contract is active and has not reached its end."""
+    """Raise Problem(409) if the contract is not active or has reached its end."""
     if contract.state != ContractState.ACTIVE or now >= contract.ends_at:
         raise Problem(409, "Contract is over", "This contract has ended. Make a new quote.", kind="contract-over")
 
 
 def amendment_rest(contract: Contract, takeover: Takeover, *, now: datetime) -> tuple[Rest, Release]:
-    """Return the remainder of a contract that an amendment ends at `now`, and its late release."""
+    """Return the remainder of a contract that an amendment would end at `now`, and the release of its capacity."""
     released = release_of(contract, now=now, takeover=takeover)
     return rest_of(contract, late=released.late), released
 
 
 def amendment_json(contract: Contract, net: Decimal, takeover: Takeover, *, now: datetime) -> dict[str, Any]:
-    """Return the entry `amends` of a quote: the difference between the quote and the contract that it amends, as of now."""
+    """Return a quote's entry `amends`, which compares the quote with the contract that it amends."""
     rest, released = amendment_rest(contract, takeover, now=now)
     return {
         "contract": str(contract.id),

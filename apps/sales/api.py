@@ -83,14 +83,16 @@ class QuotaIn(RequestBody):
 
 
 class FormIn(RequestBody):
-    """`every`: the length of a part (spread) or an interval in seconds, as a decimal or a fraction ("1/1000")."""
+    """`every` is a length in seconds, as a decimal or a fraction ("1/1000"): the length of a part (spread) or of an
+    interval.
+    """
 
     name: Literal["execution", "spread", "interval"]
     every: str | None = Field(default=None, pattern=r"^[0-9]{1,9}(\.[0-9]{1,12}|/[1-9][0-9]{0,11})?$")
 
 
 class QuoteIn(RequestBody):
-    """Send either `lines`, or `plan` with `items`, or `quota`."""
+    """Send `lines`, or `plan` with `items`, or `quota`."""
 
     lines: list[LineIn] = Field(default=[], max_length=20)
     plan: UUID | None = None
@@ -171,7 +173,7 @@ class QuoteOut(Schema):
 
 
 class WaitOut(Schema):
-    """`start` and `seconds` are null if the pool has no room on the days that quotes cover."""
+    """`start` and `seconds` are null if the pool has no room within the days that quotes can cover."""
 
     pool: str
     start: datetime | None
@@ -184,9 +186,9 @@ class WaitOut(Schema):
 
 
 class QuoteDetailOut(QuoteOut):
-    """`refused` lists the reasons why accepting would be refused now. Capacity and spend caps are not checked.
+    """`refused` lists the reasons why the quote could not be accepted now. Capacity and spend caps are not checked.
 
-    `wait` is the time that the work would wait for free capacity; null if there is room in its period.
+    `wait` is the wait for free capacity; null if the quote's window has room.
     """
 
     refused: list[RefusedOut]
@@ -206,7 +208,7 @@ class QuoteDetailOut(QuoteOut):
 
 
 class PreviewOut(Schema):
-    """`refused` lists the reasons why accepting such a quote would be refused now. Spend caps are checked; capacity is not."""
+    """`refused` lists the reasons why this quote could not be accepted now. Spend caps are checked; capacity is not."""
 
     document: dict[str, Any]
     refused: list[RefusedOut]
@@ -217,7 +219,7 @@ def _quote(request: HttpRequest, pk: UUID, **access: Any) -> Quote:
 
 
 class _Work(NamedTuple):
-    """The work of a request with its pool, and the end of its window if the request names none."""
+    """The work of a request and its pool. `until`: the end of the window if the request gives none."""
 
     lines: list[QuoteLine] | services.Quota
     pool: Pool
@@ -225,7 +227,7 @@ class _Work(NamedTuple):
 
 
 def _work(organisation: Organisation, payload: QuoteIn) -> _Work:
-    """Return the work to price: a quota, a plan, or programs. Raises Problem."""
+    """Return the work to price: a quota, a plan or programs. Raises Problem."""
     if payload.quota is not None:
         quota = services.Quota(payload.quota.precision, payload.quota.tera_operations)
         return _Work(quota, pool_get(payload.pool))
@@ -244,7 +246,7 @@ def _work(organisation: Organisation, payload: QuoteIn) -> _Work:
 
 
 def _arguments(request: HttpRequest, organisation: Organisation, payload: QuoteIn) -> dict[str, Any]:
-    """Return the arguments that the preview and the creation of a quote share."""
+    """Return the arguments shared by the preview and the creation of a quote."""
     work = _work(organisation, payload)
     every = None if payload.form.every is None else Fraction(payload.form.every)
     return {
@@ -263,7 +265,7 @@ def _arguments(request: HttpRequest, organisation: Organisation, payload: QuoteI
     "/quotes/preview", auth=BUILD, response=PreviewOut, operation_id="quote_preview", summary="Price, store nothing"
 )
 def quote_preview(request: HttpRequest, payload: QuoteIn) -> dict[str, Any]:
-    """Returns the document that such a quote would have now."""
+    """Returns the document that this quote would have if it were created now."""
     organisation, principal, now = organisation_get(request, roles=ENGINEERING), principal_get(request), timezone.now()
     arguments = _arguments(request, organisation, payload)
     offer = services.offer_make(**arguments, now=now)
@@ -281,7 +283,7 @@ def quote_preview(request: HttpRequest, payload: QuoteIn) -> dict[str, Any]:
 @router.post("/quotes", auth=BUILD, response={201: QuoteDetailOut}, operation_id="quote_create", summary="Make a quote")
 @idempotent
 def quote_create(request: HttpRequest, payload: QuoteIn) -> tuple[int, Quote]:
-    """The price is locked until `valid_until`. Nothing is reserved before the quote is accepted."""
+    """The price is locked until `valid_until`. Nothing is reserved until the quote is accepted."""
     organisation = organisation_get(request, roles=ENGINEERING)
     return 201, services.quote_create(
         **_arguments(request, organisation, payload),
@@ -328,7 +330,7 @@ def quote_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "json
 )
 @idempotent
 def quote_accept(request: HttpRequest, pk: UUID) -> tuple[int, Contract]:
-    """Reserves the capacity and places the hold, or refuses with 409 and alternatives."""
+    """Reserves the capacity and places the hold. If this is impossible, answers 409 and may list alternatives."""
     quote, principal = _quote(request, pk, roles=BUYING), principal_get(request)
     return 201, services.quote_accept(
         quote_id=quote.id,
@@ -361,7 +363,7 @@ def quote_withdraw(request: HttpRequest, pk: UUID) -> Quote:
     "/quotes/{uuid:pk}/share", auth=BUILD, response=QuoteOut, operation_id="quote_share", summary="Create a share link"
 )
 def quote_share(request: HttpRequest, pk: UUID, payload: ShareIn | None = None) -> Quote:
-    """Makes a link that works for `days`, 30 by default. An existing link keeps its URL. Safe to repeat."""
+    """Creates a public link that works for `days` days (30 by default). An existing link keeps its URL. Safe to repeat."""
     return _change(request, pk, partial(services.quote_share, days=payload.days if payload else None))
 
 

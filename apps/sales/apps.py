@@ -6,7 +6,7 @@ class SalesConfig(AppConfig):
     label = "sales"
 
     def ready(self) -> None:
-        """Register a rule that keeps a model file as long as a contract may still run it."""
+        """Register the rule that keeps a model file while a contract may still run it."""
         from apps.registry.services import KEEPERS
         from apps.sales.selectors import version_keep_reason
 

@@ -1,4 +1,4 @@
-"""The controls of the quote builder, read from a form or a query string. They are priced by the same code as stored quotes."""
+"""The controls of the quote builder, read from a form or a query string."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 @dataclass(frozen=True)
 class Subject:
-    """The subject of a quote: a program, a plan or a quota of the organisation.
+    """The subject of a quote: one or more programs, a plan or a quota.
 
-    `amends`: the contract that the quote amends. If that contract has several programs, `several` holds them all.
+    `amends`: the contract that the quote amends. `several`: the programs of that contract, if it has more than one.
     """
 
     program: Program | None = None
@@ -70,12 +70,12 @@ class Subject:
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """The quoted programs, each with its own volume; none for a plan or a quota."""
+        """The quoted programs; empty for a plan or a quota."""
         return self.several or ((self.program,) if self.program is not None else ())
 
     @property
     def exact(self) -> bool:
-        """Whether the costs of all programs are independent of the data."""
+        """True if no program's cost depends on the data."""
         return all(program.exact for program in self.programs)
 
 
@@ -101,12 +101,12 @@ class Controls:
 
     @property
     def window(self) -> tuple[datetime | None, datetime | None]:
-        """The window, as arguments for services."""
+        """The start and end of the window, as an argument for the services."""
         return self.start, self.end
 
     @property
     def volume_form(self) -> Form:
-        """The form, as an argument for services. Raises Problem for a length that is not a number above 0."""
+        """The volume form, as an argument for the services. Raises Problem if the length is not a number above 0."""
         if self.form not in {FormName.SPREAD, FormName.INTERVAL}:
             return Form()
         if not NUMBER.fullmatch(self.every) or self.unit not in UNITS or not Fraction(self.every):
@@ -120,7 +120,7 @@ class Controls:
 
     @property
     def hidden(self) -> list[tuple[str, str]]:
-        """All controls as hidden fields, from which the displayed quote can be made."""
+        """All controls as hidden fields, from which the displayed quote can be created."""
         subject = self.subject
         pairs = [
             ("program", subject.program and subject.program.pk),
@@ -153,18 +153,18 @@ class Controls:
 
     @property
     def sold(self) -> str:
-        """The volume in words, for the label of the button that makes the quote."""
+        """The volume in words, for the label of the button that creates the quote."""
         unit = "tera-operations" if self.subject.is_quota else "items" if self.subject.plan_id else "executions"
         return f"{sum(self.volumes) if self.volumes else self.volume:,} {unit}"
 
     @property
     def shares(self) -> list[tuple[Program, int]]:
-        """Each program of `several` with its volume."""
+        """The programs of `several`, each with its volume."""
         return list(zip(self.subject.several, self.volumes, strict=True))
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The volume fields of several programs."""
+        """The volume fields, one for each program of `several`."""
         return [
             {"program": one, "name": volume_name(one), "volume": count, "step": step_of(count)}
             for one, count in self.shares
@@ -175,7 +175,7 @@ class Controls:
         return replace(self, klass=klass, start=start, end=end)
 
     def local(self, instant: datetime | None) -> str:
-        """Write an instant in the form of a date and time field."""
+        """Format an instant for a date and time field."""
         return "" if instant is None else instant.astimezone(zone_of(self.zone)).strftime("%Y-%m-%dT%H:%M")
 
     @property
@@ -197,12 +197,12 @@ NO_STATE = frozenset({"previous", "shown", "box", "csrfmiddlewaretoken"})
 
 
 def typed_address(data: Mapping[str, Any]) -> str:
-    """Return a query string that shows the entered values again if they cannot be read as controls."""
+    """Return a query string that restores the entered values when they cannot be read as controls."""
     return urlencode([(name, value) for name, value in data.items() if name not in NO_STATE and value != ""])
 
 
 def box_check(data: Mapping[str, Any], controls: Controls) -> None:
-    """Raise Problem(409) if the volume in the field was not the priced one when the button was pressed."""
+    """Raise Problem(409) if the volume in the field differs from the priced volume."""
     if "box" not in data or controls.volumes:
         return
     try:
@@ -220,21 +220,20 @@ def box_check(data: Mapping[str, Any], controls: Controls) -> None:
 
 
 def step_of(volume: int) -> int:
-    """Return the slider position with the largest step that does not exceed a volume."""
+    """Return the position of the largest slider step that does not exceed the volume."""
     return max((index for index, value in enumerate(STEPS) if value <= volume), default=0)
 
 
 def volume_name(program: Program) -> str:
-    """Return the name of the volume field of one of several programs."""
+    """Return the name of the program's volume field, for a quote with several programs."""
     return f"volume-{program.pk}"
 
 
 def controls_read(
     data: Mapping[str, Any], *, organisation: Organisation, subject: Subject, klass: str, now: datetime
 ) -> Controls:
-    """Read the controls; `klass` applies if no class is chosen.
-
-    Raises Problem for an invalid value, with a sentence that says what to enter.
+    """Read the controls. `klass` applies if no class is chosen. Raises Problem for an invalid value, with a sentence
+    that says what to enter.
     """
     window = _window(data, zone=organisation.time_zone, now=now)
     return Controls(
@@ -259,7 +258,9 @@ def controls_read(
 
 
 class _Window(NamedTuple):
-    """The window that was entered, or picked in the hour grid. `passed`: an entered start in the past, which is ignored."""
+    """The window that was entered, or picked in the hour grid. `passed`: the entered start if it is in the past; it is
+    ignored.
+    """
 
     start: datetime | None
     end: datetime | None
@@ -268,7 +269,7 @@ class _Window(NamedTuple):
 
 
 def _window(data: Mapping[str, Any], *, zone: str, now: datetime) -> _Window:
-    """Read the window. Picking an hour also picks a class. Raises Problem."""
+    """Read the window. A picked hour also sets the class. Raises Problem."""
     pick, _, picked_class = str(data.get("pick") or "").partition("|")
     picked, end = _instant(pick, zone), _instant(data.get("end"), zone)
     if picked is not None:
@@ -281,14 +282,14 @@ def _window(data: Mapping[str, Any], *, zone: str, now: datetime) -> _Window:
 
 
 def _pool(slug: Any, subject: Subject) -> Pool | None:
-    """Return the chosen pool, or the first suitable one. Raises Problem for an unknown pool."""
+    """Return the chosen pool. If none is chosen, return the first suitable pool. Raises Problem for an unknown pool."""
     if slug:  # PostgreSQL accepts no NUL in texts, and no pool has one in its name
         return pool_get(str(slug).replace("\x00", "?"))
     return next(iter(pools_of(subject)), None)
 
 
 def _form(name: Any, subject: Subject) -> str:
-    """Return the form; always the quota form for a quota. Raises Problem for an unknown form."""
+    """Return the form of the contract. A quota always has the quota form. Raises Problem for an unknown form."""
     if subject.is_quota:
         return FormName.QUOTA
     form = str(name or FormName.EXECUTION)
@@ -306,7 +307,9 @@ def pools_of(subject: Subject) -> list[Pool]:
 
 
 def pools_missing(subject: Subject) -> list[dict[str, str]]:
-    """Return the pools that cannot run the subject, with the reasons. Empty for a plan, which already has a pool."""
+    """Return the pools that cannot run the subject, with the reasons. The list is empty for a plan, which already has a
+    pool.
+    """
     if not subject.programs and not subject.is_quota:
         return []
     fitting = {pool.slug for pool in pools_of(subject)}
@@ -325,7 +328,9 @@ def _unfit(subject: Subject, pool: Pool) -> str:
 
 
 def pools_fitting(program: Program) -> list[Pool]:
-    """Return the pools that can run a program: the pools of its processor version, then hosts, which run the model in float32."""
+    """Return the pools that can run a program: first the pools with its processor version, then host pools if the
+    program is in float32.
+    """
     fitting = [
         pool
         for pool in pools()
@@ -345,9 +350,9 @@ def _volume(value: Any, subject: Subject) -> int:
 
 
 def _count(value: Any, default: int, least: int, most: int, unit: str) -> int:
-    """Read a whole number, with optional separators between thousands. Without a value, return the default.
+    """Read a whole number, with optional thousands separators. Return the default if the value is None.
 
-    Raises Problem for anything else; an empty field is not a number.
+    Raises Problem for an empty field, for text that is not a whole number, and for a number outside the limits.
     """
     if value is None:
         return default

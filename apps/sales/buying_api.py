@@ -25,7 +25,7 @@ ADMIN = requires(Scope.ADMIN)
 
 
 class RefusedOut(Schema):
-    """The reason why accepting would be refused, and the remedy."""
+    """A reason why the quote could not be accepted, with the remedy."""
 
     code: str
     title: str
@@ -37,11 +37,11 @@ class RefusedOut(Schema):
 
 
 class BuyingRulesIn(RequestBody):
-    """`newcomer_credit` is the credit limit of organisations that have neither a payment method nor an approval; null
-    means no limit.
+    """`newcomer_credit` is the credit limit of organisations that have no payment method and no approval; null means no
+    limit.
 
-    `pool_share` is the share of a pool's device time within `horizon_days` that one organisation may reserve in
-    advance.
+    `pool_share` is the share of a pool's device time over the next `horizon_days` days that one organisation may
+    reserve in advance.
     """
 
     newcomer_credit: Entered | None
@@ -56,8 +56,8 @@ class BuyingRulesOut(Schema):
 
 
 class StandingIn(RequestBody):
-    """`is_approved` lifts the credit limit of newcomers. `credit` and `pool_share` are the organisation's own limits;
-    null means that the general limit applies.
+    """`is_approved` lifts the newcomer credit limit. `credit` and `pool_share` are the organisation's own limits; null
+    means that the general limit applies.
     """
 
     is_approved: bool
@@ -76,7 +76,7 @@ class StandingOut(Schema):
     "/buying-rules", auth=ADMIN, response=BuyingRulesOut, operation_id="buying_rules_get", summary="Buying limits"
 )
 def buying_rules_get(request: HttpRequest) -> BuyingRulesOut:
-    """Returns the limits of organisations that have no limits of their own."""
+    """Returns the general limits, which apply to organisations without limits of their own."""
     rules = services.rules_now()
     return BuyingRulesOut(
         newcomer_credit=_text(rules.newcomer_credit),
@@ -89,7 +89,7 @@ def buying_rules_get(request: HttpRequest) -> BuyingRulesOut:
     "/buying-rules", auth=ADMIN, response=BuyingRulesOut, operation_id="buying_rules_set", summary="Set buying limits"
 )
 def buying_rules_set(request: HttpRequest, payload: BuyingRulesIn) -> BuyingRulesOut:
-    """The limits apply from the next acceptance on. Existing contracts do not change."""
+    """The limits apply to quotes accepted after this request. Existing contracts do not change."""
     services.buying_rules_set(
         newcomer_credit=_amount(payload.newcomer_credit),
         pool_share=payload.pool_share,

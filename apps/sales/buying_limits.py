@@ -1,7 +1,7 @@
 """The buying limits of an organisation: a credit limit, and a share of each pool. Pure functions.
 
-Acceptance checks them under the organisation's lock, and the page of a quote shows their result beforehand. Both use
-the same functions, so a quote that is shown as acceptable will be accepted.
+The quote page and the acceptance of a quote use the same functions. The acceptance calls them under the organisation's
+lock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from apps.pricing.rating import exact_sum
 
 @dataclass(frozen=True)
 class Rules:
-    """The general limits, as set by the administrator. None means no limit."""
+    """The general limits, which an administrator sets. `newcomer_credit` is None if there is no credit limit."""
 
     newcomer_credit: Decimal | None  # in the quote's currency, in each currency; until a payment method or an approval
     pool_share: Decimal  # of a pool's device time within `horizon`, from 0 to 1
@@ -27,7 +27,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Standing:
-    """The standing of one organisation as a buyer, and its own limits."""
+    """The status of an organisation as a buyer, and its own limits. A limit of None means that the general limit applies."""
 
     has_payment_method: bool = False
     is_approved: bool = False
@@ -35,7 +35,7 @@ class Standing:
     pool_share: Decimal | None = None
 
     def credit_under(self, rules: Rules) -> Decimal | None:
-        """Return the credit limit; None if there is none."""
+        """Return the credit limit; None if no limit applies."""
         if self.credit is not None:
             return self.credit
         return None if self.is_approved or self.has_payment_method else rules.newcomer_credit
@@ -46,7 +46,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Purchase:
-    """A purchase to check: the amounts that it adds, and those already committed and reserved."""
+    """A purchase to check, and the amounts and device time already committed."""
 
     amount: Decimal
     currency: figures.Currency
@@ -59,12 +59,12 @@ class Purchase:
 
 
 def seconds_allowed(share: Decimal, devices: int, horizon: timedelta) -> Fraction:
-    """Return the device time that one organisation may reserve in advance on a pool, in seconds."""
+    """Return the seconds of device time on a pool that one organisation may reserve in advance."""
     return Fraction(share) * devices * Fraction(int(horizon.total_seconds()))
 
 
 def refusals(purchase: Purchase, standing: Standing, rules: Rules) -> list[Problem]:
-    """Return every reason for a refusal, with its remedy; empty if the quote may be accepted."""
+    """Return every reason to refuse the purchase, with its remedy. The list is empty if the purchase is allowed."""
     found: list[Problem] = []
     if not purchase.is_confirmed:
         found.append(

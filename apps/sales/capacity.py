@@ -1,4 +1,4 @@
-"""Compute the device time that request lines need on a pool, and check that the pool runs their programs."""
+"""The device time that request lines need on a pool, and checks that the pool can run their programs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ HOST_PRECISION = "float32"
 def duration_of(
     request_lines: Sequence[QuoteRequestLine], pool: Pool, book: PriceBookDocument, form: Form = PER_EXECUTION
 ) -> tuple[Fraction, Fraction]:
-    """Return the seconds of device time for the worst case, and the part of them that occurs once in each window:
-    loading every program, and the additional time until each program's first result.
+    """Return the worst-case device time in seconds, and the part of it that each window needs once. That part loads
+    every program and covers the extra time until each program's first result.
 
-    On a host pool, it is the measured 95th percentile of one execution, times the executions. A quota reserves the
-    maximum time of its operations, because each cycle is billed for at least the book's minimum number of operations.
-    It reserves no loading, because its programs are not known yet. A granular interval reserves all of its time. Raises
-    Problem if the time is not known.
+    On a host pool, the time is the number of executions times the measured 95th percentile of one execution. A quota
+    reserves the maximum time of its operations and no loading time. A granular interval reserves all of its time.
+    Raises Problem if the time is not known.
     """
     only = request_lines[0]
     if form.name == FormName.QUOTA:
@@ -54,7 +53,7 @@ def duration_of(
 
 
 def stream_of(request_line: QuoteRequestLine) -> Stream:
-    """Return the executions of a line as a stream at the clock of the processor."""
+    """Return the executions of a line as a stream. Times are at the processor's nominal clock."""
     snapshot = request_line.snapshot
     return Stream(request_line.executions, snapshot.seconds, snapshot.first_seconds, snapshot.load_seconds)
 
@@ -98,7 +97,7 @@ def _duration_of_interval(snapshot: ProgramSnapshot, schedule: Schedule, pool: P
 
 
 def _check_runs_on_host(snapshot: ProgramSnapshot, pool: Pool) -> None:
-    """Raise Problem(422) unless the precision is that of the host, which runs the model file itself, unconverted."""
+    """Raise Problem(422) if the program's precision is not that of host pools, which run the original model file."""
     if snapshot.precision != HOST_PRECISION:
         raise Problem(
             422,
@@ -110,7 +109,7 @@ def _check_runs_on_host(snapshot: ProgramSnapshot, pool: Pool) -> None:
 
 
 def pool_check(snapshot: ProgramSnapshot, pool: Pool) -> None:
-    """Raise Problem unless the pool runs the program."""
+    """Raise Problem if the pool cannot run the program."""
     if snapshot.is_quota:
         return
     if pool.is_host:

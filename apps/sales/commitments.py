@@ -1,4 +1,4 @@
-"""Queries for commitments: the one that applies, the amount left under it, and the usage of each month."""
+"""Queries for commitments: the one that applies, the amount left under it, and its monthly usage."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ TITLES = {"month": "One month", "year": "One year", "three_years": "Three years"
 
 @dataclass(frozen=True)
 class Month:
-    """One month of a commitment, [start, end), counted from its start: minimum, usage and shortfall.
+    """One month of a commitment, [start, end): minimum, usage and shortfall. Months are counted from the start of the
+    commitment.
 
-    It is `priced` if a price book in its currency was in force for the whole month. Otherwise nobody could buy under
-    the commitment, and there is no shortfall.
+    `priced` is True if a price book in the commitment's currency was in force for the whole month. Otherwise, the month
+    has no shortfall.
     """
 
     commitment: Commitment
@@ -45,7 +46,7 @@ class Month:
 
     @property
     def missing(self) -> Decimal:
-        """The amount by which usage falls short of the minimum."""
+        """The shortfall: the amount by which usage is below the minimum; 0 if the month is not `priced`."""
         if not self.priced:
             return Decimal(0)
         return max(subtract(self.minimum, self.used), Decimal(0))
@@ -57,18 +58,18 @@ class Month:
 
     @property
     def share(self) -> Fraction:
-        """The used share of the minimum."""
+        """The usage as a share of the minimum."""
         return Fraction(self.used) / Fraction(self.minimum)
 
     @property
     def sentence(self) -> str:
-        """The shortfall, worded as a sentence for an invoice."""
+        """The shortfall in words, for an invoice."""
         used, least = (money_format(value, self.commitment.currency) for value in (self.used, self.minimum))
         return f"{TITLES[self.commitment.kind]}: minimum {least} from {self.start:%Y-%m-%d} to {self.end:%Y-%m-%d}, used {used}."
 
     @property
     def basis(self) -> dict[str, Any]:
-        """The basis of the shortfall, for an invoice's document."""
+        """The basis of the shortfall, for the document of an invoice."""
         return {
             "key": self.key,
             "commitment": str(self.commitment.id),
@@ -80,7 +81,7 @@ class Month:
 
 
 def months_after(start: datetime, months: int) -> datetime:
-    """Return the same day and time `months` later, or the last day of a shorter month."""
+    """Return the same day and time `months` later. If that month is shorter, return its last day."""
     year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
     day = min(start.day, calendar.monthrange(year, month + 1)[1])
     return start.replace(year=year, month=month + 1, day=day)
@@ -92,23 +93,25 @@ def commitments_of(organisation: Organisation) -> QuerySet[Commitment]:
 
 
 def commitment_at(organisation: Organisation, *, at: datetime, currency: str) -> Commitment | None:
-    """Return the commitment in a currency at an instant. The database allows one at a time for each currency."""
+    """Return the commitment in this currency that applies at an instant; None if there is none."""
     return Commitment.objects.filter(organisation=organisation, currency=currency, period__contains=at).first()
 
 
 def commitments_paused(organisation: Organisation, *, at: datetime) -> list[Commitment]:
-    """Return the commitments that are paused at an instant, because no book in their currency is in force; newest first."""
+    """Return the commitments that are paused at an instant, newest first. A commitment is paused while no price book in
+    its currency is in force.
+    """
     priced = PriceBook.objects.filter(effective__contains=at).values("currency")
     return list(commitments_of(organisation).filter(period__contains=at).exclude(currency__in=priced))
 
 
 def commitment_months(commitment: Commitment, *, until: datetime | None = None) -> list[Month]:
-    """Return the months that begin before `until`, in order. Usage counts at the instant at which it was recorded."""
+    """Return the months that begin before `until`, in order. Usage belongs to the month in which it was recorded."""
     return commitments_months([commitment], until=until)
 
 
 def commitments_months(commitments: Sequence[Commitment], *, until: datetime | None = None) -> list[Month]:
-    """Return the months of many commitments, commitment by commitment, with one query for all usage."""
+    """Return the months of several commitments, in the order of the commitments. One query reads all usage."""
     bounds = [
         (one, number + 1, months_after(one.starts_at, number), months_after(one.starts_at, number + 1))
         for one in commitments
@@ -124,13 +127,15 @@ def commitments_months(commitments: Sequence[Commitment], *, until: datetime | N
 
 
 def books_in(currency: str) -> list[tuple[datetime, datetime | None]]:
-    """Return the periods in which books in a currency are in force, in order. The last end is None if the book has no end."""
+    """Return the periods in which price books in this currency are in force, in order. An end is None if the book has
+    no end.
+    """
     books = PriceBook.objects.filter(currency=currency).order_by("effective")
     return [(book.effective_from, book.effective_until) for book in books]
 
 
 def is_priced(books: list[tuple[datetime, datetime | None]], start: datetime, end: datetime) -> bool:
-    """Whether the books cover [start, end) without a gap."""
+    """True if the price books cover [start, end) without a gap."""
     for first, last in books:
         if first <= start < (last or end):
             start = last or end
@@ -159,7 +164,7 @@ SELECT place, sum(amount) FROM (
 
 
 def _used(months: Sequence[tuple[Commitment, datetime, datetime]]) -> list[Decimal]:
-    """Return the usage under each commitment in its month [start, end), in the given order."""
+    """Return the usage under each commitment in the given month [start, end), in the given order."""
     if not months:
         return []
     told: dict[str, Any] = {
@@ -175,9 +180,9 @@ def _used(months: Sequence[tuple[Commitment, datetime, datetime]]) -> list[Decim
 
 
 def shortfalls_ended(organisation: Organisation, *, currency: str, until: datetime) -> list[Month]:
-    """Return every month that ended by `until` with a shortfall, oldest first. Each shortfall is invoiced once, by its key.
+    """Return every month that ended by `until` with a shortfall, oldest first.
 
-    Usage is recorded when it happens, so an ended month never changes.
+    An ended month never changes, because usage is recorded when it happens.
     """
     began = Commitment.objects.filter(organisation=organisation, currency=currency, period__startswith__lt=until)
     found = commitments_months(list(began), until=until)
@@ -185,7 +190,7 @@ def shortfalls_ended(organisation: Organisation, *, currency: str, until: dateti
 
 
 def commitment_left(commitment: Commitment) -> Decimal:
-    """Return the amount that may still be bought at the commitment's factor: the sum of all months less the
+    """Return the amount that can still be bought at the commitment's factor: the minimums of all months minus the
     commitment's contracts.
 
     A closed contract counts with its actual charges, so the factor never applies to more than the committed amount.
@@ -198,7 +203,7 @@ def commitment_left(commitment: Commitment) -> Decimal:
 
 
 def promised(commitment: Commitment) -> Decimal:
-    """Return the total of the minimums of all months."""
+    """Return the sum of all monthly minimums."""
     return multiply(commitment.minimum, MONTHS[commitment.kind])
 
 
@@ -211,11 +216,11 @@ def commitment_covers(
     amends: Contract | None = None,
     late: Mapping[str, int] | None = None,
 ) -> bool:
-    """Whether work at the price `net` in `window` can be bought under a commitment: within its period, in its currency,
-    and within the amount left.
+    """Return True if work at the price `net` can be bought under the commitment: its currency must be the book's, its
+    period must include the end of `window`, and `net` must not exceed the amount left.
 
-    An amendment returns the unused remainder of a contract under the same commitment, less the cost of ending it.
-    `late`: the executions that are released late.
+    If the amended contract is under the same commitment, its unused remainder, minus the cost of ending it, is added to
+    the amount left. `late`: the number of executions released late, by program digest.
     """
     left = commitment_left(commitment)
     if amends is not None and amends.commitment_id == commitment.id:
@@ -225,10 +230,10 @@ def commitment_covers(
 
 
 def commitment_ends(kind: str, starts_at: datetime) -> datetime:
-    """Return the instant at which a commitment that begins at `starts_at` ends."""
+    """Return the end of a commitment that begins at `starts_at`."""
     return months_after(starts_at, MONTHS[kind])
 
 
 def whole_second(now: datetime) -> datetime:
-    """Return the instant rounded down to a second, at which commitments begin."""
+    """Return the instant rounded down to a whole second. Commitments begin at whole seconds."""
     return now - timedelta(microseconds=now.microsecond)

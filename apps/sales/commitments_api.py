@@ -28,7 +28,7 @@ ENTER = requires(Scope.BUY, roles=MONEY)
 
 
 class CommitmentIn(RequestBody):
-    """`minimum` is per month, in the currency of the price book in force."""
+    """`minimum` is the monthly minimum, in the currency of the price book in force."""
 
     kind: Literal["month", "year", "three_years"]
     minimum: Entered
@@ -54,10 +54,10 @@ class CommitmentOut(Schema):
 
 
 class CommitmentMonthOut(Schema):
-    """`missing` is the shortfall. After the end of the month, it becomes a line of an invoice, identified by `key`.
+    """`missing` is the shortfall. After the end of the month, it becomes an invoice line with this `key`.
 
-    A month is `priced` only if a price book in the commitment's currency was in force for the whole month; otherwise
-    there is no shortfall.
+    `priced` is true if a price book in the commitment's currency was in force for the whole month. Otherwise, the month
+    has no shortfall.
     """
 
     number: int
@@ -106,7 +106,7 @@ def commitment_list(request: HttpRequest) -> QuerySet[Commitment]:
     "/commitments/{uuid:pk}", response=CommitmentDetailOut, operation_id="commitment_get", summary="One commitment"
 )
 def commitment_get(request: HttpRequest, pk: UUID) -> Commitment:
-    """Also returns the commitment's months, and the amount that can still be bought at its factor."""
+    """Also returns the commitment's months and the amount that can still be bought at its factor."""
     return org_object_get(request, Commitment, pk=pk)
 
 
@@ -119,7 +119,7 @@ def commitment_get(request: HttpRequest, pk: UUID) -> Commitment:
 )
 @idempotent
 def commitment_enter(request: HttpRequest, payload: CommitmentIn) -> tuple[int, Commitment]:
-    """The commitment begins at once. For each month, any shortfall below `minimum` is charged."""
+    """The commitment begins at once. If a month's usage is below `minimum`, the shortfall is charged."""
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
     minimum = amount_entered(payload.minimum, currency=currency_chosen(None, now=now))
     return 201, services.commitment_enter(

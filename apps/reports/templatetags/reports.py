@@ -1,4 +1,4 @@
-"""Filters and tags of the administrator's pages."""
+"""Template filters and tags for the report pages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WRITTEN: dict[str, Callable[[Fraction | int], str]] = {
 
 @register.filter
 def known(amount: Fraction | Decimal | None, currency: str) -> SafeString:
-    """Write an amount, or "not known": {{ part.margin|known:report.currency }}."""
+    """Format an amount, or write "not known": {{ part.margin|known:report.currency }}."""
     exact = rounded(amount)
     if exact is None:
         return format_html('<span class="text-secondary">{}</span>', "not known")
@@ -35,13 +35,13 @@ def known(amount: Fraction | Decimal | None, currency: str) -> SafeString:
 
 @register.filter
 def share(value: float | None) -> str:
-    """Write a share as a percentage, such as 31.4 % for 0.314, or "none": {{ side.mean|share }}."""
+    """Format a share as a percentage (31.4 % for 0.314), or write "none": {{ side.mean|share }}."""
     return "none" if value is None else figures.percent_format(value, 1)
 
 
 @register.filter
 def wait(seconds: float | str | None) -> str:
-    """Write seconds as a duration, or "none": {{ side.waits.p95|wait }}."""
+    """Format seconds as a duration, or write "none": {{ side.waits.p95|wait }}."""
     if not isinstance(seconds, float | int):  # templates read a missing dictionary as ""
         return "none"
     return figures.duration_format(Fraction(seconds).limit_denominator(1_000_000))
@@ -49,19 +49,19 @@ def wait(seconds: float | str | None) -> str:
 
 @register.filter
 def age_seconds(at: datetime, now: datetime) -> int:
-    """Return the whole seconds from an instant until now, at least 0: {{ run.finished_at|age_seconds:now }}."""
+    """Return the time from `at` until `now` in whole seconds, at least 0: {{ run.finished_at|age_seconds:now }}."""
     return max(0, int((now - at).total_seconds()))
 
 
 @register.filter
 def heat(value: float | None) -> int:
-    """Return the heat level of a share, which is 0 for nothing and then rises in six equal steps: {{ value|heat }}."""
+    """Return the heat level of a share: 0 for zero, then 1 to 6 in equal steps. {{ value|heat }}"""
     return 0 if not value else min(6, -int(-value * 6 // 1))
 
 
 @register.simple_tag
 def cell(value: Value, kind: str, currency: str = "") -> str:
-    """Write a value of a report in its unit, or "not known": {% cell value column.kind data.currency %}."""
+    """Format a report value in its unit, or write "not known": {% cell value column.kind data.currency %}."""
     if value is None:
         return format_html('<span class="text-secondary">{}</span>', "not known")
     if kind == "money" and isinstance(value, Fraction | Decimal):
@@ -73,11 +73,11 @@ def cell(value: Value, kind: str, currency: str = "") -> str:
 
 @register.filter
 def is_figure(kind: str) -> bool:
-    """Tell whether the column is right-aligned: {% if column.kind|is_figure %}."""
+    """Return True if a column of this kind is right-aligned: {% if column.kind|is_figure %}."""
     return kind not in {"text", "day", "instant"}
 
 
 @register.filter
 def heat_of(value: Fraction | None) -> int:
-    """Return the heat level of a share, where values above 1 count as 1: {{ value|heat_of }}."""
+    """Return the heat level of an exact share, as `heat` does: {{ value|heat_of }}."""
     return 0 if not value else min(6, -int(-value * 6 // 1))
