@@ -330,7 +330,7 @@ def quote_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "json
 )
 @idempotent
 def quote_accept(request: HttpRequest, pk: UUID) -> tuple[int, Contract]:
-    """Reserves the capacity and places the hold. If this is impossible, answers 409 and may list alternatives."""
+    """Reserves the capacity and places the hold. If the capacity is no longer free, answers 409 and lists alternatives."""
     quote, principal = _quote(request, pk, roles=BUYING), principal_get(request)
     return 201, services.quote_accept(
         quote_id=quote.id,

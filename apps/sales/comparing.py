@@ -1,4 +1,4 @@
-"""Comparison of quotes: the same rows for each, with the differences from the first quote."""
+"""A comparison of quotes: the same rows for each quote, with the differences from the first quote."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ MOST_COLUMNS = 4
 
 @dataclass(frozen=True)
 class Cell:
-    """One value of one quote: its text, its exact value, whether it differs from the baseline, and for numbers the
-    relative change.
+    """One value of one quote. `differs`: whether it differs from the baseline. `change`: the relative change from the
+    baseline; None if the values cannot be compared as numbers.
     """
 
     text: str
@@ -42,20 +42,20 @@ class Cell:
 
     @property
     def change_text(self) -> str:
-        """The change, such as "+75.0 %"; empty for equal values and for texts."""
+        """The change, such as "+75.0 %"; empty if the number did not change or if there is no number."""
         if self.change is None or self.change == 0:
             return ""
         return f"{'+' if self.change > 0 else '-'}{percent_format(abs(self.change))}"
 
     @property
     def tone(self) -> str:
-        """The colour class of the change; a decrease is good."""
+        """The colour class of the change. A decrease is good."""
         return "same" if not self.change_text else "ok" if self.change and self.change < 0 else "bad"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the comparison; the first cell is the baseline."""
+    """One row of the comparison. The first cell is the baseline."""
 
     name: str
     title: str
@@ -63,13 +63,15 @@ class Row:
 
     @property
     def differs(self) -> bool:
-        """Whether any quote differs from the baseline."""
+        """True if any quote differs from the baseline."""
         return any(cell.differs for cell in self.cells)
 
 
 @dataclass(frozen=True)
 class Field:
-    """A row's definition: its `exact` value, its `shown` text, and its `number` if the values can be compared as numbers."""
+    """The definition of a row. `exact` and `shown` return a quote's value as exact text and as text for display.
+    `number` returns it as a number; None for rows of text.
+    """
 
     name: str
     title: str
@@ -79,13 +81,13 @@ class Field:
 
 
 def compare(quotes: Sequence[Quote], *, now: datetime) -> list[Row]:
-    """Return the rows of a comparison; the first quote is the baseline."""
+    """Return the rows of the comparison. The first quote is the baseline."""
     fields = [*_fields(now), *_line_fields(quotes)]
     return [_row(field, quotes) for field in fields]
 
 
 def compare_json(quotes: Sequence[Quote], *, now: datetime) -> dict[str, Any]:
-    """Return the comparison as a document: ids, and each row with exact values and changes."""
+    """Return the comparison as a JSON document with exact values."""
     return {
         "baseline": str(quotes[0].id),
         "quotes": [
@@ -106,7 +108,9 @@ def compare_json(quotes: Sequence[Quote], *, now: datetime) -> dict[str, Any]:
 
 
 def compare_csv(quotes: Sequence[Quote], *, now: datetime) -> str:
-    """Return the comparison as CSV: one row per property, with exact values and the quotes that differ."""
+    """Return the comparison as CSV, with one row for each property. The last column lists the positions of the quotes
+    that differ.
+    """
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(["fact", *(str(quote.id) for quote in quotes), "differs"])
@@ -117,7 +121,7 @@ def compare_csv(quotes: Sequence[Quote], *, now: datetime) -> str:
 
 
 def comparison_response(quotes: Sequence[Quote], kind: str, *, now: datetime) -> HttpResponse:
-    """Return the comparison as a download, `csv` or `json`."""
+    """Return the comparison as a CSV or JSON download."""
     if kind == "csv":
         response = HttpResponse(compare_csv(quotes, now=now), content_type="text/csv; charset=utf-8")
     else:
@@ -168,7 +172,7 @@ def _fields(now: datetime) -> list[Field]:
 
 
 def _line_fields(quotes: Sequence[Quote]) -> Iterable[Field]:
-    """Yield the rows that compare the quotes' lines: program, volume and price. Lines are matched by their number."""
+    """Yield the rows that compare lines: program, volume and price. Lines are matched by number."""
     for index in range(max(len(quote.document["lines"]) for quote in quotes)):
         name, title = f"line{index + 1}", f"Line {index + 1}"
 

@@ -1,7 +1,7 @@
-"""The contract minimum: the shortfall between the lines of a contract and the minimum of the price book.
+"""The contract minimum, and the shortfall of a contract whose lines cost less.
 
-It is a line of the quote and part of the hold. When the contract closes, the shortfall of the actual charges is billed, so the
-total is never below the minimum and never above the hold.
+The shortfall is a line of the quote and part of the hold. When the contract closes, the shortfall of the actual charges
+is billed. So the total is never below the minimum and never above the hold.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ TITLE = "Contract minimum"
 
 
 def minimum_rating(book: PriceBookDocument, terms: Terms, amounts: Iterable[Decimal]) -> Rating | None:
-    """Rate the shortfall of lines with these amounts, under the terms of the first line. Return None if the book has no
-    minimum.
+    """Rate the shortfall to the contract minimum for lines with these amounts. `terms`: the terms of the first line.
+    Return None if the book has no contract minimum.
     """
     if not book.contract_minimum:
         return None
@@ -27,17 +27,17 @@ def minimum_rating(book: PriceBookDocument, terms: Terms, amounts: Iterable[Deci
 
 
 def with_minimum(book: PriceBookDocument, amount: Decimal) -> Decimal:
-    """Return the price of a contract whose lines sum to `amount`."""
+    """Return the price of a contract whose lines sum to `amount`, which is at least the contract minimum."""
     return max(amount, book.contract_minimum)
 
 
 def minimum_lacking(book: PriceBookDocument, amount: Decimal) -> Decimal:
-    """Return the shortfall of lines that sum to `amount`."""
+    """Return the shortfall to the contract minimum if the lines sum to `amount`."""
     return subtract(with_minimum(book, amount), amount)
 
 
 def minimum_json(book: PriceBookDocument, rating: Rating, expected: Decimal) -> dict[str, Any]:
-    """Return the minimum as a line of the quote. `expected` is the expected sum of the other lines."""
+    """Return the shortfall as a line of the quote. `expected`: the expected sum of the other lines."""
     return {
         "title": TITLE,
         "at_least": decimal_text(book.contract_minimum),
@@ -48,5 +48,5 @@ def minimum_json(book: PriceBookDocument, rating: Rating, expected: Decimal) -> 
 
 
 def minimum_quoted(document: dict[str, Any]) -> Decimal:
-    """Read the shortfall of a stored quote, or of the terms of a contract."""
+    """Return the shortfall that a quote's document or a contract's terms state; 0 if they state none."""
     return Decimal(document["minimum"]["amount"]) if "minimum" in document else NOTHING

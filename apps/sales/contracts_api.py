@@ -1,4 +1,4 @@
-"""The API of contracts: volume, usage, the cost of ending one, and ending it."""
+"""The API of contracts, their usage, and their early ending."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BUY = requires(Scope.BUY, roles=BUYING)
 
 
 def _usage(row: Contract) -> selectors.ContractUsage:
-    """Return the usage, which is read once for all fields of a response and all contracts of a list."""
+    """Return the contract's usage, which is read only once for each response."""
     known = getattr(row, "_usage_of_answer", None)
     if not isinstance(known, selectors.ContractUsage):
         _usages_attach([row])
@@ -59,7 +59,7 @@ class ContractLineOut(Schema):
 
 
 class LateOut(Schema):
-    """The late cancellation term. Null if the contract has no such term; late cancellation is then never charged."""
+    """The late cancellation term of a contract. If a contract has no such term, late cancellation is never charged."""
 
     notice_minutes: int
     share: str = Field(description="The charged share of the price of unused time that is released late.")
@@ -243,7 +243,7 @@ class RevisionRow(Schema):
 
 
 class RevisionOut(Schema):
-    """Makes a new plan for the unused part of the contract. To apply it, accept a quote of `plan` with `amends`."""
+    """A new plan for the unused part of a contract, and its differences from the contract in cost, promises and windows."""
 
     plan: UUID
     items: int
@@ -260,7 +260,9 @@ class RevisionOut(Schema):
 )
 @idempotent
 def contract_plan(request: HttpRequest, pk: UUID) -> tuple[int, RevisionOut]:
-    """Returns the differences in cost, promises and windows. Nothing is applied."""
+    """Creates a new plan for the unused part of the contract, which does not change. To apply the plan, accept a quote
+    with this `plan` and with the contract as `amends`.
+    """
     contract = contract_of(request, pk, roles=ENGINEERING)
     plan = contract_plan_again(contract=contract, actor=principal_get(request).user, now=timezone.now())
     rows = [RevisionRow(**one.to_json()) for one in difference_of(contract, plan)]
@@ -277,7 +279,7 @@ def contract_plan(request: HttpRequest, pk: UUID) -> tuple[int, RevisionOut]:
 )
 @idempotent
 def contract_end(request: HttpRequest, pk: UUID, payload: ContractEndIn | None = None) -> Contract:
-    """Releases the capacity and the remainder of the hold. A late release may be charged, so request the preview first."""
+    """Releases the capacity and the remainder of the hold. A late release may be charged; request the preview first."""
     contract = contract_of(request, pk, roles=BUYING)
     return services.contract_end(
         contract_id=contract.id,
@@ -295,8 +297,8 @@ def contract_end(request: HttpRequest, pk: UUID, payload: ContractEndIn | None =
     summary="Cost of ending a contract now",
 )
 def contract_end_preview(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """This request changes nothing. When you end the contract, send this `charge` as `at_most`; the request is then refused
-    if ending the contract has become more expensive.
+    """Changes nothing. When you end the contract, send this `charge` as `at_most`. The request is then refused if the
+    charge has risen.
     """
     contract = contract_of(request, pk)
     return EndingOut.of(contract, ending_of(contract, now=timezone.now()))

@@ -1,6 +1,4 @@
-"""The differences between quoted and actual amounts: every reason why a contract's cost differs from its quote, with
-the amount.
-"""
+"""The differences between a contract's quoted and actual amounts, each with its reason."""
 
 from __future__ import annotations
 
@@ -29,12 +27,12 @@ REASONS = {
 
 
 def differences_named(contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
-    """Return named rows whose amounts sum to `usage.difference` exactly. Raises RuntimeError if they do not."""
+    """Return named rows whose amounts sum to exactly `usage.difference`. Raises RuntimeError if the sum differs."""
     return differences_listed([(contract, usage)])[0]
 
 
 def differences_listed(rows: Sequence[tuple[Contract, ContractUsage]]) -> list[list[dict[str, Any]]]:
-    """Return the rows of many contracts, in order. Price books and amendments are read once."""
+    """Return the named rows of several contracts, in order. Price books and amendments are read once."""
     books = books_of_digests(contract.terms["book"]["digest"] for contract, _ in rows)
     over = [contract.pk for contract, _ in rows if contract.state != ContractState.ACTIVE]
     replaced = Contract.objects.filter(quote__amends__in=over).values_list("quote__amends", flat=True)
@@ -86,7 +84,7 @@ def _named(
 
 
 def _minimum(contract: Contract, usage: ContractUsage, amount: Decimal) -> dict[str, Any]:
-    """Return the difference between the contract minimum and its line of the quote, with the reason."""
+    """Return the row for the contract minimum: the actual shortfall minus the quoted shortfall, with the reason."""
     if contract.state == ContractState.ACTIVE:
         sentence = "The contract minimum is settled when the contract closes."
     elif usage.minimum:
@@ -126,9 +124,9 @@ def _unused(
 
 
 def _reduced(book: PriceBookDocument, contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
-    """Sum, by program and reason, the amounts by which used work cost less than quoted, over all leases.
+    """Return rows with the amounts by which used work cost less than quoted, summed by program and reason.
 
-    Usage never costs more than quoted, so no lease is read if the total equals the quoted price of the same work.
+    Usage never costs more than quoted. If every line cost exactly its quoted price, no usage rows are read.
     """
     if all(Fraction(line.actual) * line.executions == Fraction(line.quoted) * line.used for line in usage.lines):
         return []

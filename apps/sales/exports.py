@@ -1,4 +1,4 @@
-"""Quotes as PDF, CSV and JSON, written from the stored document, which never changes."""
+"""Quotes as PDF, CSV and JSON. The files are written from the stored document, which never changes."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def quote_file_response(quote: Quote, kind: str) -> HttpResponse:
 
 
 def quote_json(quote: Quote) -> str:
-    """Return the document with its digest, indented."""
+    """Return the document of a quote, with its digest, as indented JSON."""
     return json.dumps({**quote.document, "digest": quote.digest}, indent=1, ensure_ascii=False) + "\n"
 
 
 def steps_csv(lines: list[dict[str, Any]]) -> str:
-    """Return the price steps of a quote or an invoice as CSV, one row per step."""
+    """Return the price steps of a quote or an invoice as CSV, with one row for each step."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(CSV_HEAD)
@@ -91,7 +91,7 @@ def _rows(lines: list[dict[str, Any]]) -> Iterator[list[Any]]:
 
 
 def priced_lines(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return every priced line of a quote; if there is a shortfall to the contract minimum, it is the last line."""
+    """Return every priced line of a quote. The shortfall to the contract minimum, if any, is the last line."""
     lines: list[dict[str, Any]] = document["lines"]
     if not minimum_quoted(document):
         return lines
@@ -99,7 +99,7 @@ def priced_lines(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def line_subject(line: dict[str, Any]) -> str:
-    """Return the subject of a line of a quote or an invoice: the program, the quota, or the contract minimum."""
+    """Return what a quote line or invoice line charges for: a program, a quota, or the contract minimum."""
     if "charged" in line["rating"]:
         return TITLE
     if line["program"] is None and "quota" not in line:  # a quota on an invoice
@@ -108,13 +108,13 @@ def line_subject(line: dict[str, Any]) -> str:
 
 
 def line_machine(line: dict[str, Any]) -> str:
-    """Return the machine of a line: its pool and processor class. Old documents have only the processor class."""
+    """Return the machine of a line: its pool and processor class, or the processor class alone in old documents."""
     processor_class = str(line["rating"]["terms"]["processor_class"])
     return f"{line['pool']['name']} ({processor_class})" if "pool" in line else processor_class
 
 
 def line_title(line: dict[str, Any]) -> str:
-    """Return the title of an invoice line: subject, machine and class."""
+    """Return the title of an invoice line: what it charges for, the machine, and the class."""
     if "charged" in line["rating"]:
         return TITLE
     name = f"{line_subject(line)} on {line_machine(line)}, {line['rating']['terms']['klass']}"
@@ -123,7 +123,7 @@ def line_title(line: dict[str, Any]) -> str:
 
 
 def text_cell(text: str) -> str:
-    """Mark a text that a spreadsheet would read as a formula, so that it is read as text."""
+    """Return the text. Put an apostrophe in front if a spreadsheet would read the text as a formula."""
     return f"'{text}" if text[:1] in "=+-@\t\r" else text
 
 
@@ -170,7 +170,7 @@ def quote_pdf(quote: Quote) -> bytes:
 
 
 def _lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
-    """Add the table of programs with their operations, and the contract minimum."""
+    """Add the table of lines: programs with their operations, and the contract minimum."""
     pdf.heading("Lines")
     pdf.table(
         ["", "Program", "Executions", "Billed operations", f"Amount ({currency['code']})"],
@@ -194,7 +194,7 @@ def _lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any])
 
 
 def _amendment(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
-    """Add the remainder that an amendment ends, and the change in the total."""
+    """Add the remainder of the amended contract, and the change in the total."""
     amended = document.get("amends")
     if amended is None:
         return
@@ -223,7 +223,7 @@ def _steps(pdf: PdfDocument, lines: list[dict[str, Any]], currency: Currency) ->
 
 
 def step_table(pdf: PdfDocument, steps: list[dict[str, str]], currency: Currency) -> None:
-    """Add the table of price steps with their rules."""
+    """Add a table of price steps and their rules."""
     shown = [step_shown(step, currency) for step in steps]
     pdf.table(
         ["Step", "Rule", "Input", "Factor", "Result"],
@@ -235,11 +235,11 @@ def step_table(pdf: PdfDocument, steps: list[dict[str, str]], currency: Currency
 
 
 def instant(text: str) -> str:
-    """Write an instant of a document to the minute, in UTC."""
+    """Format an instant of a document to the minute, in UTC."""
     return instant_format(datetime.fromisoformat(text))
 
 
 def step_of(line: dict[str, Any], name: str) -> dict[str, str]:
-    """Return a step of a line by its name."""
+    """Return the price step of a line that has this name."""
     found: dict[str, str] = next(step for step in line["rating"]["steps"] if step["name"] == name)
     return found

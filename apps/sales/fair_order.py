@@ -1,17 +1,19 @@
-"""The order in which standing requests are served when a pool has free time, and the time that is reserved for old requests.
+"""The order in which standing requests are served when a pool has free time, and the time reserved for old requests.
 
-Pure: no Django, no clock.
+Pure functions: no Django, no clock.
 
 The rule (docs/adr/0087):
 
-- A request is *protected* once it has waited a day, or a quarter of the time between its filing and its deadline if that is
-  shorter, or once 20 requests that were filed after it were served on the pool. Protected requests come first, by the
-  instant of filing.
-- All others are served round-robin: the first request of each organisation, then the second of each, and so on. In each
-  round the organisation that was served least recently comes first. Within an organisation the order is that of filing.
-- The four oldest protected requests that do not fit each have a *claim*: free time that no later request may use. For a
-  request in one window, it is the free part of the stretch that lacks the least time; for a divisible request, the largest
-  free pieces. So a claim never becomes smaller, and the request is served as soon as the time that it lacks is released.
+- A request is *protected* once it has waited a day, or a quarter of the time from its filing to its deadline if that is
+  shorter. It is also protected once the pool has served 20 requests that were filed later. Protected requests come
+  first, in the order of filing.
+- The other requests are served round-robin: the first request of each organisation, then the second of each, and so on.
+  In each round, the organisation that was served least recently comes first. An organisation's own requests are served
+  in the order of filing.
+- Each of the four oldest protected requests that do not fit has a *claim*: free time that no later request may use. For
+  a request in one window, the claim is the free time in the stretch that lacks the least time. For a divisible request,
+  it is the largest free pieces. A claim never becomes smaller, so the request is served as soon as the missing time is
+  released.
 
 Times are whole microseconds.
 """
@@ -34,7 +36,7 @@ Free = Mapping[str, Sequence[Interval]]
 
 
 class Waiting(NamedTuple):
-    """A waiting request. `passed`: the number of requests filed later that have been served on the pool."""
+    """A waiting request. `passed`: how many requests that were filed later the pool has served."""
 
     key: Hashable
     organisation: Hashable
@@ -44,24 +46,26 @@ class Waiting(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Free time on each device that only one protected request may use, and the amount of time that is still missing there."""
+    """Free time, by device, that only one protected request may use. `missing`: the amount of time that the request
+    still lacks.
+    """
 
     kept: dict[str, list[Interval]]
     missing: int
 
 
 def protected_from(one: Waiting) -> int:
-    """Return the instant from which a request is protected because of its age."""
+    """Return the instant at which a request becomes protected because of its age."""
     return one.filed + min(WAITED_MOST, (one.until - one.filed) // WAITED_SHARE)
 
 
 def is_protected(one: Waiting, now: int) -> bool:
-    """Whether the request is protected: only it may use the time that it claims."""
+    """True if the request is protected."""
     return now >= protected_from(one) or one.passed >= PASSED_MOST
 
 
 def order(waiting: Iterable[Waiting], served: Mapping[Hashable, int], now: int) -> tuple[list[Waiting], list[Waiting]]:
-    """Return the protected requests and the others, each in the order in which they are tried.
+    """Return two lists in the order of service: the protected requests, and the other requests.
 
     `served`: the time at which the pool last served each organisation. Organisations without an entry come first.
     """
@@ -77,16 +81,17 @@ def order(waiting: Iterable[Waiting], served: Mapping[Hashable, int], now: int) 
 
 
 def claim_of(work: Work, free: Free, limits: Limits) -> Claim:
-    """Return the claim of work that has no room: the free part of the range of time in which the least time is missing.
+    """Return the claim of work for which there is no room.
 
-    For work in one window, the range is the stretch of a device with the least sold time (the first of equal
-    stretches). For divisible work, the claim consists of the largest free pieces, up to the allowed number of windows.
+    For work in one window, the claim is the free time within the stretch of a device that lacks the least time. Of
+    equal stretches, the earliest is chosen. For divisible work, the claim consists of the largest free pieces, up to
+    the allowed number of windows.
     """
     return _claim_of_pieces(work, free, limits) if limits.windows_max > 1 else _claim_of_stretch(work, free, limits)
 
 
 def without(free: Free, claims: Iterable[Claim]) -> dict[str, list[Interval]]:
-    """Return the free time outside all claims."""
+    """Return the free time that no claim covers."""
     taken: defaultdict[str, list[Interval]] = defaultdict(list)
     for claim in claims:
         for device, kept in claim.kept.items():
@@ -141,10 +146,10 @@ def _claim_of_stretch(work: Work, free: Free, limits: Limits) -> Claim:
 
 
 def _starts(slots: Sequence[Interval], inside: Interval, length: int) -> list[int]:
-    """Return the candidate starts of a stretch; one of them has the most free time.
+    """Return the starts to consider for a stretch. At least one of them gives the most free time.
 
-    A stretch that begins within a slot has no less free time if it moves to the start of the slot, and one that begins
-    between slots has no less free time if it moves to the next slot.
+    A stretch that begins within a slot loses no free time if it moves back to the start of the slot. A stretch that
+    begins between slots loses none if it moves forward to the next slot.
     """
     last = inside.end - length
     if last < inside.start:

@@ -1,4 +1,4 @@
-"""Filters of the lists of quotes and contracts: state, form and project. They are part of the URL."""
+"""Filters for the lists of quotes and contracts: state, form and project. The filters are part of the URL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUOTE_STATES = (("open", "Open"), ("accepted", "Accepted"), ("expired", "Expired
 
 @dataclass(frozen=True)
 class Filters:
-    """The chosen filters; empty if none is chosen."""
+    """The chosen filters. A filter that is not chosen is empty."""
 
     state: str = ""
     form: str = ""
@@ -26,12 +26,12 @@ class Filters:
 
     @property
     def any(self) -> bool:
-        """Whether any filter is chosen."""
+        """True if any filter is chosen."""
         return bool(self.state or self.form or self.project)
 
 
 def filters_read(data: Mapping[str, Any], *, states: Collection[str]) -> Filters:
-    """Read the filters of a query string. Invalid values are ignored."""
+    """Read the filters from a query string. Invalid values are ignored."""
     state, form = str(data.get("state") or ""), str(data.get("form") or "")
     try:
         project = UUID(str(data["project"])) if data.get("project") else None
@@ -41,9 +41,7 @@ def filters_read(data: Mapping[str, Any], *, states: Collection[str]) -> Filters
 
 
 def filters_strict(*, states: Collection[str], state: str, form: str, project: str) -> Filters:
-    """Read the filters of an API request. Raises Problem(422) for invalid values, so that a typing error does not
-    return an unfiltered list.
-    """
+    """Read the filters of an API request. Raises Problem(422) for an invalid value."""
     asked = {"state": state, "form": form, "project": project}
     found = filters_read(asked, states=states)
     for name, known in (("state", found.state), ("form", found.form), ("project", found.project)):
@@ -54,7 +52,7 @@ def filters_strict(*, states: Collection[str], state: str, form: str, project: s
 
 
 def quotes_filter(rows: QuerySet[Quote], filters: Filters, *, now: datetime) -> QuerySet[Quote]:
-    """Filter quotes. An open quote whose price lock has ended counts as expired."""
+    """Return the quotes that match the filters. An open quote whose price lock has ended counts as expired."""
     if filters.state == "expired":
         rows = rows.filter(state=QuoteState.OPEN, valid_until__lte=now)
     elif filters.state == QuoteState.OPEN:
@@ -69,7 +67,7 @@ def quotes_filter(rows: QuerySet[Quote], filters: Filters, *, now: datetime) -> 
 
 
 def contracts_filter(rows: QuerySet[Contract], filters: Filters) -> QuerySet[Contract]:
-    """Filter contracts. A quota belongs to every project that has used it."""
+    """Return the contracts that match the filters. A quota belongs to every project that has used it."""
     if filters.state in ContractState.values:
         rows = rows.filter(state=filters.state)
     if filters.form:

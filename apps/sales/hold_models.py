@@ -1,4 +1,4 @@
-"""Holds: capacity that is reserved for a plan for a short time."""
+"""Holds: capacity that is reserved for a plan for a few minutes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.timetable.models import Reservation
 
 
 class HoldState(models.TextChoices):
-    """The stored state of a hold. A hold whose state is `held` may have expired: see `is_live`."""
+    """The stored state of a hold. A hold in the state `held` may have expired: see `is_live`."""
 
     HELD = "held", "Held"
     ACCEPTED = "accepted", "Accepted"
@@ -25,10 +25,10 @@ class HoldState(models.TextChoices):
 
 
 class PlanHold(models.Model):
-    """A hold until `held_until` on device time for a plan's candidate, with the quote that buys this time.
+    """Device time held for a plan's candidate until `held_until`, with the quote that buys this time.
 
-    `contract_id` is chosen in advance: accepting the quote makes the contract with that id. From then on the
-    reservation belongs to the contract, without ever having been released.
+    `contract_id` is the id of the future contract. Accepting the quote creates this contract, which takes over the
+    reservation.
     """
 
     State = HoldState
@@ -60,7 +60,7 @@ class PlanHold(models.Model):
         return f"hold of plan {self.plan_id}"
 
     def is_live(self, *, now: datetime) -> bool:
-        """Whether the hold is in force: it was not accepted or released, and it has not expired."""
+        """Return True if the hold was neither accepted nor released and has not expired."""
         return self.state == HoldState.HELD and now < self.held_until and self.reservation.state == "active"
 
     @property

@@ -23,20 +23,20 @@ def contract_of_plan(plan: Plan) -> Contract | None:
 
 
 def hold_windows(hold: PlanHold) -> list[Window]:
-    """Return the windows of a hold, by start."""
+    """Return the windows of a hold, ordered by start."""
     rows = Window.objects.filter(reservation_id=hold.reservation_id).select_related("device")
     return list(rows.order_by("period", "device_id"))
 
 
 def display_state(hold: PlanHold, *, now: datetime) -> HoldState:
-    """Return the state for display. A hold that has expired, or whose device was released, is no longer shown as held."""
+    """Return the state to display. If a hold in the state `held` is no longer in force, return expired or released."""
     if hold.state != HoldState.HELD or hold.is_live(now=now):
         return HoldState(hold.state)
     return HoldState.EXPIRED if now >= hold.held_until else HoldState.RELEASED
 
 
 def hold_context(plan: Plan, *, now: datetime) -> dict[str, Any]:
-    """Return the context of the hold on the page of a plan."""
+    """Return the template context for the hold on a plan's page."""
     hold, contract = hold_of(plan), contract_of_plan(plan)
     if hold is None:
         return {"plan": plan, "hold": None, "is_live": False, "contract": contract}

@@ -1,4 +1,4 @@
-"""The API of holds for plans."""
+"""The API of plan holds."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class HeldWindowOut(Schema):
 
 
 class HoldOut(Schema):
-    """`quote` buys the held windows at `net` until `held_until`. `contract_id` is the id that the resulting contract
-    will have.
+    """`quote` offers the held windows at the price `net` until `held_until`. The contract created by accepting it will
+    have the id `contract_id`.
     """
 
     id: UUID
@@ -88,7 +88,7 @@ def hold_out(hold: PlanHold, *, now: datetime) -> HoldOut:
 )
 @idempotent
 def plan_hold(request: HttpRequest, pk: UUID, payload: HoldIn | None = None) -> tuple[int, HoldOut]:
-    """Makes a quote of the plan and holds its windows, none of which begins before the hold ends."""
+    """Creates a quote for the plan and holds its windows. No window begins before the hold ends."""
     plan, now = org_object_get(request, Plan, roles=ENGINEERING, pk=pk), timezone.now()
     hold = services.plan_hold(
         plan_id=plan.pk,
@@ -110,7 +110,7 @@ def plan_hold_get(request: HttpRequest, pk: UUID) -> HoldOut:
     "/plans/{uuid:pk}/hold", auth=BUILD, response=HoldOut, operation_id="plan_hold_release", summary="Release a hold"
 )
 def plan_hold_release(request: HttpRequest, pk: UUID) -> HoldOut:
-    """Frees the time. Safe to repeat. An accepted hold is not released: end its contract instead."""
+    """Frees the held time. Safe to repeat. An accepted hold is not released; end its contract instead."""
     plan, now = org_object_get(request, Plan, roles=ENGINEERING, pk=pk), timezone.now()
     services.plan_hold_release(
         plan_id=plan.pk, organisation=plan.organisation, actor=principal_get(request).user, now=now
@@ -125,7 +125,7 @@ def plan_hold_release(request: HttpRequest, pk: UUID) -> HoldOut:
     summary="Caps and limits that would block a plan's quote",
 )
 def plan_refusals(request: HttpRequest, pk: UUID) -> list[Problem]:
-    """Returns the caps and limits that would prevent the purchase of the chosen candidate now, with remedies. Capacity
+    """Returns the caps and limits that would now prevent the purchase of the chosen candidate, with remedies. Capacity
     is not checked.
     """
     plan, principal = org_object_get(request, Plan, pk=pk), principal_get(request)

@@ -1,4 +1,4 @@
-"""The grid of start hours for a week, with the price of the work at each start hour."""
+"""The grid of start hours in a week, with the price of the work for each start hour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from apps.sales.start_times import StartTime
 
 @dataclass(frozen=True)
 class PricedHour:
-    """One local hour with its cheapest start; None if nothing is free, or if the hour has already begun."""
+    """One local hour and the cheapest start in it. `start` is None if no device time is free, or if the hour has
+    already begun.
+    """
 
     hour: Hour
     start: StartTime | None
@@ -21,7 +23,9 @@ class PricedHour:
 
     @property
     def label(self) -> str:
-        """Return the price change from the current choice in a few characters; a dot means the same price."""
+        """The text of the cell: the price change from the current choice; a dot for the same price; or "past", "now" or
+        "full".
+        """
         if self.hour.past:
             return "past"
         if self.has_begun:
@@ -34,20 +38,20 @@ class PricedHour:
 
     @property
     def tone(self) -> str:
-        """Return the colour class of the cell; its label states the same in words."""
+        """The colour class of the cell. The label states the same in words."""
         if self.start is None:
             return "hour-past"
         return "hour-off" if self.start.saving > 0 else "hour-peak"
 
     @property
     def pick(self) -> str:
-        """Return the value that the page sends when the hour is chosen: instant and class."""
+        """The value that the page sends when this hour is chosen: the instant and the class."""
         return "" if self.start is None else f"{self.start.hour.isoformat()}|{self.start.klass}"
 
 
 @dataclass(frozen=True)
 class PricedDay:
-    """A local date with its 24 columns."""
+    """A local date with 24 columns of hours."""
 
     date: date
     note: str
@@ -64,7 +68,7 @@ class PricedHours:
 
 
 def priced_hours(grid: Grid, starts: Sequence[StartTime]) -> PricedHours | None:
-    """Return the grid with prices; None if the work has no choice of start hours."""
+    """Return the grid with prices; None if the work cannot start at a choice of hours."""
     if not starts:
         return None
     by_hour = {start.hour: start for start in starts}

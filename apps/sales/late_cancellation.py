@@ -31,20 +31,20 @@ Period = tuple[datetime, datetime]
 
 
 def late_term(document: dict[str, Any]) -> LateCancellation | None:
-    """Read the late cancellation term of a stored quote or contract; None if its book has none."""
+    """Read the late cancellation term of a stored quote or contract; None if it has no such term."""
     stored = document.get("late")
     return None if stored is None else LateCancellation(stored["notice_minutes"], Decimal(stored["share"]))
 
 
 def late_rating(book: PriceBookDocument, snapshot: ProgramSnapshot, terms: Terms, count: int) -> Rating:
-    """Rate the late release of `count` executions (or operations, for a quota)."""
+    """Rate the late release of `count` executions, or of `count` operations for a quota."""
     return volume_rating(book, snapshot, terms, count, unused=True, late=True)
 
 
 def volume_rating(
     book: PriceBookDocument, snapshot: ProgramSnapshot, terms: Terms, count: int, *, unused: bool, late: bool = False
 ) -> Rating:
-    """Rate `count` executions (or operations, for a quota).
+    """Rate `count` executions, or `count` operations for a quota.
 
     `unused`: rate them as reserved but not used. `late`: rate the additional charge for a late release.
     """
@@ -54,9 +54,10 @@ def volume_rating(
 
 
 def seconds_each(request_lines: Sequence[QuoteRequestLine], duration: Fraction, *, is_host: bool) -> list[Fraction]:
-    """Return, for each line, the seconds of the reserved `duration` for one execution (or one operation, for a quota).
+    """Apportion the reserved `duration` to the lines. Return, for each line, the seconds for one execution, or for one
+    operation of a quota.
 
-    On a host, the time is measured for all programs together, so it is divided evenly.
+    On a host, every execution gets the same time, because time is measured for all programs together.
     """
     return shared_seconds(
         duration,
@@ -65,7 +66,7 @@ def seconds_each(request_lines: Sequence[QuoteRequestLine], duration: Fraction, 
 
 
 def volume_of(request_line: QuoteRequestLine) -> int:
-    """Return the number of executions bought (or operations, for a quota)."""
+    """Return the number of executions bought, or of operations for a quota."""
     return request_line.snapshot.operations if request_line.snapshot.is_quota else request_line.executions
 
 
@@ -84,10 +85,10 @@ def late_json(
     reserved: Sequence[Period] | None,
     stamp: Any,
 ) -> dict[str, Any]:
-    """Return the entry `late` of a quote's document; empty if the class has no late cancellation term.
+    """Return a dictionary with the one key `late`, for the document of a quote. Return an empty dictionary if the class
+    has no late cancellation term.
 
-    `amount` is the cost of releasing everything late. `free_until` is computed from the windows that were found for the
-    quote.
+    `amount` is the cost of releasing everything late. `free_until` is computed from the windows found for the quote.
     """
     term = price_class.late
     if term is None:
@@ -110,9 +111,7 @@ def late_json(
 
 
 def late_sentence(term: LateCancellation, *, unused: Decimal) -> str:
-    """Return the term as a sentence. `unused`: the share that the class charges for unused work, regardless of when it
-    is released.
-    """
+    """Return the term as a sentence. `unused`: the share that the class charges for all unused work."""
     share, rest = share_format(term.share), f"{share_format(unused)} of the list price" if unused else "nothing"
     return (
         f"{TITLE}: reserved time that is not used costs {share} of its price, unless the contract is ended "

@@ -8,8 +8,8 @@ from apps.compilation.models import Program
 
 
 class QuoteLine(NamedTuple):
-    """A program and its volume. `expected`: the expected executions, if they are fewer (a cascade). `planned`: whether
-    a plan determined `expected`.
+    """A program and its volume. `expected`: the expected number of executions, if it is below `executions`. `planned`:
+    True if a plan determined `expected`.
     """
 
     program: Program

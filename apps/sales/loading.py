@@ -1,6 +1,6 @@
-"""The loading of programs in quotes and contracts: bytes over the link, and time before the first item.
+"""The loading of programs in quotes and contracts: the bytes sent over the link, and the time before the first item.
 
-Every window begins with loading, because a device holds one program at a time. No price book charges for it.
+Every window begins with loading, because a device holds one program at a time. No price book charges for loading.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from apps.sales.request_lines import QuoteRequestLine
 
 
 def loading_json(request_lines: Sequence[QuoteRequestLine], pool: Pool) -> dict[str, Any]:
-    """Return the entry `loading` of a document. The entry is absent for hosts, for quotas, and for programs that were
-    quoted before loading was taken into account.
+    """Return a dictionary with the one key `loading`, for a document. Return an empty dictionary for hosts, for quotas,
+    and for programs that were quoted before loading was taken into account.
     """
     loads = [request_line.snapshot.load for request_line in request_lines if request_line.snapshot.load is not None]
     if pool.is_host or not loads:
@@ -33,7 +33,7 @@ def loading_json(request_lines: Sequence[QuoteRequestLine], pool: Pool) -> dict[
 
 
 def loading_sentence(loading: Mapping[str, Any]) -> str:
-    """Describe the entry, without the word "loading"."""
+    """Describe the entry `loading` in words."""
     return (
         f"{bytes_format(loading['bytes'])} over the link, {duration_format(Fraction(loading['seconds']))} before the first item "
         "in each window; reserved and not charged"
@@ -41,7 +41,7 @@ def loading_sentence(loading: Mapping[str, Any]) -> str:
 
 
 def loading_assumptions(request_lines: Sequence[QuoteRequestLine], pool: Pool) -> list[str]:
-    """Return the sentences about loading among the assumptions of a quote."""
+    """Return the assumptions about loading, as sentences."""
     if any(request_line.snapshot.is_quota for request_line in request_lines):
         return ["Loading: a quota names no programs, so no loading time is reserved or charged."]
     found = loading_json(request_lines, pool)

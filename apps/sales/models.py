@@ -1,4 +1,4 @@
-"""Quotes, contracts and commitments. Quotes never change. Only the usage and the state of a contract change."""
+"""Quotes, contracts and commitments. A quote's content never changes. Only the usage and the state of a contract change."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ def _amount(**options: Any) -> models.DecimalField[Any, Any]:
 
 
 class FormName(models.TextChoices):
-    """How a volume is sold (G11): a number of executions, a quota of operations of any program, executions in equal parts over a
-    long period, or an exact number of executions in every interval."""
+    """The ways to sell a volume (G11): a number of executions, a quota of operations for any program, executions in
+    equal parts over a long period, or a fixed number of executions in every interval.
+    """
 
     EXECUTION = "execution", "Per execution"
     QUOTA = "quota", "Raw quota"
@@ -56,7 +57,7 @@ class FormName(models.TextChoices):
 
 
 class Commitment(models.Model):
-    """A commitment to spend at least `minimum` every month, in return for a factor on prices. It never changes."""
+    """A commitment to spend at least `minimum` every month, in return for a factor on prices. Its terms never change."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="commitments")
@@ -106,7 +107,7 @@ class Commitment(models.Model):
 
     @property
     def ends_at(self) -> datetime:
-        """The first instant at which the commitment no longer applies."""
+        """The end of the commitment. At this instant, the commitment no longer applies."""
         upper: datetime = self.period.upper
         return upper
 
@@ -120,7 +121,7 @@ class QuoteState(models.TextChoices):
 
 
 class Quote(Numbered):
-    """An offer: the document with every line and step, its digest, and the end of its price lock."""
+    """An offer, with its document, the digest of the document, and the end of the price lock."""
 
     number_kind = NumberKind.QUOTE
 
@@ -152,20 +153,20 @@ class Quote(Numbered):
         return f"quote {self.id}"
 
     def is_shared(self, *, now: datetime) -> bool:
-        """Whether the share link works now."""
+        """Return True if the share link works at `now`."""
         return self.share_token is not None and self.share_until is not None and now < self.share_until
 
     def is_valid(self, *, now: datetime) -> bool:
-        """Whether the quote can still be accepted."""
+        """Return True if the quote can still be accepted."""
         return self.state == QuoteState.OPEN and now < self.valid_until
 
     def display_state(self, *, now: datetime) -> str:
-        """Return the state for display: `expired` for an open quote whose price lock has ended."""
+        """Return the state to display. An open quote whose price lock has ended is `expired`."""
         return "expired" if self.state == QuoteState.OPEN and now >= self.valid_until else self.state
 
 
 class ContractState(models.TextChoices):
-    """The states of a contract. Active: jobs may run. Used: all executions are used. Ended: the contract's time is
+    """The states of a contract. `active`: jobs may run. `used`: all executions were used. `ended`: the contract is
     over, and its unused remainder was released.
     """
 
@@ -216,20 +217,20 @@ class Contract(Numbered):
 
     @cached_property
     def book(self) -> PriceBookDocument:
-        """The price book of the contract's terms, read once. Raises PriceBook.DoesNotExist."""
+        """The price book named in the contract's terms. Raises PriceBook.DoesNotExist."""
         return book_of_digest(self.terms["book"]["digest"])
 
     @property
     def not_after(self) -> datetime:
-        """The first instant from which nothing may run any more."""
+        """The end of the contract. Nothing may run at or after this instant."""
         return self.ends_at
 
 
 class ContractLine(models.Model):
-    """A program of a contract: `executions` were bought, of which `taken` are reserved by jobs or used.
+    """A program of a contract. `executions` were bought; `taken` of them are reserved by jobs or used.
 
-    A quota buys no executions. Instead, a program gets a line with its first job; `executions` is then null, and
-    `facts` holds the snapshot of the program at that time.
+    A quota buys no executions. Instead, the first job of a program creates a line for it. In such a line, `executions`
+    is null and `facts` is the snapshot of the program at that time.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -260,13 +261,13 @@ class ContractLine(models.Model):
 
     @property
     def left(self) -> int:
-        """The bought executions that no job has reserved; none for a line of a quota."""
+        """The number of bought executions that no job has reserved; 0 for a quota line."""
         return (self.executions or self.taken) - self.taken
 
 
 class ContractQuota(models.Model):
-    """The operations of a quota contract, and those that jobs have reserved or used (`taken`), which never exceed the
-    operations bought.
+    """The operations of a quota contract. `taken`: the operations that jobs have reserved or used, never more than
+    `operations`.
     """
 
     contract = models.OneToOneField(Contract, on_delete=models.PROTECT, primary_key=True, related_name="quota")
@@ -289,12 +290,14 @@ class ContractQuota(models.Model):
 
     @property
     def left(self) -> int:
-        """The operations that no job has reserved."""
+        """The number of operations that no job has reserved."""
         return int(self.operations) - int(self.taken)
 
 
 class BuyingRules(models.Model):
-    """The limits of organisations that have no limits of their own: one row, absent until the administrator sets them."""
+    """The limits of organisations that have no limits of their own. The only row is created when an administrator sets
+    the limits.
+    """
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
     newcomer_credit = _amount(null=True)  # null: no limit
@@ -314,7 +317,7 @@ class BuyingRules(models.Model):
 
 
 class OrganisationStanding(models.Model):
-    """An organisation as a buyer: payment method, approval, and its own limits."""
+    """An organisation as a buyer: its payment method, its approval, and its own limits."""
 
     organisation = models.OneToOneField(
         Organisation, on_delete=models.PROTECT, primary_key=True, related_name="standing"

@@ -25,9 +25,11 @@ MOST_SECONDS = 10**10
 
 
 class QuotaNodeIn(RequestBody):
-    """The quota of the organisation (without `project` and `token`), of a project, or of an API token in a project. It
-    limits the seconds of device time that are reserved and have not passed. If `nominal` is null, the quota is removed.
-    If `lending` is null, all unused time is lent. If `borrowing` is null, any time that others lend may be borrowed.
+    """A quota that limits the seconds of device time reserved for the future.
+
+    It applies to the organisation (without `project` and `token`), to a project, or to an API token in a project. If
+    `nominal` is null, the quota is removed. If `lending` is null, all unused time is lent. If `borrowing` is null, any
+    time that others lend may be borrowed.
     """
 
     project: UUID | None = None
@@ -38,7 +40,9 @@ class QuotaNodeIn(RequestBody):
 
 
 class QuotaNodeOut(Schema):
-    """Exact seconds as text. `used` includes all nodes below; `borrowed` is time that other nodes lend."""
+    """All durations are exact seconds, as text. `used` includes the use of all nodes below this one. `borrowed` is time
+    lent by other nodes.
+    """
 
     name: str
     project: UUID | None
@@ -73,14 +77,14 @@ def _tree(request: HttpRequest, organisation: Any) -> list[dict[str, Any]]:
 @router.get("/quota-tree", response=list[QuotaNodeOut], operation_id="quota_tree_get", summary="Quota tree")
 def quota_tree_get(request: HttpRequest) -> list[dict[str, Any]]:
     """Returns the organisation, its projects and their API tokens, with used and borrowed time. The list is empty if
-    nothing is limited.
+    there are no quotas.
     """
     return _tree(request, organisation_get(request))
 
 
 @router.put("/quota-tree", auth=SET, response=list[QuotaNodeOut], operation_id="quota_node_set", summary="Set a quota")
 def quota_node_set(request: HttpRequest, payload: QuotaNodeIn) -> list[dict[str, Any]]:
-    """Sets one node and returns the whole tree. Existing reservations do not change."""
+    """Sets one quota and returns the whole tree. Existing reservations do not change."""
     organisation = organisation_get(request, roles=MONEY)
     node_set(
         organisation=organisation,

@@ -1,4 +1,4 @@
-"""PDF documents with one layout for quotes and invoices: A4, with the same bytes for the same document."""
+"""PDF documents: one A4 layout for quotes and invoices. The same content always gives the same bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HEAD = ParagraphStyle(
 
 
 class PdfDocument:
-    """A PDF document under construction. All text is escaped when it is added."""
+    """A PDF document under construction. All added text is escaped."""
 
     def __init__(self, *, title: str, footer: str) -> None:
         self.title, self.footer = title, footer
@@ -70,7 +70,9 @@ class PdfDocument:
         right: int = 1,
         fine: bool = False,
     ) -> None:
-        """Add a table whose last `right` columns are figures. `widths` are shares of the page's width; `fine` sets small type."""
+        """Add a table. The last `right` columns contain figures. `widths` are shares of the page width. `fine` selects
+        small type.
+        """
         first_right, style_of_rows = len(head) - right, _FINE if fine else _BODY
 
         def line(cells: Sequence[str], style: ParagraphStyle) -> list[Paragraph]:

@@ -1,4 +1,4 @@
-"""Changes since a plan was made, which are named when a purchase that the plan found feasible is refused."""
+"""Changes since a plan was made. If a purchase under the plan is refused, the refusal lists these changes."""
 
 from __future__ import annotations
 
@@ -19,21 +19,19 @@ from apps.timetable.models import Window, WindowState
 
 
 class Changed(NamedTuple):
-    """A change: `what` is "price-book", "pace", "processor", "devices" or "capacity", and `sentence` states the old and
-    the new value.
-    """
+    """A change. `what` is "price-book", "pace", "processor", "devices" or "capacity". `sentence` describes the change."""
 
     what: str
     sentence: str
 
 
 def changes_of(plan: Plan, *, pool: Pool, now: datetime) -> list[Changed]:
-    """Return the differences between the plan's basis and the present state of prices and of this pool."""
+    """Return the changes since the plan was made: in prices, and in this pool."""
     return [*_book(plan, now), *_pool(plan, pool), *_capacity(plan, pool, now)]
 
 
 def with_changes(refusal: Problem, changes: list[Changed]) -> None:
-    """Add the changes to a refusal, after its own alternatives."""
+    """Add the changes to the text and the errors of a refusal."""
     if not changes:
         return
     refusal.detail = f"{refusal.detail} Since the plan was made: {' '.join(one.sentence for one in changes)}"
@@ -49,7 +47,7 @@ def _book(plan: Plan, now: datetime) -> list[Changed]:
 
 
 def _pool(plan: Plan, pool: Pool) -> list[Changed]:
-    """Compare power, processor and devices. Old plans did not record them."""
+    """Return the changes in power, processor and devices. Old plans did not record the earlier values."""
     before = plan.basis.get("pools", {}).get(pool.slug)
     if before is None:
         return []
@@ -70,7 +68,7 @@ def _pool(plan: Plan, pool: Pool) -> list[Changed]:
 
 
 def _capacity(plan: Plan, pool: Pool, now: datetime) -> list[Changed]:
-    """Return the amount of future time on the pool that was sold or held after the plan was made."""
+    """Return a change if future time on the pool was reserved after the plan was made."""
     rows = Window.objects.filter(
         reservation__pool=pool,
         reservation__created_at__gt=plan.created_at,
