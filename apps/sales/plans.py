@@ -1,4 +1,4 @@
-"""Make the quote lines of a plan."""
+"""The quote lines of a plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from apps.sales.lines import QuoteLine
 
 
 class PlannedWork(NamedTuple):
-    """The candidate of a plan for `items` items, and the instant by which they must be done, if the plan has one."""
+    """The work of a plan's candidate for `items` items. `until`: the instant by which the items must be done; None if
+    the plan has no deadline.
+    """
 
     lines: list[QuoteLine]
     pool: Pool
@@ -30,11 +32,12 @@ class PlannedWork(NamedTuple):
 def plan_lines_get(
     *, organisation: Organisation, plan_id: UUID, items: int | None, candidate: int | None = None
 ) -> PlannedWork:
-    """Return the quote lines of a candidate (by default the chosen one) for `items` items (by default those of the plan).
+    """Return the quote lines of a plan's candidate for `items` items. The defaults are the chosen candidate and the
+    plan's own number of items.
 
-    Volumes grow with the items. In the worst case, the second program of a cascade processes every item; its expected
-    volume is the measured share, rounded up. Raises Problem if no candidate is feasible, or if the requested one is
-    not.
+    Volumes grow with the number of items. In the worst case, the second program of a cascade processes every item. Its
+    expected volume is the measured share, rounded up. Raises Problem if the plan does not exist or the candidate is not
+    feasible.
     """
     plan = Plan.objects.filter(organisation=organisation, pk=plan_id).first()
     if plan is None:
@@ -59,7 +62,7 @@ def plan_lines_get(
 
 
 def plan_until_check(until: datetime | None, *, end: datetime | None, now: datetime) -> None:
-    """Raise Problem(409) if the deadline of a plan's items has passed, unless a later end is requested."""
+    """Raise Problem(409) if the plan's deadline has passed, unless the request gives an end in the future."""
     if until is None or now < until or (end is not None and end > now):
         return
     raise Problem(
@@ -71,7 +74,9 @@ def plan_until_check(until: datetime | None, *, end: datetime | None, now: datet
 
 
 def candidate_of(plan: Plan, number: int | None = None) -> dict[str, Any]:
-    """Return a feasible candidate by its number; the default is the chosen one. Raises Problem(409) if there is none."""
+    """Return the candidate with this number; the chosen candidate if no number is given. Raises Problem(409) if the
+    candidate does not exist or is not feasible.
+    """
     if number is None:
         if plan.chosen is None:
             detail = "No candidate of this plan is feasible. Change its requirements."

@@ -1,6 +1,7 @@
-"""The displayed price is sent with the form, so that no quote is made at a price that the customer has not seen.
+"""Price marks. A form sends back the price that its page showed, so that no quote is made at a price that the customer
+has not seen.
 
-A new price book, or another tariff hour, may come into force while a page is open.
+While a page is open, a new price book may come into force, or another tariff hour may begin.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ _MARK = re.compile(r"([0-9.]{1,60}) ([A-Z]{3})")
 
 
 def price_mark(amount: Decimal, currency: str) -> str:
-    """Return a net amount with its currency's code, in the form in which a page sends it back ("5.632 EUR")."""
+    """Return a net amount with its currency code, such as "5.632 EUR", for a form to send back."""
     return f"{decimal_text(amount)} {currency}"
 
 
 def price_check(mark: str, quote: Quote) -> None:
     """Raise Problem(409), with both prices, if the page showed a price that differs from the quote's.
 
-    Also raises Problem(409) if the form names no price, because the customer may not have seen one.
+    Also raise Problem(409) if the form contains no price, because the customer may not have seen one.
     """
     if mark == price_mark(quote.worst, quote.currency):
         return
@@ -52,7 +53,7 @@ def price_check(mark: str, quote: Quote) -> None:
 
 
 def _said(mark: str, amount: Decimal, currency: str) -> tuple[str, str]:
-    """Return both prices for display, with every digit if they would otherwise look the same."""
+    """Return both prices for display. If they look the same when rounded, return them with every digit."""
     found, new = _MARK.fullmatch(mark), money_format(amount, currency)
     try:
         shown = decimal_of(found[1], places=AMOUNT_PLACES) if found else None
