@@ -1,7 +1,7 @@
-"""Spend caps of projects and quota contracts.
+"""Spend caps of projects for quota contracts.
 
-The hold of a quota belongs to no project, because all projects use it. Operations that a job reserves count against the
-spend cap of its project at once: they are counted here until they are used, and then as usage in the ledger.
+The hold of a quota belongs to no project, because all projects use the quota. Operations that a job reserves count
+against its project's spend cap at once. They are counted here until they are used, then as usage in the ledger.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from apps.sales.snapshots import ProgramSnapshot
 
 
 def quota_promised(*, organisation_id: UUID, project_id: UUID, currency: str) -> Decimal:
-    """Return the value of the operations that jobs of a project have reserved from quotas but not used yet."""
+    """Return the value of the operations that a project's jobs have reserved from quotas but not used yet."""
     promised = quotas_promised(organisation_id=organisation_id, project_id=project_id)
     return promised.get((project_id, currency), Decimal(0))
 
 
 def quotas_promised(*, organisation_id: UUID, project_id: UUID | None = None) -> dict[tuple[UUID, str], Decimal]:
-    """Return the value of unused reservations from quotas by project and currency, for one project or for all."""
+    """Return the value of reserved but unused quota operations, by project and currency. `project_id`: the only project
+    to include; None for all projects.
+    """
     lines = ContractLine.objects.filter(
         contract__organisation=organisation_id,
         contract__form=FormName.QUOTA,
@@ -55,7 +57,7 @@ def quotas_promised(*, organisation_id: UUID, project_id: UUID | None = None) ->
 
 
 def draw_amount(contract: Contract, snapshot: Mapping[str, object], executions: int) -> Decimal:
-    """Return the price of executions of a program that draw from a quota."""
+    """Return the price of executions that draw from a quota."""
     terms = Terms.from_json(contract.terms["lines"][0]["rating"]["terms"])
     book = contract.book
     counts = ProgramSnapshot.from_json(dict(snapshot)).counts
@@ -71,11 +73,11 @@ def project_cap_check(
     now: datetime,
     only_promised: bool = False,
 ) -> None:
-    """Raise CapReached if `amount`, together with reservations from quotas, exceeds the spend cap of the project.
+    """Raise CapReached if `amount`, together with reservations from quotas, exceeds the project's spend cap. Raise
+    CapMissing if the project has caps in other currencies only.
 
-    Raises CapMissing if the project has caps only in other currencies. Call it under the organisation's lock.
-    `only_promised`: do nothing if there are no reservations from quotas, because the ledger's own check then covers
-    everything.
+    The caller must hold the organisation's lock. `only_promised`: do nothing if the project has no reservations from
+    quotas; the ledger's own check is then sufficient.
     """
     cap = cap_in(caps_like(organisation_id, project_id=project_id), currency=currency)
     if cap is None:

@@ -1,14 +1,14 @@
-"""The rules of the quota tree: how much a node may reserve in advance, lend and borrow. Pure: no Django, no clock.
+"""The rules of the quota tree: how much a node may reserve, lend and borrow. Pure functions: no Django, no clock.
 
 Every amount is whole microseconds of device time. A node's *demand* is the sum of its own reservations and, for each
 child, the larger of the child's demand and the amount that the child does not lend (`nominal - lending`). The rules:
 
-- a node's demand is at most its nominal amount plus the amount that it may borrow from its parent;
-- the root's demand is at most its nominal amount.
+- A node's demand is at most its nominal amount plus its borrowing limit.
+- The root's demand is at most its nominal amount.
 
-It follows that reservations never exceed nominal plus borrowed time, that borrowing below a parent never exceeds the
-amount that siblings lend plus the parent's unassigned amount, and that the sum never exceeds the root's nominal amount.
-The terms are those of Kueue's cohorts: nominal quota, borrowing limit, lending limit.
+As a result, all reservations together never exceed the root's nominal amount. Nodes with the same parent borrow at most
+the amount that their siblings lend plus the parent's unassigned amount. The terms are those of Kueue cohorts: nominal
+quota, borrowing limit, lending limit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the tree. `lending` and `borrowing` are None if there is no limit. The root has no parent."""
+    """A node of the tree. `lending` and `borrowing` are None if unlimited. The root has no parent."""
 
     key: Hashable
     parent: Hashable | None
@@ -31,13 +31,13 @@ class Node:
 
     @property
     def kept(self) -> int:
-        """The amount that is never lent, whether it is used or not."""
+        """The amount that is never lent, even if it is not used."""
         return 0 if self.lending is None else max(0, self.nominal - self.lending)
 
 
 @dataclass(frozen=True)
 class Use:
-    """The use of a node. `used` includes all nodes below; `demand` also includes the amounts that children do not lend."""
+    """The use of a node. `used` includes all nodes below. `demand` also includes the amounts that children do not lend."""
 
     used: int
     demand: int
@@ -45,7 +45,7 @@ class Use:
 
     @property
     def borrowed(self) -> int:
-        """The demand above the nominal amount."""
+        """The amount by which the demand exceeds the nominal amount."""
         return max(0, self.demand - self.nominal)
 
     @property
@@ -56,7 +56,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Excess:
-    """The node that refuses an addition. `over`: the amount that would have to be released at that node."""
+    """The node that refuses an addition. `over`: the amount to release at this node before the addition fits."""
 
     node: Node
     use: Use
@@ -66,7 +66,7 @@ class Excess:
 
 
 def uses(nodes: Sequence[Node], reserved: Mapping[Any, int]) -> dict[Hashable, Use]:
-    """Return the use of every node. `reserved`: amounts reserved at each node itself, without the nodes below."""
+    """Return the use of every node. `reserved`: the amounts reserved at each node itself, excluding the nodes below."""
     children: defaultdict[Hashable | None, list[Node]] = defaultdict(list)
     for node in nodes:
         children[node.parent].append(node)
@@ -85,9 +85,10 @@ def uses(nodes: Sequence[Node], reserved: Mapping[Any, int]) -> dict[Hashable, U
 
 
 def excess(nodes: Sequence[Node], reserved: Mapping[Any, int], added: Mapping[Any, int]) -> Excess | None:
-    """Return the node that refuses an addition; None if all nodes allow it.
+    """Return the node that refuses the addition; None if all nodes allow it.
 
-    Only nodes whose demand grows are checked, so a node that was already above its limit refuses no unrelated addition.
+    Only nodes whose demand grows are checked. A node that is already over its limit therefore does not refuse unrelated
+    additions.
     """
     before = uses(nodes, reserved)
     after = uses(nodes, {key: reserved.get(key, 0) + added.get(key, 0) for key in {*reserved, *added}})
@@ -118,7 +119,7 @@ def _bottom_up(nodes: Sequence[Node]) -> list[Node]:
 
 
 def set_fault(nodes: Sequence[Node]) -> str:
-    """Return a sentence that says why the nodes do not form a valid tree; empty if they do."""
+    """Return a sentence that says why the nodes are not a valid tree; empty if the tree is valid."""
     known = {node.key: node for node in nodes}
     given: defaultdict[Hashable, int] = defaultdict(int)
     for node in nodes:

@@ -1,8 +1,8 @@
 """The late release of a contract's unused work, and its transfer to an amendment.
 
-The stored terms, the reserved time, the usage, and the hour of the release determine which unused executions are late
-(`apps/pricing/rating/late.py`). They are charged when the contract closes. At the end of a contract, all unused work is
-late, so letting time pass is never cheaper than releasing it.
+The stored terms, the reserved time, the usage and the hour of the release determine which unused executions are late
+(`apps/pricing/rating/late.py`). Late executions are charged when the contract closes. At the end of a contract, all
+unused work is late, so letting time pass is never cheaper than releasing it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from apps.timetable.selectors import periods_reserved
 
 @dataclass(frozen=True)
 class Takeover:
-    """The work of a quote that amends a contract: its pool, its start, and for each program the number of executions
-    and the price of one late execution.
+    """The work of a quote that amends a contract: its pool and its start. `lines`: for each program, the number of
+    executions and the price of one late execution.
     """
 
     pool: str
@@ -49,8 +49,8 @@ class Takeover:
 
 @dataclass(frozen=True)
 class Release:
-    """Late executions by program; for a quota, late operations. Those in `late` are charged; the amendment takes over
-    those in `carried`.
+    """Late executions by program, or late operations for a quota. `late`: those to charge. `carried`: those that the
+    amendment takes over.
     """
 
     late: Mapping[str, int] = field(default_factory=dict)
@@ -60,7 +60,9 @@ class Release:
 def release_of(
     contract: Contract, *, now: datetime, usage: ContractUsage | None = None, takeover: Takeover | None = None
 ) -> Release:
-    """Return the late executions if the contract closes at `now`; none if it is closed or has no late cancellation term."""
+    """Return the late executions if the contract closes at `now`. The result is empty if the contract is closed or has
+    no late cancellation term.
+    """
     term = late_term(contract.terms)
     if term is None or contract.state != ContractState.ACTIVE:
         return Release()
@@ -73,8 +75,8 @@ def release_of(
 
 
 def late_due(contract: Contract, *, closed_at: datetime, carried: Mapping[str, int]) -> Decimal:
-    """Return the late cancellation charge of a contract that closed at `closed_at`, without the executions that its
-    amendment took over (`carried`).
+    """Return the late cancellation charge of a contract that closed at `closed_at`. `carried`: the executions that its
+    amendment took over, which are not charged.
     """
     term = late_term(contract.terms)
     if term is None:
@@ -87,8 +89,9 @@ def late_due(contract: Contract, *, closed_at: datetime, carried: Mapping[str, i
 
 
 def _late(contract: Contract, term: LateCancellation, released: datetime, usage: ContractUsage) -> dict[str, int]:
-    """Count the late executions of each program from the contract's windows, but at least those that the contract took
-    over as late from one that it amended.
+    """Count the late executions of each program from the contract's windows.
+
+    Executions that the contract itself took over as late from an earlier contract are always counted.
     """
     unused = unused_counted(contract, usage)
     counts = late_counts(
@@ -105,8 +108,8 @@ def _late(contract: Contract, term: LateCancellation, released: datetime, usage:
 
 
 def release_free_until(contract: Contract, usage: ContractUsage) -> datetime | None:
-    """Return the instant before which the contract can be ended without a late charge, if nothing more is used. None if
-    a part is already late.
+    """Return the instant before which the contract can be ended without a late charge, if nothing more is used. Return
+    None if some of the work is already late, or if no work can become late.
     """
     term = late_term(contract.terms)
     if term is None or contract.terms.get("amends", {}).get("carried"):
@@ -117,7 +120,7 @@ def release_free_until(contract: Contract, usage: ContractUsage) -> datetime | N
 
 
 def unused_counted(contract: Contract, usage: ContractUsage) -> dict[str, Unused]:
-    """Return the unused executions to which late cancellation applies, by program, each with its device time."""
+    """Return the unused executions to which late cancellation applies, with their device time, for each program."""
     request_lines, is_host = request_lines_of(contract.terms), contract.terms["pool"]["kind"] == PoolKind.HOST
     each = seconds_each(request_lines, Fraction(contract.quote.document["device_seconds"]), is_host=is_host)
     left = {line.program_digest: line.unused for line in usage.lines}
@@ -164,10 +167,10 @@ def rest_rating(
     late: bool = False,
     book: PriceBookDocument | None = None,
 ) -> Rating:
-    """Rate `count` unused executions of a line (or operations, for a quota) under the frozen terms.
+    """Rate `count` unused executions of a line, or operations for a quota, under the frozen terms.
 
-    `unused`: rate them as reserved but not used; otherwise as if they were used. `late`: rate the additional charge for
-    a late release. `book`: the contract's price book, if the caller has already read it.
+    `unused`: rate them as reserved but not used; otherwise, rate them as if they were used. `late`: rate the additional
+    charge for a late release. `book`: the contract's price book, if the caller has already read it.
     """
     line = terms_line(contract, program_digest)
     snapshot = snapshot_of_line(line)
@@ -177,15 +180,17 @@ def rest_rating(
 
 
 def _stays(contract: Contract, takeover: Takeover, late_before: datetime) -> bool:
-    """Whether an amendment stays on the contract's pool and begins before `late_before`, the instant from which
-    reserved time can be released free of charge. Otherwise the work moves away, and its time is released.
+    """Return True if the amendment is on the contract's pool and begins before `late_before`, the first instant whose
+    time can be released free of charge. Otherwise, the contract's time is released.
     """
     return takeover.pool == contract.pool.slug and takeover.start < late_before
 
 
 def _taken_over(contract: Contract, digest: str, count: int, takeover: Takeover) -> int:
-    """Return how many late executions of a program the amendment takes over: all for which there is room, if their late
-    release would cost at least as much under the amendment as now, and otherwise none.
+    """Return the number of late executions of a program that the amendment takes over.
+
+    The amendment takes over as many as it has room for, provided that their late release costs at least as much under
+    the amendment as under the contract. Otherwise, it takes over none.
     """
     if digest not in takeover.lines or not count:
         return 0

@@ -1,4 +1,4 @@
-"""The lines of a quote request: programs with executions, or the operations of a quota."""
+"""The lines of a quote request: executions of programs, or the operations of a quota."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from apps.sales.snapshots import ProgramSnapshot, snapshot_of_line
 class QuoteRequestLine:
     """One program with its volume: at most `executions`, of which `expected` are expected to run.
 
-    `planned`: the expected volume was measured by a plan, not chosen by the customer. `measured`: the customer pays for
-    measured counts, but at most for the worst case.
+    `planned`: True if a plan measured the expected volume, False if the customer chose it. `measured`: True if the
+    customer pays for measured counts, up to the worst case.
     """
 
     snapshot: ProgramSnapshot
@@ -35,7 +35,7 @@ class QuoteRequestLine:
 
     @property
     def counted(self) -> int:
-        """The number of executions (or operations, for a quota) to which late cancellation applies.
+        """The number of executions, or operations of a quota, to which late cancellation applies.
 
         Executions that a plan reserves beyond its expected volume are not counted, because the customer did not choose
         them.
@@ -46,7 +46,7 @@ class QuoteRequestLine:
 
 
 def request_line_of(line: dict[str, Any], *, planned: bool = False) -> QuoteRequestLine:
-    """Read a request line from a stored line. `planned`: whether the quote follows a plan."""
+    """Read a request line from a stored line. `planned`: True if the quote follows a plan."""
     terms = Terms.from_json(line["rating"]["terms"])
     return QuoteRequestLine(
         snapshot_of_line(line),
@@ -61,9 +61,9 @@ def request_line_of(line: dict[str, Any], *, planned: bool = False) -> QuoteRequ
 
 
 def request_lines_measured(request_lines: Sequence[QuoteRequestLine], pool: Pool) -> list[QuoteRequestLine]:
-    """Return the lines with `measured` set for programs whose cost depends on their data.
+    """Return the lines, with `measured` set for each program whose cost depends on its data.
 
-    Raises Problem if there is no such program, or the pool is a host.
+    Raises Problem if there is no such program, or if the pool is a host.
     """
     if pool.is_host:
         raise Problem(
@@ -83,19 +83,21 @@ def request_lines_measured(request_lines: Sequence[QuoteRequestLine], pool: Pool
 
 
 def request_lines_of(document: dict[str, Any]) -> list[QuoteRequestLine]:
-    """Read the request lines of a stored quote, or of the terms of a contract."""
+    """Read the request lines from a quote's document or a contract's terms."""
     planned = document.get("plan") is not None
     return [request_line_of(line, planned=planned) for line in document["lines"]]
 
 
 def window_of_document(document: dict[str, Any]) -> Window:
-    """Read the period of a stored quote, or of the terms of a contract."""
+    """Read the window from a quote's document or a contract's terms."""
     window = document["window"]
     return Window(datetime.fromisoformat(window["start"]), datetime.fromisoformat(window["end"]))
 
 
 def request_lines_merge(request_lines: Sequence[QuoteRequestLine]) -> list[QuoteRequestLine]:
-    """Merge lines of the same program by adding their volumes. Raises Problem if no line remains to be priced."""
+    """Merge lines of the same program by adding their volumes. Raises Problem if there are no lines, or if a program's
+    expected volume exceeds its maximum.
+    """
     if not request_lines:
         raise Problem(422, "Nothing to price", "Name at least one program and its executions.", kind="nothing-to-price")
     by_digest: dict[str, QuoteRequestLine] = {}

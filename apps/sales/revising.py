@@ -1,4 +1,6 @@
-"""Plan the remainder of a contract again: a new plan, and its differences from the contract. Nothing is applied here."""
+"""Plan the remainder of a contract again. The result is a new plan and its differences from the contract; nothing is
+applied here.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class Change:
-    """A row of the differences: exact values, and texts for display."""
+    """A difference between a contract and its new plan: exact values, and texts for display."""
 
     name: str
     title: str
@@ -40,20 +42,21 @@ class Change:
 
     @property
     def differs(self) -> bool:
-        """Whether the values differ."""
+        """True if the values differ."""
         return self.before != self.after
 
     def to_json(self) -> dict[str, str]:
-        """Return the row for the API."""
+        """Return the difference for the API."""
         return {"name": self.name, "before": self.before, "after": self.after}
 
 
 def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Plan:
-    """Make a new plan for the unused items of a contract, to be done by the contract's end, with the requirements of its plan.
+    """Make a new plan for the unused items of a contract, with the requirements of its plan. The contract's end is the
+    deadline.
 
-    Nothing changes until a quote that amends the contract is accepted. Its acceptance ends the contract and releases
+    Nothing changes until a quote that amends the contract is accepted. The acceptance ends the contract and releases
     its windows, so the plan treats these windows as free. Raises Problem(409) if the contract is over, has no plan or
-    no unused items, or its model and task no longer exist.
+    has no unused items, or if the model of its plan was deleted.
     """
     amendment_check(contract, now=now)
     plan = _plan_of(contract)
@@ -84,7 +87,7 @@ def contract_plan_again(*, contract: Contract, actor: User, now: datetime) -> Pl
 
 
 def items_left(contract: Contract, plan: Plan) -> int:
-    """Return the number of unused items: the unused executions of the first program, which processes every item."""
+    """Return the number of unused items, computed from the first program, which processes every item."""
     rows = _candidate(contract, plan)["lines"]
     unused = {line.snapshot.program_id: line.unused for line in contract_usage(contract).lines}
     first = unused.get(rows[0]["program"], 0)
@@ -92,14 +95,16 @@ def items_left(contract: Contract, plan: Plan) -> int:
 
 
 def revision_of(plan: Plan) -> Contract | None:
-    """Return the contract that a plan proposes to revise."""
+    """Return the contract that the plan proposes to revise; None if there is none."""
     pk = plan.basis.get("revises")
     related = Contract.objects.select_related("pool", "organisation", "quote")
     return related.filter(pk=UUID(pk), organisation=plan.organisation_id).first() if pk else None
 
 
 def difference_of(contract: Contract, plan: Plan) -> list[Change]:
-    """Return the changes of the new plan in cost, promises and windows; empty if nothing is feasible."""
+    """Return the differences between the contract and the new plan in cost, promises and windows. The list is empty if
+    no candidate is feasible.
+    """
     old_plan = _plan_of(contract)
     if plan.chosen is None or old_plan is None:
         return []

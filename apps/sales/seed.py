@@ -1,4 +1,4 @@
-"""Demo data: the demo organisation is approved, so that it can buy without a card and fill a pool."""
+"""Demo data: approve the demo organisation, so that it can buy without a card and reserve a whole pool."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.sales.services import standing_set
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
-    """Approve the demo organisation once; later changes by an administrator are kept."""
+    """Approve the demo organisation once. Later changes by an administrator are kept."""
     if not OrganisationStanding.objects.filter(pk=organisation.pk).exists():
         standing_set(
             organisation=organisation, is_approved=True, credit=None, pool_share=Decimal(1), principal=None, now=now

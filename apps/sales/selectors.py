@@ -34,9 +34,9 @@ LATE = ExpressionWrapper(Q(billed_operations=0) & ~Q(model_name=MINIMUM), output
 
 @dataclass(frozen=True)
 class LineUsage:
-    """One line of a contract: the executions bought, reserved by jobs and used, with quoted and actual amounts.
+    """One line of a contract: the volumes bought, reserved and used, with quoted and actual amounts.
 
-    `executions`, `taken` and `used` count executions of the program or operations of any program; `unit` says which.
+    `unit` says whether `executions`, `taken` and `used` count executions of the program or operations of any program.
     """
 
     number: int
@@ -52,7 +52,7 @@ class LineUsage:
 
     @property
     def unused(self) -> int:
-        """The bought executions that are not used."""
+        """The volume that was bought but not used."""
         return self.executions - self.used
 
     @property
@@ -80,7 +80,7 @@ class ContractUsage:
 
     @property
     def share_used(self) -> Fraction:
-        """The used share of the bought executions, from 0 to 1."""
+        """The share of the bought volume that was used, from 0 to 1."""
         bought = sum(line.executions for line in self.lines)
         return Fraction(sum(line.used for line in self.lines), bought)
 
@@ -96,12 +96,12 @@ def contracts_of(organisation: Organisation) -> QuerySet[Contract]:
 
 
 def contracts_open(organisation: Organisation, *, now: datetime) -> QuerySet[Contract]:
-    """Return the contracts under which a job can be submitted now."""
+    """Return the contracts under which a job can be submitted at `now`."""
     return contracts_of(organisation).filter(state=ContractState.ACTIVE, ends_at__gt=now).prefetch_related("lines")
 
 
 def quote_shared(token: str, *, now: datetime) -> Quote | None:
-    """Return the quote of a share link that still works; None if there is none."""
+    """Return the quote with this share token; None if there is no such quote or its link no longer works."""
     if not token.isprintable():
         return None
     found = Quote.objects.select_related("pool", "organisation").filter(share_token=token, share_until__gt=now)
@@ -109,10 +109,11 @@ def quote_shared(token: str, *, now: datetime) -> Quote | None:
 
 
 def terms_line(contract: Contract, program_digest: str) -> dict[str, Any]:
-    """Return the frozen line of a program, or of the quota that it draws from. Raises Problem if the contract has neither.
+    """Return the frozen line of a program in the contract's terms. Raises Problem if the program is not in the
+    contract.
 
-    For a program that draws from a quota, this is the line of the quota with the program's own snapshot, taken at its
-    first job.
+    For a program that draws from a quota, return the quota's line with the program's own snapshot, which was taken at
+    its first job.
     """
     for line in contract.terms["lines"]:
         if snapshot_of_line(line).digest == program_digest:
@@ -131,14 +132,14 @@ def terms_line(contract: Contract, program_digest: str) -> dict[str, Any]:
 
 
 def contract_class(contract: Contract) -> PriceClass:
-    """Return the class of service of a contract, from its own price book."""
+    """Return the class of service of a contract, as its own price book defines it."""
     return contract.book.price_class(contract.klass)
 
 
 def contract_allowed(contract: Contract, now: datetime, duration: Fraction | None = None) -> Limits:
-    """Return the limits within which unused work of a contract may be placed from `now` on, according to its class.
+    """Return the limits within which the contract's class allows unused work to be placed, starting from `now`.
 
-    `duration`: the seconds of the work; by default, those of the whole contract.
+    `duration`: the seconds of the work; the default is the device time of the whole contract.
     """
     book = contract.book
     return limits_of(
@@ -158,7 +159,7 @@ def contract_duration(contract: Contract) -> Fraction:
 
 
 def quota_programs(contract: Contract) -> list[tuple[Program, int]]:
-    """Return the programs that can draw from a quota, by name, with the number of executions left for each."""
+    """Return the programs that can draw from a quota, ordered by name. Each comes with the number of executions left."""
     quota, processor = contract.quota, contract.pool.processor
     rows = Program.objects.filter(
         organisation_id=contract.organisation_id,
@@ -176,19 +177,19 @@ def quota_programs(contract: Contract) -> list[tuple[Program, int]]:
 
 
 def draw_operations(contract: Contract, snapshot: ProgramSnapshot) -> int:
-    """Return the operations that one execution of a program draws from a quota."""
+    """Return the number of operations that one execution of a program draws from a quota."""
     terms = Terms.from_json(contract.terms["lines"][0]["rating"]["terms"])
     book = contract.book
     return rate(book=book, counts=snapshot.counts, executions=1, terms=terms).billed_operations
 
 
 def contract_usage(contract: Contract) -> ContractUsage:
-    """Return the work bought, reserved and used under a contract, line by line, with quoted and actual amounts."""
+    """Return the usage of a contract: the work bought, reserved and used in each line, with quoted and actual amounts."""
     return contract_usages([contract])[contract.id]
 
 
 def contract_usages(contracts: Sequence[Contract]) -> dict[UUID, ContractUsage]:
-    """Return the usage of many contracts, by id, in four queries."""
+    """Return the usage of each contract, by contract id. Only four queries are made."""
     ids = [contract.id for contract in contracts]
     quotas = {row.contract_id: row for row in ContractQuota.objects.filter(contract__in=ids)}
     sums = _usage_sums(ids, quotas=set(quotas))
@@ -208,7 +209,9 @@ def contract_usages(contracts: Sequence[Contract]) -> dict[UUID, ContractUsage]:
 
 @dataclass
 class _UsageSums:
-    """Charges of contracts by kind. `used` maps (contract, program) to (quantity, amount); the program is "" for a quota."""
+    """Charges of contracts, by kind. `used` maps (contract, program) to (quantity, amount); for a quota, the program is
+    an empty text.
+    """
 
     used: dict[tuple[UUID, str], tuple[int, Decimal]] = field(default_factory=dict)
     breakage: dict[UUID, list[Decimal]] = field(default_factory=dict)
@@ -217,7 +220,7 @@ class _UsageSums:
 
 
 def _usage_sums(ids: Sequence[UUID], *, quotas: set[UUID]) -> _UsageSums:
-    """Sum the usage of contracts by kind, in one query. Usage of a quota counts operations; all other usage counts executions."""
+    """Sum the usage of contracts by kind, in one query. Quantities are operations for quotas and executions for programs."""
     rows = UsageSum.objects.filter(contract_id__in=ids).annotate(lacking=LACKING, is_late=LATE)
     groups = rows.values("contract_id", "program_digest", "unused", "lacking", "is_late")
     sums = _UsageSums()
@@ -259,8 +262,8 @@ def _line_usages(
 
 
 def version_keep_reason(version: ModelVersion) -> str | None:
-    """Return the reason why a model file must be kept: an active contract runs a program made from it. None if it may
-    be deleted.
+    """Return the reason why a model file must be kept; None if it may be deleted. A file is kept while an active
+    contract runs a program made from it.
     """
     contract = Contract.objects.filter(state=ContractState.ACTIVE, lines__program__model_version=version).first()
     if contract is None:

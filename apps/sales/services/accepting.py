@@ -1,4 +1,4 @@
-"""Accept quotes: the only place where capacity and money are committed together."""
+"""Accept quotes. Only this module commits capacity and money together."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Acceptance:
-    """A quote that is being accepted, read and checked."""
+    """The data of a quote that is being accepted. They have been read and checked."""
 
     quote: Quote
     request_lines: Sequence[QuoteRequestLine]
@@ -69,13 +69,14 @@ class Acceptance:
 def quote_accept(
     *, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime, token_id: UUID | None = None
 ) -> Contract:
-    """Turn a quote into a contract: capacity, hold and terms are committed together, or none of them is (T4).
+    """Turn a quote into a contract. Capacity, hold and terms are committed in one transaction (T4).
 
-    A quote that amends a contract ends the remainder of that contract in the same transaction. `token_id`: the API
-    token that accepts; its spend cap applies too. Raises Problem if the quote is expired, withdrawn or accepted; if the
-    capacity is no longer free (with alternatives); if a cap or a limit of apps/sales/buying_limits.py is reached; if
-    the amended contract is over, has running jobs or was used since the quote was made; or if the stored quote was
-    altered.
+    If the quote amends a contract, the remainder of that contract ends in the same transaction. `token_id`: the API
+    token that accepts the quote; its spend cap applies too.
+
+    Raises Problem if the quote has expired, was withdrawn, was already accepted, or was altered; if the capacity is no
+    longer free (with alternatives); if a spend cap or a buying limit is reached; or if the amended contract is over,
+    has running jobs, or was used after the quote was made.
     """
     try:
         return _accept(quote_id=quote_id, organisation=organisation, actor=actor, now=now, token_id=token_id)
@@ -100,7 +101,7 @@ def quote_accept(
 
 
 def _name_changes(quote: Quote, refusal: Problem, now: datetime) -> None:
-    """Add the changes since the plan was made to the refusal of a plan's quote."""
+    """If the quote is for a plan, add the changes since the plan was made to the refusal."""
     plan = Plan.objects.filter(pk=quote.plan_id).first() if quote.plan_id else None
     if plan is not None:
         with_changes(refusal, changes_of(plan, pool=quote.pool, now=now))
@@ -188,7 +189,7 @@ def _check_acceptable(quote: Quote, now: datetime) -> None:
 
 
 def _altered(quote: Quote, what: str) -> Problem:
-    """Return the refusal of an altered quote, and log the reason for operators."""
+    """Return the refusal of an altered quote. Also log the reason for operators."""
     log.error("quote %s %s", quote.id, what)
     return Problem(
         409,
@@ -200,7 +201,7 @@ def _altered(quote: Quote, what: str) -> Problem:
 
 
 def _check_commitment(quote: Quote, now: datetime) -> None:
-    """Raise Problem unless the commitment of the quote still covers it. Call it under the organisation's lock."""
+    """Raise Problem if the quote's commitment no longer covers the quote. The caller must hold the organisation's lock."""
     commitment_id = _commitment_id(quote)
     if commitment_id is None:
         return
@@ -222,7 +223,9 @@ def _commitment_id(quote: Quote) -> UUID | None:
 
 
 def _price_again(given: Acceptance) -> Priced:
-    """Price the stored lines again with the price book of the quote. Raises Problem unless the result is the same."""
+    """Price the stored lines again with the quote's price book. Raises Problem if the amounts differ, and PoolChanged
+    if the pool's power setting has changed.
+    """
     quote = given.quote
     if quote.document["pool"].get("power_percent", 100) != quote.pool.power_percent:
         raise PoolChanged(quote.pool)
@@ -241,9 +244,10 @@ def _price_again(given: Acceptance) -> Priced:
 
 
 def _held(quote: Quote, hold: PlanHold | None, now: datetime) -> tuple[UUID, Reservation | None]:
-    """Return the contract's id and the reservation that was held for this quote and is now sold; None if none was held.
+    """Return the id for the new contract, and the reservation that was held for this quote and is now sold. The
+    reservation is None if none was held or if the hold has ended.
 
-    A hold for another quote of the same plan is released, because the plan's hold was meant for only one contract.
+    A hold for another quote of the same plan is released.
     """
     if hold is None:
         return uuid4(), None
@@ -264,10 +268,10 @@ def reserve(
     reservation_id: UUID | None = None,
     held_until: datetime | None = None,
 ) -> Reservation:
-    """Reserve one window if possible, or else several, with the work divided between executions. Each part of a spread
+    """Reserve one window if possible, otherwise several. A single execution is never split. Each part of a spread
     contract is reserved in its own period.
 
-    `held_until`: hold the windows until then, instead of selling them. Raises CapacityTaken.
+    `held_until`: hold the windows until this instant instead of selling them. Raises CapacityTaken.
     """
     demands = [Demand(**{key: value for key, value in one.items() if key != "pool"}) for one in priced.demands]
     return reservation_take_each(
@@ -284,8 +288,10 @@ def reserve(
 
 
 def _project_caps_check(given: Acceptance, priced: Priced) -> list[Cap]:
-    """Return the spend caps of the organisation, read under its lock. Raises CapReached or CapMissing if the quote
-    exceeds a project's cap, against which reservations from quotas also count.
+    """Check the quote against the spend caps of its projects, including reservations from quotas. Return the
+    organisation's caps.
+
+    The caller must hold the organisation's lock. Raises CapReached or CapMissing.
     """
     quote, shares = given.quote, project_shares(priced)
     caps = caps_of(quote.organisation_id)
@@ -320,8 +326,8 @@ def _hold(given: Acceptance, priced: Priced, contract: Contract, caps: list[Cap]
 
 
 def project_shares(priced: Priced) -> dict[UUID, Decimal] | None:
-    """Return the maximum amount of the quote for each project, which counts against the project's spend cap. None for a
-    quota, which all projects use.
+    """Return the maximum amount of the quote for each project, which counts against the project's spend cap. Return
+    None for a quota, which all projects use.
 
     The contract minimum belongs to no project.
     """

@@ -17,11 +17,12 @@ from apps.timetable.services import devices_lock
 
 
 def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime, others: Sequence[Pool] = ()) -> Contract:
-    """End a contract that `quote` amends. Call this within the transaction that accepts the quote, under the organisation's lock.
+    """End the contract that `quote` amends. The caller must be in the transaction that accepts the quote, and must hold
+    the organisation's lock.
 
-    All devices of both pools, of `others` and of the contract's windows are locked together, by id, before the ledger,
-    because the released time may be reserved again. Raises Problem(409) if the contract is over or has running jobs, or
-    if the difference that the quote states has changed since it was made.
+    Before the ledger, all devices of these are locked in the order of their ids: the contract's pool, the quote's pool,
+    `others`, and the contract's windows. The released time may be reserved again at once. Raises Problem(409) if the
+    contract is over or has running jobs, or if the difference stated in the quote has changed.
     """
     contract = Contract.objects.select_for_update(no_key=True).select_related("pool").get(pk=contract_id)
     amendment_check(contract, now=now)
@@ -41,7 +42,8 @@ def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime, others: 
 def _figures_check(quote: Quote, contract: Contract, takeover: Takeover, now: datetime) -> None:
     """Raise Problem(409), with the new difference, if the difference has changed since the quote was made.
 
-    The contract is locked and has no running jobs, so nothing is used between this check and its end.
+    Nothing can be used between this check and the end of the contract, because the contract is locked and has no
+    running jobs.
     """
     stated, today = quote.document["amends"], amendment_json(contract, quote.worst, takeover, now=now)
     if all(stated.get(key) == today.get(key) for key in ("difference", "carried")):

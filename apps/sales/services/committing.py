@@ -24,10 +24,11 @@ MOST_MINIMUM = Decimal(10**9)
 def commitment_enter(
     *, organisation: Organisation, kind: str, minimum: Decimal, actor: User | None, now: datetime
 ) -> Commitment:
-    """Enter a commitment to spend at least `minimum` (without tax) in each month of `kind`, from now on, at the book's factor.
+    """Enter a commitment to spend at least `minimum`, without tax, in every month. It begins now, lasts as long as
+    `kind` says, and has the book's factor.
 
-    Each currency has one commitment at a time. Raises Problem for an unknown kind or an impossible amount, or if a
-    commitment is already in force.
+    An organisation can have one commitment at a time in each currency. Raises Problem if `kind` is unknown, if the
+    amount is impossible, or if a commitment is already in force.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     book = document_of(book_in_force(at=now))

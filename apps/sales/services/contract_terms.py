@@ -1,4 +1,4 @@
-"""The terms and volumes that a contract inherits from its quote."""
+"""The terms and volumes that a contract takes from its quote."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TERMS = (
 
 
 def terms_of(quote: Quote) -> dict[str, Any]:
-    """Return the parts of a quote that its contract freezes."""
+    """Return the parts of the quote that the contract freezes."""
     return {
         "format": "takt-terms/1",
         "quote": {"id": str(quote.id), "digest": quote.digest},
