@@ -1,4 +1,4 @@
-"""Snapshots of programs in quotes. A snapshot is taken once, so that later changes of a program never change a price."""
+"""Snapshots of programs in quotes. A snapshot is taken once, so that later changes to a program never change a price."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from apps.pricing.rating import Counts
 
 @dataclass(frozen=True)
 class ProgramSnapshot:
-    """A compiled program in the form in which a quote line stores it.
+    """A compiled program as a quote line stores it.
 
-    `cycles` is the initiation interval: how long one execution occupies the device. `latency_cycles` is the time to its result.
+    `cycles` is the initiation interval: how long one execution occupies the device. `latency_cycles` is the time until
+    its result.
     """
 
     program_id: str
@@ -47,33 +48,33 @@ class ProgramSnapshot:
 
     @property
     def is_quota(self) -> bool:
-        """Whether this represents a quota of operations instead of one program."""
+        """True if this is a quota of operations, not a program."""
         return not self.digest
 
     @property
     def seconds(self) -> Fraction:
-        """Device time of one execution in a stream of them."""
+        """The device time of one execution in a stream, in seconds."""
         return Fraction(self.cycles, self.clock_hz)
 
     @property
     def first_seconds(self) -> Fraction:
-        """Additional device time of the first execution in a stream."""
+        """The additional device time of the first execution in a stream, in seconds."""
         return Fraction(max(self.latency_cycles - self.cycles, 0), self.clock_hz)
 
     @property
     def load_seconds(self) -> Fraction:
-        """The device time of loading the program, which occurs once in each window. 0 for old quotes, whose windows
-        have no loading time.
+        """The time to load the program, in seconds. Each window loads it once. 0 for old quotes, whose windows have no
+        loading time.
         """
         return Fraction(self.load_cycles, self.clock_hz)
 
     @property
     def load_cycles(self) -> int:
-        """Loading time in cycles of the processor."""
+        """The time to load the program, in processor cycles."""
         return 0 if self.load is None else self.load["cycles_in"]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON, from which `from_json` makes an equal object. The JSON has no `load` if it is None."""
+        """Return plain JSON, from which `from_json` makes an equal object. If `load` is None, the JSON has no such key."""
         return {name: value for name, value in asdict(self).items() if name != "load" or value is not None}
 
     @staticmethod
@@ -82,7 +83,7 @@ class ProgramSnapshot:
 
 
 def snapshot_of(program: Program) -> ProgramSnapshot:
-    """Make the snapshot of a stored program."""
+    """Return the snapshot of a stored program."""
     version = program.model_version
     return ProgramSnapshot(
         program_id=str(program.id),
@@ -109,7 +110,7 @@ def snapshot_of(program: Program) -> ProgramSnapshot:
 
 
 def quota_snapshot(quota: dict[str, Any]) -> ProgramSnapshot:
-    """Return the snapshot that represents a quota on its line: operations without cycles."""
+    """Return the snapshot that represents a quota in its line: operations without cycles."""
     return ProgramSnapshot(
         program_id="",
         digest="",
@@ -133,10 +134,10 @@ def quota_snapshot(quota: dict[str, Any]) -> ProgramSnapshot:
 
 
 def snapshot_of_line(line: dict[str, Any]) -> ProgramSnapshot:
-    """Read the snapshot of a stored line, either of its program or of its quota."""
+    """Read the snapshot of the program or the quota in a stored line."""
     return quota_snapshot(line["quota"]) if line["program"] is None else ProgramSnapshot.from_json(line["program"])
 
 
 def project_uuid(snapshot: ProgramSnapshot) -> UUID | None:
-    """Return the project of the program; None for a quota, which belongs to no project."""
+    """Return the id of the program's project; None for a quota, which belongs to no project."""
     return UUID(snapshot.project_id) if snapshot.project_id else None

@@ -32,7 +32,7 @@ BUY = requires(Scope.BUY, roles=BUYING)
 
 class StandingRequestIn(RequestBody):
     """`quote` defines the work. `most` is the maximum price, which is set aside at once. `until` is the latest finish;
-    it defaults to the end of the quote's period. `pools` are the allowed pools; the default is the pool of the quote.
+    the default is the end of the quote's window. `pools` lists the allowed pools; the default is the quote's pool.
     """
 
     quote: UUID
@@ -86,7 +86,7 @@ class PlaceOut(Schema):
 
 
 class StandingDetailOut(StandingRequestOut):
-    """`protected_at`: the time from which only this request may use the time that it claims."""
+    """The request becomes protected at `protected_at`. No later request may then use the time that it claims."""
 
     protected_at: datetime
     places: list[PlaceOut]
@@ -111,7 +111,7 @@ def standing_list(request: HttpRequest) -> QuerySet[StandingRequest]:
     "/standing/{uuid:pk}", response=StandingDetailOut, operation_id="standing_get", summary="One standing request"
 )
 def standing_get(request: HttpRequest, pk: UUID) -> StandingRequest:
-    """Also returns its position on each pool."""
+    """Also returns the request's position on each pool."""
     return org_object_get(request, StandingRequest, pk=pk)
 
 
@@ -120,8 +120,8 @@ def standing_get(request: HttpRequest, pk: UUID) -> StandingRequest:
 )
 @idempotent
 def standing_file(request: HttpRequest, payload: StandingRequestIn) -> tuple[int, StandingRequest]:
-    """Sets `most` aside. The request is served once there is room at that price; if it ends without being served, the
-    amount is released.
+    """Sets `most` aside. The request is served as soon as there is room at a price of at most `most`. If it ends
+    without being served, the amount is released.
     """
     quote, principal = org_object_get(request, Quote, pk=payload.quote, roles=BUYING), principal_get(request)
     return 201, services.standing_file(

@@ -1,4 +1,4 @@
-"""Standing requests, which wait for room with a hold, and the nodes of the quota tree."""
+"""Standing requests, and the nodes of the quota tree. A standing request waits for room and has a hold."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from apps.accounts.models import ApiToken, Organisation
 
 
 class StandingState(models.TextChoices):
-    """The state of a request; all but `waiting` are final.
+    """The state of a standing request. All states except `waiting` are final.
 
-    `refused`: there was room, but the buyer lacked the right to buy or the money.
+    `refused`: there was room, but the buyer lacked the money or the right to buy.
     """
 
     WAITING = "waiting", "Waiting"
@@ -26,10 +26,10 @@ class StandingState(models.TextChoices):
 
 
 class StandingRequest(models.Model):
-    """A request for the work of a quote on one of `pools`, at a price of at most `most`, finished before `until`.
+    """A request to buy the work of a quote on one of `pools`, for at most `most`, finished before `until`.
 
-    `quote` defines the work; its price is not used. `waits_until` is the first instant at which it is too late to serve
-    the request. The ledger identifies its hold by the request's id, in the field that otherwise holds a contract's id.
+    The price in `quote` is not used. `waits_until` is the first instant at which it is too late to serve the request.
+    In the ledger, the request's hold has the request's id in place of a contract's id.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -94,16 +94,16 @@ class StandingRequest(models.Model):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the request can still be served or withdrawn."""
+        """True if the request can still be served or withdrawn."""
         return self.state == StandingState.WAITING
 
 
 class QuotaNode(models.Model):
-    """The device time that an organisation, one of its projects, or one API token within a project may reserve in advance.
+    """The device time that an organisation, one of its projects, or an API token in a project may reserve in advance.
 
-    Times are microseconds of reserved windows that have not passed. `lending`: the part of its unused time that its
-    siblings may borrow (null: all of it). `borrowing`: the time that it may borrow (null: all time that others lend). A
-    node without project and token is the organisation's.
+    All amounts are microseconds of reserved time that has not passed. `lending_us`: the unused time that siblings may
+    borrow; null for all of it. `borrowing_us`: the time that the node may borrow; null for all time that others lend.
+    The organisation's own node has no project and no token.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

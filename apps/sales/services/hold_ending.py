@@ -1,4 +1,4 @@
-"""End the holds of plans: accepted, released or expired."""
+"""End plan holds. A hold ends as accepted, released or expired."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from apps.timetable.holding import reservation_give_up
 
 
 def open_hold(plan_id: UUID | None) -> PlanHold | None:
-    """Return the hold of a plan if it has not been ended, even if it has expired.
+    """Return the plan's hold that has not been ended, even if it has expired; None if there is none.
 
-    Ending it locks all devices of its pool. A transaction that also uses devices of another pool must lock the devices
-    of both pools together first.
+    Ending the hold locks all devices of its pool. A transaction that also uses devices of another pool must first lock
+    the devices of both pools together.
     """
     if plan_id is None:
         return None
@@ -27,7 +27,9 @@ def open_hold(plan_id: UUID | None) -> PlanHold | None:
 
 
 def hold_end(hold: PlanHold, state: HoldState) -> None:
-    """End a hold, under its organisation's lock. Time that was not accepted becomes free and is offered to waiting requests."""
+    """End a hold. The caller must hold the organisation's lock. Unless the hold was accepted, its time becomes free and
+    is offered to waiting requests.
+    """
     if state != HoldState.ACCEPTED:
         reservation_give_up(reservation_id=hold.reservation_id)
         capacity_freed(hold.reservation.pool)
@@ -39,7 +41,7 @@ def hold_end(hold: PlanHold, state: HoldState) -> None:
 def plan_hold_release(
     *, plan_id: UUID, organisation: Organisation, actor: User | None, now: datetime
 ) -> PlanHold | None:
-    """Release the hold of a plan; return None if it has none. Safe to repeat."""
+    """Release the hold of a plan. Return None if the plan has no hold. Safe to repeat."""
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     hold = PlanHold.objects.filter(organisation=organisation, plan_id=plan_id, state=HoldState.HELD).first()
     if hold is None:
@@ -57,9 +59,9 @@ def plan_hold_release(
 
 
 def plan_holds_end_due(*, now: datetime, limit: int = 200) -> int:
-    """Release the expired holds, each in its own transaction. Return how many were released.
+    """Release the expired holds, each in its own transaction. Return the number of holds released.
 
-    Other buyers do not have to wait for this, because the time of an expired hold already counts as free.
+    Other buyers need not wait for the release, because the time of an expired hold already counts as free.
     """
     due = PlanHold.objects.filter(state=HoldState.HELD, held_until__lte=now).order_by("held_until")
     return sum(

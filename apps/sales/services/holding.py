@@ -37,13 +37,16 @@ HOLD_LENGTH = timedelta(minutes=HOLD_MINUTES)
 def plan_hold(
     *, plan_id: UUID, organisation: Organisation, actor: User | None, now: datetime, candidate: int | None = None
 ) -> PlanHold:
-    """Hold the windows of a plan's candidate (by default the chosen one) for ten minutes, and make the quote that buys them.
+    """Hold the windows of a plan's candidate for ten minutes, and make the quote that buys them. The default is the
+    chosen candidate.
 
-    No window begins before the hold ends, so none of them is lost in the meantime. The quote is priced for these
-    windows and costs no more than the plan. Safe to repeat: an existing hold for the candidate is returned, and a hold
-    for another candidate of the plan is released. Raises Problem(409) if nothing is feasible, if the limits of holds
-    are reached, if the purchase would be refused, or if there is no longer room at that price. In the last case, the
-    problem names the changes since the plan was made.
+    No window begins before the hold ends. The quote is priced for the held windows and costs no more than the plan
+    states. Safe to repeat: an existing hold for the candidate is returned, and a hold for another candidate of the plan
+    is released.
+
+    Raises Problem(409) if no candidate is feasible, if the limits on holds are reached, if the purchase would be
+    refused, if there is no room, or if the price has risen. In the last two cases, the problem lists the changes since
+    the plan was made.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     known = open_hold(plan_id)
@@ -86,7 +89,7 @@ def plan_hold(
 
 
 def _is_for(hold: PlanHold, candidate: int | None) -> bool:
-    """Whether the hold is for the candidate with this number; None means the chosen candidate."""
+    """Return True if the hold is for the candidate with this number. None means the chosen candidate."""
     number = hold.quote.document.get("promises", {}).get("number")
     return candidate_of(hold.plan, number) == candidate_of(hold.plan, candidate)
 
@@ -131,13 +134,13 @@ def _take(plan: Plan, quote: Quote, until: datetime, actor: User | None, now: da
 
 
 def holds_live(organisation: Organisation, *, now: datetime) -> list[PlanHold]:
-    """Return the present holds of an organisation."""
+    """Return the organisation's holds that are in force at `now`."""
     rows = PlanHold.objects.filter(organisation=organisation, state=HoldState.HELD, held_until__gt=now)
     return [one for one in rows.select_related("reservation", "quote") if one.is_live(now=now)]
 
 
 def _limits_check(organisation: Organisation, seconds: Fraction, *, now: datetime) -> None:
-    """Raise Problem(409) if the organisation would hold more at once than the installation allows."""
+    """Raise Problem(409) if the organisation would hold more than the settings allow."""
     live = holds_live(organisation, now=now)
     held = sum((one.seconds for one in live), Fraction(0))
     if len(live) >= settings.HOLDS_MOST:
@@ -159,7 +162,9 @@ def _limits_check(organisation: Organisation, seconds: Fraction, *, now: datetim
 
 
 def _price_check(plan: Plan, quote: Quote, candidate: int | None, now: datetime) -> None:
-    """Raise Problem(409), with what has changed since the plan, if the quote costs more than the plan."""
+    """Raise Problem(409) if the quote costs more than the plan states. The problem lists the changes since the plan was
+    made.
+    """
     stated = candidate_of(plan, candidate).get("price")
     if stated is None or quote.worst <= Decimal(stated):
         return

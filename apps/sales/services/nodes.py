@@ -1,4 +1,4 @@
-"""The quota tree of an organisation. It is checked when time is reserved, under the lock of the organisation."""
+"""The quota tree of an organisation. Every reservation is checked against it, under the organisation's lock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ Key = tuple[UUID | None, UUID | None]  # project, API token; (None, None) is the
 
 
 def nodes_of(organisation_id: Any) -> list[QuotaNode]:
-    """Return the node of the organisation, then its projects by name, each followed by its API tokens."""
+    """Return the organisation's node, then its projects' nodes ordered by name. The nodes of a project's API tokens
+    follow that project's node.
+    """
     # Most organisations have no quota; a join would cost more than a prefetch.
     rows = QuotaNode.objects.filter(organisation=organisation_id).prefetch_related("project", "token")
     return sorted(
@@ -41,7 +43,7 @@ def _name(row: Project | ApiToken | None) -> str:
 
 
 def tree_of(rows: Sequence[QuotaNode]) -> list[Node]:
-    """Convert rows to nodes of the quota rules."""
+    """Convert rows to nodes for the quota rules."""
     return [Node(_key(row), _parent(row), row.nominal_us, row.lending_us, row.borrowing_us) for row in rows]
 
 
@@ -58,7 +60,9 @@ def _parent(row: QuotaNode) -> Key | None:
 def reserved_by_node(
     organisation_id: Any, known: set[Key], *, now: datetime, besides: UUID | None = None
 ) -> dict[Key, int]:
-    """Return, by node, the microseconds of windows that have not passed. `besides`: a reservation to leave out."""
+    """Return, for each node, the microseconds of reserved time that have not passed. `besides`: a reservation to leave
+    out.
+    """
     windows = Window.objects.filter(
         reservation__organisation_id=organisation_id, state=WindowState.ACTIVE, period__endswith__gt=now
     )
@@ -85,11 +89,11 @@ def _micros(start: datetime, end: datetime) -> int:
 def divided(
     total: int, request_lines: Sequence[QuoteRequestLine], token_id: UUID | None, known: set[Key]
 ) -> dict[Key, int]:
-    """Divide reserved time among nodes: each project is assigned its share of the work, at the API token's node if
-    there is one.
+    """Divide reserved time among nodes, in proportion to the work of each project.
 
-    The time of a quota contract belongs to the organisation. Amounts are whole microseconds; the remainder goes to the
-    first node.
+    A project's time goes to the node of the API token in that project. If there is no such node, it goes to the
+    project's node; if there is none either, it goes to the organisation's node. The time of a quota contract goes to
+    the organisation's node. Amounts are whole microseconds; the first node also gets the remainder from rounding.
     """
     weights: defaultdict[Key, Fraction] = defaultdict(Fraction)
     for request_line in request_lines:
@@ -118,9 +122,9 @@ def quota_check(
     token_id: UUID | None,
     now: datetime,
 ) -> None:
-    """Raise Problem if the new reservation exceeds the quota tree. If the tree has no nodes, nothing is limited.
+    """Raise Problem if the new reservation exceeds the quota tree. An empty tree limits nothing.
 
-    Call it in the transaction that reserves, under the lock of the organisation.
+    The caller must be in the transaction that makes the reservation, and must hold the organisation's lock.
     """
     rows = nodes_of(organisation_id)
     if not rows:
@@ -157,7 +161,7 @@ def _refusal(found: Excess, rows: Sequence[QuotaNode], reserved: Mapping[Key, in
 
 
 def _other_remedy(found: Excess, row: QuotaNode, rows: Sequence[QuotaNode], reserved: Mapping[Key, int]) -> str:
-    """Return the change of the tree that an owner could make instead, if other quotas have unused time."""
+    """Return another remedy for an owner, if other quotas have unused time; otherwise, return an empty text."""
     use_of = uses(tree_of(rows), reserved)
     idle = [one for one in rows if one is not row and use_of[_key(one)].free]
     return _raise_borrowing(found, idle) if found.is_borrowing else _raise_lending(idle)
@@ -211,9 +215,11 @@ def node_set(
     actor: Any,
     now: datetime,
 ) -> QuotaNode | None:
-    """Set the quota of the organisation, a project, or an API token within a project; `nominal_us=None` removes it.
+    """Set the quota of the organisation, of a project, or of an API token in a project. `nominal_us=None` removes the
+    quota.
 
-    Existing reservations do not change. Raises Problem for an unknown project or token, or an invalid tree.
+    Existing reservations do not change. Raises Problem if the project or the token is unknown, or if the tree would be
+    invalid.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     _check_scope(organisation, project_id, token_id)

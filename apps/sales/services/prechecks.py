@@ -27,10 +27,10 @@ def offer_refusals(
     now: datetime,
     token_id: UUID | None = None,
 ) -> list[Problem]:
-    """Return the reasons why an offer would be refused, with remedies: a window that is too short, buying limits, and
-    spend caps.
+    """Return the reasons why the offer would be refused, with remedies: a window that is too short, buying limits, and
+    spend caps. Nothing is stored.
 
-    Nothing is stored. For an amendment, spend caps are left out, because the amount that it releases is known only at
+    For an amendment, spend caps are not checked, because the amount that the amendment releases is known only at
     acceptance.
     """
     found = _refusals(organisation, offer.priced, amends, actor, now, token_id)
@@ -42,10 +42,10 @@ def offer_refusals(
 
 
 def plan_refusals(*, plan: Plan, actor: User | None, now: datetime, token_id: UUID | None = None) -> list[Problem]:
-    """Return the reasons why a quote of a plan's chosen candidate would be refused now; empty if nothing is feasible.
+    """Return the reasons why a quote for the plan's chosen candidate would be refused now. The list is empty if no
+    candidate is feasible. Nothing is stored.
 
-    If no quote can be made, for example because the plan's deadline has passed, that reason is returned. Nothing is
-    stored.
+    If no quote can be made, return only the reason, for example that the plan's deadline has passed.
     """
     if plan.chosen is None:
         return []

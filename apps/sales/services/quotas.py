@@ -13,7 +13,7 @@ from apps.sales.snapshots import ProgramSnapshot, project_uuid, snapshot_of
 
 
 def line_lock(contract: Contract, program_digest: str) -> ContractLine:
-    """Lock and return the line of a program. Raises Problem(409) if the contract has none."""
+    """Lock and return the line of a program. Raises Problem(409) if the contract has no such line."""
     line = contract.lines.select_for_update().filter(program_digest=program_digest).first()
     if line is None:
         raise Problem(
@@ -28,10 +28,10 @@ def line_lock(contract: Contract, program_digest: str) -> ContractLine:
 def quota_draw(
     *, contract: Contract, program_digest: str, count: int, program: Program | None, now: datetime
 ) -> ContractLine:
-    """Reserve operations of a quota for a job, under the locks of organisation and contract.
+    """Reserve operations of a quota for a job. The caller must hold the locks of the organisation and the contract.
 
-    Raises Problem, with the operations left, if the quota is too small, and CapReached if the spend cap of the project
-    is too low.
+    Raises Problem, with the number of operations left, if there are too few. Raises CapReached if the project's spend
+    cap is too low.
     """
     quota = ContractQuota.objects.select_for_update().get(contract=contract)
     line = contract.lines.select_for_update().filter(program_digest=program_digest).first()
@@ -63,7 +63,9 @@ def quota_draw(
 
 
 def _snapshot(line: ContractLine) -> ProgramSnapshot:
-    """Return the snapshot from the program's first job; a line of a quota always has one."""
+    """Return the snapshot that the program's first job stored in the line. Raises ValueError if the line belongs to no
+    quota.
+    """
     if line.facts is None:
         raise ValueError(f"line {line.number} of contract {line.contract_id} draws from no quota")
     return ProgramSnapshot.from_json(line.facts)
@@ -77,7 +79,7 @@ def quota_return(*, contract: Contract, line: ContractLine, count: int) -> None:
 
 
 def line_program(contract: Contract, program_digest: str, program: Program | None) -> Program:
-    """Return the program that uses the quota. Raises Problem(409) if it does not belong to the organisation."""
+    """Return the program that draws from the quota. Raises Problem(409) if the organisation has no such program."""
     if program is None:
         program = Program.objects.filter(organisation_id=contract.organisation_id, digest=program_digest).first()
     if program is None or program.organisation_id != contract.organisation_id or program.digest != program_digest:
@@ -91,7 +93,9 @@ def line_program(contract: Contract, program_digest: str, program: Program | Non
 
 
 def _line_open(contract: Contract, quota: ContractQuota, program: Program) -> ContractLine:
-    """Add the line of a program that uses the quota for the first time. Its present counts apply until the contract ends."""
+    """Add a line for a program that draws from the quota for the first time. The program's present counts apply until
+    the contract ends.
+    """
     snapshot, processor = snapshot_of(program), contract.pool.processor
     if snapshot.precision != quota.precision or processor is None or processor.digest != snapshot.target_digest:
         raise Problem(

@@ -1,4 +1,4 @@
-"""Make quotes: price a request, and store it with that price."""
+"""Make quotes: price a request and store it with its price."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOST_EXECUTIONS = 10**12
 
 
 class Pricing(NamedTuple):
-    """Priced work, and the commitment under which it is priced, if any."""
+    """Priced work. `commitment`: the commitment under which the work is priced; None if there is none."""
 
     commitment: Commitment | None
     request_lines: list[QuoteRequestLine]
@@ -50,7 +50,7 @@ class Pricing(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """The document that a quote would have now, and its pricing."""
+    """The document that a quote would have now, and the priced work."""
 
     priced: Priced
     document: dict[str, Any]
@@ -70,11 +70,11 @@ def offer_make(
     measured: bool = False,
     identity: dict[str, Any] | None = None,
 ) -> Offer:
-    """Price a request without storing anything, for the live preview. Raises Problem.
+    """Price a request for the live preview, without storing anything. Raises Problem.
 
-    `amends`: the contract that the quote amends; the document names that contract and states the difference from its
-    unused remainder. `measured`: programs whose cost depends on their data are charged for measured counts, but at most
-    for the worst case. A commitment in force applies automatically.
+    `amends`: the contract that the quote would amend; the document states the difference from its unused remainder.
+    `measured`: charge measured counts, up to the worst case, for programs whose cost depends on their data. A
+    commitment in force applies automatically.
     """
     commitment, request_lines, priced = pricing_make(
         organisation=organisation,
@@ -155,8 +155,8 @@ def _check_ahead(form: Form, asked: Window, now: datetime) -> None:
 def window_check(priced: Priced) -> None:
     """Raise Problem(422) if the work can never fit in its window, whatever else is sold.
 
-    Divisible work needs time for at least one execution in each piece; its pieces run in parallel on the devices of the
-    pool.
+    Divisible work can be split into pieces that run in parallel on the pool's devices. Each piece needs time for at
+    least one execution.
     """
     length = Fraction((priced.window.end - priced.window.start) // timedelta(microseconds=1), 10**6)
     if length >= priced.duration:
@@ -183,7 +183,7 @@ def _under_commitment(
     amends: Contract | None,
     now: datetime,
 ) -> Pricing:
-    """Price the work under the commitment in force if it covers the work, or else without a commitment."""
+    """Price the work under the commitment in force if that covers the work. Otherwise, price it without a commitment."""
     commitment = commitment_at(organisation, at=now, currency=book_in_force(at=now).currency)
     if commitment is not None:
         under = [
@@ -214,11 +214,12 @@ def quote_create(
     actor: User | None,
     now: datetime,
 ) -> Quote:
-    """Store an immutable quote; its price is locked until `valid_until`. Raises Problem if it cannot be priced.
+    """Store an immutable quote, whose price is locked until `valid_until`. Raises Problem if the request cannot be
+    priced.
 
-    A quote of a plan states the requirements of the plan and the promises of its candidate: the one with the number
-    `candidate`, by default the chosen one. `name` is the customer's own name for the quote and is not part of the
-    document.
+    The quote of a plan states the plan's requirements and the promises of one candidate. `candidate`: the number of
+    that candidate; the default is the chosen one. `name`: the customer's own name for the quote, which is not part of
+    the document.
     """
     quote_id, name = uuid4(), name_clean(name)
     identity = {"id": str(quote_id), "plan": str(plan_id) if plan_id else None}
@@ -269,7 +270,9 @@ def _promises(
     lines: Sequence[QuoteLine | tuple[Program, int]] | Quota,
     pool: Pool,
 ) -> dict[str, Any]:
-    """Return the promises of the plan; empty if the quote differs from the candidate in its programs or its pool."""
+    """Return a dictionary with the one key `promises`. Return an empty dictionary if the quote's programs or pool
+    differ from those of the plan's candidate.
+    """
     plan = Plan.objects.filter(organisation=organisation, pk=plan_id).first() if plan_id else None
     if plan is None or isinstance(lines, Quota):
         return {}

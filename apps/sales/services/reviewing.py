@@ -1,4 +1,6 @@
-"""Propose revisions: report a contract, once only, if its remainder could cost less or could still meet its deadline."""
+"""Propose revisions of contracts whose remainder could cost less, or could still meet its deadline. Each contract is
+reported only once.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,11 @@ AGAIN = timedelta(hours=1)
 
 
 def contracts_review_due(*, now: datetime, limit: int = MOST) -> int:
-    """Review active contracts with a plan that have not been reviewed for an hour, each in its own transaction.
-    Contracts without a review come first, then those whose review is the oldest.
+    """Review active contracts that were bought from a plan, each in its own transaction. Return the number of revisions
+    proposed.
 
-    Returns how many revisions were proposed.
+    A contract is due if it has not been reviewed for an hour. Contracts without a review come first, then those with
+    the oldest review.
     """
     open_ones = Contract.objects.filter(state=ContractState.ACTIVE, ends_at__gt=now, plan_id__isnull=False)
     due = open_ones.filter(Q(review=None) | Q(review__looked_at__lte=now - AGAIN, review__proposed=None))
@@ -43,10 +46,10 @@ def contracts_review_due(*, now: datetime, limit: int = MOST) -> int:
 
 @transaction.atomic
 def contract_review(*, contract_id: UUID, now: datetime) -> ContractReview | None:
-    """Plan the remainder of a contract again. If the new plan is better, store it, queue a message, and return the
-    review; otherwise return None.
+    """Plan the remainder of a contract again. If the new plan is better, store it, queue a message and return the
+    review. Otherwise, return None.
 
-    The contract does not change. Safe to repeat: each contract is reported once.
+    The contract does not change. Safe to repeat, because each contract is reported only once.
     """
     ContractReview.objects.get_or_create(contract_id=contract_id, defaults={"looked_at": now})
     review = ContractReview.objects.select_for_update(no_key=True).get(pk=contract_id)
@@ -69,7 +72,9 @@ def contract_review(*, contract_id: UUID, now: datetime) -> ContractReview | Non
 
 
 def _planned(contract: Contract, now: datetime) -> Plan | None:
-    """Return the new plan, made for the person who accepted the contract; None if the remainder cannot be planned again."""
+    """Return the new plan; None if the remainder cannot be planned again. The person who accepted the contract becomes
+    the plan's creator.
+    """
     known = Plan.objects.select_related("created_by")
     made = known.filter(pk=contract.plan_id).first() if contract.plan_id else None
     if made is None:
@@ -83,8 +88,10 @@ def _planned(contract: Contract, now: datetime) -> Plan | None:
 
 
 def reason_for(contract: Contract, plan: Plan, *, now: datetime) -> str:
-    """Return a sentence that says why the new plan is better: it meets a deadline that the windows miss, or it costs
-    less, including the charge for ending the contract. Empty if it is not better, or if nothing is feasible.
+    """Return a sentence that says why the new plan is better; empty if it is not better.
+
+    A plan is better if it meets a deadline that the contract's windows miss, or if it costs less, including the charge
+    for ending the contract.
     """
     if plan.chosen is None:
         return ""
@@ -109,7 +116,7 @@ def reason_for(contract: Contract, plan: Plan, *, now: datetime) -> str:
 
 
 def _announce(contract: Contract, plan: Plan, reason: str, now: datetime) -> None:
-    """Write the audit entry and the outbox message that webhooks deliver."""
+    """Write the audit entry and the outbox message for webhooks."""
     price = decimal_text(Decimal(candidate_of(plan)["price"]))
     detail = {"contract": str(contract.pk), "plan": str(plan.pk), "price": price, "reason": reason}
     audit_record(

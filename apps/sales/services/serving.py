@@ -1,7 +1,7 @@
 """Serve standing requests: offer them the free time of a pool in the order of `apps/sales/fair_order.py`.
 
-Each request is served in its own transaction, through an ordinary quote and its acceptance; a failure does not affect
-the others. Only one process at a time serves a pool.
+Each request is served in its own transaction, by an ordinary quote and its acceptance. A failure does not affect other
+requests. Only one process at a time serves a pool.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ log = structlog.get_logger("standing")
 
 @dataclass(frozen=True)
 class NotServed:
-    """The reason why a request was not served, as a sentence. `claim`: the time that the request claims, if the only
-    obstacle is lack of room.
+    """The reason why a request was not served, as a sentence. `claim`: the free time that the request can claim; None
+    if the reason is not lack of room.
     """
 
     kind: str
@@ -76,26 +76,26 @@ class Round:
     served: int = 0
 
     def read_free_time(self) -> None:
-        """Read the free time."""
+        """Read the free time of the pool's devices."""
         self.free = free_by_device(devices_of(self.pool), self.now, self.until, now=self.now)
 
     @property
     def offered(self) -> Free:
-        """The free time outside the claims of protected requests."""
+        """The free time that no protected request claims."""
         return without(self.free, self.claims)
 
 
 def standing_serve_all(*, now: datetime) -> int:
-    """End expired requests, then serve every pool that has waiting requests. Return how many were served."""
+    """End expired requests, then serve every pool that has waiting requests. Return the number of requests served."""
     standing_expire_due(now=now)
     waiting = StandingRequest.objects.filter(state=StandingState.WAITING).values_list("pools", flat=True)
     return sum(standing_serve(pool=slug, now=now) for slug in sorted({slug for slugs in waiting for slug in slugs}))
 
 
 def standing_serve(*, pool: str, now: datetime) -> int:
-    """Offer the free time of a pool to waiting requests. Return how many became contracts.
+    """Offer the free time of a pool to waiting requests. Return the number of requests that became contracts.
 
-    Does nothing while another process serves the pool.
+    Do nothing if another process is serving the pool.
     """
     row = pools().filter(slug=pool).first()
     if row is None:
@@ -129,7 +129,7 @@ def _serve_pool(pool: Pool, now: datetime) -> int:
 
 
 def waiting_for(pool: Pool, *, now: datetime) -> dict[Any, StandingRequest]:
-    """Return the requests that wait for a pool, by id."""
+    """Return the requests that wait for room on a pool, by id."""
     rows = StandingRequest.objects.filter(state=StandingState.WAITING, pools__contains=[pool.slug], waits_until__gt=now)
     return {row.pk: row for row in rows.select_related("organisation", "quote", "filed_by", "token")}
 
@@ -137,7 +137,7 @@ def waiting_for(pool: Pool, *, now: datetime) -> dict[Any, StandingRequest]:
 def standing_order(
     pool: Pool, rows: Sequence[StandingRequest], *, now: datetime
 ) -> tuple[list[Waiting], list[Waiting]]:
-    """Return the protected requests of a pool and the others, in the order in which they are tried."""
+    """Return two lists in the order of service: the pool's protected requests, and its other waiting requests."""
     served = StandingRequest.objects.filter(state=StandingState.SERVED, contract__pool=pool).order_by()
     oldest = min(row.filed_at for row in rows)
     filed = sorted(served.filter(filed_at__gt=oldest).values_list("filed_at", flat=True))
@@ -156,7 +156,9 @@ def standing_order(
 
 
 def _try(request: StandingRequest, this: Round, may_claim: bool) -> NotServed | None:
-    """Serve one request, or return the reason why it was not served. An error affects only this request."""
+    """Serve one request. Return None if it was served, otherwise the reason why not. An error does not affect other
+    requests.
+    """
     try:
         found = _prospect(request, this, may_claim)
         if isinstance(found, NotServed):
@@ -179,9 +181,7 @@ def _try(request: StandingRequest, this: Round, may_claim: bool) -> NotServed | 
 
 
 def _prospect(request: StandingRequest, this: Round, may_claim: bool) -> Priced | NotServed:
-    """Return the priced work if its price is low enough and there is room, or else the reason why the request cannot be
-    served. Reserves nothing.
-    """
+    """Return the priced work; if the price is too high or there is no room, return that reason instead. Reserve nothing."""
     offered = this.offered
     if not may_claim and request.least_us > _free_of(request, offered, this.now):
         return _no_room(request, this, None)  # no price is needed to know that
@@ -235,7 +235,7 @@ def _no_room(request: StandingRequest, this: Round, claim: Claim | None) -> NotS
 
 @transaction.atomic
 def _serve(request: StandingRequest, this: Round) -> Contract:
-    """Make a quote at the present price and accept it; the contract's hold replaces the request's. Raises Problem."""
+    """Make a quote at the present price and accept it. The contract's hold replaces the request's hold. Raises Problem."""
     # The order of locks everywhere: organisation, contract, devices by id, hold, the ledger's chain.
     row = standing_locked(request.pk, request.organisation_id)
     if not row.is_waiting or this.now >= row.waits_until:
@@ -275,8 +275,8 @@ def _serve(request: StandingRequest, this: Round) -> Contract:
 
 
 def _claims_stand(this: Round, organisation_id: UUID, free: Free) -> list[Reservation]:
-    """Store the claims of protected requests as windows, so that admission control avoids them. They are deleted before
-    the commit.
+    """Store the claims of protected requests as windows, so that admission control avoids them. The caller deletes
+    these windows before the commit.
     """
     if not total([part for claim in this.claims for parts in claim.kept.values() for part in parts]):
         return []
@@ -297,7 +297,7 @@ def _claims_stand(this: Round, organisation_id: UUID, free: Free) -> list[Reserv
 
 
 def _reasons_keep(rows: dict[Any, StandingRequest], reasons: dict[UUID, NotServed]) -> None:
-    """Store the reason why each request still waits, if it has changed."""
+    """Store the reason why each request is still waiting, if the reason has changed."""
     for key, found in reasons.items():
         if (rows[key].reason_kind, rows[key].reason) != (found.kind, found.reason[:400]):
             StandingRequest.objects.filter(pk=key, state=StandingState.WAITING).update(

@@ -1,4 +1,4 @@
-"""Withdraw quotes, and make and end their share links."""
+"""Withdraw quotes, and create and end their share links."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHARE_DAYS_MAX = 365
 
 @transaction.atomic
 def quote_withdraw(*, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime) -> Quote:
-    """Withdraw a quote. Safe to repeat. Raises Problem(409) if it has become a contract."""
+    """Withdraw a quote. Safe to repeat. Raises Problem(409) if the quote has become a contract."""
     quote = _locked(quote_id, organisation)
     if quote.state == QuoteState.ACCEPTED:
         raise Problem(
@@ -38,7 +38,7 @@ def quote_withdraw(*, quote_id: UUID, organisation: Organisation, actor: User | 
 
 @transaction.atomic
 def quote_unshare(*, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime) -> Quote:
-    """End the share link at once. Safe to repeat."""
+    """End the share link of a quote at once. Safe to repeat."""
     quote = _locked(quote_id, organisation)
     if quote.share_token is None:
         return quote
@@ -52,9 +52,10 @@ def quote_unshare(*, quote_id: UUID, organisation: Organisation, actor: User | N
 def quote_share(
     *, quote_id: UUID, organisation: Organisation, actor: User | None, now: datetime, days: int | None = None
 ) -> Quote:
-    """Create a share link for `days`, 30 by default. A working link keeps its URL and gets a new expiry.
+    """Create a share link that works for `days` days, by default 30.
 
-    An expired link gets a new URL. Raises Problem(422) unless `days` is from 1 to 365.
+    A working link keeps its URL; its expiry changes only if `days` is given. An expired link gets a new URL. Raises
+    Problem(422) if `days` is not from 1 to 365.
     """
     if days is not None and not 1 <= days <= SHARE_DAYS_MAX:
         detail = f"Enter 1 to {SHARE_DAYS_MAX} days for a share link."
@@ -78,6 +79,6 @@ def quote_share(
 
 
 def _locked(quote_id: UUID, organisation: Organisation) -> Quote:
-    """Take the same locks as acceptance, so that a quote is never both withdrawn and accepted."""
+    """Take the locks that acceptance also takes, so that a quote is never both withdrawn and accepted. Return the quote."""
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     return Quote.objects.filter(organisation=organisation).get(pk=quote_id)

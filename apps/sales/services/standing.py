@@ -1,4 +1,4 @@
-"""The buying limits of organisations: read them, check them at acceptance, and set them as the administrator."""
+"""The buying limits of organisations: read them, check them at acceptance, and set them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KEPT = "kept"  # class of the windows that represent claims; none survives a com
 
 
 def rules_now() -> Rules:
-    """Return the limits that the administrator set, or else those of the settings."""
+    """Return the limits that an administrator set. If none were set, return those of the settings."""
     row = BuyingRules.objects.filter(pk=ONLY).first()
     if row is None:
         return Rules(settings.NEWCOMER_CREDIT, settings.POOL_SHARE, timedelta(days=settings.POOL_SHARE_DAYS))
@@ -45,7 +45,7 @@ def rules_now() -> Rules:
 
 
 def standing_of(organisation_id: Any) -> Standing:
-    """Return the standing of an organisation; the default is that of a newcomer."""
+    """Return the status of an organisation as a buyer. An organisation without a record is a newcomer."""
     row = OrganisationStanding.objects.filter(pk=organisation_id).first()
     if row is None:
         return Standing()
@@ -53,13 +53,15 @@ def standing_of(organisation_id: Any) -> Standing:
 
 
 def acceptance_refusals(quote: Quote, *, actor: User | None, now: datetime) -> list[Problem]:
-    """Return the reasons why the person could not accept the quote now, other than its expiry or a lack of capacity."""
+    """Return the reasons why `actor` could not accept the quote now. Expiry and lack of capacity are not checked."""
     rules, standing = rules_now(), standing_of(quote.organisation_id)
     return [*request_refusals(quote), *refusals(_asked(quote, standing, rules, actor, now), standing, rules)]
 
 
 def request_refusals(quote: Quote) -> list[Problem]:
-    """Return the reason why the work of a quote may not be bought again: a standing request for it is waiting or was served."""
+    """Return the reason why the work of a quote may not be bought again: a standing request for it is waiting or was
+    served. The list is empty if there is no such request.
+    """
     live = [StandingState.WAITING, StandingState.SERVED]
     row = StandingRequest.objects.filter(quote=quote.pk, state__in=live).order_by("number").first()
     if row is None:
@@ -75,9 +77,9 @@ def request_refusals(quote: Quote) -> list[Problem]:
 
 
 def acceptance_check(quote: Quote, *, actor: User | None, now: datetime) -> None:
-    """Raise Problem if the quote exceeds a buying limit.
+    """Raise the first reason why the quote may not be accepted.
 
-    Call it under the organisation's lock, after the amended contract is closed.
+    The caller must hold the organisation's lock and must already have closed the amended contract.
     """
     for problem in acceptance_refusals(quote, actor=actor, now=now):
         raise problem
@@ -99,15 +101,17 @@ def _asked(quote: Quote, standing: Standing, rules: Rules, actor: User | None, n
 
 
 def committed(quote: Quote, *, replaced: Contract | None) -> Decimal:
-    """Return the organisation's holds plus the charges of closed contracts, in the quote's currency.
+    """Return the organisation's holds plus the charges of its closed contracts, in the quote's currency.
 
-    For a contract that the quote replaces, only its charges count.
+    For the contract `replaced`, only its charges count.
     """
     return committed_in(quote.organisation_id, quote.currency, replaced=replaced)
 
 
 def committed_in(organisation_id: Any, currency: str, *, replaced: Contract | None = None) -> Decimal:
-    """Return the holds and charges of an organisation in one currency."""
+    """Return the holds and charges of an organisation in one currency. For the contract `replaced`, only its charges
+    count.
+    """
     rows = Hold.objects.filter(organisation_id=organisation_id, currency=currency)
     open_hold = When(state=HoldState.PENDING, then=F("amount"))
     of_replaced = [When(contract_id=replaced.pk, then=F("posted"))] if replaced else []
@@ -129,7 +133,7 @@ def _ahead(quote: Quote, now: datetime, *, replaced: Contract | None) -> Fractio
 
 
 def seconds_ahead(windows: QuerySet[Window], now: datetime) -> Fraction:
-    """Return the seconds of these windows that are still in the future."""
+    """Return the total seconds of these windows after `now`."""
     begins = Greatest(F("period__startswith"), Value(now))
     length = ExpressionWrapper(F("period__endswith") - begins, output_field=DurationField())
     total: timedelta | None = windows.filter(period__endswith__gt=now).aggregate(total=Sum(length))["total"]
@@ -140,7 +144,7 @@ def seconds_ahead(windows: QuerySet[Window], now: datetime) -> Fraction:
 def buying_rules_set(
     *, newcomer_credit: Decimal | None, pool_share: Decimal, horizon_days: int, principal: Principal, now: datetime
 ) -> None:
-    """Set the limits of organisations that have no limits of their own. Existing contracts do not change."""
+    """Set the general limits, which apply to organisations without limits of their own. Existing contracts do not change."""
     new = {"newcomer_credit": newcomer_credit, "pool_share": pool_share, "horizon_days": horizon_days}
     BuyingRules.objects.update_or_create(pk=ONLY, defaults=new)
     audit_record(
@@ -158,9 +162,9 @@ def standing_set(
     principal: Principal | None,
     now: datetime,
 ) -> None:
-    """Set an organisation's own limits; None means that the general limit applies.
+    """Set an organisation's own limits. None means that the general limit applies.
 
-    `is_approved` lifts the credit limit unless `credit` is set.
+    `is_approved` removes the newcomer credit limit, but not a limit set by `credit`.
     """
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     new = {"is_approved": is_approved, "credit": credit, "pool_share": pool_share}

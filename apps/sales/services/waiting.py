@@ -48,9 +48,11 @@ def standing_file(
     now: datetime,
     token_id: UUID | None = None,
 ) -> StandingRequest:
-    """File a request for the work of a quote, for at most `most`, finished before `until` (by default the end of the
-    quote's period), on the quote's pool or any of `pools`. `most` is set aside now; it is released if the request ends
-    without a contract.
+    """File a request to buy the work of a quote for at most `most`. This amount is set aside now, and is released if
+    the request ends without a contract.
+
+    The work must be finished by `until`; the default is the end of the quote's window. It may run on any pool in
+    `pools`; the default is the quote's pool.
 
     Raises Problem if the quote's work cannot wait, if `until` has passed or is too far in the future, if a pool cannot
     run the work, if a spend cap or the credit limit is reached, or if the organisation already has `WAITING_MOST`
@@ -99,7 +101,7 @@ def standing_file(
 
 
 def _set_aside(request: StandingRequest, priced: Priced, now: datetime) -> None:
-    """Place a hold for the maximum price of the request."""
+    """Place a hold of the request's maximum price."""
     hold_place(
         organisation_id=request.organisation_id,
         contract_id=request.pk,
@@ -130,7 +132,7 @@ def _check_quote(quote: Quote) -> None:
 
 
 def _check_money(organisation: Organisation, most: Decimal, currency: str, actor: User) -> None:
-    """Raise Problem if the organisation may not commit this amount, or has too many waiting requests."""
+    """Raise Problem if the organisation may not commit this amount or already has too many waiting requests."""
     if most <= 0:
         raise Problem(422, "No price", "Enter a maximum price above 0.", kind="standing-price")
     waiting = StandingRequest.objects.filter(organisation=organisation, state=StandingState.WAITING).count()
@@ -156,23 +158,23 @@ def _check_money(organisation: Organisation, most: Decimal, currency: str, actor
 
 
 def _number(organisation: Organisation) -> int:
-    """Return the next request number of the organisation, under its lock."""
+    """Return the organisation's next request number. The caller must hold the organisation's lock."""
     rows = StandingRequest.objects.filter(organisation=organisation)
     return (rows.aggregate(most=Max("number"))["most"] or 0) + 1
 
 
 def _least(priced: Priced) -> int:
-    """Return the minimum device time of the work, in microseconds, over all power settings of the pool; 0 if it is not fixed."""
+    """Return the device time of the work at full power, in microseconds; 0 if the device time is not fixed."""
     if priced.pool.is_host or priced.form.name == FormName.QUOTA:
         return 0
     return min(int(priced.duration / priced.pool.slowdown * 10**6), LONGEST_NOTED)
 
 
 def _shares(priced: Priced, most: Decimal) -> dict[UUID, Decimal] | None:
-    """Divide `most` among projects. Each is assigned the present price of its lines; the project of the first line is
-    also assigned the remainder.
+    """Divide `most` among the projects. Each project is assigned the present price of its lines. The project of the
+    first line is also assigned the remainder.
 
-    Returns None for a quota, which every project uses.
+    Return None for a quota, which every project uses.
     """
     shares: dict[UUID, Decimal] = {}
     left = most
@@ -190,7 +192,7 @@ def _shares(priced: Priced, most: Decimal) -> dict[UUID, Decimal] | None:
 
 @transaction.atomic
 def standing_withdraw(*, request_id: UUID, organisation: Organisation, actor: User, now: datetime) -> StandingRequest:
-    """Withdraw a request and release its hold. Safe to repeat. Raises Problem(409) if it was served or has ended."""
+    """Withdraw a request and release its hold. Safe to repeat. Raises Problem(409) if the request was served or has ended."""
     request = _locked(request_id, organisation.pk)
     if request.state == StandingState.WITHDRAWN:
         return request
@@ -202,7 +204,7 @@ def standing_withdraw(*, request_id: UUID, organisation: Organisation, actor: Us
 
 
 def standing_expire_due(*, now: datetime, limit: int = 500) -> int:
-    """End every request that has expired, each in its own transaction. Return how many were ended."""
+    """End every request that has expired, each in its own transaction. Return the number of requests ended."""
     due = StandingRequest.objects.filter(state=StandingState.WAITING, waits_until__lte=now).order_by("waits_until")
     return sum(_expire(*ids, now=now) for ids in list(due.values_list("pk", "organisation_id")[:limit]))
 
@@ -218,7 +220,7 @@ def _expire(request_id: UUID, organisation_id: UUID, *, now: datetime) -> bool:
 
 @transaction.atomic
 def standing_refuse(*, request_id: UUID, organisation_id: UUID, reason: str, kind: str, now: datetime) -> None:
-    """End a request that may no longer be served, because of missing rights or money."""
+    """End a request that can no longer be served, for lack of rights or money."""
     request = _locked(request_id, organisation_id)
     if request.is_waiting:
         request.reason, request.reason_kind = reason[:400], kind
@@ -226,7 +228,7 @@ def standing_refuse(*, request_id: UUID, organisation_id: UUID, reason: str, kin
 
 
 def _locked(request_id: UUID, organisation_id: UUID) -> StandingRequest:
-    """Lock the organisation, then the request, and return it."""
+    """Lock the organisation, then the request. Return the request."""
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation_id)
     rows = StandingRequest.objects.select_for_update(no_key=True, of=("self",)).filter(organisation=organisation_id)
     return rows.select_related("organisation", "filed_by", "token").get(pk=request_id)
@@ -247,7 +249,7 @@ def standing_end(
 
 
 def standing_served(request: StandingRequest, *, contract: Any, now: datetime) -> None:
-    """Record that a locked request became a contract, whose hold replaced its own."""
+    """Record that a locked request became a contract. The contract's hold has replaced the request's hold."""
     request.state, request.contract, request.ended_at = StandingState.SERVED, contract, now
     request.reason = request.reason_kind = ""
     request.save(update_fields=["state", "contract", "ended_at", "reason", "reason_kind"])
@@ -255,7 +257,7 @@ def standing_served(request: StandingRequest, *, contract: Any, now: datetime) -
 
 
 def _announce(what: str, request: StandingRequest, now: datetime, *, actor: User | None = None, **more: str) -> None:
-    """Write the audit entry and the outbox message for webhooks and mail, in the same transaction."""
+    """Write the audit entry and the outbox message for webhooks and mail, in the caller's transaction."""
     detail = {
         "request": str(request.pk),
         "number": request.number,
@@ -279,6 +281,6 @@ def _announce(what: str, request: StandingRequest, now: datetime, *, actor: User
 
 
 def capacity_freed(pool: Pool) -> None:
-    """Queue a task, after the commit, that offers the free time of the pool to waiting requests."""
+    """After the commit, queue a task that offers the pool's free time to waiting requests."""
     if StandingRequest.objects.filter(state=StandingState.WAITING, pools__contains=[pool.slug]).exists():
         task_send_on_commit(SERVE, queue="default", pool=pool.slug)
