@@ -1,4 +1,4 @@
-"""Queries for standing requests: their positions, and how long the work of a quote would wait."""
+"""Queries for standing requests: their positions, and the wait of a quote's work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from apps.timetable.instants import instant_of, micros_of
 
 
 class Place(NamedTuple):
-    """The position of a request on one pool, from 1. `protected`: whether only this request may use the time that it claims."""
+    """The position of a request on one pool, from 1 to `waiting`. `protected`: no later request may use the time that
+    this request claims.
+    """
 
     pool: str
     position: int
@@ -32,7 +34,9 @@ class Place(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """The time that the work of a quote would wait with the present timetable. `start` is None if there is no room."""
+    """The wait of a quote's work for room, according to the present timetable. `start` and `seconds` are None if there
+    is no room.
+    """
 
     pool: str
     start: datetime | None
@@ -41,13 +45,13 @@ class Wait(NamedTuple):
 
 
 def standing_of_organisation(organisation: Organisation) -> QuerySet[StandingRequest]:
-    """Return the requests of an organisation, newest first."""
+    """Return the standing requests of an organisation, newest first."""
     rows = StandingRequest.objects.filter(organisation=organisation)
     return rows.select_related("quote", "filed_by", "contract").order_by("-filed_at", "-id")
 
 
 def places_of(request: StandingRequest, *, now: datetime) -> list[Place]:
-    """Return the request's position on each pool; empty if it no longer waits."""
+    """Return the request's position on each pool; empty if the request no longer waits."""
     found = []
     for pool in pools().filter(slug__in=request.pools).order_by("slug") if request.is_waiting else []:
         rows = waiting_for(pool, now=now)
@@ -61,15 +65,16 @@ def places_of(request: StandingRequest, *, now: datetime) -> list[Place]:
 
 
 def protected_at(request: StandingRequest) -> datetime:
-    """Return when the request becomes protected because of its age."""
+    """Return the instant at which the request becomes protected because of its age."""
     filed, until = micros_of(request.filed_at), micros_of(request.waits_until)
     return instant_of(protected_from(Waiting(request.pk, request.organisation_id, filed, until)))
 
 
 def wait_of(quote: Quote, *, now: datetime) -> Wait | None:
-    """Return the time that the work of a quote would wait on its pool with the present timetable.
+    """Return the wait of a quote's work for room on its pool, according to the present timetable.
 
-    None if there is room in its period, or the work belongs to a fixed period.
+    Return None if there is room in the quote's window, if the work belongs to a fixed period, or if the quote amends a
+    contract or cannot be priced.
     """
     window = window_of_document(quote.document)
     if quote.form in PERIODIC or quote.amends_id is not None or now >= window.end:

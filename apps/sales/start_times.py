@@ -1,7 +1,7 @@
-"""Possible start hours on the coming days with their prices, and the cheapest of them.
+"""Possible start hours in the coming days with their prices, and the cheapest of them.
 
-In addition to the chosen class, only classes whose price depends on the hour are tried. The other classes cost the same
-at any time and are listed as alternatives. Nothing is reserved; free time is read once for all hours.
+Besides the chosen class, only classes whose price depends on the hour are tried. The other classes cost the same at any
+time and are listed as alternatives. Nothing is reserved. Free time is read once for all hours.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class StartTime:
-    """A start in the hour at `hour`: its class, the window to request, the start instant, and the price."""
+    """A possible start within `hour`: the class, the start instant, the window to request, and the price."""
 
     hour: datetime
     klass: str
@@ -58,7 +58,9 @@ class StartTime:
 
 @dataclass(frozen=True)
 class Horizon:
-    """The data that are read once for all hours: the tariff's spans from `now` on, and the free time of every device."""
+    """The data that are read once for all hours: the tariff's spans from `now` to `end`, and the free time of every
+    device.
+    """
 
     now: datetime
     end: datetime
@@ -87,7 +89,7 @@ class Horizon:
 
 
 def start_times_of(priced: Priced, *, zone: str, now: datetime, days: int = DAYS) -> list[StartTime]:
-    """Return the cheapest class for each hour of `zone` in which the work can begin.
+    """Return, for each hour of `zone` in which the work can begin, the start in the cheapest class.
 
     Hours without free time are left out. Work that is spread over a period has no start hours.
     """
@@ -105,7 +107,7 @@ def start_times_of(priced: Priced, *, zone: str, now: datetime, days: int = DAYS
 
 
 def start_times_cheapest(starts: Iterable[StartTime], *, zone: str) -> list[StartTime]:
-    """Return a short list of cheaper starts: at most one for each class and day, the first of the cheapest hours."""
+    """Return a short list of cheaper starts, with at most one for each class and day: the earliest of its cheapest hours."""
     first: dict[tuple[str, Any], StartTime] = {}
     local = zone_of(zone)
     for start in sorted(starts, key=lambda one: (one.amount, one.hour)):
@@ -123,7 +125,7 @@ def _depends(price_class: PriceClass) -> bool:
 
 
 def _hours(now: datetime, days: int, zone: str) -> Iterator[datetime]:
-    """Yield the next full hours of the zone's local time, as instants in UTC."""
+    """Yield the next full hours in the zone's local time, as instants in UTC."""
     first = now.astimezone(zone_of(zone)).replace(minute=0, second=0, microsecond=0).astimezone(UTC) + HOUR
     return (first + number * HOUR for number in range(days * 24))
 
@@ -137,7 +139,9 @@ def _horizon(priced: Priced, *, now: datetime, days: int) -> Horizon:
 def _start(
     priced: Priced, one: PriceClass, hour: datetime, horizon: Horizon, prices: dict[tuple[str, str], Decimal]
 ) -> StartTime | None:
-    """Return the start of a class in an hour; None if the work cannot begin then."""
+    """Return the earliest start within `hour` for work in this class of service, with its price; None if the work
+    cannot begin in that hour.
+    """
     end = min(_window_end(priced, one, hour), horizon.end, horizon.now + LONGEST_WINDOW)
     allowed = horizon.off_peak(hour, end) if one.off_peak_only else None
     if allowed is not None and (not allowed or allowed[0][0] >= hour + HOUR):
@@ -152,8 +156,8 @@ def _start(
 
 
 def _window_end(priced: Priced, one: PriceClass, hour: datetime) -> datetime:
-    """Return the end of the window. If the price follows the hours, the window is the fewest whole hours that suffice;
-    otherwise it is a week.
+    """Return the end of the window. In a time-of-use class, the window is the fewest whole hours in which the work
+    fits. In any other class, it is one week, or less if the class has a start or finish limit.
     """
     if one.time_of_use:
         return hour + max(ceil(priced.duration / 3600), 1) * HOUR
@@ -169,8 +173,8 @@ def _window_end(priced: Priced, one: PriceClass, hour: datetime) -> datetime:
 def _placed(
     priced: Priced, hour: datetime, end: datetime, allowed: Sequence[Interval] | None, horizon: Horizon
 ) -> datetime | None:
-    """Return the instant at which the work would begin, if it is within the hour. Work is divided only if it is
-    longer than every allowed period.
+    """Return the instant at which the work would begin; None if it cannot begin within the hour. Work is split only if
+    it is longer than every allowed period.
     """
     first, last = allowed[0] if allowed else (hour, end)
     length = ceil(priced.duration * 10**6)
@@ -182,7 +186,7 @@ def _placed(
 
 
 def _earliest(horizon: Horizon, left: int, right: int, length: int) -> int | None:
-    """Return the earliest start of a free stretch of `length` in [left, right) on any device; None if there is none."""
+    """Return the earliest start of `length` free microseconds in [left, right) on any device; None if there is none."""
     starts = (
         max(free.start, left)
         for slots in horizon.free.values()
@@ -195,7 +199,7 @@ def _earliest(horizon: Horizon, left: int, right: int, length: int) -> int | Non
 def _earliest_divided(
     priced: Priced, hour: datetime, end: datetime, allowed: Sequence[Interval] | None, horizon: Horizon
 ) -> int | None:
-    """Return the earliest start of work that is divided into several windows; None if it cannot be placed."""
+    """Return the earliest start of work that is split into several windows; None if the work does not fit."""
     if priced.quantum is None:
         return None
     demand = Demand(priced.duration, hour, end, allowed, priced.setup, priced.quantum, WINDOWS_MAX)
@@ -206,7 +210,7 @@ def _earliest_divided(
 def _bound(
     one: PriceClass, hour: datetime, end: datetime, allowed: Sequence[Interval] | None, horizon: Horizon
 ) -> datetime:
-    """Return the instant that determines the tariff of the window, as in `limits.tariff_instant`."""
+    """Return the instant that determines the tariff of the window (see `limits.tariff_instant`)."""
     if allowed is not None:
         return allowed[0][0]
     return horizon.dearest(hour, end) if one.time_of_use else hour

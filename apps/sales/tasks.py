@@ -9,19 +9,19 @@ from apps.sales.services import standing_serve as serve
 
 @shared_task(name="apps.sales.tasks.contracts_close", queue="default")
 def contracts_close() -> int:
-    """Close contracts that are used up or over."""
+    """Close contracts that are used up or have ended."""
     return contracts_close_due(now=timezone.now())
 
 
 @shared_task(name="apps.sales.tasks.contracts_review", queue="default")
 def contracts_review() -> int:
-    """Propose revisions of contracts that can run at a lower cost, or on time again."""
+    """Propose revisions of contracts that could cost less or could still meet their deadline."""
     return contracts_review_due(now=timezone.now())
 
 
 @shared_task(name="apps.sales.tasks.plan_holds_end", queue="default")
 def plan_holds_end() -> int:
-    """Release expired holds of plans."""
+    """Release the expired holds of plans."""
     return plan_holds_end_due(now=timezone.now())
 
 
@@ -33,5 +33,5 @@ def standing_serve(*, pool: str) -> int:
 
 @shared_task(name="apps.sales.tasks.standing_sweep", queue="default")
 def standing_sweep() -> int:
-    """End expired requests, and serve every pool, including pools whose released time was not reported."""
+    """End expired requests, and serve every pool, in case released time was not reported."""
     return standing_serve_all(now=timezone.now())

@@ -1,4 +1,4 @@
-"""The usage of a contract by local day, for its page: totals for every day, and the rows of one day."""
+"""The usage of a contract by local day: the totals of every day, and the rows of one day."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 @dataclass(frozen=True)
 class UsageDay:
-    """The usage of a contract on one local day. `rows` counts usage rows; a charge without usage has no operations."""
+    """The usage of a contract on one local day. `rows`: the number of usage rows. A charge without usage has no
+    operations.
+    """
 
     date: date
     executions: int
@@ -35,9 +37,10 @@ class UsageDay:
 
 
 def usage_days(contract: Contract, *, zone: str) -> list[UsageDay]:
-    """Return the local days with usage or another charge, newest first, in one query.
+    """Return the local days with usage or other charges, newest first. Only one query is made.
 
-    Only work that ran counts as executions. Charges for unused work, late cancellation and the contract minimum do not.
+    Only work that ran counts as executions. Charges for unused work, late cancellation and the contract minimum have no
+    executions.
     """
     ran = Q(unused=False, billed_operations__gt=0)
     rows = (
@@ -59,13 +62,13 @@ def usage_days(contract: Contract, *, zone: str) -> list[UsageDay]:
 
 
 def usage_day_rows(contract: Contract, day: date, *, zone: str) -> QuerySet[UsageRow]:
-    """Return the usage rows that began on a local day."""
+    """Return the usage rows that began on this local day."""
     start, end = day_bounds(day, zone)
     return usage_of(contract.pk).filter(occurred_from__gte=start, occurred_from__lt=end)
 
 
 def day_bounds(day: date, zone: str) -> tuple[datetime, datetime]:
-    """Return a local day as [start, end); it has 23 or 25 hours on days when clocks change."""
+    """Return a local day as [start, end). It has 23 or 25 hours if the clocks change on that day."""
     local = zone_of(zone)
     following = day + timedelta(days=1)
     return datetime(day.year, day.month, day.day, tzinfo=local), datetime(
@@ -74,8 +77,8 @@ def day_bounds(day: date, zone: str) -> tuple[datetime, datetime]:
 
 
 def day_read(text: str) -> date | None:
-    """Read a day such as 2026-11-30 from a query string. Return None for anything else, and for years that no contract
-    reaches.
+    """Read a day such as 2026-11-30 from a query string. Return None if the text is not a day, or if its year is out of
+    range.
     """
     if not _DAY.fullmatch(text):
         return None
@@ -87,7 +90,7 @@ def day_read(text: str) -> date | None:
 
 
 def usage_chart(days: Sequence[UsageDay], currency: str) -> dict[str, Any]:
-    """Return the bars of the newest days in chronological order; the table beside them holds the exact amounts."""
+    """Return the bars of the newest days, in chronological order."""
     drawn = list(reversed(days[:CHART_DAYS]))
     return {
         "unit": currency,

@@ -1,4 +1,4 @@
-"""The forms in which a volume is sold (G11), in requests and in documents."""
+"""The forms in which a volume is sold (G11), as used in requests and documents."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MOST_PARTS = 62
 class Form:
     """The form in which a volume is sold.
 
-    `every` is the length of a part or interval in seconds, for the forms `spread` and `interval`. A line of an interval
-    contract states the executions of one interval. A line of a spread contract states the whole volume, which is
-    divided into equal parts.
+    For the forms `spread` and `interval`, `every` is the length of a part or an interval in seconds. A line of an
+    interval contract states the executions of one interval. A line of a spread contract states the whole volume, which
+    is divided into equal parts.
     """
 
     name: str = FormName.EXECUTION
@@ -36,7 +36,7 @@ class Form:
 
     @staticmethod
     def from_json(document: dict[str, Any] | None) -> Form:
-        """Read the form of a document. Documents without a form sell per execution."""
+        """Read the form from a document. A document without a form is priced per execution."""
         if document is None:
             return Form()
         every = document.get("every")
@@ -47,7 +47,7 @@ PER_EXECUTION = Form()
 
 
 def forms_offered(book: PriceBookDocument) -> list[dict[str, Any]]:
-    """Return the forms for programs, each with its meaning and its price under this book."""
+    """Return the forms in which programs are sold, each with its meaning and its price under this book."""
     guaranteed = [one for one in book.classes.values() if one.unused and one.offered]
     interval = next((one for one in book.classes.values() if one.unused), None)
     costs = (
@@ -111,7 +111,9 @@ def _length_check(form: Form, *, needs_length: bool) -> None:
 
 
 def schedule_of(form: Form, request_line: QuoteRequestLine, window: Window) -> Schedule | None:
-    """Return the schedule of a line; None for forms without one. Raises Problem if it does not fit in the window."""
+    """Return the schedule of a line; None if the form has no schedule. Raises Problem if the schedule does not fit in
+    the window.
+    """
     if form.every is None:
         return None
     if request_line.schedule is not None:  # a stored schedule was agreed and never changes

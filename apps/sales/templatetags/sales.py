@@ -33,20 +33,20 @@ register = template.Library()
 
 @register.inclusion_tag("sales/_plan_hold.html", takes_context=True)
 def plan_hold(context: template.Context, plan: Plan) -> dict[str, Any]:
-    """{% plan_hold plan %}: the hold of a plan, and the button to make one."""
+    """{% plan_hold plan %}: the hold of a plan, and the button that holds it."""
     return {**hold_context(plan, now=timezone.now()), "csrf_token": context.get("csrf_token")}
 
 
 @register.inclusion_tag("sales/_plan_refusals.html", takes_context=True)
 def plan_refused(context: template.Context, plan: Plan) -> dict[str, Any]:
-    """{% plan_refused plan %}: the caps and limits that would prevent the acceptance of a quote of the plan now."""
+    """{% plan_refused plan %}: the caps and limits that would prevent the acceptance of the plan's quote now."""
     user = context["request"].user
     return {"refused": plan_refusals(plan=plan, actor=user, now=timezone.now())}
 
 
 @register.inclusion_tag("sales/_plan_revision.html")
 def plan_revision(plan: Plan) -> dict[str, Any]:
-    """{% plan_revision plan %}: the differences between a contract and a plan for its remainder; empty for other plans."""
+    """{% plan_revision plan %}: the differences between a contract and this plan for its remainder; empty for other plans."""
     contract = revision_of(plan)
     if contract is None:
         return {"contract": None}
@@ -62,13 +62,13 @@ def figure(text: str) -> str:
 
 @register.filter
 def as_shown(step: Step | dict[str, str], currency: Currency) -> StepShown:
-    """{{ step|as_shown:currency }}: a price step in the form that its table shows."""
+    """{{ step|as_shown:currency }}: a price step, formatted for its table."""
     return step_shown(step, currency)
 
 
 @register.filter
 def instant(text: str) -> datetime:
-    """{{ text|instant }}: parses an instant of a document."""
+    """{{ text|instant }}: an instant of a document as a datetime."""
     return datetime.fromisoformat(text)
 
 
@@ -80,7 +80,7 @@ def loading(entry: dict[str, Any]) -> str:
 
 @register.filter
 def less_or_more(saving: Fraction) -> str:
-    """{{ saving|less_or_more }}: 2/5 -> 40.0 % less, -1/2 -> 50.0 % more, 0 -> same price."""
+    """{{ saving|less_or_more }}: 2/5 gives "40.0 % less", -1/2 gives "50.0 % more", 0 gives "same price"."""
     if not saving:
         return "same price"
     return f"{percent_format(abs(saving))} {'less' if saving > 0 else 'more'}"
@@ -95,7 +95,7 @@ def negated(amount: Decimal | str) -> Decimal:
 
 @register.filter
 def decimal_of(amount: Decimal | str) -> Decimal:
-    """{{ amount|decimal_of }}: an amount of a document as a number, so that 0 is false in a condition."""
+    """{{ amount|decimal_of }}: an amount of a document as a number. In a condition, 0 is then false."""
     return Decimal(amount)
 
 
@@ -114,7 +114,7 @@ def minus_instant(end: datetime, start: datetime) -> timedelta:
 
 @register.filter
 def time_kind(kind: str) -> str:
-    """{{ kind|time_kind }}: the badge of a device time, measured or exact."""
+    """{{ kind|time_kind }}: the badge of a device time: "measured" on a host, "exact" on any other pool."""
     return "measured" if kind == PoolKind.HOST else "exact"
 
 
@@ -126,21 +126,21 @@ def hold_left(hold: Hold) -> Decimal:
 
 @register.filter
 def usage_rows(lines: Sequence[Any]) -> int:
-    """{{ lines|usage_rows }}: the number of usage rows of draft lines."""
+    """{{ lines|usage_rows }}: the number of usage rows in the lines of a draft."""
     return sum(len(line.rows) for line in lines)
 
 
 @register.filter
 def fraction_money(amount: Fraction, currency: Currency) -> str:
-    """{{ amount|fraction_money:currency }}: an estimate, rounded to the smallest unit; below one unit, to three
-    significant digits.
+    """{{ amount|fraction_money:currency }}: an estimated amount, rounded to the smallest unit of the currency. An
+    amount below one unit has three significant digits.
     """
     return money_format(Decimal(round(amount * 10**12)).scaleb(-12), currency)
 
 
 @register.filter
 def line_name(line: dict[str, Any]) -> str:
-    """{{ line|line_name }}: the subject of a quote line."""
+    """{{ line|line_name }}: the model or quota of a quote line."""
     return snapshot_of_line(line).model
 
 
@@ -163,7 +163,7 @@ def line_machine(line: dict[str, Any]) -> str:
 
 @register.filter
 def contract_title(lines: Iterable[Any], contract: str) -> str:
-    """{{ lines|contract_title:id }}: the models of a contract on an invoice, such as "cls + digits"."""
+    """{{ lines|contract_title:id }}: the models of one contract in the lines of an invoice, such as "cls + digits"."""
     names = [
         str(line["program"]["model"]) for line in lines if str(line["contract"]) == str(contract) and line["program"]
     ]
@@ -172,15 +172,16 @@ def contract_title(lines: Iterable[Any], contract: str) -> str:
 
 @register.simple_tag
 def contract_titles(lines: Iterable[Any]) -> dict[str, str]:
-    """{% contract_titles lines as contracts %}: the numbers and names of the contracts that invoice lines name, by id, in one
-    query."""
+    """{% contract_titles lines as contracts %}: the titles of the contracts that invoice lines name, by id, read in one
+    query.
+    """
     ids = {str(line["contract"]) for line in lines if line.get("contract")}
     return {str(row.pk): row.title for row in Contract.objects.filter(pk__in=ids).only("number", "name")}
 
 
 @register.filter
 def slice_title(group: str) -> str:
-    """{{ group|slice_title }}: a heading, such as "By model"."""
+    """{{ group|slice_title }}: a heading such as "By model"."""
     return f"By {group}"
 
 
@@ -198,23 +199,23 @@ def short_decimal(value: Decimal) -> str:
 
 @register.filter
 def saving(share: str) -> Fraction:
-    """{{ share|saving }}: 1 minus a share of the price that a document states."""
+    """{{ share|saving }}: the saving, which is 1 minus a stated share of the price."""
     return 1 - Fraction(share)
 
 
 @register.filter
 def plain(amount: Decimal, places: int) -> str:
-    """{{ amount|plain:places }}: an amount in the form in which it is typed into a field."""
+    """{{ amount|plain:places }}: an amount without separators, as it is typed into a field."""
     return f"{amount:.{places}f}"
 
 
 @register.filter
 def share_percent(share: Decimal | str | None) -> str:
-    """{{ standing.pool_share|share_percent }}: 0.25 -> 25; empty if no share is set."""
+    """{{ standing.pool_share|share_percent }}: a share as a percentage, such as 25 for 0.25; empty if no share is set."""
     return plain_number(Decimal(share) * 100) if share else ""
 
 
 @register.filter
 def plain_number(number: Decimal | None) -> str:
-    """{{ standing.credit|plain_number }}: 500.0000 -> 500; empty if no credit is set."""
+    """{{ standing.credit|plain_number }}: a number without trailing zeros, such as 500 for 500.0000; empty if it is None."""
     return f"{number.normalize():f}" if isinstance(number, Decimal) else ""

@@ -1,4 +1,4 @@
-"""The administrator's page of buying limits: the general ones, and those of single organisations."""
+"""The page of buying limits, for administrators: the general limits, and the limits of single organisations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _share(**options: Any) -> forms.DecimalField:
 
 
 class RulesForm(forms.Form):
-    """A form for the general limits, which apply to every organisation without limits of its own."""
+    """A form for the general limits, which apply to organisations without limits of their own."""
 
     newcomer_credit = forms.DecimalField(
         label="Credit limit of new organisations",
@@ -45,7 +45,7 @@ class RulesForm(forms.Form):
 
 
 class StandingForm(forms.Form):
-    """A form for the limits of one organisation; an empty field means that the general limit applies."""
+    """A form for the limits of one organisation. An empty field means that the general limit applies."""
 
     is_approved = forms.BooleanField(label="Approved", required=False)
     credit = forms.DecimalField(label="Credit limit", min_value=Decimal(0), max_digits=20, required=False)
@@ -55,7 +55,7 @@ class StandingForm(forms.Form):
 @platform_admin_required
 @require_http_methods(["GET", "POST"])
 def buying(request: HttpRequest) -> HttpResponse:
-    """Read and set the general limits."""
+    """Show and set the general limits."""
     form = RulesForm(request.POST or None, initial=_initial())
     if request.method == "POST" and form.is_valid():
         services.buying_rules_set(
@@ -71,7 +71,7 @@ def buying(request: HttpRequest) -> HttpResponse:
 
 
 def _page(request: HttpRequest, form: RulesForm, *, refused: tuple[Organisation, StandingForm] | None) -> HttpResponse:
-    """Render the page; `refused` is an organisation whose own limits were not saved, with the form as it was submitted."""
+    """Render the page. `refused`: the organisation whose own limits were not saved, and the submitted form."""
     rows = Organisation.objects.select_related("standing").order_by("name", "id")
     search = request.GET.get("q", "").replace("\x00", "").strip()
     rows = rows.filter(name__icontains=search) if search else rows
@@ -98,7 +98,7 @@ def _initial() -> dict[str, Any]:
 @platform_admin_required
 @require_POST
 def standing(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Approve an organisation, or set its own limits. Refused values stay in their fields, with the reason."""
+    """Approve an organisation or set its own limits. Refused values stay in their fields, with the reason."""
     organisation = Organisation.objects.filter(pk=pk).first()
     if organisation is None:
         raise Http404

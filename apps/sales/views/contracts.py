@@ -1,4 +1,4 @@
-"""The pages of contracts: volume, usage by day, quoted and actual amounts."""
+"""The contract pages: volume, usage by day, quoted and actual amounts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def contract_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _detail(request: HttpRequest, pk: UUID, *, naming: dict[str, Any] | None = None) -> HttpResponse:
-    """Render the page of a contract; `naming` holds a name that was refused, and the reason."""
+    """Render the page of a contract. `naming`: a refused name and the reason; None if no name was refused."""
     contract = org_object_get(
         request, Contract.objects.select_related("pool", "quote__amends", "accepted_by", "organisation"), pk=pk
     )
@@ -87,7 +87,7 @@ def _detail(request: HttpRequest, pk: UUID, *, naming: dict[str, Any] | None = N
 
 
 def _usage_by_day(request: HttpRequest, contract: Contract) -> dict[str, Any]:
-    """Return the days with usage, their chart, and the rows of the day that the query string names."""
+    """Return the days with usage, their chart, and the usage rows of the day in the query string."""
     zone = contract.organisation.time_zone
     days, day = usage_days(contract, zone=zone), day_read(request.GET.get("day", ""))
     rows = None
@@ -107,7 +107,7 @@ def _usage_by_day(request: HttpRequest, contract: Contract) -> dict[str, Any]:
 
 @require_POST
 def contract_plan(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Plan the remainder of the contract again. The page of the new plan shows the differences."""
+    """Plan the remainder of the contract again, and show the page of the new plan."""
     contract = org_object_get(request, Contract.objects.select_related("pool"), roles=ENGINEERING, pk=pk)
     try:
         plan = contract_plan_again(contract=contract, actor=principal_get(request).user, now=timezone.now())
@@ -159,7 +159,9 @@ def contract_end(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _shown(text: str) -> Decimal:
-    """Read the cost that the page showed; 0 if the form does not state it, so that only a free ending is allowed."""
+    """Read the cost that the page showed. If the form does not state it, return 0, so that the contract can only be
+    ended free of charge.
+    """
     try:
         value = Decimal(text) if len(text) <= 80 else Decimal(0)
     except InvalidOperation:

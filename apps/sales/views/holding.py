@@ -1,4 +1,4 @@
-"""The hold of a plan, which is a part of the plan's page."""
+"""The hold of a plan, a section of the plan's page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from apps.sales.holds import hold_context
 
 @require_http_methods(["GET", "POST"])
 def plan_hold(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """GET: the hold. POST: hold the chosen candidate, or the candidate whose number the form sends."""
+    """GET: show the hold. POST: hold the candidate whose number the form sends; by default, the chosen candidate."""
     now = timezone.now()
     if request.method == "GET":
         plan = org_object_get(request, Plan, pk=pk)
@@ -43,7 +43,7 @@ def plan_hold(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def plan_hold_release(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Release the hold."""
+    """Release the hold of a plan."""
     plan = org_object_get(request, Plan, roles=ENGINEERING, pk=pk)
     released = services.plan_hold_release(
         plan_id=plan.pk, organisation=plan.organisation, actor=principal_get(request).user, now=timezone.now()

@@ -1,4 +1,4 @@
-"""The page of the quota tree: used, lent and borrowed device time."""
+"""The quota tree page: used, lent and borrowed device time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _hours(**options: Any) -> forms.DecimalField:
 
 
 class NodeForm(forms.Form):
-    """A form for one node of the tree, in hours of device time. An empty nominal amount removes the node."""
+    """A form for one quota of the tree, in hours of device time. An empty nominal amount removes the quota."""
 
     project = forms.ModelChoiceField(Project.objects.none(), required=False, empty_label="The whole organisation")
     token = forms.ModelChoiceField(
@@ -61,7 +61,7 @@ class NodeForm(forms.Form):
 
 @require_http_methods(["GET", "POST"])
 def quota_tree(request: HttpRequest) -> HttpResponse:
-    """GET: the tree with its bars. POST: set one node."""
+    """GET: show the tree with its bars. POST: set one quota."""
     organisation = organisation_get(request, roles=MONEY if request.method == "POST" else ANY_ROLE)
     now, refusal = timezone.now(), None
     form = NodeForm(request.POST or None, organisation=organisation)

@@ -1,4 +1,4 @@
-"""The pages of quotes: the list, one quote, its files, its share link, and its acceptance."""
+"""The quote pages: the list, one quote, its files, its share link, and its acceptance."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def quote_list(request: HttpRequest) -> HttpResponse:
 
 
 def list_context(organisation: Organisation, filters: Filters) -> dict[str, Any]:
-    """Return the context of the filter bar of a list."""
+    """Return the template context for the filters above a list."""
     return {
         "filters": filters,
         "forms": FormName.choices,
@@ -58,12 +58,12 @@ def list_context(organisation: Organisation, filters: Filters) -> dict[str, Any]
 
 @require_GET
 def quote_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show one quote with every line and step."""
+    """Show one quote with every line and price step."""
     return _detail(request, pk)
 
 
 def _detail(request: HttpRequest, pk: UUID, *, naming: dict[str, Any] | None = None) -> HttpResponse:
-    """Render the page of a quote; `naming` holds a name that was refused, and the reason."""
+    """Render the page of a quote. `naming`: a refused name and the reason; None if no name was refused."""
     related = Quote.objects.select_related("pool", "contract", "created_by", "amends")
     quote = org_object_get(request, related, pk=pk)
     actor, now = principal_get(request).user, timezone.now()
@@ -77,7 +77,7 @@ def _detail(request: HttpRequest, pk: UUID, *, naming: dict[str, Any] | None = N
 
 @require_GET
 def quote_validity(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the countdown of the price lock; the page polls it."""
+    """Show the countdown of the price lock. The page polls it."""
     quote = org_object_get(request, Quote, pk=pk)
     return render(request, "sales/_validity.html", _context(quote))
 
@@ -120,7 +120,9 @@ def quote_accept(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _acceptance(quote: Quote, refusal: Problem | None, actor: User | None, now: datetime) -> dict[str, Any]:
-    """Return the data that the acceptance page shows beside the quote: caps, the amended contract, refusals and alternatives."""
+    """Return the data that the acceptance page shows in addition to the quote: spend caps, the amended contract,
+    refusals and alternatives.
+    """
     caps = caps_like(quote.organisation_id)
     rest = amendment_rest(quote.amends, takeover_stored(quote.document), now=now)[0] if quote.amends else None
     is_open = not hasattr(quote, "contract")
@@ -230,11 +232,11 @@ def lined(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ratio(amount: Decimal, listed: Decimal) -> str:
-    """Return the amount as a multiple of the list price: the product of the factors, with at most 16 decimal places."""
+    """Return the amount as a multiple of the list price: the product of the factors."""
     exact = Fraction(amount) / Fraction(listed)
     return f"{Decimal(exact.numerator) / Decimal(exact.denominator):f}"
 
 
 def instant(text: str) -> datetime:
-    """Read an instant of a document."""
+    """Read an instant from a document."""
     return datetime.fromisoformat(text)

@@ -1,4 +1,4 @@
-"""The pages of standing requests: filing one, the list, and one request."""
+"""The pages of standing requests: filing a request, the list, and one request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAGE = 50
 
 @require_GET
 def standing_list(request: HttpRequest) -> HttpResponse:
-    """List the requests of the organisation, newest first."""
+    """List the organisation's standing requests, newest first."""
     page = page_of(
         request, standing_of_organisation(organisation_get(request)), ordering=("-filed_at", "-id"), size=PAGE
     )
@@ -39,7 +39,7 @@ def standing_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def standing_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show one request with its position."""
+    """Show one standing request and its position on each pool."""
     row = org_object_get(request, StandingRequest.objects.select_related("quote", "filed_by", "contract"), pk=pk)
     context = {"row": row, "places": places_of(row, now=timezone.now()), "protected_at": protected_at(row)}
     return render(request, "sales/standing_detail.html", context)
@@ -47,7 +47,7 @@ def standing_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def standing_withdraw(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Withdraw a request."""
+    """Withdraw a standing request."""
     row = org_object_get(request, StandingRequest, roles=BUYING, pk=pk)
     try:
         services.standing_withdraw(
@@ -62,7 +62,7 @@ def standing_withdraw(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def quote_wait(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """GET: a form to wait for room for the work of a quote. POST: file the request."""
+    """GET: show the form to wait for room for a quote's work. POST: file the standing request."""
     quote = org_object_get(request, Quote.objects.select_related("pool", "organisation"), roles=BUYING, pk=pk)
     now, refusal = timezone.now(), None
     if request.method == "POST":
@@ -104,7 +104,7 @@ def _form(quote: Quote) -> dict[str, Any]:
 
 
 def _until(text: str) -> datetime | None:
-    """Read a date and time field, in UTC. Raises Problem."""
+    """Read a date and time field as UTC; None if it is empty. Raises Problem."""
     if not text:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Half-open intervals of whole microseconds, and the set operations on them."""
+"""Half-open intervals of whole microseconds, and set operations on them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Interval(NamedTuple):
-    """The half-open interval [start, end). Two windows may touch, but they may not overlap."""
+    """The half-open interval [start, end). Two windows may touch but not overlap."""
 
     start: int
     end: int
@@ -19,7 +19,7 @@ class Interval(NamedTuple):
 
 
 def merge(intervals: Iterable[Interval]) -> list[Interval]:
-    """Return the union as disjoint, non-touching, ascending intervals; empty intervals are dropped."""
+    """Return the union as disjoint, non-touching intervals in ascending order. Empty intervals are dropped."""
     merged: list[Interval] = []
     for start, end in sorted(intervals):
         if start >= end:
@@ -32,12 +32,12 @@ def merge(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def clip(intervals: Iterable[Interval], start: int, end: int) -> list[Interval]:
-    """The parts of the intervals that lie inside [start, end)."""
+    """Return the parts of the intervals that lie inside [start, end)."""
     return merge(Interval(max(one.start, start), min(one.end, end)) for one in intervals)
 
 
 def intersect(left: Iterable[Interval], right: Iterable[Interval]) -> list[Interval]:
-    """The points that lie in both sets."""
+    """Return the time that lies in both sets."""
     first, second = merge(left), merge(right)
     found: list[Interval] = []
     i = j = 0
@@ -53,7 +53,7 @@ def intersect(left: Iterable[Interval], right: Iterable[Interval]) -> list[Inter
 
 
 def free_between(busy: Iterable[Interval], start: int, end: int) -> list[Interval]:
-    """The parts of [start, end) that `busy` does not cover."""
+    """Return the parts of [start, end) that `busy` does not cover."""
     free: list[Interval] = []
     at = start
     for one in merge(busy):
@@ -70,11 +70,11 @@ def free_between(busy: Iterable[Interval], start: int, end: int) -> list[Interva
 
 
 def total(intervals: Sequence[Interval]) -> int:
-    """The combined length of the intervals, with overlaps counted once."""
+    """Return the total length of the intervals. Overlaps count once."""
     return sum(one.length for one in merge(intervals))
 
 
 def within(intervals: Sequence[Interval], start: int, end: int) -> Sequence[Interval]:
-    """The intervals that touch [start, end), unclipped. Expects disjoint, ascending intervals and finds them by bisection."""
+    """Return the intervals that overlap [start, end), unclipped. The intervals must be disjoint and in ascending order."""
     first = bisect_right(intervals, start, key=lambda one: one.end)
     return intervals[first : bisect_right(intervals, end - 1, lo=first, key=lambda one: one.start)]
