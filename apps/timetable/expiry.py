@@ -1,4 +1,4 @@
-"""Held time that nobody bought. It becomes free when the hold ends, even if the sweep has not yet run."""
+"""Held time that nobody bought. It becomes free when the hold ends, even if its windows are not released until later."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from apps.timetable.models import Reservation, ReservationState, Window, WindowS
 
 
 def expired(*, now: datetime) -> QuerySet[Reservation]:
-    """Reservations whose hold has ended and whose windows have not been released yet."""
+    """Return the reservations whose hold has ended but whose windows are not yet released."""
     return Reservation.objects.filter(state=ReservationState.ACTIVE, held_until__lte=now)
 
 
 def taken(windows: QuerySet[Window], *, now: datetime) -> QuerySet[Window]:
-    """The windows that block others at `now`: sold windows, and held windows until their hold ends."""
+    """Return the windows that block others at `now`: sold windows, and held windows whose hold has not ended."""
     return windows.exclude(reservation__in=expired(now=now))
 
 
 def sold(windows: QuerySet[Window]) -> QuerySet[Window]:
-    """The windows that belong to a contract. Held windows are excluded, because held time is neither sold nor free."""
+    """Return the windows that belong to a contract. Held windows are excluded, because held time is not sold."""
     return windows.filter(reservation__held_until__isnull=True)
 
 
 def expired_release(pieces: Sequence[Piece], *, now: datetime) -> int:
-    """Release expired holds that overlap these pieces, in the transaction of the caller, who reserves the pieces.
+    """Release the expired holds that overlap these pieces. Return the number of holds released.
 
-    The caller must hold the locks of the pieces' devices. Selling or releasing held time requires the locks of all
-    devices of the pool, so no other transaction can do either in the meantime.
+    The caller must hold the locks of the pieces' devices, because it goes on to reserve the pieces. Nobody else can
+    sell or release the held time meanwhile, because that requires the locks of all devices of the pool.
     """
     known = list(expired(now=now).order_by().values_list("pk", flat=True))  # rarely any, and an index has them
     if not known:
@@ -48,15 +48,18 @@ def expired_release(pieces: Sequence[Piece], *, now: datetime) -> int:
 
 
 def expired_release_of(pools: Collection[str], *, now: datetime) -> int:
-    """Release the expired holds of whole pools, by slug. The caller, which reserves or moves windows, must have locked
-    all devices of the pools.
+    """Release all expired holds in the pools with these slugs. Return the number of holds released.
+
+    The caller must have locked all devices of the pools, because it goes on to reserve or move windows.
     """
     rows = expired(now=now).filter(pool__slug__in=pools)
     return windows_release(list(rows.select_for_update(no_key=True, of=("self",)).order_by("id")))
 
 
 def windows_release(reservations: list[Reservation]) -> int:
-    """Release locked reservations that were held but never sold, including windows that have already started."""
+    """Release locked reservations that were held but never sold, including windows that have already started. Return
+    the number of reservations released.
+    """
     if not reservations:
         return 0
     ids = [one.pk for one in reservations]

@@ -1,4 +1,4 @@
-"""Time held for a possible contract, which is later sold to the contract or released."""
+"""Time held for a possible contract. It is later sold to the contract or released."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from apps.timetable.services import devices_lock
 
 @transaction.atomic
 def reservation_claim(*, reservation_id: UUID, now: datetime) -> Reservation | None:
-    """Turn held time into sold time, with its windows unchanged. Returns None if the hold has ended at `now`.
+    """Turn held time into sold time; its windows do not change. Return None if the hold has ended at `now`.
 
-    The lock of the row decides between this call and a concurrent one that releases the expired hold.
+    The row is locked, so this call and a concurrent release of the expired hold cannot both succeed.
     """
     reservation = _locked(reservation_id)
     if not _is_held(reservation) or reservation.held_until is None or now >= reservation.held_until:
@@ -28,7 +28,7 @@ def reservation_claim(*, reservation_id: UUID, now: datetime) -> Reservation | N
 
 @transaction.atomic
 def reservation_give_up(*, reservation_id: UUID) -> bool:
-    """Release held time. Returns False if it was already sold or released. Safe to repeat."""
+    """Release held time. Return False if the time was already sold or released. Safe to repeat."""
     reservation = _locked(reservation_id)
     return bool(_is_held(reservation) and windows_release([reservation]))
 
@@ -38,8 +38,9 @@ def _is_held(reservation: Reservation) -> bool:
 
 
 def _locked(reservation_id: UUID) -> Reservation:
-    """Lock the devices of the reservation's pool, then the reservation, and return the reservation. Every sale and
-    release uses this order.
+    """Lock the devices of the reservation's pool, then the reservation. Return the reservation.
+
+    Every sale and release locks in this order.
     """
     known = Reservation.objects.select_related("pool").get(pk=reservation_id)
     devices_lock(known.pool, windows_of=reservation_id)  # also those that drain

@@ -1,4 +1,4 @@
-"""Instants and durations as whole microseconds, the resolution of the database's clock."""
+"""Instants and durations in whole microseconds, the resolution of the database's clock."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ MICROSECONDS = 1_000_000
 
 
 def micros_of(instant: datetime) -> int:
-    """Return the microseconds since 1970. The result is exact, because a datetime has no finer resolution."""
+    """Return the number of microseconds since 1970. The result is exact, because a datetime has no finer resolution."""
     return (instant - EPOCH) // MICROSECOND
 
 
 def instant_of(micros: int) -> datetime:
-    """The aware UTC datetime at that number of microseconds since 1970."""
+    """Return the aware UTC datetime for a number of microseconds since 1970."""
     return EPOCH + micros * MICROSECOND
 
 
 def micros_of_seconds(seconds: Fraction) -> Fraction:
-    """A duration in seconds as an exact number of microseconds."""
+    """Return a duration in seconds as an exact number of microseconds."""
     return seconds * MICROSECONDS
 
 
 def seconds_between(start: datetime, end: datetime) -> Fraction:
-    """The exact number of seconds between two instants."""
+    """Return the exact number of seconds between two instants."""
     return Fraction((end - start) // MICROSECOND, MICROSECONDS)
 
 
 def instant_after(start: datetime, seconds: Fraction) -> datetime:
-    """The instant `seconds` after another, rounded to whole microseconds."""
+    """Return the instant `seconds` after `start`, truncated to whole microseconds."""
     return start + int(seconds * MICROSECONDS) * MICROSECOND

@@ -1,4 +1,4 @@
-"""Locks on devices. A sale of a device's time holds the device's lock; locks are always acquired in the order of the ids."""
+"""Locks on devices. A sale of a device's time holds the device's lock. Locks are always acquired in the order of the ids."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _FIRST_UNLOCKED = _LOCK.format(
 
 
 def devices_lock(pool: Pool, *others: Pool, windows_of: UUID | None = None) -> list[Device]:
-    """Lock the active devices of one or more pools, in the order of their ids, until the transaction ends.
+    """Lock the active devices of one or more pools until the transaction ends, in the order of their ids. Raises
+    CapacityBusy.
 
     `windows_of`: a reservation whose devices are also locked, even if they are not active.
     """
@@ -46,20 +47,20 @@ def devices_lock(pool: Pool, *others: Pool, windows_of: UUID | None = None) -> l
 
 
 def some_lock(pool: Pool, devices: Collection[UUID], *, active: bool = True) -> set[UUID]:
-    """Lock these devices of a pool and return the ids of the locked ones. With `active`, devices that are no longer
-    active are not locked.
+    """Lock these devices of a pool and return the ids of the locked ones. With `active`, inactive devices are not
+    locked.
 
-    Call it in its own savepoint, because a rollback to the savepoint releases the locks. After the call, the
+    Call this function in its own savepoint, because a rollback to the savepoint releases the locks. After the call, the
     transaction waits at most `LOCK_TIMEOUT` for any lock. Raises CapacityBusy.
     """
     return _locked(pool, _ACTIVE if active else _ALL, sorted(devices))
 
 
 def one_lock(pool: Pool, devices: Sequence[UUID]) -> UUID | None:
-    """Lock one of several devices, which are listed best first: the first that is not locked or, if all are, the best
-    after a wait.
+    """Lock one of several devices and return its id. The devices are listed best first.
 
-    Returns None if the best device is no longer active.
+    The first device that nobody else has locked is chosen. If all are locked, wait for the best one. Return None if the
+    best one is no longer active.
     """
     locked = _locked(pool, _FIRST_UNLOCKED, devices) if len(devices) > 1 else set()
     return next(iter(locked or some_lock(pool, devices[:1])), None)

@@ -15,14 +15,14 @@ from apps.fleet.models import Device, Pool
 
 
 class ReservationState(models.TextChoices):
-    """The states of a reservation. `released`: it was released before its end, and its windows no longer count."""
+    """The states of a reservation. `released`: the reservation ended early, and its released windows no longer count."""
 
     ACTIVE = "active", "Active"
     RELEASED = "released", "Released"
 
 
 class WindowState(models.TextChoices):
-    """The states of a window. An active one occupies its device's time, even in the past; a released one does not."""
+    """The states of a window. An active window occupies its device's time, even in the past. A released window does not."""
 
     ACTIVE = "active", "Active"
     RELEASED = "released", "Released"
@@ -32,8 +32,8 @@ class Reservation(models.Model):
     """The time of a pool that one contract reserved. The contract's id is a plain UUID, because contracts belong to a
     higher layer.
 
-    With `held_until`, the time is not sold: it is held for a possible contract and becomes free at that instant
-    (apps/timetable/expiry.py). Until then its windows block others like sold ones.
+    If `held_until` is set, the time is not sold but held for a possible contract. Its windows block others until
+    `held_until`, when the time becomes free (apps/timetable/expiry.py).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -110,7 +110,7 @@ class Window(models.Model):
 
 
 class Refusal(models.Model):
-    """A refused request for device time, stored for the administrator."""
+    """A refused request for device time, stored for administrators."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")
@@ -125,5 +125,5 @@ class Refusal(models.Model):
 
     @property
     def duration(self) -> timedelta:
-        """The amount of device time that was requested."""
+        """The device time that was requested."""
         return timedelta(microseconds=self.duration_us)

@@ -1,6 +1,6 @@
 """Free device time, computed by the database, so that no window rows are transferred.
 
-Each function runs one statement, so its result about devices, windows and their pool was true at one moment.
+Each function runs one statement, so its whole result was true at one moment.
 """
 
 from __future__ import annotations
@@ -89,15 +89,15 @@ _TAKEN = _MEETS.format(taken=_IS_TAKEN)
 
 
 class RunsOn(NamedTuple):
-    """The facts that determine execution times on a pool: its processor and its power setting."""
+    """The processor and the power setting of a pool, which determine its execution times."""
 
     processor_id: UUID | None
     power_percent: int
 
 
 class Fit(NamedTuple):
-    """The start, in microseconds, of the first free period of a device that is long enough; and the pool's processor
-    and power setting.
+    """The start, in microseconds, of the first sufficient free period of a device, and the pool's processor and power
+    setting.
     """
 
     start: int
@@ -108,13 +108,13 @@ def first_fits(pool_id: UUID, spans: Sequence[Interval], length: int, *, now: da
     """Return, for each active device of the pool, the earliest start of `length` free microseconds inside one of the
     disjoint spans.
 
-    Omits devices without such a start. Returns at most `FITS_MOST` devices, the earliest first.
+    Devices without such a start are left out. At most `FITS_MOST` devices are returned, those with the earliest starts.
     """
     return _fits(_FITS_POOL, spans, length, pool=pool_id, now=now)
 
 
 def first_fit(device_id: UUID, spans: Sequence[Interval], length: int, *, now: datetime) -> Fit | None:
-    """Like `first_fits`, but for one device."""
+    """Return the earliest start on one device, as `first_fits` does; None if there is none."""
     return _fits(_FITS_DEVICE, spans, length, device=device_id, now=now).get(device_id)
 
 
@@ -134,8 +134,8 @@ def _fits(statement: str, spans: Sequence[Interval], length: int, **which: UUID 
 
 
 def gaps_of_pool(pool_id: UUID, start: datetime, end: datetime, *, now: datetime) -> dict[str, list[Interval]]:
-    """The free time of the pool's active devices in [start, end), ascending, by device id as text. Omits fully booked
-    devices.
+    """Return the free time of the pool's active devices in [start, end), in ascending order, by device id as text.
+    Fully booked devices are left out.
     """
     return _gaps(_GAPS_POOL, start, end, pool=pool_id, now=now)
 
@@ -143,7 +143,9 @@ def gaps_of_pool(pool_id: UUID, start: datetime, end: datetime, *, now: datetime
 def gaps_of_devices(
     devices: Collection[UUID], start: datetime, end: datetime, *, now: datetime, without: UUID | None = None
 ) -> dict[str, list[Interval]]:
-    """Like `gaps_of_pool`, but for these devices, even if they are not active. Time of the contract `without` counts as free."""
+    """Return the free time of these devices, as `gaps_of_pool` does. Inactive devices are included. Time of the
+    contract `without` counts as free.
+    """
     if without is not None:
         return _gaps(_GAPS_BESIDE, start, end, devices=list(devices), now=now, without=without)
     return _gaps(_GAPS_DEVICES, start, end, devices=list(devices), now=now)
@@ -162,7 +164,7 @@ def _gaps(statement: str, start: datetime, end: datetime, **which: Any) -> dict[
 
 def taken_since(pool_id: UUID, pieces: Iterable[Piece], *, now: datetime) -> tuple[RunsOn, bool]:
     """Return the pool's processor and power setting, and whether any part of these pieces is sold or held. The caller
-    holds the locks of their devices.
+    must hold the locks of the pieces' devices.
     """
     told = list(pieces)
     with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""The refusals of device time, with the reasons in words."""
+"""The refusals of device time, with their reasons in words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.timetable.selectors import Alternative
 
 
 class CapacityTaken(Problem):
-    """Raised if a demand does not fit; `alternatives` lists other places where it would fit."""
+    """Raised if a demand does not fit. `alternatives` lists other places where it would fit."""
 
     def __init__(self, *, pool: Pool, refusal: admission.Refusal, alternatives: Sequence[Alternative]) -> None:
         self.alternatives = list(alternatives)
@@ -28,7 +28,7 @@ class CapacityTaken(Problem):
 
 
 class PoolChanged(Problem):
-    """Raised if the pool's processor or power setting is no longer the one for which the demand was made."""
+    """Raised if the pool's processor or power setting has changed since the demand was made."""
 
     def __init__(self, pool: Pool) -> None:
         detail = f"Pool {pool.slug} now has a different processor or power setting. Request a new quote. Nothing was reserved."
@@ -36,7 +36,7 @@ class PoolChanged(Problem):
 
 
 class CapacityBusy(Problem):
-    """Raised if other transactions hold the devices' locks for too long."""
+    """Raised if other transactions hold the locks of the devices for too long."""
 
     def __init__(self, pool: Pool) -> None:
         detail = f"Many orders for pool {pool.slug} are being placed at this moment; try again in a minute."
@@ -44,7 +44,9 @@ class CapacityBusy(Problem):
 
 
 def _refusal_sentence(pool: Pool, refusal: admission.Refusal, alternatives: Sequence[Alternative]) -> str:
-    """Say how much time is needed, how long the longest free window is, and where the work would fit instead."""
+    """Return a sentence that says how much time is needed, how long the longest free window is, and where the work
+    would fit.
+    """
     needed, largest = _seconds(refusal.needed), _seconds(refusal.largest)
     said = f"Pool {pool.slug} has no free window of {needed} left in the requested time; the longest is {largest}."
     if not alternatives:

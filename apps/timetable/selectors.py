@@ -31,7 +31,7 @@ class Slot(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """An alternative place for the same work: the pool, and the start and end of the work."""
+    """Another place for the same work: the pool, and the start and end of the work."""
 
     pool: str
     start: datetime
@@ -39,8 +39,8 @@ class Alternative(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """The work requested of a pool. Times are in seconds; `quantum` is the indivisible part of work that may be split
-    over several windows.
+    """The work requested of a pool. Times are in seconds. `quantum` is the time that is never split when the work is
+    divided between windows; None if the work must not be divided.
     """
 
     duration: Fraction
@@ -52,14 +52,14 @@ class Demand(NamedTuple):
     windows_max: int = 1
 
     def work(self) -> Work:
-        """The demand as work for admission control; a demand that is not split is one piece."""
+        """Return the demand as work for admission control. If the work is not divided, it counts as one execution."""
         if self.windows_max == 1 or self.quantum is None:
             return Work(count=1, each=micros_of_seconds(self.duration))
         count = -int(-(self.duration - self.setup) // self.quantum)
         return Work(max(count, 1), micros_of_seconds(self.quantum), micros_of_seconds(self.setup))
 
     def limits(self, *, now: datetime) -> Limits:
-        """The limits in microseconds; nothing is placed before `now`."""
+        """Return the limits in microseconds. Nothing is placed before `now`."""
         allowed = None
         if self.allowed is not None:
             allowed = tuple(
@@ -70,14 +70,14 @@ class Demand(NamedTuple):
 
 
 def windows_tried(quantum: Fraction | None) -> tuple[int, ...]:
-    """The maximum numbers of windows to try, in order: 1, then `WINDOWS_MAX` if the work may be divided."""
+    """Return the maximum numbers of windows to try, in order: 1, then `WINDOWS_MAX` if the work may be divided."""
     return (1,) if quantum is None else (1, WINDOWS_MAX)
 
 
 class Room:
-    """The free time of a pool in [start, end) at one moment, read once for many demands. It reserves nothing.
+    """The free time of a pool in [start, end), read once for many demands. Nothing is reserved.
 
-    Time of the contract `without` counts as free, because ending the contract would release all its future time.
+    Time of the contract `without` counts as free, because ending that contract would release all its future time.
     """
 
     def __init__(
@@ -88,7 +88,9 @@ class Room:
         self.free = free_by_device(devices_of(pool), begin, end, now=now, without=without) if begin < end else {}
 
     def place(self, demand: Demand) -> Placement | Refusal:
-        """Return the placement of the demand, or the refusal. The work is split only if it does not fit in one window.
+        """Return the placement of the demand, or the refusal. The work is divided only if it does not fit in one
+        window.
+
         The limits of the demand must lie within [start, end).
         """
         for most in windows_tried(demand.quantum):
@@ -102,15 +104,15 @@ class Room:
 def free_by_device(
     devices: Sequence[Device], start: datetime, end: datetime, *, now: datetime, without: UUID | None = None
 ) -> dict[str, list[Interval]]:
-    """The free time of each device in [start, end) at `now`, by device id as text. Time of the contract `without`
-    counts as free.
+    """Return the free time of each device in [start, end) at `now`, by device id as text. Time of the contract
+    `without` counts as free.
     """
     gaps = gaps_of_devices([device.pk for device in devices], start, end, now=now, without=without)
     return {str(device.pk): gaps.get(str(device.pk), []) for device in devices}
 
 
 def slots_free(devices: Sequence[Device], start: datetime, end: datetime, *, now: datetime) -> list[Slot]:
-    """The free periods of these devices in [start, end) at `now`, ordered by start."""
+    """Return the free periods of these devices in [start, end) at `now`, ordered by start."""
     by_id = {str(device.pk): device for device in devices}
     slots = [
         Slot(by_id[key], instant_of(one.start), instant_of(one.end))
@@ -121,7 +123,7 @@ def slots_free(devices: Sequence[Device], start: datetime, end: datetime, *, now
 
 
 def demand_place(devices: Sequence[Device], demand: Demand, *, now: datetime) -> Placement | Refusal:
-    """Find where the demand fits on these devices, given the windows sold now. Reserves nothing."""
+    """Return the placement of the demand on these devices at `now`, or the refusal. Nothing is reserved."""
     limits = demand.limits(now=now)
     start, end = instant_of(limits.not_before), demand.not_after
     free = free_by_device(devices, start, end, now=now) if start < end else {}
@@ -140,7 +142,7 @@ def reservation_preview(
     quantum: Fraction | None = None,
     windows_max: int = 1,
 ) -> list[Slot] | None:
-    """The windows that `reservation_take` would reserve now; None if the demand does not fit."""
+    """Return the windows that `reservation_take` would reserve now; None if the demand does not fit."""
     devices = devices_of(pool)
     demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)
     found = demand_place(devices, demand, now=now)
@@ -151,7 +153,7 @@ def reservation_preview(
 
 
 def alternatives_find(*, pool: Pool, demand: Demand, now: datetime) -> list[Alternative]:
-    """Return other places for the demand: on sibling pools within its limits, and on the same pool up to a week after them."""
+    """Return other places for the demand: on similar pools within its limits, and on the same pool up to a week later."""
     found: list[Alternative] = []
     siblings = [one for one in pools().filter(processor=pool.processor, kind=pool.kind) if one.pk != pool.pk]
     later = demand._replace(not_after=max(now, demand.not_after) + ALTERNATIVE_HORIZON, allowed=None)
@@ -164,12 +166,14 @@ def alternatives_find(*, pool: Pool, demand: Demand, now: datetime) -> list[Alte
 
 
 def windows_of(contract_id: UUID) -> list[Window]:
-    """The contract's windows that were not released, ordered by start."""
+    """Return the contract's windows that were not released, ordered by start."""
     rows = Window.objects.filter(reservation__contract_id=contract_id, state=WindowState.ACTIVE)
     return list(rows.select_related("device", "device__pool").order_by("period", "device_id"))
 
 
 def periods_reserved(reservation_id: UUID) -> list[tuple[datetime, datetime]]:
-    """Every period [start, end) that the reservation ever held, ordered by start: past, future and released periods."""
+    """Return every period [start, end) that the reservation ever held, ordered by start. Past and released periods are
+    included.
+    """
     rows = Window.objects.filter(reservation=reservation_id).order_by("period", "device_id")
     return [(period.lower, period.upper) for period in rows.values_list("period", flat=True)]

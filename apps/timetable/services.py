@@ -54,12 +54,12 @@ def reservation_take(
     windows_max: int = 1,
     held_until: datetime | None = None,
 ) -> Reservation:
-    """Reserve device time for a contract: the placement that ends first at the cheapest tariff (T4).
+    """Reserve device time for a contract. The placement ends as early as possible at the cheapest possible tariff (T4).
 
-    `duration` and `setup` are exact seconds. Windows are rounded up to whole microseconds and lie inside [not_before,
-    not_after), inside `allowed` if it is given, and not before `now`. With `windows_max` above 1 and a `quantum`, the
-    work may be split over several windows, and no window splits a quantum. With `held_until`, the time is not sold but
-    held until then (apps/timetable/holding.py). Raises CapacityTaken.
+    `duration` and `setup` are exact seconds. Windows are rounded up to whole microseconds. They lie inside [not_before,
+    not_after), inside `allowed` if it is given, and not before `now`. If `quantum` is given, the work may be divided
+    between at most `windows_max` windows, but a quantum is never split. If `held_until` is given, the time is held
+    until then, not sold (apps/timetable/holding.py). Raises CapacityTaken.
     """
     demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)
     return reservation_take_each(
@@ -86,10 +86,10 @@ def reservation_take_each(
     reservation_id: UUID | None = None,
     held_until: datetime | None = None,
 ) -> Reservation:
-    """Reserve time for several demands in the caller's transaction, either for all of them or for none.
+    """Reserve time for all of several demands, or for none, in the caller's transaction.
 
-    Each demand uses the first number of windows in `windows` with which it fits; its own `windows_max` is ignored.
-    `reservation_id` sets the id of the reservation. Raises CapacityTaken.
+    Each demand uses the first number of windows in `windows` with which it fits. Its own `windows_max` is ignored.
+    `reservation_id`: the id for the reservation. Raises CapacityTaken.
     """
 
     def store(pieces: Sequence[Piece]) -> Reservation:
@@ -121,10 +121,9 @@ def reservation_replace(
     quantum: Fraction | None = None,
     windows_max: int = 1,
 ) -> list[Window]:
-    """Reserve new windows for the part of a reservation's work, `duration` seconds, whose windows passed unused; return
-    the new windows.
+    """Reserve new windows for work of a reservation whose windows passed unused. Return the new windows.
 
-    The past windows remain recorded as sold and idle. Raises CapacityTaken.
+    `duration`: the seconds of that work. The past windows remain recorded as sold and idle. Raises CapacityTaken.
     """
     known = Reservation.objects.select_related("pool").get(pk=reservation_id)
     demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)
@@ -145,9 +144,10 @@ def reservation_replace(
 
 @transaction.atomic
 def reservation_release(*, reservation_id: UUID, now: datetime) -> Reservation:
-    """Release the future time of a reservation: its later windows, and the remainder of a running window, which then ends now.
+    """Release the future time of a reservation: its later windows, and the rest of a running window, which then ends at
+    `now`.
 
-    Released windows can still be read. Safe to repeat. Locks the devices of these windows.
+    Released windows can still be read. Safe to repeat. Locks the devices of these windows. Raises CapacityBusy.
     """
     pool = Reservation.objects.select_related("pool").get(pk=reservation_id).pool
     ahead = Window.objects.filter(reservation=reservation_id, state=WindowState.ACTIVE, period__endswith__gt=now)
@@ -185,7 +185,7 @@ def _release(reservation: Reservation, windows: Sequence[Window], now: datetime)
 def refusal_record(
     *, organisation_id: UUID, pool: Pool, klass: str, duration: Fraction, reason: str, now: datetime
 ) -> Refusal:
-    """Record that a request for capacity was refused. Call it after the refused transaction has rolled back."""
+    """Record that a request for capacity was refused. Call this function after the refused transaction has rolled back."""
     return Refusal.objects.create(
         organisation_id=organisation_id,
         pool=pool,

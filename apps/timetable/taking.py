@@ -1,9 +1,9 @@
 """Reserve device time with locks on the affected devices only.
 
-One unlocked read of the timetable decides where the work goes. The devices in use are then locked in the order of their
-ids and checked again: every sale locks the device that it uses, and every change of a pool locks all devices of the
-pool. If anything was sold or changed in the meantime, the attempt is rolled back, its locks are released, and another
-attempt starts. A refusal needs no lock: it was true at the moment of the one statement on which it is based.
+One unlocked read of the timetable decides where the work goes. The chosen devices are then locked in the order of their
+ids and checked again. This is sufficient: every sale locks the device that it uses, and every change to a pool locks
+all devices of the pool. If anything was sold or changed in the meantime, the attempt is rolled back, its locks are
+released, and another attempt starts. A refusal needs no lock, because it was true at the moment of the read.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ Store = Callable[[Sequence[Piece]], T]
 
 
 class _Changed(Exception):
-    """Raised if time or a device on which this attempt relies was sold, moved or deactivated."""
+    """Raised if time or a device that this attempt relies on was sold, moved or deactivated."""
 
 
 def capacity_take(
     *, pool: Pool, demands: Sequence[Demand], windows: Sequence[int], now: datetime, store: Store[T]
 ) -> T:
-    """Place the demands in order and return the result of `store` for all pieces, in the caller's transaction.
+    """Place the demands in order, in the caller's transaction. Return the result of `store` for all pieces.
 
     Each demand uses the first number of windows in `windows` with which it fits. `store` runs under the locks of the
-    pieces' devices. Raises CapacityTaken for the first demand that does not fit, and also PoolChanged and CapacityBusy.
+    pieces' devices. Raises CapacityTaken for the first demand that does not fit. Also raises PoolChanged and
+    CapacityBusy.
     """
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("capacity_take needs a transaction that holds the locks")
@@ -67,13 +68,13 @@ def capacity_take(
 
 
 def _stored(pieces: Sequence[Piece], store: Store[T], now: datetime) -> T:
-    """Release expired holds at these places, under the devices' locks, then store the pieces."""
+    """Release the expired holds that overlap the pieces, then store the pieces. The pieces' devices must be locked."""
     expired_release(pieces, now=now)
     return store(pieces)
 
 
 def _placed(pool: Pool, demands: Sequence[Demand], windows: Sequence[int], now: datetime) -> list[Piece]:
-    """All pieces, placed on the timetable of one moment. Raises CapacityTaken, PoolChanged."""
+    """Place all demands on the timetable of one moment and return the pieces. Raises CapacityTaken and PoolChanged."""
     _is_taken(pool, [], now)
     limits = [[demand._replace(windows_max=most).limits(now=now) for most in windows] for demand in demands]
     works = [[demand._replace(windows_max=most).work() for most in windows] for demand in demands]
@@ -92,7 +93,7 @@ def _placed(pool: Pool, demands: Sequence[Demand], windows: Sequence[int], now: 
 
 
 def _is_taken(pool: Pool, pieces: Sequence[Piece], now: datetime) -> bool:
-    """Whether any part of the pieces is sold or held. Raises PoolChanged."""
+    """Return True if any part of the pieces is sold or held. Raises PoolChanged."""
     runs_on, is_taken = reading.taken_since(pool.pk, pieces, now=now)
     _runs_on_check(pool, runs_on)
     return is_taken
@@ -104,7 +105,9 @@ def _runs_on_check(pool: Pool, runs_on: RunsOn) -> None:
 
 
 def _take_first(pool: Pool, demand: Demand, now: datetime, store: Store[T]) -> T | None:
-    """Reserve one window at the earliest start, without reading the rest of the timetable. Returns None if no device has room."""
+    """Reserve one window at the earliest start, without reading the rest of the timetable. Return None if no device has
+    room.
+    """
     work, limits = demand.work(), demand.limits(now=now)
     search: _Search | None = None
     for _ in range(TRIES):
@@ -121,7 +124,7 @@ def _take_first(pool: Pool, demand: Demand, now: datetime, store: Store[T]) -> T
 
 
 class _Search:
-    """For each device of a pool, the first free period in which one window fits, as last read."""
+    """The first free period on each device of a pool in which one window fits, as last read."""
 
     def __init__(
         self, pool: Pool, work: Work, limits: Limits, spans: Sequence[Interval], fits: dict[UUID, Fit]
@@ -133,8 +136,8 @@ class _Search:
         _runs_on_check(pool, next(iter(fits.values())).runs_on)
 
     def pieces(self, now: datetime) -> Sequence[Piece]:
-        """Lock the device on which the work ends first, and place the work on it. Devices that another sale has locked
-        are skipped.
+        """Lock the device on which the work ends first, and return the work placed on it. Devices that another sale has
+        locked are skipped.
 
         Raises _Changed if the place is no longer free.
         """
@@ -154,7 +157,7 @@ class _Search:
         return self._at(device)
 
     def _at(self, device: UUID) -> Sequence[Piece]:
-        """Place the work at the earliest start on the device."""
+        """Return the work placed at its earliest start on the device."""
         start = self.fits[device]
         free = {str(device): [Interval(start, start + self.work.length(self.work.count))]}
         placed = place(self.work, free, self.limits)
@@ -162,7 +165,7 @@ class _Search:
         return placed.windows
 
     def _look_again(self, device: UUID, now: datetime) -> None:
-        """Read again where the work first fits on a locked device."""
+        """Read again where the work first fits on a device that is now locked."""
         del self.fits[device]
         fresh = reading.first_fit(device, self.spans, self.work.length(self.work.count), now=now)
         if fresh is not None:
@@ -170,7 +173,7 @@ class _Search:
 
 
 def _search(pool: Pool, work: Work, limits: Limits, now: datetime) -> _Search | None:
-    """Search at the cheapest tariff with room, in the earliest spans with room; None if there is no room."""
+    """Search at the cheapest tariff that has room, in the earliest spans that have room. Return None if there is no room."""
     for spans in limits.spans():
         for few in _growing(spans):
             fits = reading.first_fits(pool.pk, few, work.length(work.count), now=now)

@@ -1,8 +1,8 @@
-"""First fit: find the placement that ends first, at the cheapest tariff at which a placement exists.
+"""First fit: find the placement that ends first, at the cheapest tariff at which one exists.
 
-Work is `count` executions, one every `each` microseconds. A window that holds n of them is `setup + n * each` long,
-rounded up to whole microseconds; `setup` is the extra time of the first execution in a window. Splitting the work
-therefore pays the setup in every window and never splits an execution.
+Work is `count` executions, one every `each` microseconds. A window with n executions is `setup + n * each` long,
+rounded up to whole microseconds. `setup` is the extra time of the first execution in a window. Split work therefore has
+the setup in every window, and an execution is never split.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ class Work:
             raise ValueError("work has at least one execution, an interval above 0 and a setup of at least 0")
 
     def length(self, count: int) -> int:
-        """The length in whole microseconds of a window that holds `count` executions."""
+        """Return the length, in whole microseconds, of a window with `count` executions."""
         return -int(-(self.setup + count * self.each) // 1)
 
     def capacity(self, length: int) -> int:
-        """The number of executions that fit in a window of `length` microseconds."""
+        """Return the number of executions that fit in a window of `length` microseconds."""
         parts, setup, each = self._whole
         return max(0, (length * parts - setup) // each)
 
     @cached_property
     def _whole(self) -> tuple[int, int, int]:
-        """(scale, setup, each) as whole numbers, in units of 1/scale microsecond. Arithmetic with fractions is too slow
-        when thousands of windows are tried.
+        """(scale, setup, each) as whole numbers, in units of 1/scale microsecond. Fractions would be too slow when
+        thousands of windows are tried.
         """
         parts = lcm(self.setup.denominator, self.each.denominator)
         return parts, int(self.setup * parts), int(self.each * parts)
 
 
 class Rated(NamedTuple):
-    """An interval in which the work may run, with the rank of its tariff: 0 is the cheapest."""
+    """An interval in which the work may run, and the rank of its tariff. Rank 0 is the cheapest."""
 
     start: int
     end: int
@@ -59,8 +59,8 @@ class Rated(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a placement: windows lie inside [not_before, not_after) and inside `allowed` (None: anywhere), and
-    there are at most `windows_max` of them.
+    """The limits of a placement. Windows lie inside [not_before, not_after) and inside `allowed`; None allows all
+    times. There are at most `windows_max` windows.
     """
 
     not_before: int
@@ -69,7 +69,7 @@ class Limits:
     windows_max: int = 1
 
     def spans(self) -> list[list[Interval]]:
-        """For each tariff rank, the disjoint and ascending spans with that rank or a cheaper one."""
+        """Return, for each tariff rank, the spans whose rank is at most as high. The spans are disjoint and ascending."""
         if self.allowed is None:
             return [clip([Interval(self.not_before, self.not_after)], self.not_before, self.not_after)]
         ranks = sorted({one.rank for one in self.allowed})
@@ -95,7 +95,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Placement:
-    """A placement: windows in ascending order of start; `rank` is the most expensive tariff rank in use."""
+    """A placement: its windows, ordered by start. `rank` is the most expensive tariff rank in use."""
 
     windows: tuple[Piece, ...]
     rank: int
@@ -107,8 +107,8 @@ class Placement:
 
 @dataclass(frozen=True)
 class Refusal:
-    """The figures that explain why the work does not fit: the time `needed`, the `largest` free window, the total
-    `free` time, and the number of executions that would fit (`room`).
+    """The figures that explain why the work does not fit. `needed`: the time that the work needs. `largest`: the
+    largest free window. `free`: the total free time. `room`: the number of executions that would fit.
     """
 
     needed: int
@@ -124,12 +124,11 @@ class _Open(NamedTuple):
 
 
 def place(work: Work, free: Mapping[str, Sequence[Interval]], limits: Limits) -> Placement | Refusal:
-    """Place all of `work` in the free time of the devices (device name -> free intervals), or return the reason why it
-    does not fit.
+    """Place all of `work` in the free time of the devices. Return the reason instead if the work does not fit.
 
     Among all placements with at most `limits.windows_max` windows, the result has the lowest tariff rank, then the
-    earliest end; ties are decided by start and then by device name. The search is complete: it finds a placement
-    whenever one exists.
+    earliest end, then the earliest start. Remaining ties are decided by device name. The search is complete: it finds a
+    placement whenever one exists.
     """
     ranks = sorted({one.rank for one in limits.allowed}) if limits.allowed is not None else [0]
     slots: list[_Open] = []
@@ -150,11 +149,11 @@ def place(work: Work, free: Mapping[str, Sequence[Interval]], limits: Limits) ->
 def place_each(
     demands: Sequence[tuple[Sequence[Work], Sequence[Limits]]], free: Mapping[str, Sequence[Interval]]
 ) -> list[Placement | Refusal]:
-    """Place the demands in order, each in the time that the previous demands left free.
+    """Place the demands in order. Each uses the time that the previous ones left free.
 
-    A demand lists one or more alternatives for the same work, which are tried in order. The list of results ends at the
-    first demand that does not fit, with the refusal of its last alternative. `free` holds disjoint, ascending
-    intervals, as `free_between` returns them.
+    A demand lists one or more alternatives for the same work, which are tried in order. If a demand does not fit, the
+    list of results ends with the refusal of its last alternative. The intervals of `free` must be disjoint and
+    ascending.
     """
     left = {device: list(open_) for device, open_ in free.items()}
     found: list[Placement | Refusal] = []
@@ -173,14 +172,14 @@ def place_each(
 
 
 def _cut_out(free: list[Interval], piece: Piece) -> None:
-    """Remove a piece from the one free interval that contains it."""
+    """Remove the piece from the free interval that contains it."""
     at = bisect_right(free, piece.start, key=lambda one: one.end)
     whole = free[at]
     free[at : at + 1] = free_between([Interval(piece.start, piece.end)], whole.start, whole.end)
 
 
 def _slots(free: Mapping[str, Sequence[Interval]], spans: Sequence[Interval]) -> list[_Open]:
-    """The free time inside the spans, ordered by start and then by device."""
+    """Return the free time inside the spans, ordered by start and then by device."""
     slots = [_Open(device, one.start, one.end) for device in free for one in intersect(free[device], spans)]
     return sorted(slots, key=lambda slot: (slot.start, slot.device))
 
@@ -190,13 +189,14 @@ def _capacities(work: Work, slots: list[_Open], end: int) -> list[int]:
 
 
 def _room(work: Work, slots: list[_Open], end: int, windows_max: int) -> int:
-    """The number of executions that fit before `end` in the best `windows_max` slots."""
+    """Return the number of executions that fit before `end` in the best `windows_max` slots."""
     return sum(nlargest(windows_max, _capacities(work, slots, end)))
 
 
 def _earliest_end(work: Work, slots: list[_Open], limits: Limits) -> int | None:
-    """The earliest microsecond by which all of the work can finish. It is found by bisection, because a later end never
-    leaves less room.
+    """Return the earliest microsecond by which all of the work can finish; None if the work does not fit.
+
+    Bisection finds it, because a later end never leaves less room.
     """
     low, high = limits.not_before, limits.not_after
     if limits.windows_max == 1:
@@ -214,8 +214,8 @@ def _earliest_end(work: Work, slots: list[_Open], limits: Limits) -> int | None:
 
 
 def _cut(work: Work, slots: list[_Open], end: int, windows_max: int) -> tuple[Piece, ...]:
-    """The fewest windows that hold all of the work before `end`, the largest and then the earliest; the last one is
-    shortened to fit.
+    """Return the fewest windows that hold all of the work before `end`. Larger windows are chosen first, then earlier
+    ones. The last window is shortened to fit.
     """
     capacities = _capacities(work, slots, end)
     by_size = sorted(range(len(slots)), key=lambda index: (-capacities[index], slots[index].start, slots[index].device))

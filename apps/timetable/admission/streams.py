@@ -1,4 +1,6 @@
-"""The time that programs occupy a device when they run one after another. Quotes, plans and dispatch share this rule."""
+"""The time for which programs occupy a device when they run one after another. Quotes, plans and dispatch share these
+rules.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from fractions import Fraction
 class Stream:
     """Consecutive executions of one program, in seconds of device time.
 
-    `each` is the time between two executions, `first` the extra time of the first one, and `load` the time to load
-    the program.
+    `each` is the time between two executions. `first` is the extra time of the first execution. `load` is the time to
+    load the program.
     """
 
     executions: int
@@ -22,15 +24,15 @@ class Stream:
 
 
 def setup_of(streams: Sequence[Stream]) -> Fraction:
-    """The part of a window that does not depend on the number of executions.
+    """Return the part of a window that does not depend on the number of executions.
 
-    A device holds one program at a time: it loads a program only after the pipeline of the previous program has
+    A device holds one program at a time. It loads a program only after the pipeline of the previous program has
     drained.
     """
     return sum((one.load + one.first for one in streams), Fraction(0))
 
 
 def duration_of(streams: Sequence[Stream]) -> tuple[Fraction, Fraction]:
-    """(total, setup) in seconds for one window that runs these streams."""
+    """Return (total, setup) in seconds for one window that runs these streams."""
     setup = setup_of(streams)
     return sum((one.executions * one.each for one in streams), setup), setup
