@@ -1,6 +1,4 @@
-"""Publish the price book that ships with the product if no book is published. If the last book is an older shipped one,
-announce the newer book.
-"""
+"""Publish the price book that ships with the product, or announce the next shipped price book."""
 
 from __future__ import annotations
 
@@ -24,7 +22,8 @@ FIRST_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
     """Publish the newest shipped book if no book is published.
 
-    If the last book is an older, unchanged shipped book, announce the next one with the promised notice period.
+    If the last published book is an older, unmodified shipped book, announce the next shipped book with the promised
+    notice period.
     """
     last = PriceBook.objects.order_by("-version").first()
     if last is None:

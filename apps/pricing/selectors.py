@@ -14,7 +14,7 @@ from apps.pricing.rating import BookError, PriceBookDocument, book_from_text
 
 
 class Difference(NamedTuple):
-    """A place at which two books differ; None means that the book has no value there."""
+    """A place at which two books differ, and its value in each book; None if a book has no value there."""
 
     place: str
     before: str | None
@@ -22,7 +22,7 @@ class Difference(NamedTuple):
 
 
 def book_in_force(*, at: datetime) -> PriceBook:
-    """The book in force at an instant. Raises Problem if there is none."""
+    """Return the book in force at an instant. Raises Problem if there is none."""
     book = PriceBook.objects.filter(effective__contains=at).first()
     if book is None:
         detail = f"No price book is in force at {at:%Y-%m-%d %H:%M} UTC; ask the administrator to publish one."
@@ -31,17 +31,17 @@ def book_in_force(*, at: datetime) -> PriceBook:
 
 
 def book_next(*, at: datetime) -> PriceBook | None:
-    """The published book that is not yet in force, if any."""
+    """Return the first published book that is not yet in force; None if there is none."""
     return PriceBook.objects.filter(effective__startswith__gt=at).order_by("version").first()
 
 
 def book_of_digest(digest: str) -> PriceBookDocument:
-    """The parsed book with that digest; contracts refer to books by digest. Raises PriceBook.DoesNotExist."""
+    """Return the parsed book with this digest. Raises PriceBook.DoesNotExist if there is none."""
     return document_of(PriceBook.objects.get(digest=digest))
 
 
 def books_of_digests(digests: Iterable[str]) -> dict[str, PriceBookDocument]:
-    """The parsed books by digest, in one query. Raises PriceBook.DoesNotExist if one is missing."""
+    """Return the parsed books with these digests, keyed by digest. Raises PriceBook.DoesNotExist if one is missing."""
     wanted = set(digests)
     found = {book.digest: document_of(book) for book in PriceBook.objects.filter(digest__in=wanted)} if wanted else {}
     if found.keys() != wanted:
@@ -50,7 +50,7 @@ def books_of_digests(digests: Iterable[str]) -> dict[str, PriceBookDocument]:
 
 
 def document_of(book: PriceBook) -> PriceBookDocument:
-    """The parsed document. Raises Problem if the stored document differs from the published one."""
+    """Return the parsed document of a book. Raises Problem if the stored document differs from the published one."""
     altered, parsed = _looked_into(book)
     if altered or parsed is None:
         raise Problem(
@@ -64,12 +64,14 @@ def document_of(book: PriceBook) -> PriceBookDocument:
 
 
 def book_alterations(book: PriceBook) -> list[str]:
-    """Return a sentence for each difference between a stored book and the book as published; normally empty."""
+    """Return a sentence for each difference between the stored book and the published one. The list is normally empty."""
     return list(_looked_into(book)[0])
 
 
 def _looked_into(book: PriceBook) -> tuple[tuple[str, ...], PriceBookDocument | None]:
-    """The differences from the published book and the parsed document, cached by the stored text."""
+    """Return the differences from the published book, and the parsed document (None if it cannot be parsed). Results
+    are cached by the stored text.
+    """
     text = json.dumps(book.document, sort_keys=True)
     return _judged(text, book.digest, book.version, book.currency)
 
@@ -89,14 +91,16 @@ def _judged(text: str, digest: str, version: int, currency: str) -> tuple[tuple[
 
 
 def book_differences(before: PriceBook, after: PriceBook) -> list[Difference]:
-    """Every place at which the later book differs from the earlier one, ordered by place."""
+    """Return every place at which the later book differs from the earlier one, in the order of the places."""
     old, new = _flat(before.document), _flat(after.document)
     places = sorted(old.keys() | new.keys())
     return [Difference(at, old.get(at), new.get(at)) for at in places if old.get(at) != new.get(at)]
 
 
 def _flat(value: Any, place: str = "") -> dict[str, str]:
-    """Map the path of every leaf of a document to the leaf; a list of numbers (a row of hours) is one leaf."""
+    """Map the path of every leaf of a document to the leaf as JSON text. A list of integers (a row of hours) is one
+    leaf.
+    """
     if isinstance(value, dict):
         items = [(f"{place}.{key}" if place else str(key), item) for key, item in value.items()]
     elif isinstance(value, list) and not all(isinstance(item, int) for item in value):

@@ -1,4 +1,4 @@
-"""Change prices, which is possible only by publishing a new book."""
+"""Publish price books. Prices change only when a new book is published."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ CLASS_NAME_MAX = 20  # as quotes, contracts and usage store it; books published 
 def pricebook_publish(
     *, document: Any, effective_from: datetime, now: datetime, actor: User | None = None
 ) -> PriceBook:
-    """Publish the next price book; the previous one ends when it starts.
+    """Publish the next price book. The previous book ends when the new one starts.
 
-    Raises Problem for a faulty document, a version that is not the next, a start that is not after the last book's
-    start, or a notice period shorter than the last book promised.
+    Raises Problem if the document is faulty, the version is not the next one, the start is not after the last book's
+    start, or the notice period is shorter than the last book promised.
     """
     book = book_checked(document)
     last = PriceBook.objects.select_for_update().order_by("-version").first()
@@ -50,7 +50,7 @@ def pricebook_publish(
 
 
 def pricebook_preview(*, document: Any, effective_from: datetime, now: datetime) -> PriceBook:
-    """The book as it would be published, without storing it. Raises Problem for every reason for which it can't be published."""
+    """Return the book as it would be published, without storing it. Raises Problem if it cannot be published."""
     book = book_checked(document)
     last = PriceBook.objects.order_by("-version").first()
     if last is not None:
@@ -59,8 +59,8 @@ def pricebook_preview(*, document: Any, effective_from: datetime, now: datetime)
 
 
 def book_checked(document: Any) -> PriceBookDocument:
-    """The parsed document, with its currency as defined in ISO 4217. Raises Problem, whose `errors` name every fault
-    with its place.
+    """Parse a document and check its currency against ISO 4217. Raises Problem, whose `errors` list every fault and its
+    place.
     """
     try:
         book = book_from_json(document, currencies=PLACES)

@@ -1,4 +1,4 @@
-"""URLs of prices."""
+"""URLs of the price book pages."""
 
 from django.urls import URLPattern, URLResolver, path
 

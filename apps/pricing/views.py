@@ -1,4 +1,4 @@
-"""The pages of the price book in force, the next one, and their differences."""
+"""Pages of the price book in force, the next price book, and the differences between books."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from apps.pricing.selectors import book_in_force, book_next, document_of
 @require_GET
 @login_not_required
 def book(request: HttpRequest) -> HttpResponse:
-    """The current prices, with worked examples. The page is public; only members can see older books."""
+    """Show the current prices with worked examples. The page is public; only signed-in users see older books."""
     now = timezone.now()
     zone = _zone(request)
     current = book_in_force(at=now)
@@ -55,7 +55,7 @@ def book(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_not_required
 def derivation(request: HttpRequest) -> HttpResponse:
-    """Show how the newest shipped book is derived from the required revenue of a device-hour. The page is public."""
+    """Show how the newest shipped book is derived from the required revenue per device-hour. The page is public."""
     found = derived()
     document = book_from_json(found.document)
     subtitle = (
@@ -67,7 +67,7 @@ def derivation(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def compare(request: HttpRequest) -> HttpResponse:
-    """The differences between two published books; by default the last two."""
+    """Show the differences between two published books; by default, the last two books."""
     books = list(PriceBook.objects.order_by("-version"))
     known = {str(one.version): one for one in books}
     if not books:
@@ -89,7 +89,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def book_json(request: HttpRequest, version: int) -> HttpResponse:
-    """Download the book's document as a file for `takt verify`."""
+    """Return the book's document as a JSON file for `takt verify`."""
     found = PriceBook.objects.filter(version=version).first() if version < 2**31 else None
     if found is None:
         raise Http404
@@ -114,7 +114,7 @@ def _price_rows(document: PriceBookDocument) -> list[dict[str, Any]]:
 
 
 def _zone(request: HttpRequest) -> str:
-    """The organisation's time zone; UTC for anybody without an organisation."""
+    """Return the organisation's time zone; UTC if the user has no organisation."""
     if not request.user.is_authenticated:
         return "UTC"
     current = principal_get(request).current

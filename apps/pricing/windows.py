@@ -1,4 +1,4 @@
-"""The period of a contract, and the times in it at which a class of service may run. Pure: no Django, no clock."""
+"""A contract's period, and the times in it at which work may run. The module uses neither Django nor a clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ class Window(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The times at which work may run: within [not_before, not_after), and only in the `allowed` intervals if there are any."""
+    """The times at which work may run: within [not_before, not_after) and, unless `allowed` is None, within the
+    `allowed` intervals.
+    """
 
     not_before: datetime
     not_after: datetime
@@ -32,7 +34,9 @@ class Limits(NamedTuple):
 def limits_of(
     *, book: PriceBookDocument, price_class: PriceClass, window: Window, duration: Fraction, now: datetime
 ) -> Limits:
-    """The limits that a class sets at `now`; `duration` is in seconds. The start and end of the window always apply."""
+    """Return the limits that a class sets at `now` for work of `duration` seconds. The start and end of the window
+    always apply.
+    """
     begin, end = max(window.start, now), window.end
     if price_class.start_within_minutes is not None:
         latest_start = begin + timedelta(minutes=price_class.start_within_minutes)

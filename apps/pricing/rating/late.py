@@ -1,8 +1,8 @@
-"""Compute how much of the reserved, unused work is released late, in executions.
+"""Compute how many unused executions are released late.
 
 A contract's remaining work occupies the end of its reserved time, line after line. Reserved time that starts at least
-`notice` after the release is released in good time; everything else is late, including time that passed unused. A
-release counts from the start of its hour (UTC), so that its cost stays the same for the rest of that hour.
+`notice` after the release is released in time. All other reserved time is late, including time that has passed unused.
+A release counts from the start of its hour (UTC), so its cost is the same throughout the hour.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ Period = tuple[datetime, datetime]
 
 @dataclass(frozen=True)
 class Unused:
-    """The unused executions of a line (for a quota, operations), each of which needs `seconds` of device time."""
+    """The unused executions of a line, or the unused operations of a quota. Each needs `seconds` of device time."""
 
     count: int
     seconds: Fraction
 
 
 def shared_seconds(duration: Fraction, parts: Sequence[tuple[int, Fraction]]) -> list[Fraction]:
-    """Divide a reservation's `duration` by weight: the seconds for one execution of each part. A part is (executions,
-    weight per execution).
+    """Apportion a reservation's `duration` by weight and return the seconds for one execution of each part. `parts`
+    lists (executions, weight per execution).
     """
     whole = sum((count * weight for count, weight in parts), start=Fraction(0))
     return [duration * weight / whole if whole else Fraction(0) for _, weight in parts]
 
 
 def hour_start(instant: datetime) -> datetime:
-    """The start of the hour (UTC) that contains an instant."""
+    """Return the start of the hour (UTC) that contains an instant."""
     return instant.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
 def late_before(released: datetime, *, notice_minutes: int) -> datetime:
-    """The instant before which reserved time counts as late if it is released at `released`."""
+    """Return the instant before which reserved time counts as late. `released` is the time of the release."""
     return hour_start(released) + timedelta(minutes=notice_minutes)
 
 
 def seconds_from(reserved: Iterable[Period], instant: datetime) -> Fraction:
-    """The seconds of the reserved periods [start, end) at or after an instant."""
+    """Return how many seconds of the reserved periods [start, end) lie at or after `instant`."""
     spans = (max(end - max(start, instant), timedelta(0)) for start, end in reserved)
     return Fraction(sum(span // _MICROSECOND for span in spans), 10**6)
 
@@ -53,7 +53,9 @@ def seconds_from(reserved: Iterable[Period], instant: datetime) -> Fraction:
 def late_counts(
     lines: Sequence[Unused], *, reserved: Sequence[Period], released: datetime, notice_minutes: int
 ) -> list[int]:
-    """The number of late executions per line. An execution whose time is released partly in good time does not count as late."""
+    """Return the number of late executions of each line. An execution is not late if any of its time is released in
+    time.
+    """
     left = seconds_from(reserved, late_before(released, notice_minutes=notice_minutes))
     late = []
     for line in reversed(lines):
@@ -64,8 +66,8 @@ def late_counts(
 
 
 def free_until(lines: Sequence[Unused], *, reserved: Sequence[Period], notice_minutes: int) -> datetime | None:
-    """The instant before which a release is free. None if nothing is unused, or if the reserved time does not cover all
-    unused work, so that part of it is already late.
+    """Return the instant before which a release is free of charge. None if nothing is unused, or if the reserved time
+    does not cover all unused work.
     """
     left = sum((line.count * line.seconds for line in lines), start=Fraction(0))
     if not left:

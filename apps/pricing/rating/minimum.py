@@ -1,4 +1,4 @@
-"""The contract minimum: the shortfall of a contract's lines against the minimum price of a contract."""
+"""Rate the shortfall of a contract against the contract minimum."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from apps.pricing.rating.terms import LARGER, PLUS, Counts, Rating, Terms, step_
 
 
 def rate_contract_minimum(*, book: PriceBookDocument, charged: Decimal, terms: Terms) -> Rating:
-    """The shortfall of a contract whose lines cost `charged`, or 0.
+    """Rate the shortfall of a contract whose lines total `charged`; the amount is 0 if they reach the contract minimum.
 
-    The rating counts no operations and one execution, which represents the contract. Raises NotPriced if the book has
-    no such minimum, and RatingError if `charged` is negative.
+    The rating has no operations and one execution, which stands for the contract. Raises NotPriced if the book has no
+    contract minimum, and RatingError if `charged` is negative.
     """
     if not book.contract_minimum:
         raise NotPriced(f"price book {book.version} asks for no minimum per contract")

@@ -1,11 +1,12 @@
-"""The rules for charging a month, independent of the dates and number of its invoices (version 2).
+"""The rules (version 2) for the charges of a calendar month. They do not depend on the dates or the number of its
+invoices.
 
-Everything here is a function of usage and its time, of credits, and of the amounts on other valid invoices. No rule
-uses an id or the order of invoices: an invoice charges the total so far minus the amounts on the other invoices, so
-that the sum is the same for every order. docs/reference/invoice-amounts.md states the rules in words.
+Every result is computed from usage and its time, from credits, and from the amounts on other valid invoices. No rule
+uses an id or the order of invoices. An invoice charges the total so far minus the amounts on the other invoices, so the
+sum is the same for every order. docs/reference/invoice-amounts.md states the rules in words.
 
-A *section* is a part of a calendar month (UTC) during which the same credits are valid. Its name is its first
-instant; a month without credits has one section.
+A *section* is a part of a calendar month (UTC) during which the same credits are valid. Its name is its first instant.
+A month without credits has one section.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ NOTHING = Decimal(0)
 
 
 def month_start(instant: datetime) -> datetime:
-    """The first instant of the calendar month (UTC) that contains an instant."""
+    """Return the first instant of the calendar month (UTC) that contains an instant."""
     return instant.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
 def month_end(instant: datetime) -> datetime:
-    """The first instant of the next month."""
+    """Return the first instant of the next calendar month (UTC)."""
     return month_start(month_start(instant) + timedelta(days=32))
 
 
 def section_of(instant: datetime, cuts: Sequence[datetime]) -> datetime:
-    """The start of the section that contains an instant: the start of its month or the last of the sorted `cuts` up to
-    the instant, whichever is later.
+    """Return the start of the section that contains an instant: the start of its month, or the last of the sorted
+    `cuts` up to the instant if that cut is later.
     """
     start, at = month_start(instant), bisect_right(cuts, instant)
     return max(start, cuts[at - 1]) if at else start
@@ -49,8 +50,8 @@ def section_of(instant: datetime, cuts: Sequence[datetime]) -> datetime:
 
 @dataclass(frozen=True, order=True)
 class Eligible:
-    """Used operations that may be free; `worth` is the value of each, and `allowance` the number that its book grants
-    free each month.
+    """Used operations that may be free. `worth` is the price of one operation. `allowance` is the number of operations
+    that the price book grants free each month.
     """
 
     allowance: int
@@ -67,19 +68,19 @@ class Eligible:
 
 @dataclass(frozen=True)
 class Free:
-    """Free operations and their total value (positive)."""
+    """A number of free operations, and their total value (positive)."""
 
     operations: int = 0
     amount: Decimal = NOTHING
 
 
 def allowance_of(book: PriceBookDocument) -> int:
-    """The operations that a book grants free every month."""
+    """Return the number of operations that a book grants free every month."""
     return int(CONTEXT.scaleb(book.free_tera_operations, TERA))
 
 
 def eligible_of(book: PriceBookDocument, rating: Rating) -> list[Eligible]:
-    """The used work of a rating that may be free, one item per price, with the allowance of the book that rated it."""
+    """Return the used operations of a rating that may be free, one item per price. `book` is the book that rated them."""
     allowance = allowance_of(book)
     if not allowance or rating.unused or rating.missed:
         return []
@@ -91,7 +92,7 @@ def eligible_of(book: PriceBookDocument, rating: Rating) -> list[Eligible]:
 
 
 def eligible_sum(parts: Iterable[Eligible]) -> list[Eligible]:
-    """Return the same operations, sorted, with operations at equal prices combined."""
+    """Return the same operations, sorted. Operations with equal allowance and price are combined."""
     found: defaultdict[tuple[int, Decimal], int] = defaultdict(int)
     for part in parts:
         found[part.allowance, part.worth] += part.operations
@@ -99,10 +100,12 @@ def eligible_sum(parts: Iterable[Eligible]) -> list[Eligible]:
 
 
 def free_most(parts: Iterable[Eligible], *, taken: int = 0) -> Free:
-    """The free operations of a month. The most expensive operations are free first, regardless of the order of use or invoices.
+    """Return the free operations of a month. The most expensive operations are free first, in whatever order they were
+    used or invoiced.
 
-    Work rated with books that grant at most n free operations gets at most n in total, so several books in one month
-    together grant as many as the most generous one alone. `taken` operations are already free on version 1 invoices.
+    Operations rated with books that grant at most n free operations get at most n in total. Several books in one month
+    therefore grant as many as the most generous book alone. `taken` is the number of operations that are already free
+    on version 1 invoices.
     """
     merged = eligible_sum(parts)
     levels = sorted({part.allowance for part in merged})
@@ -121,11 +124,12 @@ def free_most(parts: Iterable[Eligible], *, taken: int = 0) -> Free:
 def free_due(
     *, earlier: Sequence[Eligible], section: Sequence[Eligible], given: Free, most: Decimal, taken: int = 0
 ) -> Free:
-    """The free operations that an invoice grants in a section: those that the section's work adds to the free
-    operations of `earlier` sections of the month, minus those that other invoices granted. Their value is at most
-    `most`, the invoice's charge for the section's work.
+    """Return the free operations that an invoice grants in a section. These are the operations that `section` adds to
+    the free operations of `earlier` sections of the month, minus the operations that other invoices granted (`given`).
+    Their value is at most `most`, the invoice's charge for the section's work.
 
-    `section` is the work of all invoices, including this one. The result is negative if the others granted too much.
+    `section` is the section's work on all invoices, including this invoice. The result is negative if the other
+    invoices granted too much.
     """
     before, after = free_most(earlier, taken=taken), free_most([*earlier, *section], taken=taken)
     amount = subtract(subtract(after.amount, before.amount), given.amount)
@@ -133,8 +137,8 @@ def free_due(
 
 
 def minimum_due(least: Decimal, *, charged: Decimal, topped: Decimal) -> Decimal:
-    """The amount still to be charged for a finished month to reach `least`. `charged` is the total of all invoices
-    without their top-ups, and `topped` is the total of the top-ups. The result is negative if the top-ups were too
+    """Return the amount still to be charged for a finished month to reach `least`. `charged` is the total of all
+    invoices without top-ups, and `topped` is the total of the top-ups. The result is negative if the top-ups were too
     high.
     """
     return subtract(max(subtract(least, charged), NOTHING), topped)
@@ -142,9 +146,9 @@ def minimum_due(least: Decimal, *, charged: Decimal, topped: Decimal) -> Decimal
 
 @dataclass(frozen=True)
 class Fund:
-    """A credit that can pay charges from `start` until `end` (exclusive; None: no end), or until an administrator ended
-    it (`ended`). A credit note that restores part of a credit creates a separate fund that starts when the note is
-    issued.
+    """A credit that can pay charges from `start` until `end` (exclusive; None means no end). If an administrator ended
+    the credit early, it can pay until `ended`. A credit note that restores part of a credit creates a separate fund,
+    which starts when the note is issued.
     """
 
     credit: str
@@ -155,19 +159,20 @@ class Fund:
 
     @property
     def over(self) -> datetime | None:
-        """The instant from which the fund no longer pays; None if it never ends."""
+        """The instant at which the fund stops paying; None if it never ends."""
         return min((end for end in (self.end, self.ended) if end is not None), default=None)
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """Sort key: the earliest end first. Funds with the same end are interchangeable once they have started.
+        """The sort key, which puts the earliest end first. Funds with the same end are interchangeable once they have
+        started.
 
         `ended` is ignored, because ending a fund early does not change what it paid before.
         """
         return (self.end is None, self.end or self.start, self.start, self.amount, self.credit)
 
     def is_valid(self, at: datetime) -> bool:
-        """Whether the fund can pay a charge at that instant."""
+        """Return whether the fund can pay a charge at the instant `at`."""
         return self.start <= at and (self.over is None or at < self.over)
 
 
@@ -177,7 +182,7 @@ Uses = dict[tuple[datetime, str], Decimal]
 
 def credits_allot(charges: Mapping[datetime, Decimal], funds: Iterable[Fund]) -> Uses:
     """Allot credits to charges, section by section in chronological order. Each section is paid from the credits that
-    are valid in it, starting with the one that ends first.
+    are valid in it, starting with the credit that ends first.
     """
     ordered = sorted(funds, key=lambda fund: fund.order)
     left = [fund.amount for fund in ordered]
@@ -202,9 +207,9 @@ def credits_due(
     funds: Sequence[Fund],
     left: Mapping[str, Decimal],
 ) -> Uses:
-    """The credits that an invoice uses for its charges `own`: the credits allotted to its sections, minus those already
-    `used` by other invoices, whose charges are `beside`. An invoice never uses more than its charge for a section or
-    the amount `left` of a credit.
+    """Return the credits that pay an invoice's charges `own`: the credits allotted to its sections, minus the credits
+    already `used` by other invoices. `beside` holds the charges of those other invoices. The invoice uses at most its
+    own charge for a section, and at most the amount `left` of each credit.
     """
     charges = {at: exact_sum([own.get(at, NOTHING), beside.get(at, NOTHING)]) for at in own.keys() | beside.keys()}
     wanted, rest = credits_allot(charges, funds), dict(left)
@@ -224,8 +229,8 @@ def credits_due(
 
 
 def funds_left(funds: Iterable[Fund], before: Mapping[str, Decimal]) -> list[Fund]:
-    """The funds that remain after the amounts already used, which come from the earliest fund of each credit first;
-    exhausted funds are left out.
+    """Return the funds that remain after the amounts already used (`before`). Each amount is taken from the earliest
+    funds of its credit. Exhausted funds are left out.
     """
     rest, found = dict(before), []
     for fund in sorted(funds, key=lambda one: (one.credit, one.start, one.amount)):

@@ -1,4 +1,4 @@
-"""Reads a price book document. All faults are collected with their places; nothing is guessed or defaulted."""
+"""Read a price book document. All faults are collected with their places; no value is guessed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _MOST_FACTOR = Decimal(1000)
 
 
 def book_from_text(text: str | bytes) -> PriceBookDocument:
-    """Parse JSON text. Raises BookError if it is not JSON or not a usable book."""
+    """Parse a price book from JSON text. Raises BookError if the text is not JSON or not a valid price book."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -65,10 +65,10 @@ def book_from_text(text: str | bytes) -> PriceBookDocument:
 
 
 def book_from_json(document: Any, *, currencies: Mapping[str, int] | None = None) -> PriceBookDocument:
-    """Check and read a document. Raises BookError, which lists every fault.
+    """Check and read a price book document. Raises BookError, which lists every fault.
 
-    `currencies` maps the allowed codes to their decimal places. Without it, any code is read with the places that the
-    document states, as in older books.
+    `currencies` maps the allowed currency codes to their decimal places. If it is None, any code is accepted with the
+    decimal places that the document states, as in older books.
     """
     reader = _Reader()
     reader.keys(document, _KEYS, "the document", _MAY)
@@ -107,7 +107,7 @@ def book_from_json(document: Any, *, currencies: Mapping[str, int] | None = None
 
 
 class _Reader:
-    """Collects faults. A faulty value is replaced by a harmless one, so that reading can continue to the next fault."""
+    """Collects faults. A faulty value is replaced by a valid one, so that reading continues and finds further faults."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -164,7 +164,7 @@ class _Reader:
         return number
 
     def price_factor(self, value: Any, where: str, at_most: Decimal) -> Decimal:
-        """Return a factor that may reduce a price, but not to 0."""
+        """Return a price factor of at most `at_most`. A factor of 0 is a fault."""
         number = self.factor(value, where, at_most)
         if number == 0:
             self.problems.append(f"{where} is 0; nothing is sold for nothing, give a factor above 0")
@@ -211,14 +211,16 @@ def _prices(reader: _Reader, value: Any) -> dict[str, dict[str, Decimal]]:
 
 
 def _minimum(reader: _Reader, value: Any, where: str) -> int | dict[str, int]:
-    """The minimum operations per cycle: one number for all precisions of the class, or one for each."""
+    """Return the minimum operations per cycle: one number for all precisions of the class, or one number for each
+    precision.
+    """
     if isinstance(value, dict):
         return reader.table(value, where, lambda item, place: reader.integer(item, place, 0, 10**12))
     return reader.integer(value, where, 0, 10**12)
 
 
 def _money(reader: _Reader, document: dict[str, Any], key: str) -> Decimal:
-    """An optional amount of at least 0; 0 by default."""
+    """Return an optional amount of at least 0; the default is 0."""
     number = reader.decimal(document.get(key, "0"), key, PRICE_PLACES)
     if number is None:
         return Decimal(0)

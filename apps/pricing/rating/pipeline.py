@@ -1,6 +1,6 @@
-"""The rating function: a pipeline of small steps, each recorded with its input, factor, result and rule.
+"""The rating function: a sequence of small steps. Each step is recorded with its input, factor, result and rule.
 
-Every step is linear in the number of executions, so the parts of a contract sum exactly to the whole.
+Every step is linear in the number of executions, so the parts of a contract add up exactly to the whole.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ def rate(
 ) -> Rating:
     """Price `executions` executions of a program (G11, G12, G13, T1).
 
-    `unused`: the executions were reserved and not run; the class's share for unused work applies to the list price
-    instead of surcharge and discounts. `late` (with `unused`): they were released late; the amount is the additional
-    charge for that. `missed`: they were guaranteed but not finished in time; the amount is the credit.
+    `unused`: the executions were reserved but not run. The class's share for unused work applies to the list price in
+    place of the surcharge and the discounts. `late` (only with `unused`): the executions were released late, and the
+    amount is the additional charge for the late release. `missed`: the executions were guaranteed but not finished in
+    time, and the amount is the credit.
 
-    `measured`: total counts of each lease, for terms that charge measured counts. `periods`: executions by the tariff
-    period of their first cycle, for classes whose price follows the hours; no period costs more than the agreed one.
+    `measured`: the total counts of each lease, for terms that charge measured counts. `periods`: the number of
+    executions by the tariff period of their first cycle, for classes whose price depends on the hour. No period costs
+    more than the agreed period.
 
-    Raises NotPriced if the book lacks a price, and RatingError for invalid counts, terms or instants. The result is
+    Raises NotPriced if the book lacks a price, and RatingError if counts, terms or instants are invalid. The result is
     exact: at most 40 decimal places, never rounded.
     """
     check_inputs(book, counts, executions, terms, unused=unused, missed=missed, measured=measured, periods=periods)
@@ -82,14 +84,14 @@ def rate(
 def _run_steps(
     book: PriceBookDocument, listed: Step, executions: int, terms: Terms, periods: Mapping[str, int] | None
 ) -> list[Step]:
-    """The steps for executions that ran, priced for the periods in which they ran or for the agreed period."""
+    """Return the steps for executions that ran, priced for `periods`, or for the agreed period if `periods` is None."""
     if periods is None:
         return _use_steps(book, listed, terms, bound_period(book, terms), "")
     return _period_steps(book, listed, executions, terms, periods)
 
 
 def bound_period(book: PriceBookDocument, terms: Terms) -> Period | None:
-    """The tariff period agreed in the terms; None if neither the class bought nor the class served follows the hours."""
+    """Return the tariff period agreed in the terms. None if no class in the terms has a price that depends on the hour."""
     classes = [book.price_class(name) for name in (terms.klass, terms.served) if name]
     if not any(item.time_of_use for item in classes) or terms.instant is None:
         return None
@@ -169,7 +171,9 @@ def _list_step(book: PriceBookDocument, billed: Decimal, terms: Terms) -> Step:
 def _use_steps(
     book: PriceBookDocument, listed: Step, terms: Terms, period: Period | None, mark: str, last: str = "amount"
 ) -> list[Step]:
-    """The steps from the list price to the amount, at the price of the class bought or, if cheaper, of the class served."""
+    """Return the steps from the list price to the amount. The amount is the price in the class bought or, if lower, the
+    price in the class served.
+    """
     bought = book.price_class(terms.klass)
     if not terms.served:
         return _class_steps(book, bought, listed, terms, period, mark, last)
@@ -252,8 +256,8 @@ def _largest_discount(
 def _period_steps(
     book: PriceBookDocument, listed: Step, executions: int, terms: Terms, periods: Mapping[str, int]
 ) -> list[Step]:
-    """The steps for each part, at the price of the period in which it ran, or of the agreed period if that is cheaper.
-    A delay therefore never raises the price.
+    """Return the steps for each part of the executions, at the price of the period in which the part ran or, if
+    cheaper, of the agreed period. A delay therefore never raises the price.
     """
     unit, bound = book.currency.code, bound_period(book, terms)
     assert bound is not None  # check_inputs refuses periods where nothing follows the hours
@@ -282,7 +286,7 @@ def _period_steps(
 
 
 def _summed(parts: list[Step], unit: str) -> list[Step]:
-    """The running sum of parts; its last step is the amount."""
+    """Return the running sum of the parts; the result of the last step is the amount."""
     steps: list[Step] = []
     total = Decimal(0)
     for number, part in enumerate(parts, 1):
@@ -310,7 +314,9 @@ def _unused_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step
 
 
 def _late_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step, terms: Terms) -> list[Step]:
-    """The steps of a late release: its share of the price as bought, less the class's usual charge for unused work."""
+    """Return the steps for a late release. The amount is the late charge less the charge for unused work, and at least
+    0.
+    """
     late, unit = price_class.late, book.currency.code
     assert late is not None  # check_late refuses a class without such a term
     steps = _use_steps(book, listed, terms, bound_period(book, terms), "", "bought")
@@ -337,7 +343,7 @@ def _late_steps(book: PriceBookDocument, price_class: PriceClass, listed: Step, 
 
 
 def _unused_amount(price_class: PriceClass, listed: Step, bought: Decimal, unit: str) -> Step:
-    """One step with the charge for unused work that applies regardless of when it is released."""
+    """Return the step with the charge for unused work, which does not depend on the time of the release."""
     share = multiply(listed.result, price_class.unused)
     rule = (
         f"Unused work costs {decimal_text(price_class.unused)} of the list price, never more than its use would have."
@@ -357,7 +363,7 @@ def _missed_steps(book: PriceBookDocument, listed: Step, terms: Terms) -> list[S
 
 
 def step_named(steps: Sequence[Step], name: str) -> Step:
-    """Return the step with that name. Raises KeyError if there is none."""
+    """Return the step named `name`. Raises KeyError if there is none."""
     for item in steps:
         if item.name == name:
             return item

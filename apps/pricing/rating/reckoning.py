@@ -1,6 +1,7 @@
-"""Compute the charges of one invoice, given those of the others. The rules of `months` apply to every section of a draft.
+"""Compute the charges of one invoice from the charges of the other invoices. The rules in `months` apply to each
+section.
 
-No Django and no clock: the standing invoices, the credits and the draft's usage are plain data.
+The valid invoices, the credits and the draft's usage are plain data. The module uses neither Django nor a clock.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from apps.pricing.rating.months import (
 
 @dataclass
 class Held:
-    """The charges of one invoice or draft for a section: its usage, and its named lines."""
+    """The charges of one invoice or draft for a section."""
 
     usage: Decimal = Decimal(0)
     free: Free = field(default_factory=Free)
@@ -38,7 +39,9 @@ class Held:
 
     @property
     def charged(self) -> Decimal:
-        """The amount that counts towards the month's minimum charge: the charges before that minimum and before credits."""
+        """The amount that counts towards the month's minimum charge: usage less free operations, plus commitment
+        shortfalls.
+        """
         return exact_sum([self.usage, self.free.amount.copy_negate(), self.shortfall])
 
     @property
@@ -47,12 +50,12 @@ class Held:
         return exact_sum([self.charged, self.minimum])
 
     def use(self, amount: Decimal, eligible: Iterable[Eligible]) -> None:
-        """Add rated usage."""
+        """Add the amount of rated usage, and its operations that may be free."""
         self.usage = exact_sum([self.usage, amount])
         self.eligible = eligible_sum([*self.eligible, *eligible])
 
     def to_json(self, section: datetime) -> dict[str, Any]:
-        """Return the charges as they are written in a document; `held_of_json` reads them."""
+        """Return the charges in the form stored in a document; `held_of_json` reads that form."""
         return {
             "start": stamp(section),
             "usage": decimal_text(self.usage),
@@ -64,12 +67,12 @@ class Held:
 
 
 def stamp(instant: datetime) -> str:
-    """Write an instant for documents: UTC, ISO 8601, with microseconds if it has any."""
+    """Format an instant for documents: ISO 8601 in UTC, with microseconds if they are not 0."""
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def held_of_json(document: Mapping[str, Any]) -> tuple[datetime, Held]:
-    """Return a section as it is written in a document."""
+    """Read the start and the charges of a section from their stored form."""
     return datetime.fromisoformat(document["start"]), Held(
         usage=Decimal(document["usage"]),
         free=Free(int(document["free"]["operations"]), Decimal(document["free"]["amount"])),
@@ -81,7 +84,7 @@ def held_of_json(document: Mapping[str, Any]) -> tuple[datetime, Held]:
 
 @dataclass
 class Older:
-    """The amounts that version 1 invoices charge and grant for the month in which they end."""
+    """What version 1 invoices charged and granted. Each invoice counts towards the month in which its period ends."""
 
     charged: Decimal = Decimal(0)
     free: int = 0
@@ -89,29 +92,29 @@ class Older:
 
 @dataclass(frozen=True)
 class Standing:
-    """All sections of standing invoices, and the amounts of version 1 invoices by month."""
+    """All sections of valid invoices, and the totals of version 1 invoices by month."""
 
     sections: Mapping[datetime, list[Held]]
     older: Mapping[datetime, Older]
 
     def of_month(self, month: datetime) -> list[Held]:
-        """All sections of a month."""
+        """Return the charges of all sections of a month."""
         return [one for start, held in self.sections.items() if month_start(start) == month for one in held]
 
     def eligible(self, sections: Iterable[datetime]) -> list[Eligible]:
-        """The work of these sections that may be granted free."""
+        """Return the operations in these sections that may be free."""
         return eligible_sum(part for at in sections for one in self.sections.get(at, []) for part in one.eligible)
 
     def free(self, section: datetime) -> Free:
-        """The operations already granted free in a section."""
+        """Return the operations already granted free in a section."""
         held = [one.free for one in self.sections.get(section, [])]
         return Free(sum(one.operations for one in held), exact_sum(one.amount for one in held))
 
 
 @dataclass(frozen=True)
 class FreeLine:
-    """The free operations that a draft grants in a section. `most` is the allowance of the most generous book, and
-    `basis` explains the result.
+    """The free operations that a draft grants in a section. `most` is the allowance of the most generous book; `basis`
+    explains the result.
     """
 
     section: datetime
@@ -121,7 +124,7 @@ class FreeLine:
 
 
 def free_lines(own: Mapping[datetime, Held], standing: Standing) -> list[FreeLine]:
-    """Compute the free operations of a draft's sections in chronological order; also writes them into `own`."""
+    """Compute the free operations of a draft's sections in chronological order, and store them in `own`."""
     found = (_free_line(section, own, standing) for section in sorted(own) if own[section].eligible)
     return [line for line in found if line is not None]
 
@@ -155,7 +158,7 @@ def _free_line(section: datetime, own: Mapping[datetime, Held], standing: Standi
 
 
 def _between(sections: Iterable[datetime], month: datetime, section: datetime) -> list[datetime]:
-    """The sections of a month that precede a section."""
+    """Return the starts of the month's sections that precede `section`."""
     return [start for start in sections if month <= start < section]
 
 
@@ -165,7 +168,7 @@ def _free_operations(held: Iterable[Held]) -> int:
 
 @dataclass(frozen=True)
 class MinimumLine:
-    """The amount still to be charged for a finished month, and the basis of that amount."""
+    """The amount still to be charged for a finished month. `basis` holds the figures from which it was computed."""
 
     amount: Decimal
     basis: dict[str, Any]
@@ -174,8 +177,8 @@ class MinimumLine:
 def minimum_line(
     month: datetime, least: Decimal, own: Mapping[datetime, Held], standing: Standing
 ) -> MinimumLine | None:
-    """A month's shortfall against `least`, before credits; None if there is none. Usage, free operations and commitment
-    shortfalls on all invoices count.
+    """Return a month's shortfall against `least`, before credits; None if it is 0. The usage, free operations and
+    commitment shortfalls on all invoices count.
     """
     ours = [held for section, held in own.items() if month_start(section) == month]
     theirs = standing.of_month(month)
@@ -200,8 +203,8 @@ def minimum_line(
 
 @dataclass(frozen=True)
 class Purse:
-    """The credits of one currency: their funds, the amount `left` of each, the amounts that standing invoices `used` by
-    section, and those that version 1 invoices used (`older`).
+    """The credits of one currency: their funds, the amount `left` of each credit, and the amounts that valid invoices
+    `used` in each section. `older` holds the amounts that version 1 invoices used.
     """
 
     funds: tuple[Fund, ...] = ()
@@ -217,14 +220,14 @@ class Purse:
 
 @dataclass(frozen=True)
 class Payment:
-    """The part of a draft that credits pay, and its basis for the document."""
+    """The credits that pay a draft. `basis` holds the figures from which they were computed."""
 
     uses: Uses
     basis: dict[str, Any]
 
 
 def credits_pay(purse: Purse, own: Mapping[datetime, Held], standing: Standing) -> Payment:
-    """Compute the part of a draft's sections that credits pay, given the charges and used credits of standing invoices."""
+    """Compute the credits that pay each section of a draft, given the charges of the other valid invoices."""
     first = min(own, default=None)
     funds = [] if first is None else _funds_at(purse, first)
     if first is None or not funds:
@@ -253,7 +256,7 @@ def _beside_basis(charged: Mapping[datetime, Decimal], used: Uses) -> dict[str, 
 
 
 def _funds_at(purse: Purse, first: datetime) -> list[Fund]:
-    """The funds that remain after the sections before `first`, without those that have ended by then."""
+    """Return the funds that remain after the sections before `first`. Funds that have ended by then are left out."""
     before = dict(purse.older)
     for (section, credit), amount in purse.used.items():
         if section < first:

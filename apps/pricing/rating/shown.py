@@ -1,6 +1,6 @@
-"""A pricing step in the form that people read: unit prices have four significant digits, everything else keeps every digit.
+"""Format a pricing step for people. Unit prices have four significant digits; all other figures keep every digit.
 
-The step itself is stored, hashed, billed and recomputed; files for programs (JSON, CSV) contain it.
+The unformatted step is stored, hashed, billed and recomputed. JSON and CSV files contain it too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LISTED_PART = "list:"  # the list price of a part of the executions: its input i
 
 @dataclass(frozen=True)
 class StepShown:
-    """The texts of a step. `exact` is its unit price with every digit; empty if it has none."""
+    """The texts of a step. `exact` is the unit price with every digit; empty if the step has no unit price."""
 
     title: str
     rule: str
@@ -29,7 +29,7 @@ class StepShown:
 
 
 def step_shown(step: Step | Mapping[str, str], currency: Currency) -> StepShown:
-    """Return a step, or its JSON form, as texts; `currency` is that of the price."""
+    """Return the texts of a step, given as a Step or in JSON form. `currency` is the currency of the price."""
     told = step.to_json() if isinstance(step, Step) else step
     value, factor, rule, exact = figure(told["input"]), figure(told["factor"]), told["rule"], ""
     if told["operation"] == PER_TERA:
@@ -43,6 +43,6 @@ def step_shown(step: Step | Mapping[str, str], currency: Currency) -> StepShown:
 
 
 def figure(text: str) -> str:
-    """Return a decimal text with thousands separators; every digit is kept."""
+    """Add thousands separators to a decimal number; every digit is kept."""
     whole, dot, part = text.removeprefix("-").partition(".")
     return f"{'-' if text.startswith('-') else ''}{int(whole):,}{dot}{part}"

@@ -1,8 +1,8 @@
-"""Hours and their periods: month x hour matrices in a named time zone, as in the US Utility Rate Database.
+"""Tariff periods by hour: month x hour matrices in a named time zone, as in the US Utility Rate Database.
 
-Every interval is half-open and in UTC. Local time is only derived from UTC and never used in arithmetic, so days of 23
-or 25 hours have their real length. For example, a 00-06 window in New York lasts 5 hours on one night a year and 7
-hours on another.
+Every interval is half-open and in UTC. Local time is derived from UTC and never used in arithmetic, so days of 23 or 25
+hours have their real length. For example, the hours from 00 to 06 in New York last 5 hours on one night of the year and
+7 hours on another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LONGEST = timedelta(days=400)
 
 @dataclass(frozen=True)
 class Period:
-    """A kind of hour. `factor` multiplies the list price in classes whose price follows the hours."""
+    """A tariff period. `factor` multiplies the list price in classes whose price depends on the hour."""
 
     name: str
     off_peak: bool
@@ -53,7 +53,7 @@ class Holiday:
 
 @dataclass(frozen=True)
 class Tariff:
-    """The period of every local hour. Matrices have 12 rows (months) of 24 indices into `periods`."""
+    """The period of every local hour. Each matrix has 12 rows (months) of 24 indices into `periods`."""
 
     zone: str
     periods: tuple[Period, ...]
@@ -63,7 +63,7 @@ class Tariff:
 
     @cached_property
     def tzinfo(self) -> ZoneInfo:
-        """The time zone's rules, from the time zone data of this machine."""
+        """The time zone, from the time zone data of this machine."""
         return zone_of(self.zone)
 
     @cached_property
@@ -71,18 +71,18 @@ class Tariff:
         return frozenset(holiday.day for holiday in self.holidays)
 
     def period_at(self, instant: datetime) -> Period:
-        """The period at an aware instant."""
+        """Return the period at an instant, which must be timezone-aware."""
         local = instant.astimezone(self.tzinfo)
         resting = local.weekday() >= 5 or local.date() in self._holiday_dates
         matrix = self.weekend if resting else self.weekday
         return self.periods[matrix[local.month - 1][local.hour]]
 
     def is_off_peak(self, instant: datetime) -> bool:
-        """Whether the instant is in an off-peak hour."""
+        """Return whether the instant is in an off-peak hour."""
         return self.period_at(instant).off_peak
 
     def period(self, name: str) -> Period:
-        """The period with that name. Raises NotPriced if there is none."""
+        """Return the period named `name`. Raises NotPriced if there is none."""
         for item in self.periods:
             if item.name == name:
                 return item
@@ -90,7 +90,7 @@ class Tariff:
         raise NotPriced(f"the tariff has no period {name!r} (it has {known})")
 
     def spans(self, start: datetime, end: datetime) -> list[Span]:
-        """Divide [start, end) where the period changes; return (period, from, to) in UTC, in order, without gaps."""
+        """Divide [start, end) at each change of period. Return (period, from, to) in UTC, in order and without gaps."""
         _check_span(start, end)
         found: list[Span] = []
         left = start.astimezone(UTC)
@@ -107,11 +107,13 @@ class Tariff:
         return found
 
     def intervals(self, start: datetime, end: datetime, *, off_peak: bool = True) -> list[Interval]:
-        """The parts of [start, end) that are off-peak (or peak, if `off_peak` is False), in UTC, merged and in order."""
+        """Return the off-peak parts of [start, end) in UTC, merged and in order. If `off_peak` is False, return the
+        peak parts.
+        """
         return merge([(left, right) for period, left, right in self.spans(start, end) if period.off_peak == off_peak])
 
     def dearest(self, start: datetime, end: datetime) -> datetime:
-        """The first instant of [start, end) in the most expensive period."""
+        """Return the first instant of [start, end) in the most expensive period."""
         spans = self.spans(start, end)
         if not spans:
             raise RatingError("A window that ends before it begins cannot be priced.")
@@ -119,7 +121,7 @@ class Tariff:
         return next(left for period, left, _ in spans if period.factor == most)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the tariff as it is written in a document; `parse.book_from_json` reads it."""
+        """Return the tariff in the form stored in a document; `parse.book_from_json` reads that form."""
         return {
             "zone": self.zone,
             "periods": [period.to_json() for period in self.periods],
@@ -130,7 +132,7 @@ class Tariff:
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """The IANA time zone with that name. Raises RatingError if this machine does not have it."""
+    """Return the IANA time zone named `name`. Raises RatingError if this machine does not have it."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:

@@ -1,7 +1,6 @@
-"""Inputs and outputs of a price: counts, terms, steps, the rating. Plain data, each with one JSON form.
+"""The inputs and outputs of a rating: counts, terms, steps and the result. Each is plain data with one JSON form.
 
-A field that was added later is left out of the JSON if it has its default value, so documents of any age keep their
-digests.
+A field that was added later is left out of the JSON if it has its default value, so older documents keep their digests.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ PLUS = "plus"
 
 @dataclass(frozen=True)
 class Counts:
-    """The counts of one execution according to the compiled program: operations, and the cycles during which it
-    occupies the device (the program's initiation interval).
+    """The counts of one execution of the compiled program: operations, and cycles of device occupancy (the program's
+    initiation interval).
     """
 
     operations: int
@@ -48,7 +47,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class Schedule:
-    """`each` executions in each of `intervals` consecutive intervals of `every` seconds (G11)."""
+    """A schedule of `intervals` consecutive intervals of `every` seconds, with `each` executions in every interval
+    (G11).
+    """
 
     each: int
     every: Fraction
@@ -61,7 +62,7 @@ class Schedule:
 
     @staticmethod
     def between(*, each: int, every: Fraction, start: datetime, end: datetime) -> Schedule:
-        """Return a schedule of as many whole intervals as fit into [start, end). Raises RatingError if none fits."""
+        """Return a schedule with as many whole intervals as fit into [start, end). Raises RatingError if none fits."""
         if each < 1 or every <= 0:
             raise RatingError("An interval needs at least one execution and a length of more than 0 seconds.")
         span = end.astimezone(UTC) - start.astimezone(UTC)
@@ -81,15 +82,15 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Terms:
-    """The agreed terms: processor class, precision, class of service, commitment and form.
+    """The agreed terms of a price: processor class, precision, class of service, commitment and form.
 
-    `instant` determines the tariff; it is required for a class that is off-peak only or whose price follows the hours.
-    `discounts` are additional factors (name -> factor, above 0 and at most 1) that compete with the class's own
-    discount. `form` is one of FORMS; `schedule` belongs to the forms spread and interval. `measured`: data-dependent
-    programs are charged for their measured counts, but at most for the worst case; without it, always for the worst
-    case (G13). `served` is the class that the work received if that was lower than the class bought.
-    `commitment_factor` was agreed when the commitment was entered, and no later book changes it (None: the book's
-    factor).
+    `instant` determines the tariff period. It is required if the class is off-peak only or its price depends on the
+    hour. `discounts` maps names to additional factors, above 0 and at most 1, which compete with the class's own
+    discount. `form` is one of FORMS. `schedule` belongs to the forms spread and interval. `measured`: data-dependent
+    programs are charged for their measured counts, but at most for the worst case; otherwise they are charged for the
+    worst case (G13). `served` is the class in which the work ran, if that class was lower than the class bought.
+    `commitment_factor` was agreed when the commitment was made, and later books do not change it; None means the book's
+    factor.
     """
 
     processor_class: str
@@ -127,7 +128,7 @@ class Terms:
 
     @cached_property
     def text(self) -> str:
-        """The canonical JSON, cached because many ratings share their terms."""
+        """The canonical JSON text, cached because many ratings share their terms."""
         return canonical_json(self.to_json())
 
     @staticmethod
@@ -150,8 +151,8 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a price. `operation` combines `input` and `factor` into `result`: `times`, `times-per-tera`
-    (divided by 10^12), `larger` or `smaller` (of the two), `plus`.
+    """One step of a price. `operation` combines `input` and `factor` into `result`. It is `times`, `times-per-tera`
+    (the product divided by 10^12), `larger` (of the two), `smaller` (of the two) or `plus`.
     """
 
     name: str
@@ -191,7 +192,9 @@ class Step:
 
 @lru_cache(maxsize=1024)
 def _words(name: str, title: str, operation: str, unit: str, rule: str) -> tuple[str, str]:
-    """The JSON text before and after a step's result; cached because many ratings use the same steps."""
+    """Return the JSON text before and after a step's result. The texts are cached because many ratings use the same
+    steps.
+    """
     return (
         f'","name":{_quoted(name)},"operation":{_quoted(operation)},"result":"',
         f'","rule":{_quoted(rule)},"title":{_quoted(title)},"unit":{_quoted(unit)}}}',
@@ -199,8 +202,8 @@ def _words(name: str, title: str, operation: str, unit: str, rule: str) -> tuple
 
 
 def _steps_text(steps: Iterable[Step]) -> str:
-    """The canonical JSON of steps, written directly for speed. The input of most steps is the previous result, often
-    unchanged, so equal values are converted to text only once.
+    """Return the canonical JSON of steps, written directly for speed. The input of most steps equals the previous
+    result, so equal values are converted to text only once.
     """
     parts, value, text = [], Decimal(0), "0"
     for step in steps:
@@ -226,7 +229,7 @@ _COMPUTED: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
 def step_of(
     name: str, title: str, operation: str, value: Decimal | int, factor: Decimal | int, unit: str, rule: str
 ) -> Step:
-    """Return a step with its result computed. Amounts are computed nowhere else."""
+    """Compute a step's result and return the step."""
     left, right = Decimal(value), Decimal(factor)
     return Step(name, title, operation, left, right, _COMPUTED[operation](left, right), unit, rule)
 
@@ -235,11 +238,11 @@ def step_of(
 class Rating:
     """A price and its derivation: all inputs, every step, and the exact amount.
 
-    `measured`: total counts of each lease, for terms that charge measured counts. `periods`: executions by the tariff
-    period in which they ran; None if all have the agreed tariff. `missed`: the amount is a credit for guaranteed work
-    that was not finished in time. `charged`: the total of a contract's lines, if the rating is their shortfall against
-    the contract minimum. `late`: the amount is the addition of a late release to the charge for unused work; such a
-    rating is also `unused`.
+    `measured`: the total counts of each lease, for terms that charge measured counts. `periods`: the number of
+    executions by the tariff period in which they ran; None if all have the agreed period. `missed`: the amount is a
+    credit for guaranteed work that was not finished in time. `late`: the amount is the additional charge for a late
+    release; `unused` is then set too. `charged`: the total of a contract's lines, if the rating is their shortfall
+    against the contract minimum.
     """
 
     book_version: int
@@ -259,22 +262,20 @@ class Rating:
 
     @property
     def billed_operations(self) -> int:
-        """The number of operations by which the price was multiplied; 0 for a contract minimum and for a late release, which bill
-        no operations.
-        """
+        """The number of operations on which the price is based; 0 for a contract minimum and for a late release."""
         return 0 if self.charged is not None or self.late else int(self.step("billed").result)
 
     @property
     def counted_operations(self) -> int:
-        """The operations of all executions of the program; 0 for a late release."""
+        """The counted operations of all executions; 0 for a late release."""
         return 0 if self.late else self.counts.operations * self.executions
 
     @cached_property
     def text(self) -> str:
-        """The canonical text of the rating's document (`canonical_json(self.to_json())`), made once for all usage rows
-        that contain it.
+        """The canonical JSON text of the rating, equal to `canonical_json(self.to_json())`.
 
-        For speed it is written directly, because every lease has its own rating; keys are in alphabetical order.
+        It is written directly for speed, because every lease has its own rating. Keys are in alphabetical order. The
+        text is made once for all usage rows that contain the rating.
         """
         measured = ""
         if self.measured is not None:
@@ -293,11 +294,11 @@ class Rating:
 
     @property
     def list_amount(self) -> Decimal:
-        """The price before surcharge and discounts. No class or discount changes a contract minimum."""
+        """The price before surcharge and discounts. For a contract minimum, it is the amount itself."""
         return self.amount if self.charged is not None else self.step("list").result
 
     def step(self, name: str) -> Step:
-        """The step with that name. Raises KeyError if there is none."""
+        """Return the step named `name`. Raises KeyError if there is none."""
         for item in self.steps:
             if item.name == name:
                 return item
@@ -348,18 +349,20 @@ class Rating:
 
 
 def charged_of(document: dict[str, Any]) -> Decimal | None:
-    """The total of a contract's lines, read from the rating document of its minimum; None for any other document."""
+    """Read the total of a contract's lines from the rating document of the contract minimum; None for any other
+    document.
+    """
     found = document.get("charged")
     return None if found is None else Decimal(found)
 
 
 def measured_of(document: dict[str, Any]) -> tuple[Counts, ...] | None:
-    """Read the measured counts from a rating document."""
+    """Read the measured counts from a rating document; None if it has none."""
     found = document.get("measured")
     return None if found is None else tuple(Counts.from_json(item) for item in found)
 
 
 def periods_of(document: dict[str, Any]) -> dict[str, int] | None:
-    """Read the executions by period from a rating document."""
+    """Read the number of executions by tariff period from a rating document; None if it has no periods."""
     found = document.get("periods")
     return None if found is None else {name: int(count) for name, count in found.items()}

@@ -1,4 +1,4 @@
-"""Filters for the figures of a derivation on pages."""
+"""Template filters for the figures of a price derivation."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ register = template.Library()
 
 @register.filter
 def figure_of(value: Fraction) -> str:
-    """Show four significant digits; whole numbers have thousands separators."""
+    """Format a figure with four significant digits. A whole number keeps all digits and has thousands separators."""
     return shown(value)
 
 
 @register.filter
 def decimal_figure(value: Fraction) -> str:
-    """Show all digits."""
+    """Format a figure with all its digits."""
     return text(value)
 
 
 @register.filter
 def notice(minutes: int) -> str:
-    """Show minutes as hours. {{ term.notice_minutes|notice }}: 1440 -> 24 h."""
+    """Format minutes as hours: {{ term.notice_minutes|notice }} shows 1440 as 24 h."""
     return notice_format(minutes)
 
 
 @register.filter
 def agreed(share: Decimal | str) -> str:
-    """Show a share as a percentage. {{ term.share|agreed }}: 0.4 -> 40 %."""
+    """Format a share as a percentage: {{ term.share|agreed }} shows 0.4 as 40 %."""
     return share_format(Decimal(share))
