@@ -177,7 +177,9 @@ def upload_get(request: HttpRequest, pk: UUID) -> Upload:
 
 @router.put("/uploads/{uuid:pk}/chunks/{int:offset}", auth=BUILD, response=UploadOut, summary="Send the next piece")
 def upload_chunk(request: HttpRequest, pk: UUID, offset: int) -> Upload:
-    """Store a chunk; the body is its bytes. `Upload-Chunk-SHA256` may state their digest. Repeating a chunk has no effect."""
+    """Store the chunk in the request body. The header `Upload-Chunk-SHA256` may state its digest. Repeating a chunk has
+    no effect.
+    """
     upload = _upload(request, pk)
     limit = int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     stated = request.headers.get("Content-Length", "")
@@ -207,10 +209,11 @@ def upload_chunk(request: HttpRequest, pk: UUID, offset: int) -> Upload:
 def upload_complete(
     request: HttpRequest, response: HttpResponse, pk: UUID, payload: CompleteIn | None = None
 ) -> tuple[int, ModelVersion | Upload]:
-    """Queue the file for its check. Returns 202 until the check ends: repeat the call after the number of seconds in Retry-After.
+    """Queue the file for its check. Returns 202 until the check ends. Repeat the call after the number of seconds in
+    the header Retry-After.
 
-    After the check, the same call returns 201 with the new version, 200 with the version that already has these
-    bytes, or 422 with every fault of the file.
+    After the check, the same call returns 201 with the new version, 200 with the existing version if the organisation
+    already has the same file, or 422 with every fault of the file.
     """
     upload = services.upload_complete(
         organisation=_upload(request, pk).organisation,
@@ -277,21 +280,21 @@ def version_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
     "/versions/{uuid:pk}/evaluation", auth=BUILD, response=EvaluationOut, summary="Store an evaluation of a version"
 )
 def evaluation_put(request: HttpRequest, pk: UUID, payload: Body[dict[str, Any]]) -> Evaluation:
-    """Store a version's answers and confidences on held-out items, in the format of the guide "Evaluations"."""
+    """Store a version's answers and confidences on held-out items. The guide "Evaluations" describes the format."""
     version = _version(request, pk, roles=ENGINEERING)
     actor = principal_get(request).user
     return services.evaluation_record(version=version, document=payload, actor=actor, now=timezone.now())
 
 
 def data_set_response(data_set: DataSet) -> FileResponse:
-    """The stored data set as a download."""
+    """Return the stored data set as a download."""
     file = default_storage.open(data_set.storage_key, "rb")
     name = f"{data_set.digest[:12]}.npz"
     return FileResponse(file, as_attachment=True, filename=name, content_type="application/octet-stream")
 
 
 def file_response(version: ModelVersion) -> FileResponse:
-    """The stored model as a download."""
+    """Return the stored model file as a download."""
     from io import BytesIO
 
     data = selectors.modelversion_bytes(version)
@@ -329,8 +332,8 @@ def data_set_add(
     seed: Form[int] = 1,
     choose_percent: Form[int] = 33,
 ) -> tuple[int, DataSet]:
-    """Store a labelled data set from a .npz file, which holds one array per input of the model, with items along the
-    first axis, and `labels`. Returns 200 if it is already stored.
+    """Store a labelled data set from a .npz file. The file holds the array `labels` and one array for each input of the
+    model, with the items along the first axis. Returns 200 if the data set is already stored.
     """
     row, is_new = services.dataset_add(
         organisation=organisation_get(request, roles=ENGINEERING),

@@ -1,7 +1,8 @@
-"""The upper tail of a binomial distribution in double precision, from SciPy if it is installed, otherwise summed term by term.
+"""The upper tail of a binomial distribution in double precision.
 
-The `takt` command runs with NumPy alone. The two methods differ by far less than the margin within which `confidence`
-switches to exact integers, so a bound is the same with either.
+It comes from SciPy if SciPy is installed; otherwise it is summed term by term, because the `takt` command runs with
+NumPy alone. The two methods differ far less than the margin within which `confidence` uses exact integers, so either
+gives the same bounds.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ HALVINGS = 48  # of the interval from 0 to 1: finer than a step of the grid of b
 
 
 def tail(successes: int, trials: int, share: float) -> float:
-    """P(at least `successes` of `trials`), where 1 <= successes <= trials and each trial succeeds with probability `share`."""
+    """Return the probability of at least `successes` in `trials`, each of which succeeds with probability `share`.
+    `successes` must be from 1 to `trials`.
+    """
     try:
         from scipy.special import betainc  # heavy, and few processes judge
     except ImportError:
@@ -25,7 +28,7 @@ def tail(successes: int, trials: int, share: float) -> float:
 
 
 def share_at(successes: int, trials: int, error: float) -> float:
-    """The success probability at which the tail equals `error`."""
+    """Return the success probability at which the tail equals `error`."""
     try:
         from scipy.special import betaincinv
     except ImportError:
@@ -34,7 +37,7 @@ def share_at(successes: int, trials: int, error: float) -> float:
 
 
 def tail_summed(successes: int, trials: int, share: float) -> float:
-    """The tail as the sum of its terms, each computed from its logarithm."""
+    """Return the tail as the sum of its terms, each computed from its logarithm."""
     if share <= 0 or share >= 1:
         return float(share >= 1)
     counts = np.arange(successes, trials + 1)
@@ -43,7 +46,9 @@ def tail_summed(successes: int, trials: int, share: float) -> float:
 
 
 def share_halved(successes: int, trials: int, error: float) -> float:
-    """The probability at which the tail equals `error`, by bisection; the tail increases with the probability."""
+    """Find the success probability at which the tail equals `error` by bisection. The tail increases with the
+    probability.
+    """
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -53,7 +58,7 @@ def share_halved(successes: int, trials: int, error: float) -> float:
 
 @lru_cache(maxsize=4)
 def _coefficients(trials: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """log C(trials, i) for i from 0 to `trials`, shape (trials + 1,)."""
+    """Return log C(trials, i) for i from 0 to `trials`; the shape is (trials + 1,)."""
     logs = np.array([lgamma(i + 1) for i in range(trials + 1)])
     found: np.ndarray[Any, np.dtype[np.float64]] = logs[-1] - logs - logs[::-1]
     return found

@@ -1,8 +1,8 @@
 """Run code on untrusted input in a child process with limits on memory, CPU time, wall time and file size.
 
-The child is one of our modules, started with `python -m`. It receives no secret of the server (not even the address of
-the database, Redis or storage), works in a temporary folder, limits itself before it imports any parser, and writes its
-answer as one JSON object to `answer.json` in that folder.
+The child is a module of this project, started with `python -m`. It receives no secrets of the server, not even the
+address of the database, of Redis or of the storage. It works in a temporary folder and limits itself before it imports
+any parser. It writes its answer as one JSON object to `answer.json` in that folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LEFT_BEHIND_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Limits:
-    """A child's limits: address space in bytes, CPU time and wall time in seconds, and the largest file in bytes."""
+    """A child's limits: address space in bytes, CPU time and wall time in seconds, and file size in bytes."""
 
     memory: int
     cpu: int
@@ -42,8 +42,8 @@ class Limits:
 
 
 class ChildFailed(Exception):
-    """Raised if the child returned no answer. `reason` is "memory", "time", "killed" or "defect"; `stderr` is only for
-    our log. `is_wall`: the child ran out of wall time. On a busy machine, the work is not necessarily at fault.
+    """Raised if the child returned no answer. `reason` is "memory", "time", "killed" or "defect". `stderr` is only for
+    our log. If `is_wall` is True, the child ran out of wall time. On a busy machine, the file may not be at fault.
     """
 
     def __init__(self, reason: str, stderr: str = "", *, is_wall: bool = False) -> None:
@@ -52,8 +52,8 @@ class ChildFailed(Exception):
 
 
 def limit_self(limits: Limits) -> None:
-    """Set the limits of this process. A child calls this first, so that nothing after it can exceed the limits, and so
-    that the child dies with its parent.
+    """Set the limits of this process. A child must call this function first, so that the limits apply to everything
+    after it. The child is also killed when its parent dies.
     """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
@@ -63,8 +63,8 @@ def limit_self(limits: Limits) -> None:
 
 
 def child_main(work: Callable[[Path, dict[str, Any]], dict[str, Any]]) -> None:
-    """The main function of a child: set the limits, run `work(folder, request)`, and write the answer. The folder is
-    the first command-line argument.
+    """Set the limits, run `work(folder, request)` and write its answer. This is the main function of a child; the
+    folder is the first command-line argument.
     """
     folder = Path(sys.argv[1])
     request = json.loads((folder / "request.json").read_text())
@@ -90,7 +90,7 @@ class Child:
         self.folder, self.process, self.deadline = folder, process, deadline
 
     def poll(self) -> bool:
-        """Whether the child has ended. Raises ChildFailed("time") once its wall time is over."""
+        """Return whether the child has ended. Raises ChildFailed("time") if it is still running after its wall time."""
         if self.process.poll() is not None:
             return True
         if time.monotonic() > self.deadline:
@@ -98,7 +98,7 @@ class Child:
         return False
 
     def wait(self, beat: Callable[[], None]) -> dict[str, Any]:
-        """Wait for the child's answer, calling `beat` every few seconds. Raises ChildFailed."""
+        """Wait for the child's answer and call `beat` every few seconds. Raises ChildFailed if there is no answer."""
         while not self.poll():
             left = max(0.0, self.deadline - time.monotonic())
             with suppress(subprocess.TimeoutExpired):
@@ -108,7 +108,9 @@ class Child:
         return self.answer()
 
     def answer(self) -> dict[str, Any]:
-        """The answer of a child that has ended. Raises ChildFailed with the cause, or Unavailable if the disk is full."""
+        """Return the answer of a child that has ended. Raises ChildFailed with the cause, or Unavailable if the disk is
+        full.
+        """
         path, status = self.folder / "answer.json", self.process.returncode
         if status == 0 and path.exists() and path.stat().st_size <= ANSWER_BYTES_MAX:
             answer: dict[str, Any] = json.loads(path.read_text())
@@ -124,7 +126,7 @@ class Child:
 
 @contextmanager
 def child_start(module: str, *, request: dict[str, Any], files: dict[str, bytes], limits: Limits) -> Iterator[Child]:
-    """Start `python -m module <folder>` with `request` and `files` in the folder; it is always terminated when the
+    """Start `python -m module <folder>` with `request` and `files` in the folder. The child is terminated when the
     context ends.
     """
     with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
@@ -153,13 +155,13 @@ def child_start(module: str, *, request: dict[str, Any], files: dict[str, bytes]
 def child_run(
     module: str, *, request: dict[str, Any], files: dict[str, bytes], limits: Limits, beat: Callable[[], None]
 ) -> dict[str, Any]:
-    """Start a child and wait for its answer, calling `beat` every few seconds. Raises ChildFailed."""
+    """Start a child, wait for its answer, and call `beat` every few seconds. Raises ChildFailed if there is no answer."""
     with child_start(module, request=request, files=files, limits=limits) as child:
         return child.wait(beat)
 
 
 def folders_sweep() -> int:
-    """Remove the folders of children whose server was killed more than an hour ago; return how many were removed."""
+    """Remove folders that children left behind more than an hour ago; return how many were removed."""
     old = time.time() - LEFT_BEHIND_SECONDS
     found = [path for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if path.stat().st_mtime < old]
     for path in found:
@@ -168,7 +170,7 @@ def folders_sweep() -> int:
 
 
 def _disk_check(folder: Path) -> None:
-    """Raise Unavailable if the folder's disk is full: in that case neither the file nor the child is at fault."""
+    """Raise Unavailable if the folder's disk is full. In that case, neither the file nor the child is at fault."""
     from django.conf import settings  # here, since the child itself imports this module and knows no Django
 
     from apps.accounts.outages import Unavailable
@@ -179,6 +181,6 @@ def _disk_check(folder: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """A minimal environment: only the search path, and a limit of one thread, because limits apply to each process."""
+    """Return a minimal environment: the search paths and a limit of one thread, because limits apply to each process."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **threads}

@@ -1,8 +1,7 @@
-"""Exact (Clopper-Pearson) confidence bounds of a proportion. Pure: no Django.
+"""Exact (Clopper-Pearson) confidence bounds of a proportion. The module does not use Django.
 
-A bound is a multiple of 1/10^6, rounded away from the observed proportion, so that the printed bound holds. If the
-incomplete beta function (the binomial tail) is clearly above or below the error, it decides; otherwise exact integers
-decide.
+A bound is a multiple of 1/10^6. It is rounded away from the observed proportion, so the printed bound holds. Exact
+integers are used only where the binomial tail, computed in double precision, is too close to the error to decide.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ CLEAR = 1e-7
 
 
 def lower_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) -> Fraction:
-    """The largest proportion p on the grid with P(at least `successes` of `trials` | p) <= error; 0 if there are no successes.
+    """Return the one-sided lower bound: the largest proportion p on the grid with P(at least `successes` of `trials` |
+    p) <= error. Return 0 if there are no successes.
 
-    One-sided: the true proportion is lower with probability at most `error`. Raises ValueError for impossible counts.
+    The true proportion is lower with probability at most `error`. Raises ValueError for impossible counts.
     """
     _check(successes, trials, error)
     return Fraction(_lower(successes, trials, error), GRID)
@@ -28,7 +28,9 @@ def lower_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) 
 
 @lru_cache(maxsize=100_000)
 def _lower(successes: int, trials: int, error: Fraction) -> int:
-    """The bound in grid steps. The tail increases with the proportion, so the next step would exceed the error."""
+    """Return the bound in grid steps. The tail increases with the proportion, so it would exceed the error at the next
+    step.
+    """
     if successes == 0:
         return 0
     found = min(int(binomial.share_at(successes, trials, float(error)) * GRID), GRID - 1)
@@ -40,7 +42,7 @@ def _lower(successes: int, trials: int, error: Fraction) -> int:
 
 
 def _holds(successes: int, trials: int, p: int, error: Fraction) -> bool:
-    """Whether P(X >= successes) <= error, where X is binomial with probability p/10^6."""
+    """Return whether P(X >= successes) <= error, where X is binomial with success probability p/10^6."""
     tail, most = binomial.tail(successes, trials, p / GRID), float(error)
     if abs(tail - most) > CLEAR * most:
         return tail < most
@@ -48,8 +50,8 @@ def _holds(successes: int, trials: int, p: int, error: Fraction) -> bool:
 
 
 def successes_needed(share: Fraction, trials: int, error: Fraction = Fraction(1, 20)) -> int | None:
-    """The minimum number of successes in `trials` with a lower bound of at least `share`; None if even `trials`
-    successes are not enough.
+    """Return the minimum number of successes in `trials` with a lower bound of at least `share`; None if no number is
+    enough.
     """
     _check(trials, trials, error)
     if lower_bound(trials, trials, error) < share:
@@ -62,12 +64,14 @@ def successes_needed(share: Fraction, trials: int, error: Fraction = Fraction(1,
 
 
 def upper_bound(successes: int, trials: int, error: Fraction = Fraction(1, 20)) -> Fraction:
-    """The upper bound that corresponds to `lower_bound`: the true proportion is higher with probability at most `error`."""
+    """Return the one-sided upper bound. The true proportion is higher with probability at most `error`."""
     return 1 - lower_bound(trials - successes, trials, error)
 
 
 def _tail_at_most(successes: int, trials: int, p: int, error: Fraction) -> bool:
-    """Whether P(X >= successes) <= error, where X is binomial with probability p/10^6; sums the shorter tail."""
+    """Decide P(X >= successes) <= error in exact integers, where X is binomial with success probability p/10^6. The
+    shorter tail is summed.
+    """
     q = GRID - p
     whole: int = GRID**trials
     if trials - successes < successes:
@@ -78,7 +82,9 @@ def _tail_at_most(successes: int, trials: int, p: int, error: Fraction) -> bool:
 
 
 def _first_terms(trials: int, count: int, p: int, q: int) -> int:
-    """The sum of C(trials, i) p^i q^(trials - i) over i < count; each term is computed exactly from the previous one."""
+    """Return the sum of C(trials, i) p^i q^(trials - i) over i < count. Each term is computed exactly from the previous
+    term.
+    """
     term: int = q**trials
     total = 0
     for i in range(count):

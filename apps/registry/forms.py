@@ -1,4 +1,4 @@
-"""The registry's forms."""
+"""Forms of the model registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Labelled data sets: checked, identified by a digest, and split by a seed. Pure: NumPy and bytes.
+"""Labelled data sets: checked, identified by a digest, and split by a seed. The module uses only NumPy and bytes, not
+Django.
 
 One part of the items is used to choose thresholds and models. The other part proves the promised accuracy and is never
 used for a choice.
@@ -25,7 +26,9 @@ ZIP_MAGIC = b"PK"
 
 @dataclass(frozen=True)
 class Labelled:
-    """`inputs`: name -> [items, *shape]; `labels`: integers [items] or [items, positions], or None."""
+    """A labelled data set. `inputs` maps each name to an array [items, *shape]. `labels` are integers [items] or
+    [items, positions]; None if the items have no labels.
+    """
 
     inputs: dict[str, Array]
     labels: Array | None
@@ -35,19 +38,19 @@ class Labelled:
         return len(next(iter(self.inputs.values())))
 
     def to_bytes(self) -> bytes:
-        """The stored .npz file; equal data sets give equal bytes."""
+        """Return the data set as .npz bytes; equal data sets give equal bytes."""
         return arrays_pack(self.inputs if self.labels is None else {**self.inputs, LABELS: self.labels})
 
 
 class Split(NamedTuple):
-    """The item indices of the two parts, each ascending."""
+    """The item indices of the two parts, each in ascending order."""
 
     choose: Array
     promise: Array
 
 
 def labelled_read(file: BinaryIO, limits: Limits) -> Labelled:
-    """Read the data set in a .npz file: one array per input, and `labels`. Raises InputError with every fault."""
+    """Read a data set from a .npz file with one array per input, and `labels`. Raises InputError with every fault."""
     head = file.read(len(ZIP_MAGIC))
     file.seek(0)
     if head and head != ZIP_MAGIC:
@@ -58,9 +61,7 @@ def labelled_read(file: BinaryIO, limits: Limits) -> Labelled:
 
 
 def labelled_check(arrays: Mapping[str, Array]) -> Labelled:
-    """Check the arrays as a data set. Raises InputError, with a sentence for each fault that names the array, the item
-    and the remedy.
-    """
+    """Check that the arrays form a data set. Raises InputError with a sentence for each fault."""
     inputs = {name: array for name, array in sorted(arrays.items()) if name != LABELS}
     if not inputs:
         raise InputError(
@@ -83,20 +84,21 @@ def labelled_check(arrays: Mapping[str, Array]) -> Labelled:
 
 
 def digest_of(data: bytes) -> str:
-    """SHA-256 of a data set's bytes, in hexadecimal."""
+    """Return the SHA-256 digest of a data set's bytes in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def split_digest(digest: str, seed: int, choose: int) -> str:
-    """The identity of the part that proves the promised accuracy: the data and their split."""
+    """Return the digest that identifies a data set together with its split."""
     return hashlib.sha256(f"takt-split/1 {digest} {seed} {choose}".encode()).hexdigest()
 
 
 def split(items: int, *, seed: int, choose: int) -> Split:
-    """Split the items: `choose` of them for choosing and the rest for the proof, in an order that depends only on the seed.
+    """Split the items: `choose` items are for choosing, and the others prove the accuracy. The split depends only on
+    the number of items, the seed and `choose`.
 
-    The order is that of SHA-256 over seed and item number, so any program can reproduce it. Raises ValueError unless
-    both parts have an item.
+    The items are ordered by SHA-256 over seed and item number, so any program can reproduce the split. Raises
+    ValueError unless each part has an item.
     """
     if not 0 < choose < items:
         raise ValueError(f"{choose} of {items} items leave a part without any.")
@@ -128,10 +130,10 @@ def _value_problems(what: str, array: Array) -> list[str]:
 
 
 def labels_read(file: BinaryIO, limits: Limits, *, items: int) -> Array:
-    """Read labels that are sent after the answers, as integers [items] or [items, positions].
+    """Read labels that are sent after the answers. Return integers of shape [items] or [items, positions].
 
-    Reads a .npz file with `labels`, a .npy file, or text with one line per item. All labels may belong to one class.
-    Raises InputError.
+    The file is a .npz file with `labels`, a .npy file, or text with one line per item. All labels may belong to one
+    class. Raises InputError.
     """
     head = file.read(len(ZIP_MAGIC))
     file.seek(0)
@@ -159,7 +161,9 @@ def _labels_array(file: BinaryIO, limits: Limits, *, is_npz: bool, is_npy: bool)
 
 
 def _labels_text(data: bytes) -> Array:
-    """Read text with one item per line and its positions separated by commas; a first line of words is a header."""
+    """Read text with one item per line; commas separate the labels of its positions. A first line without digits is a
+    header.
+    """
     rows = [_label_row(number, line) for number, line in enumerate(_label_lines(data))]
     if not rows or len({len(row) for row in rows}) > 1:
         raise InputError(["The file needs one line for each item, with the same number of labels in each line."])
@@ -168,7 +172,7 @@ def _labels_text(data: bytes) -> Array:
 
 
 def _label_lines(data: bytes) -> list[str]:
-    """Return the lines that hold labels, without empty lines and without a header."""
+    """Return the lines that hold labels. Empty lines and the header are left out."""
     try:
         lines = [line.strip() for line in data.decode("utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError as error:
@@ -193,7 +197,7 @@ def _label_row(number: int, line: str) -> list[int]:
 
 
 def _labels(given: Array | None, *, is_one_class: bool = False) -> tuple[Array | None, list[str]]:
-    """Return the labels as integers, and a sentence for each fault."""
+    """Return the labels as integers (None if they are invalid or missing), and a sentence for each fault."""
     if given is None:
         return None, []
     labels: np.ndarray[Any, np.dtype[Any]] = given
@@ -216,7 +220,7 @@ def _labels(given: Array | None, *, is_one_class: bool = False) -> tuple[Array |
 
 
 def _wrong_label(labels: np.ndarray[Any, np.dtype[Any]]) -> str:
-    """Return a sentence about the first value that is not a class number; empty if all values are class numbers."""
+    """Describe the first value that is not a class number; return "" if all values are class numbers."""
     if labels.dtype.kind not in "biuf":
         return f"'{LABELS}' holds {labels.dtype}; send class numbers, from 0."
     is_float = labels.dtype.kind == "f"

@@ -1,4 +1,4 @@
-"""The queue for upload checks. Organisations take turns, so that a flood from one customer delays nobody else."""
+"""The queue for upload checks. Organisations take turns, so that many uploads by one customer do not delay the others."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ class Waiting:
 
 
 def line_of(waiting: Iterable[Waiting], last_turns: Mapping[UUID, datetime]) -> list[UUID]:
-    """The uploads in the order of their checks: round robin over the organisations, and within each organisation the
-    oldest first.
+    """Return the uploads in the order of their checks: round robin over the organisations, and the oldest upload first
+    within each organisation.
 
-    The organisation whose last turn was longest ago comes first; one that never had a turn precedes all others.
+    The organisation whose last turn was longest ago comes first. An organisation that never had a turn precedes all
+    others.
     """
     queues: dict[UUID, list[Waiting]] = defaultdict(list)
     for one in sorted(waiting, key=lambda one: (one.since, one.upload_id)):

@@ -1,4 +1,4 @@
-"""Models, their versions and evaluations, and uploads in progress."""
+"""Models, their versions and evaluations, data sets, and uploads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apps.accounts.models import Organisation
 
 
 class Project(models.Model):
-    """A group of models; usage can be summed by project."""
+    """A group of models. Usage can be summed by project."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="projects")
@@ -41,8 +41,8 @@ FINISHED = (UploadState.READY, UploadState.REFUSED)
 class Upload(models.Model):
     """A file that arrives in chunks and is then checked by a worker.
 
-    The chunks are deleted once the file is accepted or rejected; the row keeps the result until it expires.
-    `attempts` counts started checks; `refusal` is a problem document.
+    The chunks are deleted once the file is accepted or rejected. The row keeps the result until it expires. `attempts`
+    counts the checks started; `refusal` is a problem document.
     """
 
     State = UploadState
@@ -91,7 +91,7 @@ class Upload(models.Model):
 
 
 class UploadPart(models.Model):
-    """One chunk of an upload, stored as its own object, because object storage can't append to an object."""
+    """One chunk of an upload. It is stored as its own object, because object storage cannot append to an object."""
 
     id = models.BigAutoField(primary_key=True)
     upload = models.ForeignKey(Upload, on_delete=models.CASCADE, related_name="parts")
@@ -128,11 +128,12 @@ class VersionState(models.TextChoices):
 
 
 class ModelVersion(models.Model):
-    """One checked and stored file of a model. Each file is stored once per organisation, identified by its digest.
+    """One checked and stored file of a model. Each file is stored once per organisation and identified by its digest.
 
     `inputs` and `outputs`: [{"name", "dtype", "shape": [int | symbol]}]. `symbolic_dims`: [{"name", "inputs"}], the
-    variable dimensions that must be set before compiling. `operators`: {"Conv": 12}. `problems`: remarks that don't
-    prevent compiling. `deleted_at`: the file is deleted; the row stays while programs made from it exist.
+    variable dimensions that must be set before compiling. `operators`: the number of nodes by operator, such as
+    {"Conv": 12}. `problems`: remarks that do not prevent compiling. `deleted_at`: the time at which the file was
+    deleted. The row is kept while programs made from it exist.
     """
 
     State = VersionState
@@ -172,12 +173,13 @@ class ModelVersion(models.Model):
 
 
 class DataSet(models.Model):
-    """Labelled items on which the platform evaluates programs. A data set is stored once per organisation, digest and split.
+    """Labelled items on which the platform evaluates programs. A data set is stored once per organisation, digest and
+    split.
 
     `inputs`: [{"name", "dtype", "shape"}] of one item. `label_shape`: [] for one class per item, [positions] for
-    several, None without labels. `classes`: the largest label plus one. `seed` and `choose` split the items
-    (apps/registry/labelled.py): `choose` items are for choosing, the rest for the proof of accuracy. `deleted_at`: the
-    file is deleted.
+    several classes, None without labels. `classes`: the largest label plus one. `seed` and `choose` determine the split
+    (apps/registry/labelled.py): `choose` items are for choosing, and the others prove the accuracy. `deleted_at`: the
+    time at which the file was deleted.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -235,12 +237,12 @@ class ModelFamily(models.Model):
 
 
 class Evaluation(models.Model):
-    """A version's answers on items that were not used to train it or to choose anything about it.
+    """A version's answers on held-out items, which were not used to train it or to choose anything about it.
 
-    `items` holds, for the parts `choose` and `evaluate`, the label, the prediction and the confidence (a decimal
-    string) of each item, so that a cascade's threshold can be chosen on one part and tested on the other.
-    `program_digest`: the program that the platform ran, on a host pool if `is_host`; empty if the customer stated the
-    answers.
+    `items` has the parts `choose` and `evaluate`, each with the label, the prediction and the confidence (a decimal
+    string) of every item. A cascade's threshold can therefore be chosen on one part and tested on the other.
+    `program_digest` is the digest of the program that the platform ran; empty if the customer supplied the answers. If
+    `is_host` is True, the program ran on a host pool.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -273,5 +275,5 @@ class Evaluation(models.Model):
 
     @property
     def is_stated(self) -> bool:
-        """Whether the customer stated the evaluation; if so, the platform did not run it."""
+        """Whether the customer supplied the evaluation. Otherwise, the platform ran it."""
         return not self.program_digest

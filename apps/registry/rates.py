@@ -12,6 +12,8 @@ HOUR = 3600
 
 
 def uploads_take(request: HttpRequest) -> None:
-    """Count one upload against the limits of the account and the address of a request. Raises Problem(429) above a limit."""
+    """Count one upload against the limits of the account and of the client address. Raises Problem(429) if a limit is
+    exceeded.
+    """
     rate_take(Rate("uploads-address", settings.UPLOADS_PER_HOUR_ADDRESS, HOUR), client_key(request))
     rate_take(Rate("uploads-account", settings.UPLOADS_PER_HOUR, HOUR), str(principal_get(request).user.pk))

@@ -1,4 +1,4 @@
-"""The registry's periodic work."""
+"""Periodic tasks of the registry."""
 
 SCHEDULE = {
     "uploads-sweep": {"task": "apps.registry.tasks.uploads_sweep", "schedule": 600.0, "options": {"queue": "default"}},

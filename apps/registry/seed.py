@@ -10,7 +10,7 @@ from apps.registry.services import sample_add
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
-    """Add each sample that the organisation has never had; a deleted sample stays deleted."""
+    """Add the sample models, unless the organisation already has a model."""
     if organisation.models.exists():
         return
     for sample in selectors.SAMPLES:

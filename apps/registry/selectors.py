@@ -23,7 +23,7 @@ SAMPLES_FOLDER = Path(settings.BASE_DIR) / "samples"
 
 @dataclass(frozen=True)
 class Sample:
-    """A model that the user can add with one click."""
+    """A sample model that the user can add with one click."""
 
     slug: str
     title: str
@@ -34,7 +34,7 @@ class Sample:
         return SAMPLES_FOLDER / f"{self.slug}.onnx"
 
     def evaluation(self) -> dict[str, Any]:
-        """The evaluation document of the sample: its answers on held-out items."""
+        """Read the sample's evaluation document, which holds its answers on held-out items."""
         document: dict[str, Any] = json.loads((SAMPLES_FOLDER / f"{self.slug}.evaluation.json").read_text())
         return document
 
@@ -55,12 +55,14 @@ SAMPLES = (
 
 
 def versions_present() -> QuerySet[ModelVersion]:
-    """The versions whose file still exists."""
+    """Return the versions whose file still exists."""
     return ModelVersion.objects.filter(deleted_at__isnull=True).select_related("model", "model__project")
 
 
 def models_list(*, organisation: Organisation, project: str = "", text: str = "") -> QuerySet[Model]:
-    """Models that have a file, sorted by name, each with its existing versions (newest first) as `present`."""
+    """Return the models that have a file, sorted by name. Each model's attribute `present` lists its existing versions,
+    newest first.
+    """
     found = (
         Model.objects.filter(organisation=organisation, versions__deleted_at__isnull=True).distinct().order_by("name")
     )
@@ -74,17 +76,17 @@ def models_list(*, organisation: Organisation, project: str = "", text: str = ""
 
 
 def projects_list(*, organisation: Organisation) -> QuerySet[Project]:
-    """The organisation's projects, sorted by name."""
+    """Return the organisation's projects, sorted by name."""
     return Project.objects.filter(organisation=organisation).order_by("name")
 
 
 def version_of_digest(*, organisation: Organisation, sha256: str) -> ModelVersion | None:
-    """The organisation's version with exactly these bytes, if any."""
+    """Return the organisation's version with this digest; None if there is none."""
     return versions_present().filter(organisation=organisation, sha256=sha256).first()
 
 
 def line_now() -> list[tuple[UUID, UUID]]:
-    """Return (upload, organisation) for all waiting uploads, in the order of their checks."""
+    """Return (upload id, organisation id) for all waiting uploads, in the order of their checks."""
     rows = Upload.objects.filter(state=UploadState.QUEUED)
     columns = ("id", "organisation_id", "queued_at", "created_at")
     waiting = [Waiting(pk, owner, queued or created) for pk, owner, queued, created in rows.values_list(*columns)]
@@ -95,7 +97,7 @@ def line_now() -> list[tuple[UUID, UUID]]:
 
 
 def upload_place(upload: Upload) -> int | None:
-    """The position of an upload in the queue, from 1; None if it is not waiting."""
+    """Return the position of an upload in the queue, from 1; None if it is not waiting."""
     if upload.state != UploadState.QUEUED:
         return None
     return next((place for place, (pk, _) in enumerate(line_now(), start=1) if pk == upload.pk), None)
@@ -105,15 +107,15 @@ REPORTED = ("opset", "producer", "description", "parameters", "inputs", "outputs
 
 
 def report_of_digest(sha256: str) -> dict[str, Any] | None:
-    """The stored check of these bytes, whichever organisation uploaded them; None if there is none. For the public
-    samples only.
+    """Return the stored check of the file with this digest, whichever organisation uploaded it; None if there is none.
+    Call this only for the public sample models.
     """
     found = ModelVersion.objects.filter(sha256=sha256).values("model__name", *REPORTED).first()
     return {**found, "name": found["model__name"]} if found else None
 
 
 def modelversion_bytes(version: ModelVersion) -> bytes:
-    """Return the bytes of the model's file. Raises FileNotFoundError if it was deleted."""
+    """Return the bytes of the version's file. Raises FileNotFoundError if the file was deleted."""
     if version.deleted_at is not None:
         raise FileNotFoundError(f"The file of {version} was deleted.")
     with default_storage.open(version.storage_key, "rb") as stored:
@@ -122,29 +124,31 @@ def modelversion_bytes(version: ModelVersion) -> bytes:
 
 
 def evaluation_of(version: ModelVersion) -> Evaluation | None:
-    """The newest evaluation of a version that its owner stated."""
+    """Return the newest evaluation that the version's owner supplied; None if there is none."""
     return version.evaluations.filter(program_digest="").select_related("family").order_by("-created_at").first()
 
 
 def family_of(version: ModelVersion) -> ModelFamily | None:
-    """The family of a version; None if it was never evaluated."""
+    """Return the family of a version; None if its owner never supplied an evaluation."""
     evaluation = evaluation_of(version)
     return evaluation.family if evaluation else None
 
 
 def family_evaluations(family_id: UUID) -> list[Evaluation]:
-    """The owners' evaluations of the family's existing versions, from the least to the most accurate."""
+    """Return the evaluations that the owners of the family's existing versions supplied, from the least to the most
+    accurate.
+    """
     rows = Evaluation.objects.filter(family_id=family_id, model_version__deleted_at__isnull=True, program_digest="")
     return list(rows.select_related("model_version__model").order_by("lower_bound", "model_version__model__name"))
 
 
 def data_sets(*, organisation: Organisation) -> QuerySet[DataSet]:
-    """The organisation's data sets whose file exists, newest first."""
+    """Return the organisation's data sets whose file exists, newest first."""
     return DataSet.objects.filter(organisation=organisation, deleted_at=None).order_by("-created_at", "-id")
 
 
 def data_set_read(data_set: DataSet) -> Labelled:
-    """Read the items of a data set. Raises FileNotFoundError if it was deleted."""
+    """Read the items of a data set. Raises FileNotFoundError if its file was deleted."""
     if data_set.deleted_at is not None:
         raise FileNotFoundError(f"The file of {data_set} was deleted.")
     with default_storage.open(data_set.storage_key, "rb") as stored:

@@ -1,4 +1,4 @@
-"""The registry's Celery tasks; each calls one service."""
+"""Celery tasks of the registry; each task calls one service."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MESSAGE_SECONDS = 5  # between two sweeps
 
 @shared_task(name="apps.registry.tasks.uploads_sweep")
 def uploads_sweep() -> int:
-    """Remove unfinished uploads."""
+    """Remove expired uploads."""
     return services.uploads_sweep(now=timezone.now())
 
 
@@ -26,7 +26,7 @@ def upload_check() -> None:
 
 @shared_task(name="apps.registry.tasks.checks_sweep", ignore_result=True)
 def checks_sweep() -> None:
-    """Request checks of waiting uploads, in case a message was lost."""
+    """Request checks for waiting uploads, in case a message was lost."""
     services.checks_sweep(now=timezone.now(), send=_ask)
 
 

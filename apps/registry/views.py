@@ -1,4 +1,4 @@
-"""The pages of models: list, upload, deletion. Each view authorises, makes one service call, and responds."""
+"""Pages to list, upload and delete models. Each view authorises, calls one service, and responds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def model_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def model_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page of a model's newest version."""
+    """Show a model's newest version."""
     model = org_object_get(request, Model, pk=pk)
     version = selectors.versions_present().filter(model=model).order_by("-number").first()
     return redirect(VERSION_PAGE, pk=version.pk) if version else redirect("registry:model_list")
@@ -65,7 +65,7 @@ def model_upload(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def upload_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The state of an upload, for browsers without JavaScript; the page refreshes until the check ends."""
+    """Show the state of an upload, for browsers without JavaScript. The page refreshes until the check ends."""
     upload = org_object_get(request, Upload, roles=ENGINEERING, pk=pk)
     if upload.version_id:
         if not upload.is_new:
@@ -104,7 +104,7 @@ def _upload_page(request: HttpRequest, form: UploadForm, refusal: Problem | None
 
 
 def _whole_file_take(request: HttpRequest, organisation: Organisation, form: UploadForm) -> HttpResponse:
-    """Upload a whole file from one form, with the same steps and errors as for a chunked upload."""
+    """Upload a whole file from one form. The steps and the errors are the same as for a chunked upload."""
     uploads_take(request)
     actor, now = principal_get(request).user, timezone.now()
     file = form.cleaned_data["file"]

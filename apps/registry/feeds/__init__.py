@@ -1,6 +1,7 @@
-"""Arrays of items (a job's inputs and outputs, a data set): read and check the files that customers send, and store results.
+"""Read and check the arrays that customers send, and store results. The arrays are a job's inputs or outputs, or a data
+set.
 
-Pure: NumPy and bytes, no Django.
+The package uses only NumPy and bytes, not Django.
 """
 
 from apps.registry.feeds.check import (

@@ -1,4 +1,4 @@
-"""Check whether arrays fit a program's inputs, and list every fault with its remedy."""
+"""Check that arrays fit a program's inputs, and list every fault with its remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHUNK = 1 << 20  # elements that are converted at once
 
 
 class InputError(Exception):
-    """Raised if the inputs can't be used; `problems` holds one sentence per fault."""
+    """Raised if the inputs cannot be used; `problems` holds one sentence per fault."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = list(problems)
@@ -24,7 +24,7 @@ class InputError(Exception):
 
 @dataclass(frozen=True)
 class TensorType:
-    """An input or output of a program: name, NumPy dtype name, and the shape of one execution."""
+    """The name, NumPy dtype name and per-execution shape of a program's input or output."""
 
     name: str
     dtype: str
@@ -36,9 +36,9 @@ class TensorType:
 
 
 def items_check(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> dict[str, Array]:
-    """Return the arrays with a leading dimension of items and exactly the program's element types: name -> [items, *shape].
+    """Check the arrays, and return them by name with the shape [items, *shape] and the program's element types.
 
-    An array may omit a leading 1 of the program's shape ([items, 3, 48, 192] for 1 x 3 x 48 x 192). Types are
+    An array may omit a leading 1 of the program's shape ([items, 3, 48, 192] for 1 x 3 x 48 x 192). Element types are
     converted only if no value changes beyond float rounding. Raises InputError with every fault.
     """
     problems = _names_problems(arrays, types)
@@ -66,13 +66,13 @@ def items_check(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> dic
 
 
 def items_count_check(items: int) -> None:
-    """Raise InputError if a job can't have this number of items."""
+    """Raise InputError if a job cannot have this many items."""
     if items > ITEMS_MAX:
         raise InputError([f"A job can have at most {ITEMS_MAX:,} items; split yours into several jobs."])
 
 
 def items_match(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> bool:
-    """Whether the shapes of the arrays match the types; `items_check` checks the rest."""
+    """Return whether the shapes of the arrays match the types. `items_check` checks everything else."""
     if any(wanted.name not in arrays for wanted in types):
         return False
     try:
@@ -93,7 +93,9 @@ def _names_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) ->
 
 
 def _size_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> list[str]:
-    """Yield, before any conversion, a fault for each array that would need too many bytes in the program's own type."""
+    """Return a fault if the inputs are too large. For each array, the larger of its own and the program's element type
+    counts.
+    """
     sizes = {one.name: np.dtype(one.dtype).itemsize for one in types}
     taken = sum(array.size * max(array.dtype.itemsize, sizes.get(name, 0)) for name, array in arrays.items())
     if taken <= BYTES_MAX:
@@ -102,7 +104,7 @@ def _size_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> 
 
 
 def _shaped(array: Array, wanted: TensorType) -> Array:
-    """The array as [items, *shape]."""
+    """Return the array with the shape [items, *shape]."""
     if array.ndim == len(wanted.shape) + 1 and array.shape[1:] == wanted.shape:
         return array
     if wanted.shape[:1] == (1,) and array.ndim == len(wanted.shape) and array.shape[1:] == wanted.shape[1:]:
@@ -113,7 +115,9 @@ def _shaped(array: Array, wanted: TensorType) -> Array:
 
 
 def _typed(array: Array, wanted: TensorType) -> Array:
-    """The array in the program's element type, provided that no value changes; floats may be rounded to a narrower float type."""
+    """Convert the array to the program's element type. Floats may be rounded to a narrower float type. Raises
+    InputError if any other value would change.
+    """
     dtype = np.dtype(wanted.dtype)
     if array.dtype == dtype:
         return np.ascontiguousarray(array)
@@ -134,7 +138,9 @@ def _typed(array: Array, wanted: TensorType) -> Array:
 
 
 def _lost(array: Array, converted: Array) -> Array:
-    """A mask of the values that the conversion changed: floats that became infinite, and integers whose value changed."""
+    """Return a mask of the values that the conversion changed: floats that became infinite, and integers whose value
+    changed.
+    """
     lost: Array
     if array.dtype.kind == "f":
         lost = np.isfinite(array) & ~np.isfinite(converted)
@@ -148,9 +154,9 @@ def _lost(array: Array, converted: Array) -> Array:
 
 
 def seeded_items(types: Sequence[TensorType], items: Sequence[int] | Array, *, seed: int) -> dict[str, Array]:
-    """Generate inputs of the given types, with small numbers, to try a program.
+    """Generate small random inputs of the given types, to try out a program.
 
-    An item depends only on the seed and its number, so a worker can generate just the items of its block.
+    Each item depends only on the seed and its number, so a worker can generate just the items of its block.
     """
     arrays = {one.name: np.empty((len(items), *one.shape), one.dtype) for one in types}
     for row, item in enumerate(items):

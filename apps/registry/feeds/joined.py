@@ -1,4 +1,4 @@
-"""Join the outputs of many blocks into one .npz file on disk; only one block is in memory at a time."""
+"""Join the outputs of many blocks into one .npz file on disk. Only one block is in memory at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.registry.feeds.pack import member_of
 
 
 class Joined:
-    """Arrays of `rows` items each, appended block by block; `overwrite` changes earlier rows."""
+    """Arrays of `rows` items each, appended block by block. `overwrite` changes rows that were already appended."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
@@ -31,14 +31,16 @@ class Joined:
         self._stack.close()
 
     def append(self, block: Mapping[str, Array]) -> None:
-        """Append the next items."""
+        """Append a block, which holds the next items of every array."""
         for name, array in block.items():
             if name not in self._files:
                 self._begin(name, array, self.rows)
             self._write(name, array)
 
     def overwrite(self, rows: Array, block: Mapping[str, Array]) -> dict[str, Array]:
-        """Overwrite these rows in the arrays with a matching name and shape; return the arrays that don't match."""
+        """Overwrite these rows in every stored array whose name and item shape match an array in `block`. Return the
+        arrays in `block` that match no stored array.
+        """
         others: dict[str, Array] = {}
         for name, array in block.items():
             dtype, shape, start = self._kinds.get(name, (array.dtype, (-1,), 0))
@@ -52,13 +54,13 @@ class Joined:
         return others
 
     def add(self, name: str, array: Array, *, rows: int | None = None) -> None:
-        """Start or continue an array with its own number of rows."""
+        """Append to an array that may have its own number of rows, and create the array if it does not exist."""
         if name not in self._files:
             self._begin(name, array, len(array) if rows is None else rows)
         self._write(name, array)
 
     def pack(self, to: BinaryIO) -> None:
-        """Write the .npz file, with the same bytes as `arrays_pack` would for the same arrays."""
+        """Write the .npz file. Its bytes are the same as those that `arrays_pack` returns for the same arrays."""
         with zipfile.ZipFile(to, "w", zipfile.ZIP_STORED) as archive:
             for name in sorted(self._files):
                 self._files[name].seek(0)

@@ -1,4 +1,4 @@
-"""Convert arrays from and to .npz, .npy and JSON, with limits that apply before anything large is read."""
+"""Convert arrays from and to .npz, .npy and JSON. Sizes are checked before large data are read."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ UNREADABLE = (
 
 @dataclass(frozen=True)
 class Limits:
-    """The maximum bytes of the file, and of its unpacked arrays. A request holds about three copies in memory, which is
-    256 MiB in total.
+    """The maximum size of the file and of its unpacked arrays, in bytes. A request holds about three copies in memory
+    (256 MiB in total).
     """
 
     file_bytes: int = 64 * 1024 * 1024
@@ -40,7 +40,7 @@ class Limits:
 
 
 def arrays_read(file: BinaryIO, types: Sequence[TensorType], limits: Limits) -> dict[str, Array]:
-    """The arrays of a .npz file, or of one .npy file for a program with one input. Raises InputError."""
+    """Return the arrays of a .npz file. A .npy file is also accepted if the program has one input. Raises InputError."""
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     if size > limits.file_bytes:
@@ -62,7 +62,7 @@ def arrays_read(file: BinaryIO, types: Sequence[TensorType], limits: Limits) -> 
 
 
 def _members(file: BinaryIO, limits: Limits) -> dict[str, Array]:
-    """All arrays of a .npz file; their sizes are read from the zip directory and checked before anything is unpacked."""
+    """Return all arrays of a .npz file. Their sizes are read from the zip directory and checked before unpacking."""
     arrays: dict[str, Array] = {}
     try:
         with zipfile.ZipFile(file) as archive:
@@ -83,7 +83,7 @@ def _members(file: BinaryIO, limits: Limits) -> dict[str, Array]:
 
 
 def _array_of(file: IO[bytes], name: str, bytes_max: int) -> Array:
-    """One .npy array. Refuses object arrays, and shapes that would need more than `bytes_max`."""
+    """Read one .npy array. Raises InputError for an object array, or if its shape needs more than `bytes_max` bytes."""
     try:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -103,7 +103,7 @@ def _array_of(file: IO[bytes], name: str, bytes_max: int) -> Array:
 
 
 def arrays_read_json(document: object, types: Sequence[TensorType]) -> dict[str, Array]:
-    """The arrays of {"input name": nested lists, ...}; the outermost list holds the items. Raises InputError."""
+    """Return the arrays of {"input name": nested lists, ...}; the outermost list holds the items. Raises InputError."""
     if not isinstance(document, Mapping):
         raise InputError(
             ['Send an object such as {"input name": [[1.0, 2.0], [3.0, 4.0]]}, the outer list holding the items.']
@@ -127,7 +127,9 @@ def arrays_read_json(document: object, types: Sequence[TensorType]) -> dict[str,
 
 
 def _array_of_lists(nested: object, wanted: np.dtype[Any]) -> Array:
-    """Nested lists as an array of their own type; integers are accepted in place of floats."""
+    """Convert nested lists to an array. Integers are converted to the type `wanted` if it is a float type. Raises
+    TypeError if the elements are not numbers.
+    """
     array = np.array(nested)
     if array.dtype.kind not in "biuf":
         raise TypeError("not numbers")
@@ -137,7 +139,7 @@ def _array_of_lists(nested: object, wanted: np.dtype[Any]) -> Array:
 
 
 def arrays_pack(arrays: Mapping[str, Array]) -> bytes:
-    """The arrays as .npz bytes; equal arrays give equal bytes."""
+    """Return the arrays as .npz bytes; equal arrays give equal bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(arrays):
@@ -147,18 +149,18 @@ def arrays_pack(arrays: Mapping[str, Array]) -> bytes:
 
 
 def member_of(name: str) -> zipfile.ZipInfo:
-    """The archive entry of an array, without a time stamp, so that equal arrays give equal bytes."""
+    """Return the archive entry of an array. Its time stamp is fixed, so that equal arrays give equal bytes."""
     return zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
 
 
 def arrays_unpack(data: bytes) -> dict[str, Array]:
-    """The inverse of `arrays_pack`, for trusted files."""
+    """Read the arrays from .npz bytes made by `arrays_pack`. The bytes must be trusted."""
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 
 
 def document_read(body: bytes) -> object:
-    """Parse the JSON document in `body`. Raises InputError."""
+    """Parse the JSON document in `body`. Raises InputError if it is not JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:

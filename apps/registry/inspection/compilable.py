@@ -1,4 +1,4 @@
-"""The compiler's view of a model: its supported operators, and the problems that it finds when it loads the model."""
+"""The operators that the compiler supports, and the problems that it finds when it loads a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from apps.registry.inspection.findings import Finding
 
 @lru_cache(maxsize=1)
 def supported_operators() -> dict[str, frozenset[str]]:
-    """Supported operator names by domain ("" is the standard one): those with a lowering rule, and those composed of others."""
+    """Return the supported operator names by domain ("" is the standard domain). An operator is supported if it has a
+    lowering rule, or if ONNX defines it as a composition of other operators.
+    """
     import onnx.defs
 
     from compiler.frontend import operators
@@ -21,7 +23,7 @@ def supported_operators() -> dict[str, frozenset[str]]:
 
 
 def compile_findings(data: bytes) -> Iterator[Finding]:
-    """Yield every problem that the compiler finds when it loads a model without variable dimensions."""
+    """Yield every problem that the compiler finds when it loads a model. The model must not have variable dimensions."""
     from compiler.errors import ModelError
     from compiler.frontend import load
 

@@ -1,4 +1,4 @@
-"""Problems of a model, in sentences that say what to do."""
+"""Problems of a model, each with a sentence that says how to solve it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem. `kind` is a stable code for programs, `count` is the number of occurrences, and `node` is the first
-    of them.
+    """One problem. `kind` is a stable code for programs. `count` is the number of occurrences, and `node` is the first
+    node with the problem.
     """
 
     kind: str
@@ -47,7 +47,7 @@ NO_GRAPH = Finding(
 
 
 def cut(missing: int) -> Finding:
-    """The finding for a truncated file."""
+    """Return the finding for a truncated file."""
     return Finding(
         "truncated",
         f"The file was cut off: at least {missing:,} bytes are missing.",

@@ -1,4 +1,4 @@
-"""The whole inspection: from bytes to one dictionary with every problem."""
+"""Inspect a model file, and return one dictionary with its properties and all its problems."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ NAMELESS = ("", "?", "None", "unk")
 
 
 def inspect(data: bytes, supported: Mapping[str, Collection[str]] | None) -> dict[str, Any]:
-    """Everything that the registry stores about a file, and its `problems` (empty: it can be compiled).
+    """Return everything that the registry stores about a file, and its `problems`. The list is empty if the file can be
+    compiled.
 
-    `supported`: operator names by domain ("" is the standard one); None skips the compiler's checks.
+    `supported` holds operator names by domain ("" is the standard domain). If it is None, operators are not checked.
     """
     model, unreadable = read(data)
     if model is None:
@@ -53,8 +54,8 @@ def inspect(data: bytes, supported: Mapping[str, Collection[str]] | None) -> dic
 
 
 def parameters_of(model: ModelProto) -> int:
-    """The number of stored weights, including those in subgraphs: initializers, and constants of real numbers, which
-    some exporters use for weights.
+    """Return the number of stored weights, including those in subgraphs. Weights are initializers, and floating-point
+    constants, which some exporters use instead.
     """
     stored = []
     for graph in structure.graphs_of(model.graph):
@@ -66,7 +67,9 @@ def parameters_of(model: ModelProto) -> int:
 
 
 def read(data: bytes) -> tuple[ModelProto | None, Finding | None]:
-    """The parsed model, or the finding that explains why the file is not a model. Never opens external files."""
+    """Return the parsed model, or the finding that explains why the file is not a model. External files are never
+    opened.
+    """
     if not data:
         return None, findings.EMPTY
     missing = wire.missing_bytes(data)
@@ -86,7 +89,7 @@ def read(data: bytes) -> tuple[ModelProto | None, Finding | None]:
 
 
 def opset_of(model: ModelProto) -> int:
-    """The version of the standard operator set; 0 if not stated."""
+    """Return the version of the standard operator set; 0 if the model does not state it."""
     return max((entry.version for entry in model.opset_import if entry.domain in structure.DEFAULT_DOMAINS), default=0)
 
 
@@ -102,7 +105,7 @@ def opset_findings(model: ModelProto) -> Iterator[Finding]:
 
 
 def shape_findings(model: ModelProto) -> Iterator[Finding]:
-    """Yield findings for shapes that are too large for any memory, or invalid."""
+    """Yield findings for inputs and outputs that are not tensors, and for shapes that are too large."""
     graph = model.graph
     for kind, values in (("input", graph.input), ("output", graph.output), ("value", graph.value_info)):
         for value in values:
@@ -122,7 +125,7 @@ def shape_findings(model: ModelProto) -> Iterator[Finding]:
 
 
 def element_bytes(value: ValueInfoProto) -> int:
-    """The bytes per element; 1 for types without a fixed size."""
+    """Return the number of bytes per element; 1 for types without a fixed size."""
     try:
         return int(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).itemsize)
     except (KeyError, TypeError, ValueError):
@@ -130,7 +133,9 @@ def element_bytes(value: ValueInfoProto) -> int:
 
 
 def shape_of(value: ValueInfoProto) -> list[int | str]:
-    """The dimensions, with a symbol for each variable one, named as in the compiler ("input.axis" if it has no name)."""
+    """Return the dimensions, with a symbol for each variable dimension. The symbol is the dimension's name, or
+    "input.axis" if it has no name, as in the compiler.
+    """
     shape: list[int | str] = []
     for axis, dimension in enumerate(value.type.tensor_type.shape.dim):
         if dimension.HasField("dim_value") and dimension.dim_value >= 0:
@@ -142,7 +147,7 @@ def shape_of(value: ValueInfoProto) -> list[int | str]:
 
 
 def value_json(value: ValueInfoProto) -> dict[str, Any]:
-    """The name, NumPy element type and shape of an input or output."""
+    """Return the name, NumPy element type and shape of an input or output."""
     kind = value.type.tensor_type.elem_type
     try:
         dtype = str(onnx.helper.tensor_dtype_to_np_dtype(kind))
@@ -152,7 +157,7 @@ def value_json(value: ValueInfoProto) -> dict[str, Any]:
 
 
 def symbols_of(inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The variable dimensions in order of appearance, each with the inputs that use it."""
+    """Return the variable dimensions in order of appearance, each with the inputs that use it."""
     places: dict[str, list[str]] = {}
     for value in inputs:
         for length in value["shape"]:

@@ -1,4 +1,4 @@
-"""Check the graph's consistency, including subgraphs: names, order, cycles, sizes, external data, operators."""
+"""Check a graph and its subgraphs for consistency: names, order, cycles, sizes, external data and operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_DOMAINS = {"", "ai.onnx"}
 
 
 def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
-    """The graph and all subgraphs of its If, Loop and Scan nodes."""
+    """Yield the graph and all subgraphs of its If, Loop and Scan nodes."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
@@ -28,12 +28,12 @@ def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
 
 
 def label(node: NodeProto) -> str:
-    """The node's name, or its first output if it has no name."""
+    """Return the node's name, or the name of its first output if the node has no name."""
     return node.name or next((name for name in node.output if name), "") or node.op_type
 
 
 def unknown_operators(model: ModelProto, supported: Mapping[str, Collection[str]]) -> Iterator[Finding]:
-    """Yield one finding for each operator type that can't be compiled, with its number of occurrences."""
+    """Yield one finding for each unsupported operator type, with its number of occurrences."""
     places: dict[tuple[str, str], list[str]] = {}
     own = {(function.domain, function.name) for function in model.functions}
     for graph in graphs_of(model.graph):
@@ -56,7 +56,7 @@ def unknown_operators(model: ModelProto, supported: Mapping[str, Collection[str]
 
 
 def external_data(model: ModelProto) -> Iterator[Finding]:
-    """Findings for weights that are stored in another file."""
+    """Yield a finding if weights are stored in another file."""
     names = [t.name for t in tensors_of(model) if t.data_location == TensorProto.EXTERNAL or t.external_data]
     if names:
         yield Finding(
@@ -69,7 +69,7 @@ def external_data(model: ModelProto) -> Iterator[Finding]:
 
 
 def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
-    """All stored tensors: weights, and tensors in attributes."""
+    """Yield all stored tensors: weights, and tensors in attributes."""
     for graph in graphs_of(model.graph):
         yield from graph.initializer
         yield from (sparse.values for sparse in graph.sparse_initializer)
@@ -81,7 +81,7 @@ def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
 
 
 def tensor_sizes(model: ModelProto) -> Iterator[Finding]:
-    """Findings for weights whose shape and stored bytes disagree, or whose shape is too large for any memory."""
+    """Yield findings for weights that are too large or invalid, or whose shape does not match their stored bytes."""
     for tensor in tensors_of(model):
         if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
             continue
@@ -107,7 +107,7 @@ def tensor_sizes(model: ModelProto) -> Iterator[Finding]:
 
 
 def _claimed_bytes(tensor: TensorProto) -> int | None:
-    """The bytes that the stated type and shape need; None for an unknown type or a negative dimension."""
+    """Return the bytes that the stated type and shape need; None for an unknown type or a negative dimension."""
     if any(length < 0 for length in tensor.dims):
         return None
     if tensor.data_type == TensorProto.STRING:
@@ -122,7 +122,7 @@ def _claimed_bytes(tensor: TensorProto) -> int | None:
 
 
 def too_large(what: str, shape: Collection[Any], size: int, node: str) -> Finding:
-    """The finding for a tensor above the size limit."""
+    """Return the finding for a tensor above the size limit."""
     return Finding(
         "too-large",
         f"{what} of shape {' x '.join(map(str, shape))} would take {size:,} bytes; the most for one tensor is "
@@ -133,7 +133,7 @@ def too_large(what: str, shape: Collection[Any], size: int, node: str) -> Findin
 
 
 def order(model: ModelProto) -> Iterator[Finding]:
-    """Yield findings for cycles, values without a producer, and values with two producers, in the main graph."""
+    """Yield findings for the main graph: cycles, values without a producer, and values with two producers."""
     graph = model.graph
     produced = Counter(name for node in graph.node for name in node.output if name)
     given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
@@ -186,7 +186,7 @@ def _free_names_of_body(body: GraphProto) -> set[str]:
 
 
 def cycles(graph: GraphProto, given: set[str]) -> Iterator[Finding]:
-    """Yield a finding that names the nodes of one cycle, if any nodes can never run."""
+    """Yield a finding that names the nodes of one cycle, if the graph has a cycle."""
     producer = {
         name: index for index, node in enumerate(graph.node) for name in node.output if name and name not in given
     }
@@ -204,7 +204,7 @@ def cycles(graph: GraphProto, given: set[str]) -> Iterator[Finding]:
 
 
 def _stuck(needs: list[set[int]]) -> set[int]:
-    """Return the nodes that can never run; `needs` lists for each node the nodes whose results it reads."""
+    """Return the nodes that can never run. `needs` lists, for each node, the nodes whose results it reads."""
     readers: dict[int, list[int]] = {}
     for index, sources in enumerate(needs):
         for source in sources:
@@ -220,7 +220,7 @@ def _stuck(needs: list[set[int]]) -> set[int]:
 
 
 def _ring(needs: list[set[int]], stuck: set[int]) -> list[int]:
-    """Return one cycle among nodes that wait for each other, found by walking backwards until a node repeats."""
+    """Return one cycle among nodes that wait for each other. It is found by walking backwards until a node repeats."""
     path: list[int] = []
     position: dict[int, int] = {}
     at = min(stuck)

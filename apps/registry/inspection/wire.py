@@ -1,7 +1,7 @@
-"""Tell a model file, a truncated model file and any other file apart by the outermost layer of the encoding.
+"""Tell complete model files, truncated model files and other files apart by the outermost layer of the encoding.
 
-A model is a protocol buffer: a sequence of (field number, wire type, content). A field that extends beyond the end of
-the file shows where the file was truncated.
+A model is a protocol buffer: a sequence of (field number, wire type, content). If a field extends beyond the end of the
+file, the file was truncated.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ LENGTH_DELIMITED = 2
 
 
 def varint(data: bytes, at: int) -> tuple[int, int] | None:
-    """Return (value, next offset) of the variable-length integer at `at`; None if it extends beyond the data or has
-    more than ten bytes.
+    """Read the variable-length integer at offset `at`, and return (value, next offset). None if it extends beyond the
+    data or has more than ten bytes.
     """
     value = shift = 0
     while at < len(data) and shift < 70:
@@ -27,7 +27,9 @@ def varint(data: bytes, at: int) -> tuple[int, int] | None:
 
 
 def missing_bytes(data: bytes) -> int | None:
-    """Return 0 for a complete model file, the number of missing bytes for a truncated one, and None for anything else."""
+    """Return the minimum number of bytes missing from a truncated model file; 0 for a complete model file. None if the
+    file is not a model file.
+    """
     at, seen = 0, False
     while at < len(data):
         tag = varint(data, at)
@@ -47,14 +49,14 @@ def missing_bytes(data: bytes) -> int | None:
 
 
 def looks_like_text(data: bytes) -> bool:
-    """Whether the first kilobyte is readable text."""
+    """Return whether the first kilobyte is readable text."""
     head = data[:1024]
     printable = sum(byte in b"\t\n\r" or 32 <= byte < 127 or byte >= 128 for byte in head)
     return printable == len(head) and b"\x00" not in head
 
 
 def has_unreadable_text(message: Any) -> bool:
-    """Whether a text in a parsed message is not UTF-8; the parser returns such a text as bytes."""
+    """Return whether a parsed message contains text that is not UTF-8. The parser returns such text as bytes."""
     for field, value in message.ListFields():
         values = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
         if field.type == field.TYPE_STRING and any(isinstance(one, bytes) for one in values):

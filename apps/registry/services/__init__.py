@@ -1,4 +1,4 @@
-"""Changes to models and uploads, one public function per use case. Import them from here."""
+"""Services that change models, uploads and data sets, one public function per use case. Import them from here."""
 
 from apps.registry.services.checks import checks_sweep, refusal_of, upload_check_next
 from apps.registry.services.data_sets import dataset_add, dataset_delete

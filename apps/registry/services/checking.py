@@ -25,9 +25,9 @@ _ENDINGS = {
 
 
 def model_check(data: bytes, *, beat: Callable[[], None]) -> dict[str, Any]:
-    """Return the result of `inspection.report.inspect` for the file, calling `beat` every few seconds in the meantime.
+    """Inspect the file in a child process and return its report, calling `beat` every few seconds.
 
-    Raises Problem(422) with every problem if the file can't be accepted.
+    Raises Problem(422) with every problem if the file cannot be accepted.
     """
     try:
         files = {"model.onnx": data}
@@ -43,13 +43,13 @@ def model_check(data: bytes, *, beat: Callable[[], None]) -> dict[str, Any]:
 
 
 def ended(reason: str) -> Problem:
-    """The refusal of a file whose check did not finish, according to the reason of `ChildFailed`."""
+    """Return the refusal for a file whose check did not finish. `reason` is usually the one that `ChildFailed` gives."""
     message = _ENDINGS[reason].format(memory=LIMITS.memory, cpu=LIMITS.cpu, wall=LIMITS.wall)
     return refusal([{"kind": reason, "message": message, "remedy": "", "count": 1}])
 
 
 def refusal(problems: list[dict[str, Any]]) -> Problem:
-    """All problems of a file as one Problem; each has `message` and `remedy`."""
+    """Return one Problem that lists all problems of a file. Each item has `message` and `remedy`."""
     first = problems[0]
     more = f" And {len(problems) - 1} more." if len(problems) > 1 else ""
     detail = f"{first['message']} {first.get('remedy', '')}".strip() + more
@@ -57,7 +57,7 @@ def refusal(problems: list[dict[str, Any]]) -> Problem:
 
 
 class CheckLate(Problem):
-    """Raised if a check did not get enough time on a busy machine; it can be repeated."""
+    """Raised if a check ran out of wall time on a busy machine. The check can be repeated."""
 
     def __init__(self) -> None:
         again = ended("late")

@@ -1,4 +1,6 @@
-"""Upload checks by the workers of the queue `check`: claimed in turn, run in a limited child, and recorded on the row."""
+"""Upload checks by the workers of the queue `check`. A worker claims the next upload, checks it in a limited child
+process, and records the result.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ log = structlog.get_logger("registry")
 
 
 def upload_check_next(*, clock: Clock) -> bool:
-    """Check the next upload in the queue; return False if none can be checked now. Several workers may call this at once."""
+    """Check the next upload in the queue; return False if none can be checked now. Several workers may call this
+    function at once.
+    """
     upload = _claim(clock())
     if upload is None:
         return False
@@ -61,7 +65,9 @@ def upload_check_next(*, clock: Clock) -> bool:
 
 
 def _version_of(upload: Upload, *, clock: Clock) -> tuple[ModelVersion, bool]:
-    """Return the version made from the upload, and whether it is new. Raises Problem with every fault of the file."""
+    """Create a version from the upload; return the version, and whether it is new. Raises Problem with every fault of
+    the file.
+    """
     data = b"".join(_part(key) for key in upload.parts.order_by("offset").values_list("storage_key", flat=True))
     if upload.sha256 and hashlib.sha256(data).hexdigest() != upload.sha256:
         raise damaged()
@@ -78,26 +84,30 @@ def _version_of(upload: Upload, *, clock: Clock) -> tuple[ModelVersion, bool]:
 
 
 def _beat(upload: Upload, *, now: datetime) -> None:
-    """Record a heartbeat. If the database is unavailable, the upload may be checked twice, but its result is recorded once."""
+    """Record a heartbeat. If the database is unavailable, the heartbeat is skipped. The upload may then be checked
+    twice, but its result is recorded once.
+    """
     with suppress(DatabaseError):
         Upload.objects.filter(_mine(upload)).update(seen_at=now)
 
 
 def damaged() -> Problem:
-    """The refusal of bytes that don't match their stated digest."""
+    """Return the refusal for bytes that do not match their stated digest."""
     detail = "The SHA-256 of the received bytes differs from the stated one. Upload the file again."
     return refusal([{"kind": "digest", "message": detail, "remedy": "", "count": 1}])
 
 
 def lost() -> Problem:
-    """The refusal of a file whose chunks were removed from the storage."""
+    """Return the refusal for a file whose chunks were removed from the storage."""
     detail = "Pieces of this file are no longer in the storage. Upload the file again."
     return refusal([{"kind": "lost", "message": detail, "remedy": "", "count": 1}])
 
 
 @transaction.atomic
 def _claim(now: datetime) -> Upload | None:
-    """The first upload in the queue whose organisation has no running check; abandoned checks are claimed again."""
+    """Claim the first upload in the queue whose organisation has no running check; None if there is none. Abandoned
+    checks return to the queue first.
+    """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
     _abandoned(now).update(state=Upload.State.QUEUED)
@@ -113,13 +123,13 @@ def _claim(now: datetime) -> Upload | None:
 
 
 def _abandoned(now: datetime) -> QuerySet[Upload]:
-    """Uploads whose worker has not sent a heartbeat for a while."""
+    """Return the uploads whose worker has missed its heartbeats."""
     silent = Q(seen_at__lte=now - SILENT_AFTER) | Q(seen_at=None)
     return Upload.objects.filter(silent, state=Upload.State.CHECKING)
 
 
 def _put_back(upload: Upload, *, counted: bool = False) -> None:
-    """Return the upload to the queue. The attempt counts only if the file was at fault."""
+    """Return the upload to the queue. Unless `counted`, this attempt does not count."""
     Upload.objects.filter(_mine(upload)).update(
         state=Upload.State.QUEUED, attempts=upload.attempts if counted else upload.attempts - 1
     )
@@ -137,8 +147,8 @@ def _finish(
     is_new: bool = False,
     refusal: Problem | None = None,
 ) -> None:
-    """Record the result and delete the chunks. If two workers check the same upload, the one that claimed it last
-    records the result.
+    """Record the result and delete the chunks. If two workers check the same upload, only the worker that claimed it
+    last records the result.
     """
     result: dict[str, Any] = {"state": Upload.State.READY, "version": version, "is_new": is_new}
     if refusal is not None:
@@ -151,7 +161,7 @@ def _finish(
 
 
 def refusal_stored(problem: Problem) -> dict[str, Any]:
-    """The stored form of a refusal."""
+    """Return a refusal in its stored form."""
     return {
         "status": problem.status,
         "title": problem.title,
@@ -162,13 +172,15 @@ def refusal_stored(problem: Problem) -> dict[str, Any]:
 
 
 def refusal_of(upload: Upload) -> Problem:
-    """The stored refusal of an upload as a Problem."""
+    """Return the stored refusal of an upload as a Problem."""
     kept = upload.refusal or {}
     return Problem(kept["status"], kept["title"], kept["detail"], kind=kept["code"], errors=kept["errors"])
 
 
 def checks_sweep(*, now: datetime, send: Callable[[], None]) -> int:
-    """Request a check if an upload is waiting or was abandoned, in case a message was lost; return the number of such uploads."""
+    """Request a check if an upload is waiting or abandoned, in case a message was lost. Return the number of such
+    uploads.
+    """
     waiting = Upload.objects.filter(state=Upload.State.QUEUED).count()
     waiting += _abandoned(now).count()
     if waiting:
@@ -177,7 +189,9 @@ def checks_sweep(*, now: datetime, send: Callable[[], None]) -> int:
 
 
 def parts_remove(upload: Upload) -> None:
-    """Delete the chunks, files before rows, so that a later sweep can find the remaining ones. Raises Unavailable."""
+    """Delete the chunks: first the files, then the rows, so that a later sweep can find any files that remain. Raises
+    Unavailable.
+    """
     folder = f"uploads/{upload.pk}"
     for key in upload.parts.values_list("storage_key", flat=True):
         default_storage.delete(key)

@@ -1,4 +1,4 @@
-"""Data sets: checked, stored once, deleted on request."""
+"""Check and store labelled data sets, and delete them on request."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ def dataset_add(
     actor: User,
     now: datetime,
 ) -> tuple[DataSet, bool]:
-    """Check and store a .npz file. Returns (data set, True), or (the existing one with the same bytes and split, False).
+    """Check and store a .npz file as a data set. Return the data set, and True if it is new. False means that the same
+    bytes with the same split were already stored.
 
-    `choose_percent` (1 to 99) of the items are for choosing, the rest for the proof of accuracy. Raises Problem with
-    every fault.
+    `choose_percent` (1 to 99) is the percentage of the items for choosing; the other items prove the accuracy. Raises
+    Problem with every fault.
     """
     if size > LIMITS.file_bytes:
         detail = f"The file has {size:,} bytes; at most {LIMITS.file_bytes:,} are accepted. Send a random sample of the items."
@@ -90,13 +91,13 @@ def _keep(
 
 
 def _value(name: str, array: Array) -> dict[str, Any]:
-    """The type of one item of an input."""
+    """Return the name, dtype and shape of one item of an input."""
     return {"name": name, "dtype": str(array.dtype), "shape": list(array.shape[1:])}
 
 
 @transaction.atomic
 def dataset_delete(*, data_set: DataSet, actor: User, now: datetime) -> None:
-    """Delete the file. Evaluations on it are kept, because they hold answers and not inputs."""
+    """Delete the data set's file. Evaluations on the data set are kept, because they hold answers, not inputs."""
     row = DataSet.objects.select_for_update().get(pk=data_set.pk)
     if row.deleted_at is None:
         row.deleted_at = now

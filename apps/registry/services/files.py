@@ -1,4 +1,4 @@
-"""Delete files of models and uploads that no row refers to."""
+"""Delete stored files that no database row refers to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apps.registry.models import DataSet, ModelVersion, Upload
 
 
 def model_files_sweep(*, now: datetime) -> int:
-    """Delete files of versions, data sets and uploads that no longer exist; return how many were deleted."""
+    """Delete the files of versions, data sets and uploads that no longer exist. Return how many files were deleted."""
     kinds = (("models", _models), ("datasets", _data_sets), ("uploads", _uploads))
     return sum(files_sweep(folder, there, now=now) for folder, there in kinds)
 

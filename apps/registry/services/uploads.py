@@ -1,4 +1,6 @@
-"""Chunked uploads: begin, put, complete or cancel. However an upload ends, its chunks are deleted and its row expires."""
+"""Begin, continue, complete or cancel chunked uploads. However an upload ends, its chunks are deleted and its row
+expires.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,10 @@ def upload_open(
     name: str = "",
     project_name: str = "Default",
 ) -> Upload:
-    """Begin the upload of a file of `size` bytes. `upload_chunk_put` and `upload_complete` follow.
+    """Begin the upload of a file of `size` bytes.
 
-    Raises Problem: 422 for an empty file or a malformed digest, 413 if it is too large, 429 for too many open
-    uploads.
+    Raises Problem: 422 if the file is empty or the digest is malformed, 413 if the file is too large, 429 if too many
+    uploads are open.
     """
     if size <= 0:
         raise refusal([findings.EMPTY.to_json()])
@@ -99,9 +101,9 @@ def _error(kind: str, message: str) -> dict[str, object]:
 def upload_chunk_put(
     *, organisation: Organisation, upload_id: UUID, offset: int, data: bytes, now: datetime, sha256: str = ""
 ) -> Upload:
-    """Store the chunk that starts at byte `offset`; chunks arrive in order.
+    """Store the chunk that starts at byte `offset`. Chunks must arrive in order.
 
-    Repeating a stored chunk has no effect, so that clients can retry. Raises Problem: 404 if the upload is unknown or
+    Repeating a stored chunk has no effect, so clients can retry. Raises Problem: 404 if the upload is unknown or
     expired, 409 with the expected offset, 422 for a wrong digest or too many bytes.
     """
     upload = _locked(organisation, upload_id, now)
@@ -136,10 +138,10 @@ def upload_chunk_put(
 
 @transaction.atomic
 def upload_complete(*, organisation: Organisation, upload_id: UUID, now: datetime, sha256: str = "") -> Upload:
-    """Queue the complete file for its check and request a worker after the commit.
+    """Queue the complete file for its check, and request a worker after the commit.
 
-    Safe to repeat: an upload that is waiting, being checked or finished is returned unchanged. Raises Problem: 404 for
-    an unknown upload, 409 while bytes are missing.
+    Safe to repeat: an upload that is waiting, being checked or finished is returned unchanged. Raises Problem: 404 if
+    the upload is unknown, 409 if bytes are missing.
     """
     upload = _locked(organisation, upload_id, now)
     if upload.state != Upload.State.OPEN:
@@ -163,9 +165,7 @@ def upload_cancel(*, organisation: Organisation, upload_id: UUID, now: datetime)
 
 
 def uploads_sweep(*, now: datetime) -> int:
-    """Remove uploads that were not finished within a day, expired results, and folders of killed children; return the
-    number of uploads.
-    """
+    """Remove expired uploads, and folders left by killed children. Return the number of uploads removed."""
     expired = list(Upload.objects.filter(expires_at__lte=now))
     for upload in expired:
         _remove(upload)
@@ -188,6 +188,6 @@ def _locked(organisation: Organisation, upload_id: UUID, now: datetime) -> Uploa
 
 
 def _remove(upload: Upload) -> None:
-    """Delete the chunks before the row, because a later sweep can find a row without chunks, but not chunks without a row."""
+    """Delete the chunks, then the row. A later sweep can find a row without chunks, but not chunks without a row."""
     parts_remove(upload)
     Upload.objects.filter(pk=upload.pk).delete()

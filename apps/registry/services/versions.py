@@ -1,4 +1,4 @@
-"""Model versions: stored once per organisation and digest, deleted on request."""
+"""Add and delete model versions. Each file is stored once per organisation and digest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEEPERS: list[Callable[[ModelVersion], str | None]] = []
 
 
 def project_ensure(*, organisation: Organisation, name: str, now: datetime) -> Project:
-    """Return the organisation's project with that name, and create it if it is missing."""
+    """Return the organisation's project named `name`; create the project if it does not exist."""
     clean = name.strip() or "Default"
     return Project.objects.get_or_create(organisation=organisation, name=clean, defaults={"created_at": now})[0]
 
@@ -41,11 +41,12 @@ def model_file_add(
     report: dict[str, Any] | None = None,
     beat: Callable[[], None] = lambda: None,
 ) -> tuple[ModelVersion, bool]:
-    """Check a file in a limited child and store it as the next version of the model `name`; a given `report` replaces
-    the check.
+    """Check a file in a limited child process and store it as the next version of the model `name`. If `report` is
+    given, the file is not checked.
 
-    Calls `beat` every few seconds during the check. Returns (version, True), or (the version that already has these
-    bytes, False). Raises Problem(422) with every problem of the file, in which case nothing is stored.
+    Calls `beat` every few seconds during the check. Returns the version, and True if it is new. False means that the
+    organisation already had a version with the same bytes. Raises Problem(422) with every problem of the file; nothing
+    is then stored.
     """
     digest = hashlib.sha256(data).hexdigest()
     known = selectors.version_of_digest(organisation=organisation, sha256=digest)
@@ -118,7 +119,7 @@ def _version_create(
 
 
 def sample_add(*, organisation: Organisation, actor: User, slug: str, now: datetime) -> ModelVersion:
-    """Add a sample with its evaluation. Raises Problem(404) for an unknown sample."""
+    """Add a sample model with its evaluation. Raises Problem(404) if the sample is unknown."""
     sample = next((sample for sample in selectors.SAMPLES if sample.slug == slug), None)
     if sample is None:
         names = ", ".join(known.slug for known in selectors.SAMPLES)
