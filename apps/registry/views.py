@@ -44,7 +44,7 @@ def model_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def model_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show a model's newest version."""
+    """Redirect to the page of a model's newest version."""
     model = org_object_get(request, Model, pk=pk)
     version = selectors.versions_present().filter(model=model).order_by("-number").first()
     return redirect(VERSION_PAGE, pk=version.pk) if version else redirect("registry:model_list")

@@ -95,7 +95,9 @@ class CapacityOut(Schema):
 
 @router.get("/capacity", auth=requires(Scope.ADMIN), response=CapacityOut, summary="Capacity of every pool over a day")
 def capacity(request: HttpRequest, day: Day | None = None) -> dict[str, Any]:
-    """`day` is a UTC day, by default today. Times are whole microseconds of device time; free windows start now or later."""
+    """`day` is a UTC day and defaults to today. Times are whole microseconds of device time. Free windows start now or
+    later.
+    """
     now = timezone.now()
     report = selectors.capacity(day=day_of(day.isoformat() if day else "", now=now), now=now)
     return {

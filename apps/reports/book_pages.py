@@ -1,4 +1,6 @@
-"""Import of a price book as JSON: its faults, its changes and their effect, before it is published or becomes a draft."""
+"""Import a price book from JSON. Faults, changes and their effect are shown before the book is published or stored as a
+draft.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ BYTES_MOST = 1_000_000
 
 
 class BookForm(forms.Form):
-    """A form for a price book as a file or as text, and the instant at which it starts."""
+    """A form for a price book, as a file or as text, and the time at which the book starts."""
 
     file = forms.FileField(
         required=False, label="Price book", help_text="JSON, as exported from a price book or a draft."
@@ -43,7 +45,7 @@ class BookForm(forms.Form):
     )
 
     def clean(self) -> dict[str, Any]:
-        """Read the document. A fault in the JSON names its line and column."""
+        """Read the document. The message about a JSON fault names the line and the column."""
         values = super().clean() or {}
         file, text = values.get("file"), str(values.get("text") or "")
         if file is not None and file.size > BYTES_MOST:
@@ -69,7 +71,9 @@ class BookForm(forms.Form):
 
 @require_http_methods(["GET", "POST"])
 def book_new(request: HttpRequest) -> HttpResponse:
-    """Show the form. POST with `action`: `preview` shows the changes, `draft` stores a draft, `publish` publishes."""
+    """Show the form. A POST with `action=draft` stores a draft, and `action=publish` publishes the book. Any other POST
+    shows the changes.
+    """
     principal, now = platform_admin_check(request), timezone.now()
     current = book_in_force(at=now)
     notice = timedelta(days=int(current.document["notice_days"]), hours=1)
@@ -89,7 +93,7 @@ def book_new(request: HttpRequest) -> HttpResponse:
 
 
 def _done(request: HttpRequest, form: BookForm, user: User, now: datetime) -> HttpResponse | None:
-    """Publish the book or store it as a draft, depending on the button; return None for a preview. Raises Problem."""
+    """Store a draft or publish the book, as the button says; return None for a preview. Raises Problem."""
     if request.POST.get("action") == "draft":
         draft = draft_create(document=form.cleaned_data["document"], actor=user, now=now)
         return redirect("reports:draft", pk=draft.pk, section="prices")
@@ -109,7 +113,9 @@ def _asked(form: BookForm, now: datetime) -> dict[str, Any]:
 
 
 def _preview(draft: PriceBook, current: PriceBook, form: BookForm, user: User, now: datetime) -> dict[str, Any]:
-    """Return the changes of the book, and start re-ratings of last month and this month."""
+    """Return what the preview page shows: the changes of the book, and re-ratings of last month and this month, which
+    are started here.
+    """
     last = PriceBook.objects.order_by("-version").first() or current
     this_month, _ = month_of(now)
     days = [(this_month - timedelta(days=1)).date(), this_month.date()]

@@ -1,4 +1,4 @@
-"""The change that a what-if supposes, as plain data, and its validation."""
+"""The change that a what-if assumes, as plain data, and the check that it is possible."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ REQUEST_SECONDS = (0.000_001, 86_400.0)
 
 @dataclass(frozen=True)
 class Change:
-    """A change of the fleet, demand or prices. `devices`: the number of devices added to each pool (slug); negative if
-    they are removed. `failed_sites`: the sites that fail. `power_percent`: a percentage of the present setting.
-    `trace_pool`: the pool that serves a trace. `request_seconds`: the device time of one request of the trace. `book`:
-    the version of a price book.
+    """A change of the fleet, the demand or the prices.
+
+    `devices`: the number of devices added to each pool (by slug); negative if devices are removed. `failed_sites`: the
+    sites that fail. `power_percent`: the new power setting as a percentage of the present one. `trace_pool`: the pool
+    that serves the uploaded trace. `request_seconds`: the device time of one request in the trace. `book`: the version
+    of the price book.
     """
 
     devices: dict[str, int] = field(default_factory=dict)
@@ -31,12 +33,14 @@ class Change:
     book: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the change in its stored form."""
         return asdict(self)
 
 
 def change_check(change: Change, *, pools: Mapping[str, int], sites: set[str], has_trace: bool) -> Change:
-    """Return the change unchanged. Raises Problem if it is impossible. `pools`: the number of active devices by slug."""
+    """Check that a change is possible, and return it. Raises Problem if it is not. `pools` maps each slug to the pool's
+    number of active devices.
+    """
     unknown = sorted(set(change.devices) - set(pools))
     if unknown:
         raise _wrong(f"There is no pool '{unknown[0]}'. Choose among: {', '.join(sorted(pools))}.")

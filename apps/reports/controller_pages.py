@@ -1,4 +1,4 @@
-"""The pages and the API of the controller: rules by pool, open proposals, and closed ones."""
+"""The pages and the API of the controller: rules by pool, open proposals and closed proposals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ORDER = ("-made_at", "-id")
 
 
 class ControllerProposalOut(Schema):
-    """`facts` is the proposal of the capacity plan; `change` is the fleet change that applied the proposal."""
+    """`facts` is the proposal as the capacity plan states it. `change` is the fleet change that applied the proposal."""
 
     id: UUID
     plan: UUID
@@ -72,7 +72,7 @@ class ControllerProposalOut(Schema):
 )
 @paginate(Cursor, ordering=ORDER)
 def proposal_all(request: HttpRequest) -> QuerySet[ControllerProposal]:
-    """Open and closed proposals."""
+    """Lists open and closed proposals."""
     return ControllerProposal.objects.select_related("pool")
 
 
@@ -91,7 +91,7 @@ class RuleForm(forms.Form):
 @require_GET
 @platform_admin_required
 def controller(request: HttpRequest) -> HttpResponse:
-    """Show rules by pool, open proposals, and closed proposals, newest first."""
+    """Show the rules by pool, the open proposals, and the closed proposals, newest first."""
     rows = ControllerProposal.objects.select_related("pool", "plan", "change", "settled_by").defer("plan__result")
     opened = rows.filter(state=ProposalState.OPEN).order_by("pool__slug", "kind")
     page = page_of(request, rows.exclude(state=ProposalState.OPEN), ordering=ORDER, size=PER_PAGE)
@@ -113,7 +113,7 @@ def _shown(row: ControllerProposal) -> dict[str, Any]:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def controller_pool(request: HttpRequest, slug: str) -> HttpResponse:
-    """Show the changes that the controller may make to a pool; POST sets them."""
+    """Show the changes that the controller may make to a pool; POST saves new settings."""
     pool = get_object_or_404(Pool, slug=slug, is_active=True, kind=PoolKind.SIMULATED)
     rule = rule_of(pool)
     form = RuleForm(request.POST or None, initial={"mode": rule.mode, **asdict(limits_of(rule))})
@@ -136,7 +136,9 @@ def controller_pool(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def proposal(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the changes that a proposal would make to the fleet; POST applies it, regardless of the controller's limits."""
+    """Show the changes that a proposal would make to the fleet. POST applies the proposal, regardless of the
+    controller's limits.
+    """
     row = get_object_or_404(ControllerProposal.objects.select_related("pool", "plan"), pk=pk)
     if request.method == "POST":
         return _applied(request, row)

@@ -37,7 +37,7 @@ AT = ["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d"]
 
 
 class CostRateIn(RequestBody):
-    """`per_hour` is a decimal as text, in `currency`, which defaults to that of the price book in force."""
+    """`per_hour` is a decimal as text. `currency` defaults to the currency of the price book in force."""
 
     processor_class: str = Field(max_length=20)
     per_hour: str = Field(max_length=40)
@@ -69,7 +69,7 @@ class CostRateOut(Schema):
 )
 @paginate(Cursor, ordering=("-id",))
 def cost_rate_list(request: HttpRequest) -> QuerySet[CostRate]:
-    """Rates can only be added. If several start at the same instant, the last one entered applies."""
+    """Rates can only be added. If several rates start at the same time, the rate entered last applies."""
     return CostRate.objects.all()
 
 
@@ -82,7 +82,9 @@ def cost_rate_list(request: HttpRequest) -> QuerySet[CostRate]:
 )
 @idempotent
 def cost_rate_create(request: HttpRequest, payload: CostRateIn) -> tuple[int, CostRate]:
-    """The cost applies from `effective_from`, which may be in the past, until the next rate of the same class starts."""
+    """The rate applies from `effective_from` until the next rate of the same class starts. `effective_from` may be in
+    the past.
+    """
     try:
         per_hour = decimal_of(payload.per_hour, places=PRICE_PLACES)
     except ValueError as error:
@@ -100,7 +102,7 @@ def cost_rate_create(request: HttpRequest, payload: CostRateIn) -> tuple[int, Co
 
 
 class CostForm(forms.Form):
-    """A form for the cost of a device-hour of a class from an instant on."""
+    """A form to set a class's cost per device-hour, effective from a given time."""
 
     processor_class = forms.ChoiceField(label="Processor class", widget=forms.Select(attrs={"class": "form-select"}))
     per_hour = PriceField(label="Cost of a device-hour")
@@ -121,7 +123,7 @@ class CostForm(forms.Form):
 
 @require_http_methods(["GET", "POST"])
 def cost_list(request: HttpRequest) -> HttpResponse:
-    """Show present costs and every entered rate; POST adds a rate."""
+    """Show the present costs and every rate that was entered; POST adds a rate."""
     principal, now = platform_admin_check(request), timezone.now()
     currencies = currencies_offered(now=now)
     currency = currencies[0].code

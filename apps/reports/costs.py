@@ -1,4 +1,4 @@
-"""The cost of owning devices: rates by processor class, each in force from an instant on. A cost is unknown until
+"""The cost of owning devices. Each rate applies to a processor class from a given time. A cost is unknown until
 somebody enters it.
 
 If no rate of a class is in force, the cost is derived from the pool's own data (capital, depreciation, power).
@@ -31,7 +31,7 @@ MOST = Decimal(10) ** 9  # for a device-hour, in any currency
 
 
 def processor_classes() -> list[str]:
-    """Return the processor classes of all pools, present and past, in alphabetical order."""
+    """Return the processor classes of all present and past pools in alphabetical order."""
     return sorted(set(Pool.objects.values_list("processor_class", flat=True)))
 
 
@@ -45,7 +45,9 @@ def costrate_set(
     actor: User,
     now: datetime,
 ) -> CostRate:
-    """Add the cost of a device-hour of a class from an instant on, which may be in the past. Raises Problem for invalid input."""
+    """Add a rate: the cost of a class's device-hour, effective from a given time. That time may be in the past. Raises
+    Problem if the input is invalid.
+    """
     known = processor_classes()
     if processor_class not in known:
         raise Problem(
@@ -83,8 +85,8 @@ def costrate_set(
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a period in which no cost changes. `per_hour`: the entered rates by class. `derived`: the costs that
-    follow from the pools' data. Unknown costs are left out.
+    """A part of a period in which no cost changes. `per_hour`: the entered rates by class. `derived`: the costs derived
+    from pool data, by pool. Unknown costs are left out.
     """
 
     start: datetime
@@ -93,14 +95,16 @@ class Segment:
     derived: dict[UUID, Fraction] = field(default_factory=dict)
 
     def rate(self, processor_class: str, pool_id: UUID | None = None) -> Fraction | None:
-        """Return the cost of a device-hour: the rate of the class, otherwise the pool's derived cost; None if unknown."""
+        """Return the cost of a device-hour: the rate of the class or, if there is none, the cost derived from pool
+        data. None if both are unknown.
+        """
         stated = self.per_hour.get(processor_class)
         if stated is not None:
             return Fraction(stated)
         return None if pool_id is None else self.derived.get(pool_id)
 
     def cost(self, processor_class: str, seconds: Fraction, pool_id: UUID | None = None) -> Fraction | None:
-        """Return the exact cost of device time in this segment; 0 for no time, and None if the cost is unknown."""
+        """Return the exact cost of device time in this segment; 0 for no time. None if the cost is unknown."""
         if not seconds:
             return Fraction(0)
         rate = self.rate(processor_class, pool_id)
@@ -113,7 +117,7 @@ def seconds_of(length: timedelta) -> Fraction:
 
 
 def segments(*, start: datetime, end: datetime, currency: str) -> list[Segment]:
-    """Split [start, end) wherever a cost changes; an empty period has no segments."""
+    """Split [start, end) at each change of a cost. An empty period has no segments."""
     if start >= end:
         return []
     rates, pool_costs = _rates(end, currency), _pool_costs(end, currency)
@@ -124,7 +128,7 @@ def segments(*, start: datetime, end: datetime, currency: str) -> list[Segment]:
 
 
 def _rates(end: datetime, currency: str) -> dict[str, list[CostRate]]:
-    """Return the rates that start before `end`, by class, in the order in which they start."""
+    """Return the rates that start before `end`, by class, in the order of their start."""
     found: dict[str, list[CostRate]] = {}
     for rate in CostRate.objects.filter(currency=currency, effective_from__lt=end).order_by("effective_from", "id"):
         found.setdefault(rate.processor_class, []).append(rate)
@@ -132,7 +136,7 @@ def _rates(end: datetime, currency: str) -> dict[str, list[CostRate]]:
 
 
 def _pool_costs(end: datetime, currency: str) -> dict[UUID, list[PoolCost]]:
-    """Return the cost data that start before `end`, by pool, in the order in which they start."""
+    """Return the cost data that apply from before `end`, by pool, in the order of their start."""
     found: dict[UUID, list[PoolCost]] = {}
     for row in PoolCost.objects.filter(currency=currency, begins__lt=end).order_by("begins"):
         found.setdefault(row.pool_id, []).append(row)
@@ -151,19 +155,21 @@ def _segment(
 
 
 def _at(ordered: Sequence[CostRate], instant: datetime) -> CostRate | None:
-    """Return the rate in force: the one that started last; if several started together, the last one entered."""
+    """Return the rate in force, which is the rate that started last; None if there is none. If several rates started
+    together, return the rate entered last.
+    """
     place = bisect_right([rate.effective_from for rate in ordered], instant)
     return ordered[place - 1] if place else None
 
 
 def _derived(ordered: Sequence[PoolCost], instant: datetime) -> Fraction | None:
-    """Return the cost of a device-hour according to the pool data in force at an instant; None if there are none."""
+    """Return the cost of a device-hour, derived from the pool data in force at `instant`; None if there are no data."""
     place = bisect_right([row.begins for row in ordered], instant)
     return cost_of(ordered[place - 1]).per_hour if place else None
 
 
 def unknown(some: Sequence[Segment], processor_class: str, pool_id: UUID | None = None) -> str:
-    """Return a sentence that says why a cost is unknown; empty if every segment has a cost."""
+    """Return a sentence that says why a cost is unknown; empty if the cost is known in every segment."""
     missing = [one for one in some if one.rate(processor_class, pool_id) is None]
     if not missing:
         return ""
@@ -173,7 +179,9 @@ def unknown(some: Sequence[Segment], processor_class: str, pool_id: UUID | None 
 
 
 def rounded(amount: Fraction | Decimal | None) -> Decimal | None:
-    """Round a fraction half-even to 12 places, because it may have no finite decimal form. A Decimal is returned unchanged."""
+    """Round a fraction half-even to 12 decimal places, because it may have no finite decimal form. A Decimal is
+    returned unchanged, and None for None.
+    """
     if amount is None or isinstance(amount, Decimal):
         return amount
     with localcontext(prec=120, rounding=ROUND_HALF_EVEN):

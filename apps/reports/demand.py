@@ -1,4 +1,4 @@
-"""The demand on each pool and its capacity by hour, in seconds of device time and in operations."""
+"""The demand on each pool by hour, and its capacity, in seconds of device time and in operations."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ UNITS = {DEVICE_TIME: "s", OPERATIONS: "op"}
 
 
 class Demand(NamedTuple):
-    """One dimension of a pool: hourly usage since the first use (None if it was never used), the capacity per hour, and
-    the number of leases in these hours.
+    """The demand on a pool in one dimension. `used` is the usage by hour since the first use; None if the pool was
+    never used. `capacity` is per hour. `leases` is the number of leases in these hours.
     """
 
     pool: Pool
@@ -44,7 +44,9 @@ def hour_of(instant: datetime) -> datetime:
 
 
 def demands(*, until: datetime) -> list[Demand]:
-    """Return the demand of every active pool and dimension, over at most twelve weeks before `until` (a full hour)."""
+    """Return the demand on every active pool in each dimension. It covers at most the twelve weeks before `until`,
+    which must be a full hour.
+    """
     since = until - HISTORY
     rows = list(pools().order_by("slug"))
     times, leases = _device_seconds(since, until)
@@ -69,7 +71,7 @@ def demands(*, until: datetime) -> list[Demand]:
 
 
 def operations_in_hour(pool: Pool) -> float:
-    """Return the peak operations of a device per hour, in its fastest precision; 0 if no rate is stated."""
+    """Return the peak operations of a device per hour in its fastest precision; 0 if the rate is unknown."""
     if pool.processor is None:
         return 0.0
     target = processor_find(name=pool.processor.name, digest=pool.processor.digest)

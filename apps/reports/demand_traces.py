@@ -1,4 +1,4 @@
-"""Uploaded traces: validated, then stored by hour, and by second for the last 24 hours."""
+"""Store uploaded traces: the requests by hour, and by second for the last 24 hours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MICROS = 1_000_000
 
 
 def trace_upload(*, name: str, size: int, lines: Iterable[bytes], actor: User | None, now: datetime) -> DemandTrace:
-    """Read and store a trace. Raises Problem, which names the line and the remedy."""
+    """Read and store a trace. Raises Problem with the faulty line and the remedy."""
     if size > BYTES_MOST:
         detail = f"The file has {size:,} bytes; the maximum is {BYTES_MOST:,}. Upload a shorter period."
         raise Problem(413, "Trace too large", detail, kind="trace-too-large")
@@ -56,10 +56,10 @@ def _instant(micros: int) -> datetime:
 
 
 def hours_of(trace: DemandTrace) -> Series:
-    """Return the requests by hour."""
+    """Return the number of requests by hour."""
     return Series(datetime.fromisoformat(trace.hours["start"]), HOUR, np.array(trace.hours["values"], dtype=np.float64))
 
 
 def seconds_of(trace: DemandTrace) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return the requests by second in the last 24 hours of the trace."""
+    """Return the number of requests by second in the last 24 hours of the trace."""
     return np.frombuffer(zlib.decompress(bytes(trace.seconds)), dtype="<f8")

@@ -39,8 +39,8 @@ ORDER BY 1, 2, 3 LIMIT %(limit)s
 
 
 def device_hour_faults(organisation_id: UUID, *, limit: int) -> list[str]:
-    """Return a sentence for each pool, class and hour whose stored device time is not the sum of its leases; at most
-    `limit` sentences.
+    """Return a sentence for each pool, class and hour whose stored device time is not the sum of its leases. `limit` is
+    the maximum number of sentences.
     """
     with connection.cursor() as cursor:
         cursor.execute(_DIFFERS, {"organisation": organisation_id, "host": PoolKind.HOST, "limit": limit})

@@ -1,4 +1,4 @@
-"""Drafts of price books for administrators: the list, the forms of each section, and the review before publishing."""
+"""Pages for administrators to draft price books: the list of drafts, the forms of each section, and the review."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HOUR = timedelta(hours=1)
 
 
 class PublishForm(forms.Form):
-    """A form for the instant at which the next price book starts."""
+    """A form for the time at which the next price book starts."""
 
     effective_from = forms.DateTimeField(
         label="In force from (UTC)",
@@ -54,7 +54,7 @@ class PublishForm(forms.Form):
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def draft_list(request: HttpRequest) -> HttpResponse:
-    """Show all drafts; POST starts a new one from the last published book."""
+    """Show all drafts. POST starts a new draft from the last published book."""
     if request.method == "POST":
         try:
             draft = drafts.draft_create(actor=principal_get(request).user, now=timezone.now())
@@ -74,7 +74,7 @@ def draft_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def draft_section(request: HttpRequest, pk: UUID, section: str) -> HttpResponse:
-    """Edit one section; POST saves it, and POST with `action=review` also redirects to the review."""
+    """Edit one section of a draft. POST saves the section. With `action=review`, it also redirects to the review."""
     if section not in SECTIONS:
         raise Http404
     draft = get_object_or_404(PriceBookDraft, pk=pk)
@@ -108,7 +108,9 @@ def _saved(request: HttpRequest, draft: PriceBookDraft, section: str, user: User
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def draft_review(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the changes of the draft and its effect on last month; POST calculates the effect, or publishes the draft."""
+    """Show the changes of the draft and its effect on last month. A POST with `action=publish` publishes the draft; any
+    other POST starts the calculation of the effect.
+    """
     draft = get_object_or_404(PriceBookDraft.objects.select_related("book"), pk=pk)
     now, user = timezone.now(), principal_get(request).user
     if not draft.is_open:
@@ -154,7 +156,7 @@ def _published(
 
 
 def _closed(request: HttpRequest, draft: PriceBookDraft) -> HttpResponse:
-    """Redirect from a draft that can no longer be changed, with a message about whether it was published or discarded."""
+    """Redirect from a closed draft, with a message that says whether it was published or discarded."""
     if draft.book is not None:
         start = f"{draft.book.effective_from:%Y-%m-%d %H:%M}"
         messages.success(
@@ -182,7 +184,7 @@ def draft_discard(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def draft_json(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Download the draft's document as a file that can be imported again."""
+    """Return the draft's document as a JSON file, which can be imported again."""
     draft = get_object_or_404(PriceBookDraft, pk=pk)
     text = json.dumps(draft.document, indent=1, ensure_ascii=False) + "\n"
     response = HttpResponse(text, content_type="application/json")
@@ -191,14 +193,16 @@ def draft_json(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def months_of(now: datetime) -> list[datetime]:
-    """The first instants (UTC) of last month and of this month."""
+    """Return the first instants (UTC) of last month and of this month."""
     this_month, _ = month_of(now)
     last_month, _ = month_of(this_month - timedelta(days=1))
     return [last_month, this_month]
 
 
 def effects_of(draft: PriceBookDraft, *, now: datetime) -> list[Rerating]:
-    """The newest re-ratings of last month and this month with this exact version of the draft; empty until they are started."""
+    """Return the newest re-ratings of last month and this month that use exactly this version of the draft. The list is
+    empty until they are started.
+    """
     document = drafts.document_next(draft)
     rows = Rerating.objects.filter(document=document).order_by("-asked_at")
     found = [rows.filter(start=start).first() for start in months_of(now)]
@@ -206,7 +210,9 @@ def effects_of(draft: PriceBookDraft, *, now: datetime) -> list[Rerating]:
 
 
 def effects_begin(draft: PriceBookDraft, *, user: User | None, now: datetime) -> None:
-    """Start to rate last month and this month with the draft, unless that has already started or the draft has faults."""
+    """Start re-ratings of last month and this month with the draft. Do nothing if they are already started or the draft
+    has faults.
+    """
     if drafts.draft_faults(draft.document):
         return
     with transaction.atomic():

@@ -1,5 +1,5 @@
-"""Record the failure of a device, on a page and through the API: a preview of the windows that move or are lost, then
-the record.
+"""Record the failure of a device, on a page and through the API. The page first shows which windows would move and
+which would be lost.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class FailureIn(RequestBody):
 )
 @idempotent
 def failure_create(request: HttpRequest, pk: UUID, payload: FailureIn) -> dict[str, Any]:
-    """Windows move to other devices if possible. Windows that cannot move are lost and credited, in the same
-    transaction. This cannot be undone.
+    """Windows move to other devices if possible. Windows that cannot move are lost, and are credited in the same
+    transaction. A recorded failure cannot be undone.
     """
     change = failure_record(
         device=_device(pk), expected=payload.expected, actor=principal_get(request).user, now=timezone.now()

@@ -1,4 +1,4 @@
-"""Forecasts of demand: the page, the CSV file and the API."""
+"""The page, the CSV file and the API of demand forecasts."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ LINES = ("low", "middle", "high")
 
 
 class ScoreOut(Schema):
-    """The results of a method in the backtest: weighted absolute percentage error (WAPE), mean absolute scaled error
-    relative to repeating the previous hour (MASE), and the share of hours inside its 80 % band, which is null if too
-    few errors are known.
+    """A method's results in the backtest: the weighted absolute percentage error (WAPE), the mean absolute scaled error
+    (MASE) and the coverage. MASE is relative to repeating the previous hour. Coverage is the share of hours inside the
+    method's 80 % band; null if too few errors are known.
     """
 
     method: str
@@ -41,7 +41,7 @@ class ScoreOut(Schema):
 
 
 class BacktestOut(Schema):
-    """The backtest: forecasts from `origins` instants in the past, each `leads` hours ahead."""
+    """The backtest: it has `origins` forecasts, each from a different time in the past and covering `leads` hours."""
 
     origins: int
     leads: int
@@ -49,7 +49,7 @@ class BacktestOut(Schema):
 
 
 class HeadroomOut(Schema):
-    """The first hour in which each line exceeds the capacity; null for a line that does not exceed it within the forecast."""
+    """The first hour in which each line exceeds the capacity; null if the line stays within the capacity."""
 
     low: datetime | None
     middle: datetime | None
@@ -57,9 +57,9 @@ class HeadroomOut(Schema):
 
 
 class EntryOut(Schema):
-    """The forecast of one pool and dimension. If the history is too short, `needed` is the number of hours required and
-    `known` the number available. Otherwise the lines hold the 10 %, 50 % and 90 % quantiles for each hour from `start`
-    on, in `unit`. `capacity` is the capacity per hour.
+    """The forecast of one pool and dimension. If the history is too short, there are no lines: `needed` is the number
+    of hours required, and `known` is the number available. Otherwise, the lines hold the 10 %, 50 % and 90 % quantiles
+    in `unit`, one value per hour, beginning at `start`. `capacity` is the capacity per hour.
     """
 
     pool: str
@@ -80,7 +80,7 @@ class EntryOut(Schema):
 
 
 class ForecastOut(Schema):
-    """`entries` is null until `finished_at` is set; `fits_done` of `fits_total` is the progress."""
+    """`entries` is null until `finished_at` is set. The progress is `fits_done` out of `fits_total`."""
 
     id: UUID
     asked_at: datetime
@@ -104,7 +104,7 @@ class ForecastOut(Schema):
     summary="Get the newest forecast",
 )
 def forecast_get(request: HttpRequest) -> ForecastRun:
-    """The newest finished forecast; if there is none, the forecast in progress."""
+    """Returns the newest finished forecast. If there is none, returns the forecast in progress."""
     found = forecast_latest() or forecast_waiting(now=timezone.now())
     if found is None:
         raise Problem(404, "No forecast yet", "Start one with POST.", kind="not-found")
@@ -120,13 +120,13 @@ def forecast_get(request: HttpRequest) -> ForecastRun:
 )
 @idempotent
 def forecast_create(request: HttpRequest) -> tuple[int, ForecastRun]:
-    """Returns at once; a worker computes the forecast. If a forecast is already in progress, that one is returned."""
+    """Returns at once; a worker computes the forecast. If a forecast is already in progress, returns that forecast."""
     return 202, forecast_request(asked_by=principal_get(request).user, now=timezone.now())
 
 
 @require_http_methods(["GET", "POST"])
 def forecast_page(request: HttpRequest) -> HttpResponse:
-    """Show the pool and dimension that `?pool=` and `?dimension=` name; POST starts a forecast."""
+    """Show the forecast of the pool and dimension that `?pool=` and `?dimension=` name. POST starts a forecast."""
     principal, now = platform_admin_check(request), timezone.now()
     if request.method == "POST":
         forecast_request(asked_by=principal.user, now=now)
@@ -152,7 +152,7 @@ def forecast_page(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def forecast_csv(request: HttpRequest) -> HttpResponse:
-    """Return a CSV with every hour of every pool and dimension of the newest forecast."""
+    """Return a CSV file of the newest forecast, with every hour of every pool and dimension."""
     run = forecast_latest()
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = 'attachment; filename="forecast.csv"'
@@ -166,7 +166,9 @@ def forecast_csv(request: HttpRequest) -> HttpResponse:
 
 
 def _chosen(entries: list[dict[str, Any]], request: HttpRequest) -> dict[str, Any] | None:
-    """Return the requested entry, or else the first entry with a forecast, or else the first entry."""
+    """Return the requested entry. If it does not exist, return the first entry with a forecast or, failing that, the
+    first entry.
+    """
     pool, dimension = request.GET.get("pool"), request.GET.get("dimension")
     named = [one for one in entries if pool in (None, one["pool"]) and dimension in (None, one["dimension"])]
     known = [one for one in named or entries if "low" in one]
@@ -174,7 +176,7 @@ def _chosen(entries: list[dict[str, Any]], request: HttpRequest) -> dict[str, An
 
 
 def _row(one: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry with its instants parsed, for the table of pools."""
+    """Parse the instants of an entry, for the table of pools."""
     ends = {name: end and datetime.fromisoformat(end) for name, end in one.get("headroom", {}).items()}
     peak = max(one["middle"]) / one["capacity"] if one.get("middle") and one["capacity"] else None
     return {**one, "ends": ends, "peak": peak}
@@ -198,7 +200,9 @@ def _shares(day: dict[str, Any], capacity: float) -> dict[str, Any]:
 
 
 def _chart(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return past usage, the three lines and the capacity; device time is expressed as fully busy devices."""
+    """Return the chart of past usage, the three forecast lines and the capacity. Device time is expressed as a number
+    of fully busy devices.
+    """
     past, ahead = len(entry["past"]), len(entry["low"])
     part, unit = (SECONDS, "devices") if entry["dimension"] == DEVICE_TIME else (1, entry["unit"])
     first = datetime.fromisoformat(entry["past_start"])

@@ -1,4 +1,4 @@
-"""Forecasts of every pool: request one, have a worker fit it, and show it."""
+"""Request forecasts of every pool, fit them in a worker, and read the result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ PLACES = 6  # significant digits of a stored amount; a forecast is not more prec
 
 
 def forecast_request(*, asked_by: User | None, now: datetime) -> ForecastRun:
-    """Create a forecast that starts at the last full hour, for a worker to fit. If one is in progress, return that one."""
+    """Create a forecast for a worker to fit; it starts at the last full hour. If a forecast is already in progress,
+    return that forecast.
+    """
     with transaction.atomic():
         waiting = ForecastRun.objects.filter(finished_at=None, asked_at__gt=now - DAILY).first()
         if waiting is not None:
@@ -53,8 +55,8 @@ def forecast_daily(*, now: datetime) -> None:
 
 
 def forecast_run(*, pk: UUID, now: datetime) -> ForecastRun:
-    """Fit every pool and dimension, with progress, and store the result. Safe to repeat; only one process works on a
-    forecast at a time.
+    """Fit every pool and dimension, and store the result. Progress is recorded after each fit. Safe to repeat; only one
+    process works on a forecast at a time.
     """
     run = ForecastRun.objects.get(pk=pk)
     with turn(f"forecast {pk}") as is_ours:
@@ -76,7 +78,9 @@ def _fit(run: ForecastRun, now: datetime) -> None:
 
 
 def entry_of(demand: Demand) -> dict[str, Any]:
-    """Return the result of one pool and dimension. If the history is too short, it has only the `needed` and `known` hours."""
+    """Return the result for one pool and dimension. If the history is too short, the result has no forecast, but states
+    the hours `needed` and `known`.
+    """
     known = 0 if demand.used is None or not demand.used.values.any() else len(demand.used.values)
     found: dict[str, Any] = {
         "pool": demand.pool.slug,
@@ -97,13 +101,13 @@ def entry_of(demand: Demand) -> dict[str, Any]:
 
 
 def needed_hours() -> int:
-    """Return the hours of history that a forecast needs."""
+    """Return the number of hours of history that a forecast requires."""
     return least_steps(Series(datetime(1970, 1, 1, tzinfo=UTC), timedelta(hours=1), np.ones(1)))
 
 
 def forecast_json(made: Forecast, capacity: float) -> dict[str, Any]:
-    """Return the stored form of a forecast: three lines by hour, the past, the backtest, and the first hours above the
-    capacity.
+    """Return the stored form of a forecast: the three lines by hour, the past usage, the backtest, and the first hours
+    above the capacity.
     """
     ends = headroom_end(made, capacity)
     past = made.series.values[-PAST_SHOWN:]
@@ -141,10 +145,10 @@ def rounded(value: float | np.floating[Any]) -> float:
 
 
 def forecast_latest() -> ForecastRun | None:
-    """Return the newest finished forecast."""
+    """Return the newest finished forecast; None if there is none."""
     return ForecastRun.objects.exclude(finished_at=None).order_by("-asked_at").first()
 
 
 def forecast_waiting(*, now: datetime) -> ForecastRun | None:
-    """Return the forecast in progress, if any."""
+    """Return the forecast in progress; None if there is none."""
     return ForecastRun.objects.filter(finished_at=None, asked_at__gt=now - DAILY).order_by("-asked_at").first()

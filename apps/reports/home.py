@@ -1,4 +1,4 @@
-"""The data of the administrator's dashboard: the present state of the platform, and the points that need attention."""
+"""The data of the administrators' dashboard: the present state of the platform, and what needs attention."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REASON_CHARACTERS = 200
 
 
 class Overdue(NamedTuple):
-    """Overdue invoices in one currency: their number and the open amount."""
+    """The overdue invoices in one currency: their number and their total open amount."""
 
     currency: str
     invoices: int
@@ -39,7 +39,7 @@ class Overdue(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A job or a compile that failed."""
+    """A failed job or compile."""
 
     kind: str
     at: datetime
@@ -51,7 +51,7 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True)
 class Failures:
-    """The numbers of jobs and compiles that failed in the last 24 hours, and the newest of them."""
+    """The numbers of jobs and compiles that failed in the last 24 hours, and the newest failures."""
 
     jobs: int
     compiles: int
@@ -59,12 +59,12 @@ class Failures:
 
     @property
     def count(self) -> int:
-        """The number of failed jobs and compiles together."""
+        """The total number of failed jobs and compiles."""
         return self.jobs + self.compiles
 
 
 class Notice(NamedTuple):
-    """A point that needs attention, with the page on which it is handled."""
+    """A notice about something that needs attention, with a link to the page for it."""
 
     text: str
     url: str
@@ -73,7 +73,7 @@ class Notice(NamedTuple):
 
 @dataclass(frozen=True)
 class Home:
-    """Everything on the dashboard, read at `now`."""
+    """All data of the dashboard, read at `now`."""
 
     now: datetime
     capacity: Capacity
@@ -89,23 +89,23 @@ class Home:
 
     @property
     def waiting(self) -> int:
-        """Leases that are planned or offered and have not started."""
+        """The number of leases that have not started."""
         return sum(load.waiting for load in self.capacity.pools)
 
     @property
     def running(self) -> int:
-        """Leases that are running."""
+        """The number of running leases."""
         return sum(load.queue.get("running", 0) for load in self.capacity.pools)
 
     @property
     def slowest(self) -> PoolLoad | None:
-        """The pool with the longest 95th percentile of waiting times in the last 24 hours; None if nothing waited."""
+        """The pool with the longest 95th-percentile waiting time in the last 24 hours; None if no worker took a lease."""
         known = [load for load in self.capacity.pools if load.waits.p95 is not None]
         return max(known, key=lambda load: load.waits.p95 or timedelta(0), default=None)
 
     @property
     def out_of_service(self) -> int:
-        """The number of devices that failed or are draining."""
+        """The number of failed and draining devices."""
         return self.devices[DeviceState.FAILED] + self.devices[DeviceState.DRAINING]
 
     @property
@@ -115,12 +115,12 @@ class Home:
 
     @property
     def notices(self) -> list[Notice]:
-        """The points that need attention, the most urgent first."""
+        """The notices about what needs attention, the most urgent kind first."""
         return [notice for find in (_reconciliation_notices, _fleet_notices, _work_notices) for notice in find(self)]
 
 
 def home(*, now: datetime) -> Home:
-    """Read the dashboard in a fixed number of queries."""
+    """Read all data of the dashboard with a fixed number of queries."""
     refusals = Refusal.objects.filter(at__gt=now - DAY).aggregate(count=Count("pk"), last=Max("at"))
     opened = ControllerProposal.objects.filter(state=ProposalState.OPEN)
     return Home(
@@ -139,7 +139,7 @@ def home(*, now: datetime) -> Home:
 
 
 def _revenues(now: datetime) -> list[Revenue]:
-    """The month to date in each currency with usage; empty while no price book is in force."""
+    """Return the month to date in each currency with usage. The list is empty if no price book is in force."""
     try:
         first = book_in_force(at=now).currency
     except Problem:
@@ -191,7 +191,7 @@ def _failures(now: datetime) -> Failures:
 
 
 def _devices() -> Counter[str]:
-    """Count, by state, the owned devices of active pools."""
+    """Count the owned devices of active pools by state."""
     rows = Device.objects.filter(owned_until=None, pool__is_active=True).values("state").annotate(count=Count("pk"))
     return Counter({row["state"]: row["count"] for row in rows.order_by()})
 
@@ -249,5 +249,5 @@ def _work_notices(found: Home) -> list[Notice]:
 
 
 def _counted(count: int, noun: str) -> str:
-    """Write a number with its noun: "1 job", "1,200 jobs"."""
+    """Format a count with its noun: "1 job", "1,200 jobs"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,6 +1,6 @@
-"""Device time of a period and its cost, by pool, and by the class and the customer that used it.
+"""Device time in a period and its cost, by pool, class and customer.
 
-Costs are exact fractions; they are rounded only for display.
+Costs are exact fractions. They are rounded only for display.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ FROM ran GROUP BY 1, 2, 3, 4, 5, 6, CASE WHEN is_within THEN NULL ELSE id END OR
 
 
 class Ran(NamedTuple):
-    """Device time used by one class and customer on one pool."""
+    """Device time that one customer used in one class on one pool."""
 
     pool_id: UUID
     klass: str
@@ -70,7 +70,9 @@ class Ran(NamedTuple):
 
 
 class Time(NamedTuple):
-    """Device time in exact seconds, and its cost, which is None if a part of the cost is unknown; `unknown` names that part."""
+    """Device time in exact seconds, and its cost. The cost is None if any of it is unknown; `unknown` then gives the
+    reasons.
+    """
 
     seconds: Fraction
     cost: Fraction | None
@@ -95,7 +97,7 @@ class _Sum:
 
 
 class PoolTime(NamedTuple):
-    """Device time of a pool: all owned time (`owned`) and the part of it that was used (`ran`)."""
+    """The device time of a pool: the time owned (`owned`) and the time used (`ran`)."""
 
     pool: Pool
     owned: Time
@@ -103,7 +105,7 @@ class PoolTime(NamedTuple):
 
 
 class DeviceTime(NamedTuple):
-    """The device time of a period by pool, and the used part by class and by customer."""
+    """The device time in a period by pool, and the used device time by class and by customer."""
 
     pools: list[PoolTime]
     by_class: dict[str, Time]
@@ -111,7 +113,7 @@ class DeviceTime(NamedTuple):
 
 
 def total(costs: Iterable[Fraction | None]) -> Fraction | None:
-    """Return the sum, or None if one of the costs is unknown."""
+    """Return the sum; None if one of the costs is unknown."""
     found = Fraction(0)
     for cost in costs:
         if cost is None:
@@ -121,8 +123,8 @@ def total(costs: Iterable[Fraction | None]) -> Fraction | None:
 
 
 def device_time(*, start: datetime, end: datetime, currency: str) -> DeviceTime:
-    """Return the owned and the used device time of [start, end), with costs from the entered rates or, without a rate,
-    from the pools' data.
+    """Return the owned and the used device time in [start, end), with costs. Costs come from the entered rates or,
+    without a rate, from pool data.
     """
     parts = segments(start=start, end=end, currency=currency)
     pools = {pool.pk: pool for pool in Pool.objects.order_by("slug")}
@@ -158,7 +160,7 @@ def _owned(device: Device, part: Segment) -> Fraction:
 
 
 def ran_within(parts: Sequence[Segment]) -> list[list[Ran]]:
-    """Return the used device time within each part. A lease that crosses from one part into the next is split."""
+    """Return the device time used in each part. A lease that spans two parts is divided between them."""
     found: list[list[Ran]] = [[] for _ in parts]
     if not parts:
         return found

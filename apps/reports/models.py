@@ -1,4 +1,6 @@
-"""Tables of reports: reconciliations, cost rates, re-ratings, capacity plans, the controller, forecasts, what-ifs."""
+"""The database models of reports: reconciliations, cost rates, re-ratings, capacity plans, the controller, forecasts
+and what-ifs.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,11 @@ from apps.fleet.models import FleetChange, Pool
 
 
 class ReconciliationRun(models.Model):
-    """A reconciliation: one comparison of everything executed with everything metered, rated, posted and invoiced.
+    """A reconciliation, which compares all executed work with all metered, rated, posted and invoiced work.
 
-    `stripe` is null if no key is set: {"rows": our counts and sums beside Stripe's, "differences": sentences}. A run
-    without `finished_at` is running, or its worker died. A finished run never changes.
+    `stripe` is {"rows", "differences"}: our counts and sums beside Stripe's, and sentences about differences. It is
+    null if no Stripe key is set. A run without `finished_at` is in progress, or its worker died. A finished run never
+    changes.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -33,8 +36,8 @@ class ReconciliationRun(models.Model):
 
 
 class ReconciliationRow(models.Model):
-    """The result of a run for one organisation: `stages`, in the order in which amounts pass through them, each
-    {"name", "rows", "executions", "amounts": {currency: amount}}; and `differences`, a list of sentences.
+    """The result of a run for one organisation. `stages` lists {"name", "rows", "executions", "amounts": {currency:
+    amount}} in the order in which work passes through the stages. `differences` is a list of sentences.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -55,10 +58,11 @@ class ReconciliationRow(models.Model):
 
 
 class CostRate(models.Model):
-    """The cost of owning one device of a processor class for an hour, from an instant on, until the next rate starts.
+    """The cost of owning one device of a processor class for an hour. It applies from `effective_from` until the next
+    rate of the class starts.
 
-    Rows can only be added (a trigger ensures this). If several start together, the last one entered applies. Before the
-    first rate starts, the cost is unknown, which is not the same as 0.
+    Rows can only be added; a trigger enforces this rule. If several rates start together, the rate entered last
+    applies. Before the first rate starts, the cost is unknown, not 0.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -84,9 +88,9 @@ class CostRate(models.Model):
 class Rerating(models.Model):
     """A re-rating: a worker rates the usage of a month again, row by row, with another price book, published or not.
 
-    `result` is null until the re-rating is finished; then it is {"whole": part, "pool": [part], "class": [part],
-    "customer": [part]}, each part {"name", "executions", "amount", "other", "unpriced"} with amounts as text. Usage
-    recorded from `until` on is left out, so that a repeated run gives the same result.
+    `result` is null until the re-rating is finished. It is then {"whole": part, "pool": [part], "class": [part],
+    "customer": [part]}. Each part is {"name", "executions", "amount", "other", "unpriced"}, with amounts as text. Usage
+    recorded at or after `until` is left out, so that a repeated run gives the same result.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -110,12 +114,12 @@ class Rerating(models.Model):
 
 
 class CapacityPlan(models.Model):
-    """A capacity plan: the number of devices of each pool that would suffice for the work sold at `asked_at`, with a
-    lower bound on that number.
+    """A capacity plan: how many devices of each pool would be enough for the work sold by `asked_at`, with a lower
+    bound.
 
-    A worker makes the plan. `result` is null until the plan is finished; then it is {"currency", "pools": [see
-    `capacity_plans.arithmetic.pool_plan`], "left_out": sentences}. `inputs_digest`: SHA-256 of the plan's inputs. A
-    cancelled plan is finished without a result.
+    A worker makes the plan. `result` is null until the plan is finished. It is then {"currency", "pools", "left_out"}:
+    each item of `pools` comes from `capacity_plans.arithmetic.pool_plan`, and `left_out` is a list of sentences.
+    `inputs_digest` is the SHA-256 digest of the plan's inputs. A cancelled plan has `finished_at` but no result.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -136,7 +140,7 @@ class CapacityPlan(models.Model):
 
 
 class ControllerMode(models.TextChoices):
-    """The controller's mode for a pool."""
+    """What the controller may do for a pool."""
 
     OFF = "off", "Off"
     PROPOSES = "proposes", "Proposes"
@@ -144,7 +148,9 @@ class ControllerMode(models.TextChoices):
 
 
 class ControllerRule(models.Model):
-    """The controller's limits for a pool; see `controller.limits.Limits`. Without a rule, the controller only proposes."""
+    """The controller's mode and limits for a pool (`controller.limits.Limits`). Without a rule, the controller only
+    proposes.
+    """
 
     pool = models.OneToOneField(Pool, on_delete=models.PROTECT, primary_key=True, related_name="+")
     mode = models.CharField(max_length=10, choices=ControllerMode, default=ControllerMode.PROPOSES)
@@ -175,7 +181,7 @@ class ControllerRule(models.Model):
 
 
 class ProposalState(models.TextChoices):
-    """The states of a proposal, which is open until it reaches one of the other states."""
+    """The states of a proposal. Every state except OPEN is final."""
 
     OPEN = "open", "Open"
     APPLIED = "applied", "Applied"
@@ -185,10 +191,11 @@ class ProposalState(models.TextChoices):
 
 
 class ControllerProposal(models.Model):
-    """A proposal from a capacity plan, stored by the controller; `facts` is a copy from the plan.
+    """A proposal from a capacity plan, stored by the controller. `facts` is a copy of the proposal in the plan.
 
-    `reason`: why an open proposal was not applied, or why it was refused. `change`: the fleet change that applied the
-    proposal, in which `moved` devices changed state. `settled_by` is null if the controller settled it.
+    `reason` says why an open proposal was not applied, or why the proposal was refused. `change` is the fleet change
+    that applied the proposal; `moved` devices changed state in it. `settled_by` is null if the controller closed the
+    proposal.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -225,10 +232,10 @@ class ControllerProposal(models.Model):
 
 
 class ForecastRun(models.Model):
-    """A forecast of the demand on every pool, made by a worker once a day and on request.
+    """A forecast of the demand on every pool. A worker makes it once a day and on request.
 
-    `result` is null until the forecast is finished; then it is a list with an entry for each pool and dimension, as
-    `forecasts.py` writes it. The forecast is based on usage before `until`, a full hour.
+    `result` is null until the forecast is finished. It is then a list with an entry for each pool and dimension, as in
+    `forecasts.entry_of`. The forecast is based on usage before `until`, a full hour.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -248,7 +255,7 @@ class ForecastRun(models.Model):
 
 
 class DemandTrace(models.Model):
-    """An uploaded trace of another system's requests: their number by hour, and by second in the last 24 hours."""
+    """An uploaded trace of another system: the number of requests by hour, and by second for the last 24 hours."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=120)
@@ -270,9 +277,9 @@ class DemandTrace(models.Model):
 
 
 class WhatIf(models.Model):
-    """A what-if: a comparison of the present fleet with the fleet after a change.
+    """A what-if, which compares the present fleet with the fleet after a change.
 
-    `changes.py` defines the form of `change`. `result` is null until a worker has finished; then it is a list with an
+    `change` has the form of `changes.Change`. `result` is null until a worker has finished. It is then a list with an
     entry for each pool.
     """
 

@@ -1,6 +1,6 @@
-"""The capacity plan of a pool: devices needed and owned, power settings, and proposals with their cost.
+"""The capacity plan of a pool: the devices needed and owned, the power settings, and the proposals with their cost.
 
-The arithmetic is exact and reads no clock. JSON documents hold fractions as text, such as "3/4".
+The arithmetic is exact and does not depend on the time. JSON documents hold fractions as text, such as "3/4".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Progress = Callable[[float], None]
 
 
 def pool_plan(pool: PoolFacts, *, progress: Progress) -> dict[str, Any]:
-    """Return the plan of a pool. An exception raised by `progress` ends the work."""
+    """Return the plan of a pool. `progress` may raise an exception to stop the work."""
     settings = [_setting(pool, share, part(progress, at, len(SHARES))) for at, share in enumerate(SHARES)]
     full = settings[0]
     return {
@@ -51,14 +51,14 @@ def pool_plan(pool: PoolFacts, *, progress: Progress) -> dict[str, Any]:
 
 
 def part(progress: Progress, at: int, of: int) -> Progress:
-    """Return the progress function for one of `of` equal parts; `at` is the index of that part."""
+    """Return a progress function for part number `at` (from 0) of `of` equal parts of the work."""
     return lambda done: progress((at + done) / of)
 
 
 def instance_of(pool: PoolFacts, share: Fraction) -> Instance:
-    """Return the packing instance of a pool at a share of its clock.
+    """Return the packing instance of a pool whose clock runs at `share` of its rate.
 
-    A program that needs more than one device is split into the fewest equal parts that fit; each part keeps the whole
+    A program that needs more than one device is split into the fewest equal parts that fit. Each part keeps the whole
     program in memory.
     """
     capacity = (int(pool.clock * share), pool.link_in, pool.link_out, pool.memory)
@@ -70,13 +70,15 @@ def instance_of(pool: PoolFacts, share: Fraction) -> Instance:
 
 
 def demand(load: Load, parts: int) -> tuple[int, int, int, int]:
-    """Return the demand of one part: cycles and bytes per second, each rounded up, and resident bytes."""
+    """Return the demand of one part: cycles and bytes per second, each rounded up, and the bytes that it occupies in
+    memory.
+    """
     rate = load.rate / parts
     return (ceil(rate * load.interval), ceil(rate * load.bytes_in), ceil(rate * load.bytes_out), load.resident)
 
 
 def parts(load: Load, capacity: tuple[int, ...]) -> int:
-    """Return the smallest number of equal parts with which each part needs at most one device."""
+    """Return the smallest number of equal parts such that each part fits on one device."""
     demanded = (load.rate * load.interval, load.rate * load.bytes_in, load.rate * load.bytes_out)
     return max([1, *(ceil(one / room) for one, room in zip(demanded, capacity, strict=False) if room)])
 
@@ -114,13 +116,17 @@ def _setting(pool: PoolFacts, share: Fraction, progress: Progress) -> dict[str, 
 
 
 def _devices_bound(instance: Instance, value: int, packing: Packing) -> int:
-    """Return the lower bound on the devices: the bound on the cost, less the penalty of programs that no device can run."""
+    """Return the lower bound on the number of devices: the lower bound on the cost, less the penalties for programs
+    left unserved.
+    """
     left = sum(instance.penalty(p) * count for p, count in zip(instance.programs, packing.unserved, strict=True))
     return max(0, value - left)
 
 
 def volume_bound(instance: Instance) -> int:
-    """Return a lower bound on the devices: the largest ratio of total demand to a device's capacity in any dimension."""
+    """Return a lower bound on the number of devices: in each dimension, the total demand divided by a device's
+    capacity. The largest ratio counts.
+    """
     device = instance.devices[0]
     fitting = [
         p for p in instance.programs if all(a <= b for a, b in zip(p.demands["device"], device.capacity, strict=True))
@@ -136,7 +142,7 @@ def volume_bound(instance: Instance) -> int:
 
 
 def _peak(pool: PoolFacts) -> Fraction:
-    """Return the dynamic watts of a device that continuously runs the pool's most power-hungry program."""
+    """Return the dynamic power, in watts, of a device that continuously runs the pool's most power-hungry program."""
     return max((Fraction(load.energy * pool.clock, load.interval * FEMTO) for load in pool.loads), default=Fraction(0))
 
 
@@ -154,7 +160,9 @@ def _device(instance: Instance, pool: PoolFacts, counts: tuple[int, ...], times:
 
 
 def _load(pool: PoolFacts) -> list[dict[str, Any]]:
-    """Return for each dimension the total demand, the capacity of one device, and the demand as a share of all owned devices."""
+    """Return a row for each dimension: the total demand, the capacity of one device, and the demand as a share of the
+    capacity of all owned devices.
+    """
     capacity = (pool.clock, pool.link_in, pool.link_out, pool.memory)
     instance = instance_of(pool, Fraction(1))
     rows = []
@@ -186,7 +194,7 @@ def _program(pool: PoolFacts, load: Load) -> dict[str, Any]:
 
 
 def _proposals(pool: PoolFacts, settings: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Return the proposals: spare devices, lower power, or more devices if some are missing."""
+    """Yield the proposals: set devices aside as spares, lower the power, or add missing devices."""
     full = settings[0]
     if full["too_large"]:
         return
@@ -207,9 +215,9 @@ def _proposals(pool: PoolFacts, settings: list[dict[str, Any]]) -> Iterator[dict
 
 
 def spare(pool: PoolFacts, full: dict[str, Any]) -> dict[str, Any]:
-    """Return the proposal to make devices spare, with its cost. Every part of every program is loaded over the link
-    once, and meanwhile its device does nothing else. The payback period is the time in which the spare devices save
-    this cost.
+    """Return the proposal to set devices aside as spares, with the cost of the migration. Every part of every program
+    is loaded over the link once, and its device does nothing else in the meantime. The spare devices save this cost
+    within the payback period.
     """
     devices = pool.owned - full["needed"]
     moved = sum(load.moved * parts(load, (pool.clock, pool.link_in, pool.link_out)) for load in pool.loads)

@@ -1,4 +1,4 @@
-"""Inputs of a capacity plan: pools with their devices, and the demand from the contracts in force."""
+"""The inputs of a capacity plan: the pools with their devices, and the demand of the contracts in force."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from compiler import ModelError, targets
 
 @dataclass(frozen=True)
 class Load:
-    """A program and its demand: `rate` executions per second, spread evenly over the period of each contract in force.
+    """A program and its demand. `rate` is the number of executions per second: the executions of each contract in
+    force, spread evenly over its period.
 
-    Cycles, bytes and femtojoules are for one execution. `resident`: the bytes that the program occupies on the device.
-    `moved`: the bytes that cross the link to load it.
+    Cycles, bytes and energy (in femtojoules) are for one execution. `resident`: the bytes that the program occupies on
+    the device. `moved`: the bytes that cross the link to load the program.
     """
 
     digest: str
@@ -45,15 +46,17 @@ class Load:
 
 
 def _load_bytes(program: Program) -> int:
-    """Return the bytes that cross the link to load the program, or the size of its binary if they are unknown."""
+    """Return the number of bytes that cross the link to load the program. If it is unknown, return the size of the
+    program's binary.
+    """
     load = program_load(program)
     return program.binary_bytes if load is None else load["bytes_in"]
 
 
 @dataclass(frozen=True)
 class PoolFacts:
-    """One pool: cycles and bytes per second of a device, its memory, the idle energy per cycle in femtojoules, the cost
-    of a device-hour (None if unknown), and its programs.
+    """One pool and its programs. For one device: cycles per second, link rates in bytes per second, memory in bytes,
+    idle energy per cycle in femtojoules, and the cost per hour (None if unknown).
     """
 
     slug: str
@@ -69,7 +72,9 @@ class PoolFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """Inputs of all pools; `left_out` has a sentence for each thing that the plan leaves out."""
+    """The inputs of all pools. `left_out` holds a sentence about each contract, pool or program that the plan leaves
+    out.
+    """
 
     pools: tuple[PoolFacts, ...]
     left_out: tuple[str, ...]
@@ -77,13 +82,13 @@ class Facts:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all inputs. Equal inputs give equal plans."""
+        """The SHA-256 digest of all inputs. Equal inputs give equal plans."""
         text = json.dumps(asdict(self), default=str, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def facts_at(*, now: datetime, currency: str) -> Facts:
-    """Return all inputs of a plan at this instant."""
+    """Return all inputs of a plan made at `now`."""
     lines, left_out = _lines(now)
     pools = (
         Pool.objects.filter(is_active=True)
@@ -122,7 +127,7 @@ def facts_at(*, now: datetime, currency: str) -> Facts:
 
 
 def target_of(name: str, digest: str) -> Any | None:
-    """Return the processor's description by name and digest; None if the processor is no longer offered."""
+    """Return the description of a processor; None if the processor is no longer offered."""
     try:
         return processor_find(name=name, digest=digest) or targets.find(name, digest)
     except ModelError:
@@ -135,7 +140,7 @@ def per_second(target: Any, link: str) -> int:
 
 
 def _lines(now: datetime) -> tuple[dict[Any, list[ContractLine]], list[str]]:
-    """Return the lines of contracts in force by pool, and sentences about contracts that are left out."""
+    """Return the lines of the contracts in force by pool, and sentences about contracts that are left out."""
     in_force = Contract.objects.filter(state=ContractState.ACTIVE, starts_at__lte=now, ends_at__gt=now)
     quotas = in_force.filter(quota__isnull=False).count()
     by_pool = defaultdict(list)
@@ -147,7 +152,9 @@ def _lines(now: datetime) -> tuple[dict[Any, list[ContractLine]], list[str]]:
 
 
 def _loads(lines: Iterable[ContractLine], target: Any, left_out: list[str], now: datetime) -> Iterable[Load]:
-    """Return one load for each program, summed over all its contracts."""
+    """Yield one load for each program, summed over all its contracts. Reasons for leaving out a program are added to
+    `left_out`.
+    """
     by_digest: dict[str, list[ContractLine]] = defaultdict(list)
     for line in lines:
         by_digest[line.program_digest].append(line)

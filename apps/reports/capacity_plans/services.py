@@ -1,4 +1,4 @@
-"""Capacity plans: request one, make it in a worker with progress, or cancel it."""
+"""Request a capacity plan, make it in a worker, or cancel it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NIGHTLY_AFTER = timedelta(hours=20)
 
 
 class Cancelled(Exception):
-    """Raised if the plan was cancelled while it was being made."""
+    """Raised if a plan is cancelled while it is being made."""
 
 
 @transaction.atomic
@@ -34,7 +34,7 @@ def capacity_plan_request(*, asked_by: User | None, now: datetime) -> CapacityPl
 
 
 def capacity_plan_run(*, pk: UUID, now: datetime) -> CapacityPlan:
-    """Make a plan, with progress, and store it. Safe to repeat; only one process works on a plan at a time."""
+    """Make a plan and store it. Safe to repeat; only one process works on a plan at a time."""
     plan = CapacityPlan.objects.get(pk=pk)
     with turn(f"capacity plan {pk}") as is_ours:
         if plan.finished_at is None and is_ours:
@@ -57,7 +57,7 @@ def _make(plan: CapacityPlan, now: datetime) -> None:
 
 
 def _currency(at: datetime) -> str:
-    """Return the currency of the price book in force; empty if there is none, in which case every cost is unknown."""
+    """Return the currency of the price book in force. If no book is in force, return ""; every cost is then unknown."""
     try:
         return book_in_force(at=at).currency
     except Problem:
@@ -70,7 +70,7 @@ def _result(facts: Facts, pools: list[dict[str, Any]]) -> dict[str, Any]:
 
 @dataclass
 class _Meter:
-    """Stores the progress as a whole percentage, and stops the work if the plan was cancelled."""
+    """Stores the progress as a whole percentage. Raises Cancelled if the plan was cancelled."""
 
     pk: UUID
     percent: int = 0
@@ -95,6 +95,6 @@ def capacity_plan_cancel(*, pk: UUID, actor: User, now: datetime) -> CapacityPla
 
 
 def capacity_plan_nightly(*, now: datetime) -> CapacityPlan | None:
-    """Make one plan each night. Return None if a plan was made recently."""
+    """Make a plan each night. Return None if another plan was requested recently."""
     recent = CapacityPlan.objects.filter(asked_at__gt=now - NIGHTLY_AFTER, is_cancelled=False).exists()
     return None if recent else capacity_plan_run(pk=capacity_plan_request(asked_by=None, now=now).pk, now=now)

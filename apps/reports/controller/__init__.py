@@ -1,3 +1,3 @@
-"""The controller makes capacity plans on a schedule and applies their proposals where an administrator allows it,
-within limits.
+"""The controller makes capacity plans on a schedule. It applies their proposals, within limits, if an administrator
+allows it to.
 """

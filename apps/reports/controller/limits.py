@@ -1,4 +1,4 @@
-"""The limits of the controller for a pool, and whether a change of the fleet is within them. Pure."""
+"""The controller's limits for a pool, and the check that a change of the fleet is within them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ HOUR = 3600
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits: power settings as a percentage of the clock, the number of devices that may change state in 24 hours,
-    hours of the UTC day `[from_hour, until_hour)` (across midnight if `until_hour` is smaller), and the maximum payback
-    period in hours.
+    """The limits for a pool. Power settings are percentages of the clock rate. `devices_a_day` is the number of devices
+    that may change state within 24 hours. Changes are allowed in the hours [from_hour, until_hour) of the UTC day; the
+    range crosses midnight if `until_hour` is smaller. `payback_hours` is the longest payback period.
     """
 
     power_least: int = 50
@@ -35,8 +35,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Effect:
-    """The effect of a change of the fleet on one pool: how many devices change state, how many are added or removed,
-    the power setting before and after, and whether anything else changes (`is_more`).
+    """The effect of a change of the fleet on one pool. `moved` devices change state, and `bought` devices are added or
+    removed. `power` is the power setting before and after. `is_more` is True if anything else changes.
     """
 
     moved: int
@@ -46,7 +46,9 @@ class Effect:
 
 
 def effect_of(before: Document, after: Document, slug: str) -> Effect:
-    """Return the effect of a change of the fleet from `before` to `after` on the pool `slug`, which both documents contain."""
+    """Return the effect of changing the fleet from `before` to `after` on the pool `slug`. Both documents must contain
+    the pool.
+    """
     old, new = before.pools[slug], after.pools[slug]
     moved = sum(old.devices.get(name, state) != state for name, state in new.devices.items())
     allowed: Pool = replace(old, devices=new.devices, power_percent=new.power_percent)
@@ -55,7 +57,9 @@ def effect_of(before: Document, after: Document, slug: str) -> Effect:
 
 
 def outside(limits: Limits, effect: Effect, *, payback: Fraction | None, moved_today: int, now: datetime) -> list[str]:
-    """Return a sentence for each limit that the change exceeds. `payback` is in seconds, or None if nothing is migrated."""
+    """Return a sentence for each limit that the change exceeds. `payback` is in seconds; None if no programs are
+    migrated.
+    """
     found = []
     if not limits.is_open(now):
         found.append(

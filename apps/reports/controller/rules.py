@@ -1,4 +1,4 @@
-"""The controller's rules, set by administrators for each pool."""
+"""The controller's rules, which administrators set for each pool."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIELDS = tuple(one.name for one in fields(Limits))
 
 
 def limits_of(rule: ControllerRule) -> Limits:
-    """Return the limits of a rule."""
+    """Return the limits that a rule sets."""
     return Limits(**{name: getattr(rule, name) for name in FIELDS})
 
 
@@ -28,7 +28,9 @@ def pools_ruled() -> list[Pool]:
 
 
 def rules_now() -> list[ControllerRule]:
-    """Return a rule for each of these pools; the default is an unsaved rule that only proposes. Uses two queries."""
+    """Return a rule for each pool that capacity plans cover. For a pool without a stored rule, return an unsaved rule
+    that only proposes.
+    """
     pools = pools_ruled()
     stored = {
         rule.pool_id: rule for rule in ControllerRule.objects.filter(pool__in=pools).select_related("pool", "set_by")
@@ -37,14 +39,16 @@ def rules_now() -> list[ControllerRule]:
 
 
 def rule_of(pool: Pool, *, is_locked: bool = False) -> ControllerRule:
-    """Return the rule of a pool; `is_locked` locks it until the transaction ends."""
+    """Return the rule of a pool. If `is_locked`, the rule is locked until the transaction ends."""
     rows = ControllerRule.objects.select_for_update(no_key=True) if is_locked else ControllerRule.objects.all()
     return rows.filter(pool=pool).first() or ControllerRule(pool=pool)
 
 
 @transaction.atomic
 def rule_set(*, pool: Pool, mode: str, limits: Limits, actor: User, now: datetime) -> ControllerRule:
-    """Set the changes that the controller may make to a pool. Raises Problem(422) for contradictory limits."""
+    """Set the changes that the controller may make to a pool. Raises Problem(422) if the mode or the limits are
+    invalid.
+    """
     if mode not in ControllerMode.values:
         raise Problem(422, "No such mode", "Choose one of the modes: off, proposes, applies.", kind="controller-rule")
     _check(limits)

@@ -1,6 +1,6 @@
-"""The controller: store the proposals of a new capacity plan, and apply those within the limits, each in its own transaction.
+"""The controller stores the proposals of a new capacity plan and applies those that are within the limits.
 
-Administrators apply or dismiss the others.
+Each proposal is applied in its own transaction. Administrators apply or dismiss the other proposals.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ MATTERS = ("devices", "share")  # two proposals that agree in these are the same
 
 
 def controller_turn(*, clock: Callable[[], datetime]) -> CapacityPlan | None:
-    """Run the controller once: make a plan, store its proposals, and apply the allowed ones.
+    """Run the controller once: make a plan, store its proposals, and apply the proposals that are allowed.
 
-    Return None if another run is in progress, or the controller is off for every pool.
+    Return None if another run is in progress, or if the controller is off for every pool.
     """
     with turn("controller") as is_ours:
         return _turn(clock) if is_ours else None
@@ -64,7 +64,9 @@ def _turn(clock: Callable[[], datetime]) -> CapacityPlan | None:
 
 
 def _attempt(pk: UUID, seen: str, now: datetime) -> str:
-    """Try to apply a proposal, and return the digest of the resulting fleet. A failure is logged, and its reason is stored."""
+    """Try to apply a proposal, and return the digest of the resulting fleet. A failure is logged and its reason is
+    stored.
+    """
     if not ControllerProposal.objects.filter(pk=pk, state=ProposalState.OPEN).exists():
         return seen
     try:
@@ -84,7 +86,7 @@ def proposals_keep(*, plan: CapacityPlan, now: datetime) -> list[ControllerPropo
     """Store the proposals of a plan, and return them in the plan's order.
 
     A proposal that is already open or refused keeps its row. A proposal that was dismissed or undone is not made again
-    until the plan proposes something else. Open proposals that the plan does not contain are superseded.
+    until a plan proposes a different change. Open proposals that the plan does not contain are superseded.
     """
     pools = {rule.pool.slug: rule.pool for rule in rules_now() if rule.mode != ControllerMode.OFF}
     kept: list[ControllerProposal] = []
@@ -118,7 +120,7 @@ def _kept(new: ControllerProposal) -> ControllerProposal | None:
 
 
 def _replaced(new: ControllerProposal, *, besides: Sequence[UUID] = ()) -> None:
-    """Supersede other open proposals of the same kind and pool."""
+    """Supersede other open proposals of the same kind for the same pool."""
     rows = ControllerProposal.objects.filter(pool=new.pool, kind=new.kind, state=ProposalState.OPEN).exclude(
         pk__in=besides
     )
@@ -127,10 +129,10 @@ def _replaced(new: ControllerProposal, *, besides: Sequence[UUID] = ()) -> None:
 
 @transaction.atomic
 def proposal_apply(*, pk: UUID, actor: User | None, expected: str, now: datetime) -> ControllerProposal:
-    """Apply an open proposal to the fleet, once. Without `actor`, the controller applies it, within the pool's limits.
+    """Apply an open proposal to the fleet. If `actor` is None, the controller applies it, within the pool's limits.
 
     `expected` is the digest of the fleet that the actor saw. If the fleet refuses the change, the reason is stored on
-    the proposal. Raises Problem: 404 for an unknown proposal, 409 for a closed one.
+    the proposal. Raises Problem: 404 if the proposal is unknown, 409 if it is closed.
     """
     row = _open(pk)
     if actor is None:
@@ -156,7 +158,7 @@ def proposal_apply(*, pk: UUID, actor: User | None, expected: str, now: datetime
 
 
 class _OutsideLimits(Exception):
-    """Raised if the change exceeds the controller's limits."""
+    """Raised if a change exceeds the controller's limits."""
 
 
 def _change(row: ControllerProposal, *, actor: User | None, expected: str, now: datetime) -> FleetChange | None:
@@ -192,13 +194,13 @@ def _seen_check(digest: str, expected: str) -> None:
 
 
 def payback_of(facts: dict[str, Any]) -> Fraction | None:
-    """Return the payback period of a proposal's migration in seconds; None if nothing is migrated."""
+    """Return the payback period of a proposal's migration in seconds; None if no programs are migrated."""
     return Fraction(facts["payback_seconds"]) if facts.get("payback_seconds") else None
 
 
 def moved_since(row: ControllerProposal, start: datetime) -> int:
-    """Return how many devices of the pool changed state because of proposals that were applied after an instant, even
-    if undone since.
+    """Return how many devices of the pool changed state because of proposals applied after `start`. Changes undone
+    since then also count.
     """
     rows = ControllerProposal.objects.filter(pool=row.pool, state=ProposalState.APPLIED, settled_at__gt=start)
     return sum(rows.values_list("moved", flat=True))
@@ -248,8 +250,8 @@ def _settle(
 
 @transaction.atomic
 def proposal_dismiss(*, pk: UUID, actor: User, now: datetime) -> ControllerProposal:
-    """Dismiss an open proposal; it is not made again until a plan proposes something else.
+    """Dismiss an open proposal. It is not made again until a plan proposes a different change.
 
-    Raises Problem: 404 for an unknown proposal, 409 for a closed one.
+    Raises Problem: 404 if the proposal is unknown, 409 if it is closed.
     """
     return _settle(_open(pk), ProposalState.DISMISSED, actor=actor, now=now)

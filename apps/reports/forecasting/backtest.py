@@ -1,8 +1,8 @@
-"""Backtest: choose the method and the width of its band from forecasts that start at instants in the past.
+"""Choose the forecast method and the width of its band by a backtest: forecasts that start at times in the past.
 
-Every method makes a forecast at each origin from the data before that origin. The errors of a method, divided by its
-stated deviation, are grouped by lead time, and their quantiles form the band (conformal prediction: Vovk et al., 2005).
-The reported coverage includes only origins whose band was computed from earlier errors.
+Every method makes a forecast at each origin from the data before that origin. The errors of a method are divided by the
+deviation that the method states, and grouped by lead time. Their quantiles form the band (conformal prediction: Vovk et
+al., 2005). The reported coverage includes only origins whose band was computed from earlier errors.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ NORMAL = 1.2816  # the 90 % quantile of the normal distribution
 
 
 class Plan(NamedTuple):
-    """The origins of a backtest, each given as the number of steps before it, and the number of steps that each
-    forecast covers.
+    """The plan of a backtest. `origins` holds the number of steps before each origin, and `leads` is the number of
+    steps that each forecast covers.
     """
 
     origins: tuple[int, ...]
@@ -46,9 +46,9 @@ class NotEnough(SeriesError):
 
 @dataclass(frozen=True)
 class Score:
-    """The results of a method over all origins and lead times: weighted absolute percentage error (WAPE), mean absolute
-    scaled error relative to repeating the previous step (MASE), the share of steps inside its 80 % band, and the number
-    of steps.
+    """A method's results over all origins and lead times. `wape` is the weighted absolute percentage error. `mase` is
+    the mean absolute scaled error, relative to repeating the previous step. `coverage` is the share of steps inside the
+    80 % band. `steps` is the number of steps.
     """
 
     method: str
@@ -60,7 +60,9 @@ class Score:
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """A forecast: the 10 %, 50 % and 90 % quantiles for each step from `start` on, and the result of the backtest."""
+    """A forecast and its backtest. `low`, `middle` and `high` are the 10 %, 50 % and 90 % quantiles for each step,
+    beginning at `start`.
+    """
 
     method: str
     start: datetime
@@ -73,15 +75,15 @@ class Forecast:
 
 
 def least_steps(series: Series) -> int:
-    """Return the number of known steps that a forecast needs."""
+    """Return the number of known steps that a forecast requires."""
     return LEAST_HOURS if series.step == HOUR else LEAST_STEPS
 
 
 def plan_of(series: Series) -> Plan:
-    """Return the plan of a backtest. For hourly series, origins are a day apart and forecasts cover a week; for others,
-    origins are one step apart and forecasts cover five steps.
+    """Return the plan of a backtest. In an hourly series, origins are a day apart and each forecast covers at most a
+    week. In any other series, origins are one step apart and each forecast covers at most five steps.
 
-    At least half of the series is known at the first origin. Raises NotEnough.
+    Before the first origin, about half of the series is known. Raises NotEnough if the series is too short.
     """
     known, needed = len(series.values), least_steps(series)
     if known < needed:
@@ -93,9 +95,10 @@ def plan_of(series: Series) -> Plan:
 
 
 def forecast(series: Series, *, horizon: int, progress: Callable[[int, int], None] | None = None) -> Forecast:
-    """Return the forecast of the best method for `horizon` steps; `progress` is called with (finished fits, all fits).
+    """Forecast `horizon` steps with the best method. `progress` is called with the number of finished fits and the
+    number of all fits.
 
-    Raises NotEnough.
+    Raises NotEnough if the series is too short.
     """
     plan = plan_of(series)
     roots = np.sqrt(series.values)
@@ -162,8 +165,9 @@ def _known_errors(paths: list[tuple[int, Path]], roots: Amounts, leads: int, unt
 
 
 def _band(path: Path, paths: list[tuple[int, Path]], roots: Amounts, leads: int, until: int) -> tuple[Amounts, Amounts]:
-    """Return the 10 % and 90 % quantiles by lead time, in square roots. They come from errors at similar lead times, or
-    from all errors if these are too few, or else from the method's own deviation.
+    """Return the 10 % and 90 % quantiles by lead time, as square roots of amounts. They are computed from errors at
+    similar lead times, or from all errors if those are too few. If all errors are too few, the method's own deviation
+    is used.
     """
     at, errors = _known_errors(paths, roots, leads, until)
     horizon = len(path.middle)
@@ -180,12 +184,14 @@ def _band(path: Path, paths: list[tuple[int, Path]], roots: Amounts, leads: int,
 
 
 def _edges(leads: int) -> list[int]:
-    """Return the edges of the groups of lead times: up to a day, up to three days, and beyond."""
+    """Return the edges of the groups of lead times: up to a day, up to three days, and longer."""
     return sorted({0, min(DAY, leads), min(3 * DAY, leads), leads})
 
 
 def _quantiles(errors: Amounts) -> tuple[float, float]:
-    """Return bounds that contain the next error with a probability of 80 %, corrected for a small number of errors."""
+    """Return bounds that contain the next error with a probability of 80 %. They are corrected for a small number of
+    errors.
+    """
     count = len(errors)
     high = min(1.0, np.ceil((count + 1) * HIGH) / count)
     low = max(0.0, np.floor((count + 1) * LOW) / count)

@@ -1,4 +1,4 @@
-"""Readers of trace formats: each reader converts a line to events. Errors name the line and the remedy."""
+"""Readers for the trace formats. Each reader converts a line to events. Error messages name the line and the remedy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TraceError(ValueError):
 
 
 class Event(NamedTuple):
-    """An event: `amount` requests of a program at an instant (microseconds since 1970, UTC)."""
+    """A number of requests (`amount`) for a program at one instant, in microseconds since 1970 (UTC)."""
 
     micros: int
     amount: float
@@ -34,24 +34,26 @@ class Event(NamedTuple):
 
 
 class Reader(Protocol):
-    """Converts a numbered line to events."""
+    """Converts the lines of a trace to events."""
 
     has_header: bool
     ignored: tuple[str, ...]
 
     def events(self, number: int, line: str) -> Iterator[Event]:
-        """Return the events of a line."""
+        """Yield the events of a line."""
 
 
 def detect(first: str) -> str:
-    """Return the format of a file, judged by its first line."""
+    """Return the format of a file, detected from its first line."""
     if first.startswith("{"):
         return "otlp"
     return "access" if _ACCESS.match(first) else "csv"
 
 
 class CsvReader:
-    """CSV with a header: a column `timestamp`, and optionally `count` and `program`; other columns are ignored."""
+    """Reads CSV with a header. The column `timestamp` is required; `count` and `program` are optional. Other columns
+    are ignored.
+    """
 
     has_header = True
 
@@ -73,7 +75,7 @@ class CsvReader:
         return next((self.names.index(name) for name in known if name in self.names), None)
 
     def events(self, number: int, line: str) -> Iterator[Event]:
-        """Return the event of a line."""
+        """Yield the event of a line."""
         cells = _cells(number, line)
         if len(cells) != len(self.names):
             wanted = len(self.names)
@@ -97,7 +99,9 @@ def _cells(number: int, line: str) -> list[str]:
 
 
 def iso_instant(number: int, text: str) -> tuple[int, bool]:
-    """Return microseconds since 1970, and whether the text states a time zone; without one, it is read as UTC."""
+    """Return the microseconds since 1970, and whether the text states a time zone. A time without a time zone is read
+    as UTC.
+    """
     try:
         read = datetime.fromisoformat(text.strip())
         has_zone = read.tzinfo is not None
@@ -119,7 +123,7 @@ def _count(number: int, text: str) -> float:
 
 
 class SpanReader:
-    """OpenTelemetry spans as JSON lines: an export request, or one span, on each line."""
+    """Reads OpenTelemetry spans as JSON lines. Each line holds an export request or one span."""
 
     has_header = False
     ignored: tuple[str, ...] = ()
@@ -128,7 +132,9 @@ class SpanReader:
         pass
 
     def events(self, number: int, line: str) -> Iterator[Event]:
-        """Return an event for each span, at the start of the span, with its name as the program."""
+        """Yield an event for each span. The event has the time at which the span starts, and the span's name is the
+        program.
+        """
         try:
             found = json.loads(line)
             spans = list(_spans(found))
@@ -161,7 +167,7 @@ def _nanos(number: int, span: dict[str, Any]) -> int:
 
 
 class AccessReader:
-    """Access logs in the common or combined format; the program is the requested path."""
+    """Reads access logs in the common or combined format. The requested path is the program."""
 
     has_header = False
     ignored: tuple[str, ...] = ()

@@ -12,9 +12,10 @@ from apps.reports.forecasting.series import Amounts
 
 
 class Headroom(NamedTuple):
-    """The first steps in which the low, middle and high lines exceed the capacity; None for a line that does not exceed it.
+    """The first steps in which the low, middle and high lines exceed the capacity; None if a line stays within the
+    capacity.
 
-    The high line gives the earliest instant, and the low line gives the latest.
+    The high line gives the earliest time, and the low line gives the latest time.
     """
 
     low: datetime | None
@@ -23,7 +24,9 @@ class Headroom(NamedTuple):
 
 
 def headroom_end(forecast: Forecast, capacity: float | Amounts) -> Headroom:
-    """Return the first step in which each line exceeds `capacity`, which is one amount or one for each step."""
+    """Return the first step in which each line exceeds `capacity`. The capacity is one amount for all steps, or one
+    amount per step.
+    """
     return Headroom(*(_first(forecast, line, capacity) for line in (forecast.low, forecast.middle, forecast.high)))
 
 

@@ -1,8 +1,8 @@
-"""Forecast methods. Each returns a median and a standard deviation for each lead time.
+"""Forecast methods. Each method returns a median and a standard deviation for each lead time.
 
 All methods work on square roots, because the seasons and the noise of demand grow with its level, and because hours
-without usage are common. The smoothing and the seasons are computed by statsmodels (ETS; Hyndman et al., "Forecasting
-with Exponential Smoothing", 2008; MSTL; Bandara et al., 2021). The deviations of the naive methods are those of Hyndman
+without usage are common. statsmodels computes the smoothing (ETS; Hyndman et al., "Forecasting with Exponential
+Smoothing", 2008) and the seasons (MSTL; Bandara et al., 2021). The deviations of the naive methods come from Hyndman
 and Athanasopoulos, section 5.5.
 """
 
@@ -24,7 +24,7 @@ SMALLEST_DEVIATION = 1e-6
 
 
 class Path(NamedTuple):
-    """A forecast by lead time, in square roots of the series' unit: median and standard deviation."""
+    """A forecast by lead time: median and standard deviation, as square roots of amounts."""
 
     middle: Amounts
     deviation: Amounts
@@ -34,14 +34,14 @@ Method = Callable[[Amounts, int], Path]
 
 
 def seasons_of(step: timedelta, length: int) -> tuple[int, ...]:
-    """Return the seasonal periods, in steps, that a series of this length can show: a day, a week."""
+    """Return the seasonal periods, in steps, that a series of this length can show: a day, a week, or none."""
     if step != HOUR:
         return ()
     return tuple(season for season in (DAY, WEEK) if length > SEASONS_SEEN * season)
 
 
 def methods_for(step: timedelta, length: int) -> dict[str, Method]:
-    """Return the methods for a series of this length by name, the simplest first."""
+    """Return the methods that suit a series of this length, by name, the simplest first."""
     seasons = seasons_of(step, length)
     found: dict[str, Method] = {"last value": last_value}
     if seasons:
@@ -67,7 +67,7 @@ def seasonal_naive(roots: Amounts, horizon: int, *, season: int) -> Path:
 
 
 def smoothing(roots: Amounts, horizon: int) -> Path:
-    """Exponential smoothing without a trend, with additive errors, fitted by maximum likelihood."""
+    """Smooth exponentially without a trend. The errors are additive, and the fit is by maximum likelihood."""
     from statsmodels.tsa.exponential_smoothing.ets import ETSModel
 
     if np.ptp(roots) == 0:
@@ -82,8 +82,8 @@ def smoothing(roots: Amounts, horizon: int) -> Path:
 
 
 def seasonal_smoothing(roots: Amounts, horizon: int, *, seasons: Sequence[int]) -> Path:
-    """Add constant seasons from LOESS to a level from exponential smoothing of daily means. The last hour's distance
-    from the level decays according to its autocorrelation.
+    """Add constant seasons, computed with LOESS, to a level from exponential smoothing of the daily means. The last
+    hour's distance from the level decays with its autocorrelation.
     """
     from statsmodels.tsa.seasonal import MSTL
 
@@ -108,11 +108,11 @@ def seasonal_smoothing(roots: Amounts, horizon: int, *, seasons: Sequence[int]) 
 
 
 def _fading(away: Amounts) -> float:
-    """Return the lag-one autocorrelation of the deviations from the level, clamped to [0, 0.99]."""
+    """Return the lag-1 autocorrelation of the deviations from the level, clamped to [0, 0.99]."""
     power = float((away**2).sum())
     return min(max(float((away[1:] * away[:-1]).sum()) / power, 0.0), 0.99) if power else 0.0
 
 
 def _deviation(errors: Amounts) -> float:
-    """Return the root mean square, but at least a small positive number, so that no band has width 0."""
+    """Return the root mean square of the errors. It is at least a small positive number, so that no band has width 0."""
     return max(float(np.sqrt(np.mean(errors**2))) if len(errors) else 0.0, SMALLEST_DEVIATION)

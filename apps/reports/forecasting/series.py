@@ -19,7 +19,9 @@ class SeriesError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """`values[i]` is the usage in [start + i * step, start + (i + 1) * step), in any unit; `start` is in UTC."""
+    """A time series. `values[i]` is the usage in [start + i * step, start + (i + 1) * step), in any unit. `start` is in
+    UTC.
+    """
 
     start: datetime
     step: timedelta
@@ -42,7 +44,7 @@ class Series:
 
     @property
     def end(self) -> datetime:
-        """The end of the last step."""
+        """The instant at which the last step ends."""
         return self.start + len(self.values) * self.step
 
     def until(self, count: int) -> Series:
@@ -55,14 +57,16 @@ class Series:
 
 
 def series_of_hours(amounts: dict[datetime, float], *, start: datetime, end: datetime) -> Series:
-    """Return the hours of [start, end) with their amounts, 0 if an hour has none; both instants are full hours in UTC."""
+    """Return a series of the hours in [start, end). An hour without an amount has 0. Both instants must be full hours
+    in UTC.
+    """
     hours = (end - start) // HOUR
     return Series(start, HOUR, np.array([amounts.get(start + n * HOUR, 0.0) for n in range(hours)], dtype=np.float64))
 
 
 def series_of_events(micros: npt.NDArray[np.int64], counts: Amounts, *, step: timedelta) -> Series:
-    """Sum events (microseconds since 1970, UTC) by step. The first and last steps, which are incomplete, are left out
-    if at least three steps remain.
+    """Sum events (microseconds since 1970, UTC) by step. The first and last steps are incomplete; they are left out if
+    at least three other steps remain.
     """
     width = step // timedelta(microseconds=1)
     places = micros // width

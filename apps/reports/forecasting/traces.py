@@ -1,7 +1,7 @@
-"""Traces of requests, read line by line from CSV, OpenTelemetry spans or access logs.
+"""Read traces of requests line by line from CSV, OpenTelemetry spans or access logs.
 
-Each error names the line and the remedy. Lines may be out of chronological order by at most `TOLERANCE`, because
-servers log a request when it ends, and exporters send spans in batches.
+Each error message names the line and the remedy. Lines may be out of chronological order by at most `TOLERANCE`,
+because servers log a request when it ends, and exporters send spans in batches.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ SHORT = {"csv": "CSV", "otlp": "OpenTelemetry", "access": "access log"}
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Requests in chronological order: microseconds since 1970 (UTC), the number of requests at each instant, and the
-    program as an index into `names` (one empty name if the trace has no programs).
+    """Requests in chronological order. `micros` holds microseconds since 1970 (UTC), `counts` the number of requests,
+    and `programs` the index of the program in `names`. If the trace has no programs, `names` is one empty name.
     """
 
     format: str
@@ -45,7 +45,8 @@ class Trace:
 
 
 def trace_read(lines: Iterable[bytes], *, format: str = "") -> Trace:  # noqa: A002 - the field's word
-    """Read a trace from `lines`; `format` is "csv", "otlp" or "access", or empty to detect it from the first line.
+    """Read a trace from `lines`. `format` is "csv", "otlp" or "access"; if it is empty, the format is detected from the
+    first line.
 
     Raises TraceError, which names the line and the remedy.
     """
@@ -72,7 +73,7 @@ def _rows(
 
 
 def _lines(lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
-    """Return the lines that are not blank, numbered from 1."""
+    """Yield (number, text) for each line that is not blank; numbers start at 1."""
     for number, raw in enumerate(lines, 1):
         if len(raw) > LINE_MAX:
             raise TraceError(

@@ -1,1 +1,1 @@
-"""Reports over a chosen period. The page, CSV and JSON of a report read the same selector."""
+"""Reports over a chosen period. The page, the CSV file and the JSON file of a report have the same source."""

@@ -1,4 +1,6 @@
-"""The common parts of reports over a period: the request, the result with columns and exact rows, and the files made from it."""
+"""The common parts of all reports over a period: the request, the result with its columns and exact rows, and the
+files.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ Value = str | int | Fraction | Decimal | datetime | None
 
 
 class Column(NamedTuple):
-    """A column: its name in files, its heading and its unit. Seconds and shares are exact fractions."""
+    """A column: its name in files, its heading, and the kind of its values. Seconds and shares are exact fractions."""
 
     name: str
     label: str
@@ -42,7 +44,7 @@ class Metric(NamedTuple):
 
 
 class Heat(NamedTuple):
-    """A heat map of shares: a row for each name, a column for each heading; None where a share is unknown."""
+    """A heat map of shares, with a row for each name and a column for each heading. A share is None if it is unknown."""
 
     title: str
     corner: str
@@ -53,8 +55,8 @@ class Heat(NamedTuple):
 
 @dataclass(frozen=True)
 class ReportData:
-    """The result of a report. `total` is the sum of all rows, `notes` are sentences below the table, and `chart` holds
-    the data for a chart of the kind `drawn` (static/js/charts.js).
+    """The result of a report. `total` is the sum of all rows. `notes` are sentences below the table. `chart` holds the
+    data of the chart, and `drawn` is its kind (static/js/charts.js).
     """
 
     columns: Sequence[Column]
@@ -72,7 +74,7 @@ class ReportData:
 
 @dataclass(frozen=True)
 class Period:
-    """The days from `first` to `last`, both included, in UTC. `notice` says why this is not the requested period."""
+    """The days from `first` to `last` (UTC), including both. If this is not the requested period, `notice` says why."""
 
     first: date
     last: date
@@ -90,7 +92,7 @@ class Period:
 
 
 class ReportRequest(NamedTuple):
-    """A request for a report: the period, the present instant, the currency of costs, and the chosen view."""
+    """A request for a report: the period, the present time, the currency of costs, and the chosen view."""
 
     period: Period
     now: datetime
@@ -99,14 +101,14 @@ class ReportRequest(NamedTuple):
 
     @property
     def until(self) -> datetime:
-        """The end of the part of the period that has passed."""
+        """The end of the elapsed part of the period."""
         return max(self.period.start, min(self.period.end, self.now))
 
 
 @dataclass(frozen=True)
 class Report:
-    """A report as listed in the index. `line` is the question that it answers; `empty` says what to do if there is no
-    data, with a link.
+    """A report in the index. `line` is the question that it answers. `empty` is the text shown if there is no data, and
+    `link` is the link below that text.
     """
 
     slug: str
@@ -119,7 +121,9 @@ class Report:
 
 
 def period_read(first: str, last: str, *, now: datetime, is_ahead: bool) -> Period:
-    """Return the period between two dates given as text. Without usable dates, return the default period with a notice."""
+    """Return the period between two dates given as text. If the dates cannot be used, return the default period with a
+    notice.
+    """
     usual = _usual(now.astimezone(UTC).date(), is_ahead)
     if not first and not last:
         return usual
@@ -153,7 +157,9 @@ def _usual(today: date, is_ahead: bool) -> Period:
 
 
 def exported(value: Value) -> str | int | None:
-    """Return a value as it is written in files: decimals as text with at most 12 places, instants in UTC, None if unknown."""
+    """Convert a value for files: decimals to text with at most 12 places, instants to UTC; None if the value is
+    unknown.
+    """
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     if isinstance(value, Fraction | Decimal):
@@ -163,7 +169,7 @@ def exported(value: Value) -> str | int | None:
 
 
 def as_json(report: Report, request: ReportRequest, data: ReportData) -> dict[str, Any]:
-    """Return the report as data, each row keyed by column names."""
+    """Return the report as JSON data. Each row maps column names to values."""
     return {
         "report": report.slug,
         "title": report.title,
@@ -177,7 +183,7 @@ def as_json(report: Report, request: ReportRequest, data: ReportData) -> dict[st
 
 
 def as_csv(report: Report, request: ReportRequest, data: ReportData) -> HttpResponse:
-    """Return the report as a CSV file; an empty cell means that the value is unknown."""
+    """Return the report as a CSV file. An empty cell means that the value is unknown."""
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     name = f"{report.slug}-{request.period.first}-{request.period.last}.csv"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
@@ -188,12 +194,12 @@ def as_csv(report: Report, request: ReportRequest, data: ReportData) -> HttpResp
 
 
 def ratio(part: Fraction | int, whole: Fraction | int) -> Fraction | None:
-    """Return part / whole, or None if the whole is 0."""
+    """Return part / whole; None if the whole is 0."""
     return Fraction(part) / Fraction(whole) if whole else None
 
 
 def whole(value: Value) -> int:
-    """Return a count from a row; 0 if it is unknown."""
+    """Return a count in a row; 0 if it is unknown."""
     return value if isinstance(value, int) else 0
 
 

@@ -1,4 +1,4 @@
-"""Report the blocks of work that kept or missed their promise, and the cost of repeated and lost blocks."""
+"""Report how many blocks of work kept or missed their promise, and the cost of repeated and lost blocks."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 
 
 class _Blocks(NamedTuple):
-    """Blocks of one pool and class in one part of the period."""
+    """Counts of the blocks of one pool and class in one part of the period."""
 
     place: int
     pool: UUID

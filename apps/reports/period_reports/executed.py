@@ -1,4 +1,4 @@
-"""Compare predicted and executed cycles and seconds, by pool."""
+"""Compare the predicted with the executed cycles and seconds, by pool."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ GROUP BY 1, 2, 3 ORDER BY 1, 3
 
 
 def executed(request: ReportRequest) -> ReportData:
-    """Return a row for each pool that executed anything."""
+    """Return a row for each pool that executed work."""
     with connection.cursor() as cursor:
         cursor.execute(_EXECUTED, {"start": request.period.start, "end": request.until})
         found = cursor.fetchall()
@@ -81,7 +81,7 @@ def executed(request: ReportRequest) -> ReportData:
 
 
 def _row(slug: str, some: list[tuple[Any, ...]]) -> tuple[Value, ...]:
-    """Return the row of one pool, summed over all its clock rates in the period."""
+    """Return the row of one pool, summed over its clock rates in the period."""
     blocks, executions = sum(row[3] for row in some), int(sum(row[4] for row in some))
     predicted = sum((Fraction(int(row[5]), row[2]) for row in some), Fraction(0))
     wall = Fraction(int(sum(row[9] or 0 for row in some)), 10**9)
@@ -92,8 +92,8 @@ def _row(slug: str, some: list[tuple[Any, ...]]) -> tuple[Value, ...]:
 
 
 def _counted(some: list[tuple[Any, ...]], predicted: Fraction) -> tuple[Value, Value, Value, Value, Value]:
-    """Return predicted and counted cycles, predicted and executed seconds, and the difference; values that were not
-    counted are None.
+    """Return the predicted and counted cycles, the predicted and executed seconds, and the difference. A value is None
+    if nothing was counted.
     """
     cycles = int(sum(row[5] for row in some))
     if all(row[6] is None for row in some):
@@ -104,5 +104,5 @@ def _counted(some: list[tuple[Any, ...]], predicted: Fraction) -> tuple[Value, V
 
 
 def _off(predicted: Fraction, ran: Fraction) -> Fraction | None:
-    """Return the difference as a share of the prediction; below 0 if the execution was faster."""
+    """Return the difference as a share of the prediction; negative if the execution was faster than predicted."""
     return ratio(ran - predicted, predicted)

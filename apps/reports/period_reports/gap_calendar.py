@@ -40,9 +40,10 @@ class _Day:
 
 @dataclass(frozen=True)
 class Rates:
-    """The minimum revenue of a used device-hour of a pool in any hour and in off-peak hours, and the names of the classes.
+    """The minimum revenue per used device-hour of a pool, at any hour and in off-peak hours. `name` lists the classes.
 
-    A revenue is None if the book has no price, or no minimum of operations per cycle (hosts).
+    A revenue is None if the price book has no price for the pool, or no minimum of operations per cycle. Hosts have
+    none.
     """
 
     anytime: Fraction | None
@@ -51,7 +52,7 @@ class Rates:
 
 
 def calendar(request: ReportRequest) -> ReportData:
-    """Return a row for each pool and day from now on; gaps are split at midnight UTC."""
+    """Return a row for each pool and future day. Gaps are split at midnight (UTC)."""
     try:
         book = document_of(book_in_force(at=request.now))
     except Problem:
@@ -104,7 +105,7 @@ def _days(
 
 
 def gap_rates(book: PriceBookDocument | None, pool: Pool) -> Rates:
-    """Return the minimum revenue of a device-hour that is sold and used in a gap of the pool."""
+    """Return the minimum revenue per device-hour that the pool would earn from work in its gaps."""
     hourly = None if book is None or pool.processor is None else _list_price(book, pool)
     if book is None or hourly is None:
         return Rates(None, None, "")
@@ -121,15 +122,17 @@ def gap_rates(book: PriceBookDocument | None, pool: Pool) -> Rates:
 
 
 def _classes(book: PriceBookDocument) -> tuple[PriceClass | None, PriceClass | None]:
-    """Return the cheapest offered class that may run at any hour, and the cheapest offered class of all."""
+    """Return the cheapest class that may run at any hour, and the cheapest class of all; None if there is no such
+    class. Only offered classes count that do not charge for unused time and whose price does not depend on the hour.
+    """
     classes = [one for one in book.classes.values() if one.offered and not one.unused and not one.time_of_use]
     anytime = min((one for one in classes if not one.off_peak_only), key=_factor, default=None)
     return anytime, min(classes, key=_factor, default=None)
 
 
 def _list_price(book: PriceBookDocument, pool: Pool) -> Fraction | None:
-    """Return the list price of a device-hour of minimum operations per cycle, in the cheapest precision; None if there
-    is no price.
+    """Return the list price of a device-hour with the minimum operations per cycle, in the cheapest precision. None if
+    the pool has no price.
     """
     assert pool.processor is not None
     cycles = pool.clock_at(pool.processor.clock_hz) * HOUR
@@ -149,7 +152,7 @@ def _factor(one: PriceClass) -> Fraction:
 def _spread(
     gap: Gap, rates: Rates, off_peak: list[tuple[datetime, datetime]], days: dict[tuple[UUID, datetime], _Day]
 ) -> None:
-    """Add the gap to each day that it overlaps."""
+    """Add the gap to each day on which it has time."""
     at = gap.start
     while at < gap.end:
         midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)

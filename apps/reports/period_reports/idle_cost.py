@@ -1,4 +1,4 @@
-"""Report the cost of idle device time by owner: time that a customer reserved but did not use, and unallocated time."""
+"""Report the cost of idle device time by owner. Idle time is reserved but not used, or not allocated to anyone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMNS = (
 
 @dataclass
 class _Line:
-    """Device time of a pool that an owner reserved and used; `costs` are the costs of the unused time."""
+    """The device time of a pool that one owner reserved and used. `costs` holds the costs of the unused time."""
 
     sold: Fraction
     ran: Fraction
@@ -37,7 +37,7 @@ class _Line:
 
 
 def idle(request: ReportRequest) -> ReportData:
-    """Return a row for each owner and pool, the highest cost first; the unallocated time of each pool comes last."""
+    """Return a row for each owner and pool, the highest cost first. The unallocated time of each pool comes last."""
     start, until = request.period.start, request.until
     parts = segments(start=start, end=until, currency=request.currency)
     pools = {pool.pk: pool for pool in Pool.objects.order_by("slug")}
@@ -78,7 +78,7 @@ def _rows(lines: dict[tuple[UUID, UUID], _Line], pools: dict[UUID, Pool]) -> lis
 
 
 def _lines(parts: list[Segment], pools: dict[UUID, Pool]) -> dict[tuple[UUID, UUID], _Line]:
-    """Return, by owner and pool, the time sold, the used part of it, and the costs of the unused part."""
+    """Return the time sold, the time used, and the costs of the unused time, by owner and pool."""
     sold_seconds: dict[tuple[int, UUID, UUID], Fraction] = {}
     for one in sold((part.start, part.end) for part in parts):
         sold_seconds[one.place, one.organisation, one.pool] = one.seconds
@@ -102,7 +102,9 @@ def _row(owner: str, pool: str, line: _Line) -> tuple[Value, ...]:
 
 
 def _unallocated(request: ReportRequest, lines: dict[tuple[UUID, UUID], _Line]) -> list[tuple[Value, ...]]:
-    """Return the unallocated time of each pool, at the mean cost of its device time."""
+    """Return a row with the unallocated time of each pool. Its cost is computed from the mean cost of the pool's device
+    time.
+    """
     sold_seconds: dict[UUID, Fraction] = defaultdict(Fraction)
     for (_, pool), line in lines.items():
         sold_seconds[pool] += line.sold
@@ -116,7 +118,7 @@ def _unallocated(request: ReportRequest, lines: dict[tuple[UUID, UUID], _Line]) 
 
 
 def _chart(rows: list[tuple[Value, ...]], currency: str) -> dict[str, object]:
-    """Return the owners with the highest idle cost, or with the most idle hours if the cost is not known for all."""
+    """Return a chart of the owners with the highest idle cost, or with the most idle hours if some costs are unknown."""
     sums: dict[str, list[Value]] = {}
     for row in rows:
         sums.setdefault(str(row[0]), []).append(row[6])

@@ -1,4 +1,4 @@
-"""The reports in the order of the index; reports that have their own pages are linked."""
+"""The index of reports. Reports with their own pages are linked."""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ FROM ran JOIN compilation_program AS program ON program.id = ran.program_id GROU
 
 @dataclass
 class _Cell:
-    """One pool in one hour of the day, summed over all days: seconds in service, sold and used; bytes each way; and the
-    byte-seconds of occupied memory.
+    """One pool in one hour of the day, summed over all days: the seconds in service, sold and used, the bytes over the
+    link in each direction, and the byte-seconds of occupied memory.
     """
 
     available: Fraction = Fraction(0)
@@ -88,7 +88,9 @@ class _Cell:
 
 @dataclass(frozen=True)
 class _Rates:
-    """The link rates of one device in bytes per second, and its memory in bytes; None for hosts, which do not state them."""
+    """The link rates of one device in bytes per second, and its memory in bytes. A rate is None if the processor does
+    not state it.
+    """
 
     link_in: int | None = None
     link_out: int | None = None
@@ -99,7 +101,7 @@ _ByPool = list[tuple[str, list[Value]]]  # a slug, and one dimension by hour of 
 
 
 def load(request: ReportRequest) -> ReportData:
-    """Return a row for each pool and hour of the day; the view selects the dimension of the heat map."""
+    """Return a row for each pool and hour of the day. The view determines the dimension of the heat map."""
     start, until = request.period.start, request.until
     found = service(start=start, end=until)
     pools = [pool for pool in Pool.objects.select_related("processor").order_by("slug") if found.owned.get(pool.pk)]
@@ -186,7 +188,7 @@ def _cells(found: Service, start: datetime, until: datetime) -> dict[tuple[UUID,
 
 
 def _by_hour(start: datetime, end: datetime) -> dict[int, Fraction]:
-    """Return the seconds of [start, end) by hour of the day (UTC)."""
+    """Return how many seconds of [start, end) fall in each hour of the day (UTC)."""
     days, rest = divmod(end - start, timedelta(days=1))
     found = {hour: Fraction(3600 * days) for hour in range(HOURS)} if days else {}
     at, until = start, start + rest
@@ -214,7 +216,7 @@ def _row(pool: Pool, hour: int, cell: _Cell, rates: _Rates) -> tuple[Value, ...]
 
 
 def _of(amount: Fraction | None, rate: int | None, seconds: Fraction) -> Fraction | None:
-    """Return an amount as a share of `rate` times `seconds`; None if there is no rate or no time."""
+    """Return `amount` as a share of `rate` times `seconds`; None if the rate is unknown or `seconds` is 0."""
     if not rate or not seconds:
         return None
     return (amount or Fraction(0)) / (rate * seconds)

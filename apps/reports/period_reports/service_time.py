@@ -1,4 +1,6 @@
-"""Derive when devices were in service from the changes of the fleet, and find the parts of that time that no window uses."""
+"""Compute when devices were in service, from the changes of the fleet, and find the gaps: time in service without a
+window.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _MICROS = Fraction(1, 10**6)
 
 
 class Span(NamedTuple):
-    """A device in service over [start, end): during this time it was active in a pool, at a power setting (a percentage)."""
+    """A device in service over [start, end): it was active in the pool throughout, at one power setting (a percentage)."""
 
     device: UUID
     pool: UUID
@@ -33,8 +35,8 @@ class Span(NamedTuple):
 
 @dataclass
 class Service:
-    """Devices in a period: their spans in service, and for each pool the seconds owned, the seconds out of service
-    (`out`), and the full-power seconds that power settings save (`saved`).
+    """The service of all devices in a period. `spans` holds the times in service. The other fields are seconds by pool:
+    owned (`owned`), out of service (`out`), and lost to reduced power settings (`saved`).
     """
 
     spans: list[Span] = field(default_factory=list)
@@ -44,7 +46,7 @@ class Service:
 
 
 class Gap(NamedTuple):
-    """A gap: device time in service that no window uses."""
+    """A gap: time in which a device is in service but has no window."""
 
     device: UUID
     pool: UUID
@@ -53,9 +55,9 @@ class Gap(NamedTuple):
 
 
 def service(*, start: datetime, end: datetime) -> Service:
-    """Return the service of devices over [start, end), derived from the changes of the fleet.
+    """Return the service of all devices over [start, end), computed from the changes of the fleet.
 
-    At a power setting of p %, a device adds (100 - p) % of its time in service to `saved`.
+    At a power setting of p %, (100 - p) % of a device's time in service counts as `saved`.
     """
     found = Service()
     if start >= end:
@@ -81,7 +83,7 @@ def service(*, start: datetime, end: datetime) -> Service:
 
 
 def _add(spans: list[Span], one: Span) -> None:
-    """Add a span, or extend the last one if the device stayed in service through a change."""
+    """Add a span. If the device simply stayed in service, extend the last span instead."""
     if spans and spans[-1].end == one.start and spans[-1]._replace(start=one.start, end=one.end) == one:
         spans[-1] = spans[-1]._replace(end=one.end)
     else:
@@ -92,7 +94,7 @@ _Piece = tuple[datetime, datetime, Mapping[tuple[str, str], str], Mapping[str, i
 
 
 def _pieces(start: datetime, end: datetime) -> list[_Piece]:
-    """Split [start, end) at each change of the fleet; each piece has the states and power settings in force."""
+    """Split [start, end) at each change of the fleet. Each piece has the device states and power settings in force."""
     rows = FleetChange.objects.filter(Q(at__gt=start) | Q(undone_at__gt=start)).order_by("id")
     events: list[tuple[datetime, int, Any, Any]] = []
     for pk, at, undone, before, after in rows.values_list("id", "at", "undone_at", "before", "after"):
@@ -153,14 +155,16 @@ WHERE win.state = 'active' AND win.period && tstzrange(%(start)s, %(end)s) GROUP
 
 
 def usual_work(*, start: datetime, end: datetime) -> dict[UUID, int]:
-    """Return by pool the 10th percentile of the lengths of windows sold in [start, end), in microseconds."""
+    """Return, for each pool, the 10th percentile of the lengths of the windows sold in [start, end), in microseconds."""
     with connection.cursor() as cursor:
         cursor.execute(_USUAL, {"start": start, "end": end})
         return {pool: int(least) for pool, least in cursor.fetchall()}
 
 
 class Gaps(NamedTuple):
-    """All gaps of a pool: their number and seconds, and the number and seconds of those that are too short."""
+    """The gaps of a pool: their number and total seconds, and the number and total seconds of the gaps that are too
+    short.
+    """
 
     number: int
     seconds: Fraction
@@ -171,7 +175,9 @@ class Gaps(NamedTuple):
 def gaps_summed(
     spans: Iterable[Span], least: Mapping[UUID, int], *, start: datetime, end: datetime
 ) -> dict[UUID, Gaps]:
-    """Return the totals of gaps by pool. A gap is too short if it is shorter than its pool's entry in `least` (microseconds)."""
+    """Return the totals of gaps by pool. A gap is too short if it is shorter than the pool's limit in `least`
+    (microseconds).
+    """
     params = _params(spans, start, end) | {"pools": list(least), "least": list(least.values())}
     with connection.cursor() as cursor:
         cursor.execute(_GAPS + _SUMMED, params)
@@ -182,7 +188,7 @@ def gaps_summed(
 
 
 def gaps(spans: Iterable[Span], *, start: datetime, end: datetime) -> list[Gap]:
-    """Return every gap, ordered by device and start."""
+    """Return all gaps, ordered by device and start."""
     spans = list(spans)
     pools = {one.device: one.pool for one in spans}
     with connection.cursor() as cursor:
@@ -213,7 +219,7 @@ GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 
 
 class Sold(NamedTuple):
-    """Device time that one organisation holds on a pool, in one of the parts of a period."""
+    """The device time of one pool that is sold to one organisation in one part of a period."""
 
     place: int
     pool: UUID
@@ -222,7 +228,7 @@ class Sold(NamedTuple):
 
 
 def sold(parts: Iterable[tuple[datetime, datetime]]) -> list[Sold]:
-    """Return the sold device time within each part, by pool and organisation; `place` is the index of the part."""
+    """Return the device time sold in each part, by pool and organisation. `place` is the index of the part."""
     some = list(parts)
     with connection.cursor() as cursor:
         cursor.execute(_SOLD, {"starts": [one[0] for one in some], "ends": [one[1] for one in some]})
