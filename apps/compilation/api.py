@@ -1,4 +1,4 @@
-"""JSON API: compile jobs, programs and their reports."""
+"""JSON API for compile jobs, programs and their reports."""
 
 from __future__ import annotations
 
@@ -114,8 +114,9 @@ def target_list(request: HttpRequest) -> list[dict[str, str]]:
 @router.post("/compiles", auth=BUILD, response={201: CompileOut}, summary="Compile a version for a target")
 @idempotent
 def compile_create(request: HttpRequest, payload: CompileIn) -> tuple[int, CompileJob]:
-    """Start a compile. For a variable dimension, give a number or a list of numbers; each combination of sizes becomes
-    one program. Poll the job until its state is final.
+    """Start a compile. For each variable dimension, give a number or a list of numbers.
+
+    Each combination of sizes becomes one program. Poll the job until its state is final.
     """
     version = org_object_get(request, versions_present(), roles=ENGINEERING, pk=payload.version_id)
     job = services.job_create(

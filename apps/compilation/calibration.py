@@ -1,6 +1,6 @@
-"""Example inputs from which a narrow precision is calibrated: a .npz file with the items along the leading axis.
+"""Example inputs for calibrating a narrow precision: a .npz file with the items along the leading axis.
 
-Only the resource-limited child process reads them, never a server process. Pure: NumPy and bytes, no Django.
+Only the resource-limited child process reads the file, never a server process. This module needs NumPy but not Django.
 """
 
 from __future__ import annotations
@@ -34,22 +34,25 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Wanted:
-    """An input of the compiled model: its NumPy element type and the shape of one item."""
+    """An input that the compiled model expects: its NumPy element type and the shape of one item."""
 
     dtype: str
     shape: tuple[int, ...]
 
 
 class CalibrationError(Exception):
-    """Raised if the examples can't be used; the message says in one sentence what to change."""
+    """Raised if the examples can't be used. The message says in one sentence what to change."""
 
 
 class OtherShape(CalibrationError):
-    """Raised if the examples are valid but have other sizes than the program."""
+    """Raised if the examples are valid but their sizes differ from those of the program."""
 
 
 def feeds_read(data: bytes, wanted: Mapping[str, Wanted]) -> list[dict[str, Array]]:
-    """One feed per item. Raises CalibrationError, or OtherShape if only the sizes of the examples are wrong."""
+    """Return one feed per item.
+
+    Raises OtherShape if only the sizes of the examples are wrong, and CalibrationError for any other fault.
+    """
     arrays = _arrays(data)
     for name in wanted:
         if name not in arrays:
@@ -83,7 +86,7 @@ def _arrays(data: bytes) -> dict[str, Array]:
 
 
 def _items(name: str, array: Array, wanted: Wanted) -> Array:
-    """The array in the shape [items, *shape]; the file may omit a leading 1 of the shape."""
+    """Return the array in the shape [items, *shape]. If the shape starts with 1, the file may omit this 1."""
     if array.ndim == len(wanted.shape) + 1 and array.shape[1:] == wanted.shape:
         return array
     if wanted.shape[:1] == (1,) and array.ndim == len(wanted.shape) and array.shape[1:] == wanted.shape[1:]:
@@ -99,7 +102,10 @@ def _written(shape: Sequence[object]) -> str:
 
 
 def _typed(name: str, array: Array, wanted: Wanted) -> Array:
-    """The array converted to the model's element type, if the conversion loses nothing except by float rounding."""
+    """Convert the array to the model's element type.
+
+    Raises CalibrationError if the conversion would lose more than float rounding does.
+    """
     kind = np.dtype(wanted.dtype)
     if array.dtype == kind:
         return np.ascontiguousarray(array)

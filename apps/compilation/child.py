@@ -1,8 +1,8 @@
 """The resource-limited process that compiles: `python -m apps.compilation.child <folder>`.
 
-It reads `model.onnx`, an optional `calibration.npz` and the request (target, precision, dims, constants, buckets)
-from the folder. It writes `program.bin`, `report.json.gz`, `trace.json.gz`, `program.asm.gz` and, for a narrow
-precision, `ranges.json.gz`, and adds a line to `progress` at the start of every stage.
+It reads from the folder `model.onnx`, the request (target, precision, dims, constants, buckets) and an optional
+`calibration.npz`. It writes `program.bin`, `report.json.gz`, `trace.json.gz`, `program.asm.gz` and, for a narrow
+precision, `ranges.json.gz`. At the start of every stage, it adds a line to `progress`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ SEED = 20250711
 
 
 class Mismatch(Exception):
-    """Raised if the counters of the executed binary differ from the compiler's."""
+    """Raised if the counters of the executed binary contradict the compiler's counts."""
 
 
 def work(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Compile, and return {"program": facts} or {"error": {"kind", "message", ...}}."""
+    """Compile the model. Return {"program": facts} or {"error": {"kind", "message", ...}}."""
     import compiler
 
     try:
@@ -70,19 +70,17 @@ def _compile(compiler: Any, folder: Path, request: dict[str, Any]) -> dict[str, 
 
 
 def _target(request: dict[str, Any]) -> Any:
-    """The target: one that ships with the compiler, or the organisation's own, which is parsed from its description and
-    also registered with the simulator.
-    """
+    """Return the target. A custom processor is parsed from its file and registered with the simulator."""
     from compiler import targets
 
     return targets.register(targets.parse(request["target_text"])) if request["target_text"] else request["target"]
 
 
 def _examples(graph: Any, folder: Path, request: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """The uploaded feeds; None if there are none for these sizes, so that generated feeds are used.
+    """Return the uploaded feeds; None if there are none for these sizes.
 
-    With several buckets, each uses the examples of its own sizes; with one bucket, examples of other sizes are
-    refused.
+    If the result is None, generated feeds are used. If there is only one bucket, examples of other sizes raise
+    OtherShape.
     """
     path = folder / "calibration.npz"
     if not path.exists():
@@ -97,7 +95,7 @@ def _examples(graph: Any, folder: Path, request: dict[str, Any]) -> list[dict[st
 
 
 def _constants(data: bytes, stated: dict[str, Any]) -> dict[str, Any]:
-    """The given constants as arrays of the inputs' element types."""
+    """Return the given constants as arrays with the element types of the inputs."""
     if not stated:
         return {}
     import numpy as np
@@ -112,11 +110,11 @@ def _constants(data: bytes, stated: dict[str, Any]) -> dict[str, Any]:
 
 
 def verify(graph: Any, program: Any, binary: bytes) -> dict[str, Any]:
-    """Execute the binary on one generated feed. Raises Mismatch unless every counter equals the compiler's count or,
-    where that is a bound, does not exceed it.
+    """Execute the binary on one generated feed, and compare its counters with the compiler's counts.
 
-    Returns the program's `inputs` and `outputs` as [{"name", "dtype", "shape"}], and for a bounded program the
-    counters as `executed`.
+    Return the program's `inputs` and `outputs` as [{"name", "dtype", "shape"}], and `executed`: the counters if the
+    counts are bounds, otherwise an empty dictionary. Raises Mismatch if a counter differs from an exact count or
+    exceeds a bound.
     """
     import compiler
 
@@ -135,7 +133,7 @@ def verify(graph: Any, program: Any, binary: bytes) -> dict[str, Any]:
 
 
 def seeded_feeds(graph: Any) -> dict[str, Any]:
-    """One generated feed, with an array for each input: normally distributed floats, 0 or 1 for integers and booleans."""
+    """Return one generated feed: normally distributed values for float inputs, 0 or 1 for all other inputs."""
     import numpy as np
 
     rng = np.random.default_rng(SEED)
@@ -154,7 +152,7 @@ def _described(arrays: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def facts(program: Any, report: dict[str, Any], size: int, values: dict[str, Any]) -> dict[str, Any]:
-    """The values for the columns of a program's row."""
+    """Return the column values of a program's row."""
     from compiler.sources import version_name
 
     resources, headline = program.resources, report["headline"]
@@ -178,7 +176,7 @@ def facts(program: Any, report: dict[str, Any], size: int, values: dict[str, Any
 
 
 def _write(path: Path, text: str) -> None:
-    """Write compressed text without a timestamp, so that equal texts give equal files."""
+    """Compress the text without a timestamp and write it. Equal texts give equal files."""
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 

@@ -1,4 +1,4 @@
-"""Suggested sizes for the variable dimensions of a model, and shape formulas in their simplest form. Pure.
+"""Suggested sizes for the variable dimensions of a model, and simplified shape formulas. Pure functions.
 
 ONNX names a variable dimension but does not state its usual size. The names and positions that exporters use give a
 good first guess, which people can change in the form.
@@ -36,15 +36,16 @@ CHECKED_TO = 512  # a simplified formula is used only if it gives the same size 
 
 
 def sizes_suggested(inputs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, int]:
-    """A suggested size for each variable dimension. `inputs`: [{"name", "dtype", "shape": [int | name]}]."""
+    """Return a suggested size for each variable dimension. `inputs` is [{"name", "dtype", "shape": [int | name]}]."""
     return {name: _by_name(name) or _by_place(name, inputs) for name in names}
 
 
 def names_shown(inputs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, str]:
-    """The displayed name of each variable dimension: its own name, or its role if the model does not name it ("x.2").
+    """Return the displayed name of each variable dimension.
 
-    The role is that of the axis in its input: batch, height, width or sequence; for any other axis, its number, such as
-    "axis 2". If two inputs have dimensions of the same role, the input's name follows: "batch of x".
+    A dimension that the model does not name ("x.2") is displayed by its role: batch, height, width or sequence. Any
+    other axis is displayed by its number, such as "axis 2". If two inputs have dimensions with the same role, the
+    input's name follows: "batch of x".
     """
     roles = {name: _role(name, inputs) for name in names}
     counts = Counter(role for role, _ in roles.values())
@@ -52,7 +53,7 @@ def names_shown(inputs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> di
 
 
 def sizes_text(sizes: Mapping[str, int | Sequence[int]], shown: Mapping[str, str]) -> str:
-    """The sizes of a program or a compile as text: "batch 1, height 224"; "fixed" if nothing is variable."""
+    """Return the sizes of a program or a compile as text: "batch 1, height 224"; "fixed" if no dimension is variable."""
     texts = [
         f"{shown.get(name, name)} {size if isinstance(size, int) else ' or '.join(map(str, size))}"
         for name, size in sizes.items()
@@ -61,14 +62,14 @@ def sizes_text(sizes: Mapping[str, int | Sequence[int]], shown: Mapping[str, str
 
 
 def axis_of(name: str, inputs: Sequence[Mapping[str, Any]]) -> tuple[str, int] | None:
-    """The input and axis of a dimension without a name of its own, such as "x.2"; None for a named one."""
+    """Return the input and axis of a dimension that the model does not name, such as "x.2"; None for a named dimension."""
     owner, _, axis = name.rpartition(".")
     is_input = any(value["name"] == owner for value in inputs)
     return (owner, int(axis)) if is_input and axis.isascii() and axis.isdigit() else None
 
 
 def _role(name: str, inputs: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """The role and input of a dimension; the input is empty for a dimension with a name of its own."""
+    """Return the role and the input of a dimension. For a named dimension, return its name and ""."""
     place = axis_of(name, inputs)
     if place is None:
         return name, ""
@@ -83,7 +84,10 @@ def _role(name: str, inputs: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
 
 
 def _image_roles(shape: Sequence[int | str]) -> dict[int, str]:
-    """The axes of an image's height and width; the channels come before or after them. Empty for any other shape."""
+    """Map the axes of an image's height and width to these names; return {} for any other shape.
+
+    The channels come before or after height and width.
+    """
     if len(shape) != 4:
         return {}
     if shape[1] in CHANNELS:
@@ -99,8 +103,10 @@ def _by_name(name: str) -> int | None:
 
 
 def _by_place(name: str, inputs: Sequence[Mapping[str, Any]]) -> int:
-    """A size suggested by the dimension's position: 1 for the first axis, the batch; otherwise a usual size of images,
-    texts or signals, depending on the rank and the element type.
+    """Return a size suggested by the dimension's position.
+
+    The first axis is the batch, and its size is 1. Other axes get a usual size of images, texts or signals, depending
+    on the rank and the element type.
     """
     for value in inputs:
         shape = value["shape"]
@@ -120,8 +126,9 @@ def _by_place(name: str, inputs: Sequence[Mapping[str, Any]]) -> int:
 def formula_simplified(text: str) -> str:
     """Simplify a dimension's formula as exporters write it, such as "floor(floor(height/2 - 1/2)/2) + 1".
 
-    A formula in one variable that equals `m * floor((x + a) / k) + c` for every size up to CHECKED_TO is returned in
-    that form, or with ceil where that is shorter. Any other text is returned unchanged.
+    The simplified formula has the form `m * floor((x + a) / k) + c`, or uses ceil if that is shorter. It must give the
+    same result for every size up to CHECKED_TO. If there is no such formula in one variable, the text is returned
+    unchanged.
     """
     names = sorted(set(re.findall(r"[A-Za-z_]\w*", text)) - set(_FUNCTIONS))
     evaluate = _compiled(text, names[0]) if len(names) == 1 and text != names[0] else None
@@ -135,8 +142,9 @@ def formula_simplified(text: str) -> str:
 
 
 def _written(name: str, values: Sequence[Fraction]) -> str:
-    """The formula of a staircase that rises by `m` every `k` sizes; empty for anything else. `values` are the results
-    from size 0 on.
+    """Return the formula of a staircase that rises by `m` every `k` sizes; empty if the values are not a staircase.
+
+    `values` are the results for the sizes 0, 1, 2 and so on.
     """
     rises = [after - before for before, after in pairwise(values)]
     steps = [size for size, rise in enumerate(rises, 1) if rise]
@@ -150,8 +158,10 @@ def _written(name: str, values: Sequence[Fraction]) -> str:
 
 
 def _is_staircase(rises: Sequence[Fraction], steps: Sequence[int]) -> bool:
-    """Whether all steps have the same integer height and are equally spaced, and the first step is at most one spacing
-    from 0.
+    """Return whether the values rise like a staircase.
+
+    All steps must have the same integer height and be equally spaced. The first step must be at most one spacing from
+    0.
     """
     if len(steps) < 2 or len({rises[size - 1] for size in steps}) > 1:
         return False
@@ -182,8 +192,9 @@ _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def _compiled(text: str, name: str) -> Callable[[int], Fraction] | None:
-    """The formula as a function of its variable, computed exactly with fractions; None if it contains anything but
-    arithmetic.
+    """Return a function that computes the formula exactly, with fractions.
+
+    Returns None if the formula contains anything but arithmetic.
     """
     try:
         tree = ast.parse(text, mode="eval").body

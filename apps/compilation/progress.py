@@ -1,4 +1,4 @@
-"""The progress of compiles that were requested together, as a page shows it."""
+"""The progress of compiles that were requested together, as shown on a page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.figures import duration_format
 
 @dataclass(frozen=True)
 class Row:
-    """One program that is being compiled: its job, its sizes, its stages, and the program once it exists."""
+    """One program that is being compiled: its job, its sizes and its stages. The program is added once it exists."""
 
     job: CompileJob
     bucket: dict[str, Any]
@@ -24,17 +24,17 @@ class Row:
 
     @property
     def done(self) -> int:
-        """The number of stages that are done."""
+        """Return the number of finished stages."""
         return sum(stage["state"] == "done" for stage in self.bucket["stages"])
 
     @property
     def share_done(self) -> float:
-        """The share of the stages that are done, from 0 to 1."""
+        """Return the share of finished stages, from 0 to 1."""
         return self.done / len(self.bucket["stages"])
 
     @property
     def now(self) -> str:
-        """The stage that is running; empty if none is."""
+        """Return the stage that is running; empty if none is."""
         return next((str(one["name"]) for one in self.bucket["stages"] if one["state"] == "running"), "")
 
 
@@ -48,29 +48,29 @@ class Progress:
 
     @property
     def sizes(self) -> dict[str, int] | None:
-        """The sizes that all rows share; None if they differ."""
+        """Return the sizes that all rows share; None if the sizes differ."""
         found = [row.bucket["dims"] for row in self.rows]
         return dict(found[0]) if found and all(one == found[0] for one in found) else None
 
     @property
     def is_started(self) -> bool:
-        """Whether a worker has started any of the jobs."""
+        """Return whether a worker has started any of the jobs."""
         return any(row.job.started_at for row in self.rows)
 
     @property
     def programs(self) -> list[UUID]:
-        """The programs that exist already, in the order of the rows."""
+        """Return the programs that already exist, in the order of the rows."""
         return [row.bucket["program"] for row in self.rows if row.bucket["program"]]
 
     @property
     def failed(self) -> list[CompileJob]:
-        """The jobs that ended without a program, each once."""
+        """Return the jobs that ended without a program. Each job is listed once."""
         ended = {CompileState.FAILED, CompileState.CANCELLED}
         return list({row.job.pk: row.job for row in self.rows if row.job.state in ended}.values())
 
 
 def request_progress(request: CompileRequest, *, now: datetime) -> Progress:
-    """The state of every program of a request at `now`."""
+    """Return the state of every program of a request at `now`."""
     jobs = selectors.jobs_of_request(request)
     rows = [Row(job, bucket, _elapsed(job, bucket, now)) for job in jobs for bucket in job.stages]
     shown = selectors.dimension_names(request.model_version)
@@ -79,8 +79,9 @@ def request_progress(request: CompileRequest, *, now: datetime) -> Progress:
 
 
 def _elapsed(job: CompileJob, bucket: dict[str, Any], now: datetime) -> timedelta | None:
-    """The time that a program's stages have taken so far; before the first stage has ended, the time since the job
-    started.
+    """Return the time that a program's stages have taken so far; None if the job has not started.
+
+    Until the first stage has ended, this is the time since the job started.
     """
     lasted = [Decimal(stage["seconds"]) for stage in bucket["stages"] if stage["seconds"] is not None]
     if lasted:
@@ -89,7 +90,7 @@ def _elapsed(job: CompileJob, bucket: dict[str, Any], now: datetime) -> timedelt
 
 
 def _log(job: CompileJob, shown: dict[str, str]) -> list[tuple[datetime, str]]:
-    """The log of a job: when it was queued and started, when each stage ended, and how the job ended."""
+    """Return the log of a job: when it was queued and started, when each stage ended, and how the job ended."""
     name = f"{job.target}, {job.precision}"
     found = [(job.created_at, f"{name}: queued")]
     if job.started_at is None:
@@ -108,5 +109,5 @@ def _log(job: CompileJob, shown: dict[str, str]) -> list[tuple[datetime, str]]:
 
 
 def _seconds(stage: dict[str, Any]) -> str:
-    """The duration of a stage as text; the shortest stages end before they can be timed."""
+    """Return the duration of a stage as text. For a stage too short to be timed, this is "less than 1 ms"."""
     return duration_format(stage["seconds"]) if Decimal(stage["seconds"]) else "less than 1 ms"

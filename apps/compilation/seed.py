@@ -1,4 +1,4 @@
-"""Demo data: queues compiles of the sample models for the first worker that starts."""
+"""Demo data: queues compiles of the sample models. The first worker that starts runs them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ DIMS: dict[str, dict[str, Any]] = {"batch": {"batch": [1, 8, 64]}}
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
-    """Queue a compile of every sample model for every processor of the demo's pools, unless the program exists or is
-    queued.
+    """Queue compiles of every sample model for the processors of the demo's pools.
+
+    A program that exists or is queued is skipped.
     """
     for version in versions_present().filter(organisation=organisation).order_by("created_at", "model__name"):
         names = [row["name"] for row in version.symbolic_dims]
@@ -29,7 +30,9 @@ def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User)
 
 
 def _is_there(version: ModelVersion, target: str) -> bool:
-    """Whether the program exists or is queued. A processor whose description has changed needs new programs."""
+    """Return whether the program exists or is queued. If a processor's description has changed, a new program is
+    needed.
+    """
     present = Program.objects.filter(model_version=version, target=target, target_digest=targets.load(target).digest)
     waiting = CompileJob.objects.filter(
         model_version=version, target=target, state__in=[CompileState.QUEUED, CompileState.RUNNING]

@@ -1,4 +1,4 @@
-"""Read access to compile jobs and programs."""
+"""Queries about compile jobs and programs."""
 
 from __future__ import annotations
 
@@ -33,28 +33,30 @@ STORED = {field.name for field in fields(Storage)}
 
 
 def target_names(organisation: Organisation) -> list[str]:
-    """The processors that the organisation can compile for: those that ship with the compiler, the fleet's custom ones,
-    and its own.
+    """Return the names of the processors for which the organisation can compile.
+
+    These are the processors that ship with the compiler, the fleet's custom processors and the organisation's own.
     """
     own = (row.name for row in processors_own(organisation))
     return list(dict.fromkeys([*sorted(targets.names()), *processors_offered(), *own]))
 
 
 def processors_own(organisation: Organisation) -> QuerySet[OwnProcessor]:
-    """The organisation's own processors, sorted by name."""
+    """Return the organisation's own processors, sorted by name."""
     return OwnProcessor.objects.filter(organisation=organisation).order_by("name")
 
 
 def target_text(job: CompileJob) -> str:
-    """The file of a job's custom processor, the organisation's own or the fleet's; empty for one that ships with the
-    compiler.
-    """
+    """Return the file of a job's custom processor; empty for a processor that ships with the compiler."""
     own = processors_own(job.organisation).filter(name=job.target).values_list("text", flat=True).first()
     return own or processors_offered().get(job.target, "")
 
 
 def target_of(program: Program) -> Target | None:
-    """The description of the processor that a program was compiled for; None if it has been changed or removed since."""
+    """Return the description of the processor for which a program was compiled.
+
+    Returns None if the description has been changed or removed since.
+    """
     if program.target in targets.names():
         found = targets.load(program.target)
     else:
@@ -66,19 +68,19 @@ def target_of(program: Program) -> Target | None:
 
 
 def targets_with_pools() -> set[str]:
-    """The names of processors with an active pool; others are for compiling and comparing only."""
+    """Return the names of the processors with an active pool. Other processors are for compiling and comparing only."""
     return set(pools().filter(processor__isnull=False).values_list("processor__name", flat=True))
 
 
 def dimension_names(version: ModelVersion) -> dict[str, str]:
-    """The displayed name of each variable dimension of a version."""
+    """Return the displayed name of each variable dimension of a version."""
     return names_shown(version.inputs, [row["name"] for row in version.symbolic_dims])
 
 
 def program_resources(program: Program) -> dict[str, Any]:
-    """The counts of one execution and of loading the program, as `Resources` in JSON.
+    """Return the counts of one execution and of loading the program, as `Resources` in JSON.
 
-    For programs that were compiled before loading was counted, the load is computed from their storage and the
+    If the program was compiled before loading was counted, the load is computed from the program's storage and the
     processor's link. The load is missing if the processor's description no longer exists.
     """
     return _with_load(program, program.resources)
@@ -94,49 +96,53 @@ def _with_load(program: Program, resources: dict[str, Any]) -> dict[str, Any]:
 
 
 def program_load(program: Program) -> dict[str, int] | None:
-    """The bytes and cycles for loading the program onto its processor (docs/reference/counting.md); None if unknown."""
+    """Return the bytes and cycles for loading the program onto its processor (docs/reference/counting.md).
+
+    Returns None if they are unknown.
+    """
     found: dict[str, int] | None = program_resources(program).get("load")
     return found
 
 
 def load_seconds(program: Program) -> Fraction:
-    """The device time for loading the program at its processor's full clock; 0 if unknown."""
+    """Return the device time for loading the program at its processor's full clock; 0 if unknown."""
     load = program_load(program)
     return Fraction(0) if load is None else Fraction(load["cycles_in"], program.clock_hz)
 
 
 def program_bytes(program: Program) -> bytes:
-    """The binary exactly as it runs."""
+    """Return the binary exactly as it runs."""
     return _stored(program.binary_key)
 
 
 def program_report(program: Program) -> dict[str, Any]:
-    """The compiler's report on the program. If the report was made before the compiler counted loads, the load is
-    added.
-    """
+    """Return the compiler's report on the program. If an older report does not state the load, the load is added."""
     report: dict[str, Any] = json.loads(gzip.decompress(_stored(program.report_key)))
     resources = report.get("resources")
     return report if resources is None else {**report, "resources": _with_load(program, resources)}
 
 
 def program_trace(program: Program) -> dict[str, Any]:
-    """The schedule as trace events for common trace viewers."""
+    """Return the schedule as trace events for common trace viewers."""
     trace: dict[str, Any] = json.loads(gzip.decompress(_stored(_sibling(program, TRACE))))
     return trace
 
 
 def program_disassembly(program: Program) -> str:
-    """The disassembled binary."""
+    """Return the disassembled binary."""
     return gzip.decompress(_stored(_sibling(program, ASSEMBLY))).decode()
 
 
 def program_ranges(program: Program) -> str:
-    """The calibrated ranges of a narrow precision, from which the same binary can be compiled without the examples."""
+    """Return the calibrated ranges of a program in a narrow precision.
+
+    With these ranges, the same binary can be compiled without the examples.
+    """
     return gzip.decompress(_stored(_sibling(program, RANGES))).decode()
 
 
 def calibration_bytes(job: CompileJob) -> bytes:
-    """The uploaded example inputs of a job."""
+    """Return the uploaded example inputs of a job."""
     return _stored(job.calibration_key)
 
 
@@ -151,7 +157,7 @@ def _stored(key: str) -> bytes:
 
 
 def price_preview(program: Program, *, now: datetime) -> dict[str, Any] | None:
-    """The price of a thousand executions in the default class; None if there is no price."""
+    """Return the price of 1,000 executions in the default class; None if there is no price."""
     for pricer in PRICERS:
         found = pricer(program, now)
         if found is not None:
@@ -160,7 +166,7 @@ def price_preview(program: Program, *, now: datetime) -> dict[str, Any] | None:
 
 
 def jobs_list(*, organisation: Organisation) -> QuerySet[CompileJob]:
-    """The organisation's compile jobs, newest first."""
+    """Return the organisation's compile jobs, newest first."""
     return (
         CompileJob.objects.filter(organisation=organisation)
         .select_related("model_version__model")
@@ -169,12 +175,12 @@ def jobs_list(*, organisation: Organisation) -> QuerySet[CompileJob]:
 
 
 def jobs_of_version(version: ModelVersion) -> list[CompileJob]:
-    """The version's newest compile jobs."""
+    """Return the newest compile jobs of the version."""
     return list(CompileJob.objects.filter(model_version=version).order_by("-created_at")[:20])
 
 
 def jobs_last(version: ModelVersion) -> list[CompileJob]:
-    """The most recent compiles of a version that were requested together."""
+    """Return the version's latest compile, with all other compiles of the same request."""
     rows = CompileJob.objects.filter(model_version=version, compares_with=None)
     jobs = rows.select_related("request").order_by("-created_at", "-id")
     last = jobs.first()
@@ -184,23 +190,23 @@ def jobs_last(version: ModelVersion) -> list[CompileJob]:
 
 
 def jobs_of_request(request: CompileRequest) -> list[CompileJob]:
-    """The jobs of a request, sorted by processor and precision."""
+    """Return the jobs of a request, sorted by processor and precision."""
     return list(request.jobs.order_by("target", "precision", "id"))
 
 
 def programs_of_version(version: ModelVersion) -> list[Program]:
-    """The version's programs by target and sizes, newest first."""
+    """Return the version's programs, sorted by target. Programs for the same target are listed newest first."""
     rows = Program.objects.filter(model_version=version).select_related("model_version__model")
     return list(rows.order_by("target", "-created_at"))
 
 
 def programs_of_job(job: CompileJob) -> list[Program]:
-    """The programs of a job, in the order of its buckets."""
+    """Return the programs of a job, in the order of its buckets."""
     found: dict[UUID, Program] = Program.objects.select_related("model_version__model").in_bulk(job.program_ids)
     return [found[pk] for pk in job.program_ids if pk in found]
 
 
 def programs_of_versions(versions: list[UUID]) -> list[Program]:
-    """All programs of these versions, newest first."""
+    """Return all programs of these versions, newest first."""
     rows = Program.objects.filter(model_version_id__in=versions).select_related("model_version__model")
     return list(rows.order_by("-created_at"))

@@ -11,8 +11,9 @@ SIZE_MAX = 2**20
 
 
 def buckets_of(dims: dict[str, Any]) -> list[dict[str, int]]:
-    """Expand {"batch": [1, 8], "length": 16} to [{"batch": 1, "length": 16}, {"batch": 8, "length": 16}]; without dims,
-    the result is one empty bucket.
+    """Expand {"batch": [1, 8], "length": 16} to [{"batch": 1, "length": 16}, {"batch": 8, "length": 16}].
+
+    If there are no dims, return one empty bucket.
     """
     names = sorted(dims)
     lists = [value if isinstance(value, list) else [value] for value in (dims[name] for name in names)]
@@ -20,17 +21,18 @@ def buckets_of(dims: dict[str, Any]) -> list[dict[str, int]]:
 
 
 def waiting(dims: dict[str, int], *, narrow: bool = False) -> dict[str, Any]:
-    """A bucket whose compile has not started; only a narrow precision has the stage `calibrate`."""
+    """Return a bucket whose compile has not started. Only a narrow precision has the stage `calibrate`."""
     names = [name for name in STAGES if narrow or name != "calibrate"]
     rows = [{"name": name, "state": "waiting", "seconds": None} for name in names]
     return {"dims": dims, "program": None, "stages": rows}
 
 
 def advance(bucket: dict[str, Any], marks: list[tuple[str, float]], now: float, *, ended: str = "") -> dict[str, Any]:
-    """The bucket at second `now`, given `marks`: the (stage, start second) pairs seen so far.
+    """Return the bucket at the time `now`. `marks` are the (stage, start) pairs seen so far. Times are in seconds.
 
-    A stage lasts until the next one starts. `ended` is "" while running, otherwise the state of the last stage ("done",
-    "failed"). Unknown names are ignored; a skipped stage between two others counts as done in 0 seconds.
+    A stage lasts until the next stage starts. `ended` is "" while the compile is running; afterwards, it is the state
+    of the last stage ("done" or "failed"). Unknown stages are ignored. A stage that was skipped counts as done in 0
+    seconds.
     """
     names = [row["name"] for row in bucket["stages"]]
     known = [(name, at) for name, at in marks if name in names]
@@ -41,8 +43,10 @@ def advance(bucket: dict[str, Any], marks: list[tuple[str, float]], now: float, 
 
 
 def _row(name: str, names: list[str], timed: dict[str, tuple[float, float]], last: str, state: str) -> dict[str, Any]:
-    """The entry of one stage. `timed` maps each started stage to its (start, end); `last` is the stage that started
-    last, whose state is `state`.
+    """Return the entry of one stage.
+
+    `timed` maps each started stage to its (start, end). `last` is the stage that started last, and `state` is its
+    state.
     """
     if name in timed:
         start, end = timed[name]
@@ -53,6 +57,6 @@ def _row(name: str, names: list[str], timed: dict[str, tuple[float, float]], las
 
 
 def current(bucket: dict[str, Any]) -> str:
-    """The stage that is running or ran last; empty if none has started."""
+    """Return the stage that is running or ran last; empty if none has started."""
     seen = [row["name"] for row in bucket["stages"] if row["state"] != "waiting"]
     return seen[-1] if seen else ""

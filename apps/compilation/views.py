@@ -1,4 +1,7 @@
-"""The pages of model versions and compile jobs. Each view authorises, makes one service call, and returns the response."""
+"""The pages of model versions and compile jobs.
+
+Each view authorises the caller, makes one service call, and returns the response.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ PAGE_ROWS = 30
 
 @require_http_methods(["GET", "POST"])
 def version_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page of a version, with its programs and compiles; a POST requests new compiles."""
+    """The page of a version, with its programs and compiles. A POST requests new compiles."""
     if request.method == "POST":
         return _compile(request, pk)
     version = org_object_get(request, registry.versions_present(), roles=ANY_ROLE, pk=pk)
@@ -47,7 +50,7 @@ def version_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _compile(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Request the compiles of a submitted form, or show the form again with its errors."""
+    """Request the compiles of a submitted form. If the form is not valid, show it again with its errors."""
     version = org_object_get(request, registry.versions_present(), roles=ENGINEERING, pk=pk)
     form = CompileForm(version, request.POST, request.FILES)
     if not form.is_valid():
@@ -81,7 +84,7 @@ def _request_create(request: HttpRequest, version: ModelVersion, chosen: dict[st
 
 @require_POST
 def version_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Request a compile of a new version with suggested sizes, right after its upload."""
+    """Request the first compile of a new version, with suggested sizes, right after the upload."""
     version = org_object_get(request, registry.versions_present(), roles=ENGINEERING, pk=pk)
     suggested = CompileForm(version)
     form = CompileForm(version, suggested.initial)
@@ -92,10 +95,10 @@ def version_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_GET
 def request_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The progress of compiles that were requested together.
+    """The page of compiles that were requested together, with their progress.
 
-    htmx polls the partial every second while a compile runs. When all have ended with a single program, the page
-    moves on to its report.
+    htmx polls the partial every second while a compile runs. When all compiles have ended and there is only one
+    program, the page redirects to its report.
     """
     asked = org_object_get(request, CompileRequest.objects.select_related("model_version__model", "created_by"), pk=pk)
     progress = request_progress(asked, now=timezone.now())
@@ -109,7 +112,7 @@ def request_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _subtitle(asked: CompileRequest, progress: Progress) -> str:
-    """The version's name, with the sizes if all programs have the same ones."""
+    """Return the version's name. If all programs have the same sizes, the sizes follow."""
     sizes = sizes_text(progress.sizes, selectors.dimension_names(asked.model_version)) if progress.sizes else ""
     return f"{asked.model_version}, {sizes}" if sizes else str(asked.model_version)
 
@@ -142,7 +145,7 @@ def _version_context(version: ModelVersion) -> dict[str, Any]:
 
 
 def _values(version: ModelVersion, values: list[dict[str, Any]], direction: str) -> list[dict[str, Any]]:
-    """Inputs or outputs for the page: variable dimensions with their displayed names, formulas in simplified form."""
+    """Return inputs or outputs for the page, with displayed names of variable dimensions and simplified formulas."""
     shown = selectors.dimension_names(version)
     return [
         {
@@ -155,7 +158,7 @@ def _values(version: ModelVersion, values: list[dict[str, Any]], direction: str)
 
 
 def _size_text(size: str, owner: str, shown: dict[str, str]) -> str:
-    """A dimension of a shape as text; "?" for a dimension of an output that has neither a name nor a formula."""
+    """Return a dimension of a shape as text; "?" if it belongs to an output and has neither a name nor a formula."""
     if size in shown:
         return shown[size]
     return "?" if size.removeprefix(f"{owner}.").isdigit() and not size.isdigit() else formula_simplified(size)
@@ -170,7 +173,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def job_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page of a job, with its stages and their times; htmx polls the partial every second while the job runs."""
+    """The page of a job, with its stages and their times. htmx polls the partial every second while the job runs."""
     job = org_object_get(request, CompileJob.objects.select_related("model_version__model", "compares_with"), pk=pk)
     context = {"job": job, "programs": selectors.programs_of_job(job), "buckets": job.stages}
     part = request.headers.get("HX-Request") == "true"
@@ -193,7 +196,7 @@ def job_retry(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def processor_list(request: HttpRequest) -> HttpResponse:
-    """The page of the organisation's own processors; a POST uploads a file."""
+    """The page of the organisation's own processors. A POST uploads a file."""
     posted = request.method == "POST"
     organisation = organisation_get(request, roles=ENGINEERING if posted else ANY_ROLE)
     refusal: Problem | None = None
@@ -213,7 +216,7 @@ def processor_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def processor_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page of a custom processor, with the same content as the pages of built-in processors."""
+    """The page of a custom processor. It has the same content as the page of a built-in processor."""
     row = org_object_get(request, OwnProcessor, pk=pk)
     return render(request, "fleet/target_detail.html", {**described(targets.parse(row.text)), "own": row})
 

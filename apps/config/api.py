@@ -1,4 +1,7 @@
-"""The JSON API at `/api/v1`: OpenAPI 3.1, errors as problem+json, and authentication unless an operation opts out."""
+"""The JSON API at `/api/v1`, with an OpenAPI 3.1 document and errors as problem+json.
+
+An operation requires authentication unless it opts out.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,9 @@ log = structlog.get_logger("api")
 
 
 class Document(OpenAPISchema):
-    """Ninja's OpenAPI document, but it refuses two different schemas of the same name, where ninja would replace the
-    first.
+    """Ninja's OpenAPI document. It raises TypeError if two different schemas have the same name.
+
+    Ninja would replace the first schema instead.
     """
 
     def add_schema_definitions(self, definitions: dict[str, Any]) -> None:
@@ -38,7 +42,7 @@ class Document(OpenAPISchema):
 
 
 class TaktAPI(NinjaAPI):
-    """The API, whose schema also lists the errors that every operation can return."""
+    """The API. Its OpenAPI document also lists the errors that every operation can return."""
 
     def get_openapi_schema(self, **kwargs: Any) -> OpenAPISchema:
         schema = Document(self, kwargs.get("path_prefix") or self.get_root_path(kwargs.get("path_params") or {}))
@@ -86,7 +90,7 @@ def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
 
 
 def _fault(item: dict[str, Any]) -> dict[str, str]:
-    """Return one fault of a request: the field, and a message that says what is wrong with it."""
+    """Return one fault of a request: the field, and a message that says what is wrong with the field."""
     if "loc" in item:
         named = item["loc"][2:] if item["loc"][:2] == ("body", "payload") else item["loc"]
         pattern = item.get("ctx", {}).get("pattern")
@@ -122,7 +126,7 @@ def _too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
 
 
 def _unreadable(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
-    """Respond to a form without a boundary, a truncated body, or a form with too many fields."""
+    """Respond with 400 to a form without a boundary, to a truncated body, or to a form with too many fields."""
     kind, title, _ = STANDARD[400]
     return problem_response(Problem(400, title, str(error) or title, kind=kind))
 

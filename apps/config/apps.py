@@ -8,9 +8,9 @@ class ConfigConfig(AppConfig):
     label = "config"
 
     def ready(self) -> None:
-        """Turn on the garbage collector, which the settings turn off, and exempt all objects that exist by now.
+        """Turn on the garbage collector, which the settings turn off, and exempt all existing objects.
 
-        A migration, or a page with many rows, creates thousands of objects that all live until it ends. So the
+        A migration, or a page with many rows, creates thousands of objects that all live until it ends. Therefore, the
         collector runs after 20,000 new objects instead of Python's default of 700.
         """
         gc.freeze()

@@ -1,8 +1,8 @@
 """Buffers requests and responses: an event loop in front of the WSGI application waits for slow clients.
 
-A WSGI thread that reads from or writes to a slow client serves nobody else, so a few slow clients could stop the
-server. Here the event loop receives the body, and keeps large bodies on disk. Only a complete request gets a thread.
-The response is collected, the thread is released, and the loop sends the response. See
+A WSGI thread that reads from or writes to a slow client serves nobody else, so a few slow clients could block the
+server. Therefore, the event loop receives the body first; large bodies are kept on disk. Only a complete request gets a
+thread. The thread is released once the response has been collected, and the event loop sends the response. See
 docs/adr/0066-a-buffer-before-the-threads.md.
 """
 
@@ -40,7 +40,7 @@ class Gone(Exception):
 
 
 class Buffered:
-    """An ASGI application that runs a WSGI application in a few threads, for complete requests only."""
+    """An ASGI application that runs a WSGI application in a few threads. Only complete requests get a thread."""
 
     def __init__(self, wsgi: Wsgi, *, threads: int) -> None:
         self.wsgi = wsgi
@@ -76,7 +76,10 @@ class Buffered:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _pieces(self, scope: Message, receive: Receive) -> Any:
-        """Yield the body as it arrives. Raises Problem if it is too large or too slow, Gone if the client disconnects."""
+        """Yield the body as it arrives.
+
+        Raises Problem if the body is too large or too slow, and Gone if the client disconnects.
+        """
         most = settings.UPLOAD_BYTES_MAX + MULTIPART_BYTES
         stated = dict(scope["headers"]).get(b"content-length", b"")
         _size_check(int(stated) if stated.isdigit() else 0, most)
@@ -139,8 +142,9 @@ def _size_check(size: int, most: int) -> None:
 
 
 def _refused(refusal: Problem) -> Answer:
-    """Respond with an error before the application sees the request. The connection is closed, because the body was not
-    read.
+    """Return an error response for a request that the application has not seen.
+
+    The connection is closed, because the body was not read.
     """
     response = problem_response(refusal)
     headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
@@ -152,7 +156,7 @@ def _refused(refusal: Problem) -> Answer:
 
 
 def _answer_of(wsgi: Wsgi, environ: Environ) -> Answer:
-    """Run the application in a thread of the pool; the same thread also closes the resources that the request opened."""
+    """Run the application in a thread of the pool. The same thread closes the resources that the request opened."""
     started: list[tuple[str, list[tuple[str, str]]]] = []
     answer: SpooledTemporaryFile[bytes] = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - who sends it closes it
 

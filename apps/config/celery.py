@@ -1,4 +1,4 @@
-"""The Celery application. A worker needs nothing but DATABASE_URL, REDIS_URL and a storage URL."""
+"""The Celery application. A worker needs only DATABASE_URL, REDIS_URL and a storage URL."""
 
 import os
 

@@ -20,13 +20,13 @@ log = structlog.get_logger("worker")
 class PatientQoS(redis.QoS):
     """Tracks the messages that a worker has received but not acknowledged.
 
-    If the broker refuses an acknowledgement, as Valkey does when its disk is full, Kombu keeps the message forever, and
-    a worker that runs one task at a time accepts no other. This class drops the message; the broker delivers it again
-    after the visibility timeout.
+    If the broker refuses an acknowledgement, as Valkey does when its disk is full, Kombu keeps the message forever. A
+    worker that runs one task at a time then accepts no other message. This class drops the message instead, and the
+    broker delivers it again after the visibility timeout.
     """
 
     def ack(self, delivery_tag: str) -> None:
-        """Acknowledge a message."""
+        """Acknowledge a message. If the broker refuses, drop the message."""
         try:
             super().ack(delivery_tag)
         except ResponseError as error:
@@ -38,10 +38,10 @@ redis.Channel.QoS = PatientQoS
 
 
 class PatientConsumer(Consumer):
-    """A consumer that reconnects sooner and survives a broker that refuses writes.
+    """A consumer that reconnects sooner than Celery's and survives a broker that refuses writes.
 
-    Celery's consumer waits up to 30 s between two attempts to connect; this one waits at most 3 s. Valkey refuses
-    writes when its disk is full, which would end a worker with Celery's consumer.
+    Celery's consumer waits up to 30 s between two attempts to connect; this consumer waits at most 3 s. When its disk
+    is full, Valkey refuses writes. This would end a worker with Celery's consumer.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -49,13 +49,13 @@ class PatientConsumer(Consumer):
         self.connection_errors: tuple[type[Exception], ...] = (*self.conninfo.connection_errors, ResponseError)
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
-        """If the broker responded with an error, wait one second before the next attempt."""
+        """Wait one second before the next attempt if the broker responded with an error."""
         super().on_connection_error_after_connected(exc)
         if isinstance(exc, ResponseError):
             time.sleep(REFUSED_SECONDS)
 
     def ensure_connected(self, conn: Any) -> Any:
-        """Return the connection; waits for the broker without a time limit."""
+        """Wait for the broker without a time limit, and return the connection."""
 
         def on_error(error: Exception, interval: float) -> None:
             log.warning("broker away", error=str(error)[:200], again_in=interval)

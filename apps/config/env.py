@@ -1,5 +1,5 @@
-"""Reads environment variables strictly: an invalid value prevents the start, with one sentence that names the variable
-and the fault.
+"""Reads environment variables strictly. An invalid value prevents the start; the message names the variable and the
+fault.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FALSE = frozenset({"0", "false", "no", "off"})
 
 
 def text(name: str, default: str | None = None) -> str:
-    """Return the variable as text. If there is no default, the variable must be set and not empty."""
+    """Return the variable's text. If there is no default, the variable must be set and not empty."""
     value = os.environ.get(name, "") or default
     if value is None:
         raise ImproperlyConfigured(f"Set the environment variable {name}.")
@@ -25,7 +25,7 @@ def text(name: str, default: str | None = None) -> str:
 
 
 def secret(name: str, *, is_public: bool) -> str:
-    """Return the key that signs sessions. A public site needs a long and varied key that is not an example."""
+    """Return the key that signs sessions. On a public site, the key must be long, varied and not an example."""
     value = text(name)
     if not is_public:
         return value
@@ -44,12 +44,12 @@ def secret(name: str, *, is_public: bool) -> str:
 
 
 def is_local(url: str) -> bool:
-    """Whether an address belongs to this machine."""
+    """Return whether a URL points to this machine."""
     return urlsplit(url).hostname in {"localhost", "127.0.0.1", "::1"}
 
 
 def flag(name: str, default: bool) -> bool:
-    """Return True for 1/true/yes/on, False for 0/false/no/off."""
+    """Return True for 1, true, yes or on, and False for 0, false, no or off."""
     value = os.environ.get(name, "").strip().lower()
     if not value:
         return default
@@ -61,7 +61,7 @@ def flag(name: str, default: bool) -> bool:
 
 
 def integer(name: str, default: int, *, at_least: int = 0) -> int:
-    """Return a whole number of at least `at_least`."""
+    """Return the variable as a whole number of at least `at_least`."""
     value = os.environ.get(name, "").strip()
     if not value:
         return default
@@ -71,13 +71,13 @@ def integer(name: str, default: int, *, at_least: int = 0) -> int:
 
 
 def words(name: str, default: list[str]) -> list[str]:
-    """Return a list of words separated by commas."""
+    """Return the variable as a list of words, which are separated by commas."""
     value = os.environ.get(name, "")
     return [word.strip() for word in value.split(",") if word.strip()] if value else default
 
 
 def days(name: str, default: tuple[int, ...]) -> tuple[int, ...]:
-    """Return increasing whole numbers of days, separated by commas."""
+    """Return the variable as whole numbers of days. They must be increasing and separated by commas."""
     words_given = words(name, [str(one) for one in default])
     if not all(one.isdigit() for one in words_given):
         raise ImproperlyConfigured(f"{name} must be whole days such as 3,10,20; it is {os.environ[name]!r}.")
@@ -88,7 +88,7 @@ def days(name: str, default: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def choice(name: str, default: str, allowed: set[str]) -> str:
-    """Return the variable's value, which must be one of the allowed words."""
+    """Return the variable's value. It must be one of the allowed words."""
     value = text(name, default)
     if value not in allowed:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(sorted(allowed))}; it is {value!r}.")
@@ -96,9 +96,9 @@ def choice(name: str, default: str, allowed: set[str]) -> str:
 
 
 def redis_urls(name: str) -> tuple[str, str]:
-    """Return the same Redis address in two notations: Celery's and redis-py's.
+    """Return one Redis address in two notations: Celery's and redis-py's.
 
-    `redis+socket:///path?virtual_host=3` and `unix:///path?db=3` mean the same database; a network URL is identical in
+    `redis+socket:///path?virtual_host=3` and `unix:///path?db=3` mean the same database. A network URL is identical in
     both notations.
     """
     value = text(name)

@@ -1,7 +1,7 @@
-"""Last-resort responses to failed requests: 503 for an outage, 500 for a defect of ours, 400 for an unreadable request.
+"""Last-resort responses: 503 for an outage, 500 for a defect of ours, 400 for an unreadable request.
 
-The pages are self-contained: they need no database, session or context processors, since any of these may have failed.
-Each page shows the request id, which is also in the log and in the header X-Request-ID.
+The pages are self-contained: they need no database, session or context processors, because any of these may have
+failed. Each page shows the request id, which is also in the log and in the header X-Request-ID.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ log = structlog.get_logger("request")
 
 
 def request_id_of(request: HttpRequest) -> str:
-    """Return the id that the request's log lines and its response carry; empty outside of the middleware."""
+    """Return the id that appears in the request's log lines and in its response; empty if the middleware has not set
+    it.
+    """
     return str(getattr(request, "request_id", ""))
 
 
 def failure(request: HttpRequest) -> HttpResponse:
-    """Respond to an uncaught exception. This is Django's `handler500`, called while the exception is being handled."""
+    """Respond to an uncaught exception. This is Django's `handler500`."""
     outage = unavailable_of(sys.exc_info()[1])
     if outage is not None:
         return outage_response(request, outage)
@@ -42,8 +44,9 @@ def failure(request: HttpRequest) -> HttpResponse:
 
 
 def unreadable(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Respond to a request that Django refused to read. This is Django's `handler400`; for the API, a middleware turns
-    the response into a problem.
+    """Respond to a request that Django refused to read. This is Django's `handler400`.
+
+    For the API, a middleware turns the response into a problem.
     """
     title = "We can't read this request"
     detail = (
@@ -63,8 +66,9 @@ def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def outage_response(request: HttpRequest, outage: Unavailable) -> HttpResponse:
-    """Respond to an outage: with a problem for the API, otherwise with a page. The page does not show who is signed in,
-    because that may be unknown.
+    """Respond to an outage: with a problem for the API, otherwise with a page.
+
+    The page does not show who is signed in, because this may be unknown.
     """
     if request.path.startswith(API_PREFIX):
         return problem_response(outage)
@@ -75,14 +79,14 @@ def outage_response(request: HttpRequest, outage: Unavailable) -> HttpResponse:
 
 
 def defect_problem(request: HttpRequest) -> Problem:
-    """Return the problem for a defect of ours; its sentence states the request id."""
+    """Return the problem for a defect of ours. Its sentence states the request id."""
     problem = problem_standard(500)
     problem.detail = f"This is a fault in Takt, not in your request. Report the request ID {request_id_of(request)}."
     return problem
 
 
 def long_address_page() -> str:
-    """Return the page for an address that is too long to be read. It has no request id, because no request exists yet."""
+    """Return the page for an address that is too long to read. It has no request id, because no request exists yet."""
     return _rendered(
         {
             "status": 414,
@@ -114,7 +118,7 @@ def _rendered(values: dict[str, object]) -> str:
 
 
 def _bare(values: dict[str, object]) -> str:
-    """Return a simple error page that needs no templates and no static files."""
+    """Return a simple error page. It needs no templates and no static files."""
     title, detail, request_id = (escape(values.get(name, "")) for name in ("title", "detail", "request_id"))
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} - Takt</title></head><body><main>'

@@ -25,16 +25,18 @@ _applied = threading.Event()
 
 @login_not_required
 def healthz(request: HttpRequest) -> HttpResponse:
-    """Respond that the process is alive. This uses no other service, so that a slow database does not cause a restart
-    of the web process.
+    """Respond that the process is alive.
+
+    No other service is checked, so that a slow database does not cause a restart of the web process.
     """
     return JsonResponse({"status": "alive"})
 
 
 @login_not_required
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Respond with 200 if the database, migrations, Redis, storage and disk are in order, otherwise with 503 and the
-    part that fails.
+    """Respond with 200 if the database, migrations, Redis, storage and disk are in order.
+
+    Otherwise, respond with 503 and state what fails.
     """
     parts = {name: _verdict(check) for name, check in CHECKS.items()}
     is_ready = all(verdict == "ok" for verdict in parts.values())
@@ -45,10 +47,10 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Return the metrics in Prometheus' text format to requests with METRICS_TOKEN as bearer token; METRICS_LOCAL also
-    allows requests from this machine.
+    """Return the metrics in Prometheus' text format.
 
-    Everyone else gets a 401, because the counts of requests and sign-ins are internal.
+    A request needs METRICS_TOKEN as its bearer token. With METRICS_LOCAL, requests from this machine need no token. All
+    other requests get a 401, because the counts of requests and sign-ins are internal.
     """
     if not _may_read(request):
         said = "Send METRICS_TOKEN as a bearer token. Without that setting, metrics are not available.\n"

@@ -1,4 +1,4 @@
-"""Changes to compile jobs and programs, one public function per use case. Import them from here."""
+"""Changes to compile jobs and programs, with one public function per use case. Import the functions from here."""
 
 from apps.compilation.services.files import program_files_sweep
 from apps.compilation.services.jobs import (

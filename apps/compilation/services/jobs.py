@@ -37,11 +37,13 @@ def job_create(
     compares_with: Program | None = None,
     request: CompileRequest | None = None,
 ) -> CompileJob:
-    """Queue the compile of a version for a target; each variable dimension gets a number or a list of numbers (buckets).
+    """Queue the compile of a version for a target. `dims` states a number or a list of numbers for each variable
+    dimension.
 
-    `calibration`: a .npz file of example inputs for float16 and int8, with items along the leading axis; by default,
-    inputs are generated. The compile starts after the transaction has committed. Raises Problem(422) for every missing
-    or invalid size, Problem(429) if too many compiles are queued.
+    `calibration` is a .npz file of example inputs for float16 and int8, with the items along the leading axis. If it is
+    not given, inputs are generated. The compile starts after the transaction has committed.
+
+    Raises Problem(422) with every missing or invalid size, and Problem(429) if too many compiles are queued.
     """
     chosen = dims_checked(version, dims or {})
     _place_check(version.organisation, target, precision)
@@ -77,7 +79,7 @@ def job_create(
 
 
 def _place_check(organisation: Organisation, target: str, precision: str) -> None:
-    """Raises Problem unless the organisation can compile for this target in this precision."""
+    """Raise Problem unless the organisation can compile for this target in this precision."""
     known = selectors.target_names(organisation)
     if target not in known:
         raise Problem(422, "No such target", f"Choose one of: {', '.join(known)}.", kind="target-unknown")
@@ -86,7 +88,7 @@ def _place_check(organisation: Organisation, target: str, precision: str) -> Non
 
 
 def compiles_room(organisation: Organisation) -> int:
-    """Return the number of further compiles that the organisation may queue; at least 0."""
+    """Return the number of further compiles that the organisation may queue; 0 if it may queue none."""
     waiting = CompileJob.objects.filter(
         organisation=organisation, state__in=[CompileJob.State.QUEUED, CompileJob.State.RUNNING]
     )
@@ -106,7 +108,7 @@ def _queue_check(organisation: Organisation) -> None:
 def _calibration_keep(
     version: ModelVersion, precision: str, data: bytes | None, compares_with: Program | None
 ) -> tuple[str, str]:
-    """Store the examples; return their key and digest. Equal examples are stored once per organisation."""
+    """Store the examples, and return their key and digest. Equal examples are stored once per organisation."""
     if compares_with is not None:
         return compares_with.compile_job.calibration_key, compares_with.calibration_digest
     if not data or precision == Precision.FLOAT32:
@@ -132,7 +134,7 @@ def compile_send(job_id: UUID) -> bool:
 
 
 def dims_checked(version: ModelVersion, stated: dict[str, Any]) -> dict[str, Any]:
-    """Return the given sizes, checked and sorted. Raises Problem(422) with one error per fault."""
+    """Check the given sizes, and return them sorted. Raises Problem(422) with one error per fault."""
     wanted = [row["name"] for row in version.symbolic_dims]
     errors = [*_missing(wanted, stated), *_unknown(wanted, stated), *_impossible(wanted, stated)]
     if not errors and len(stages.buckets_of(stated)) > stages.BUCKETS_MAX:
@@ -187,7 +189,7 @@ def _constants_check(version: ModelVersion, constants: dict[str, Any]) -> None:
 
 @transaction.atomic
 def job_cancel(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
-    """Cancel a compile; the worker notices within a second. A finished job stays unchanged."""
+    """Cancel a compile. The worker notices within a second. A finished job stays unchanged."""
     locked = CompileJob.objects.select_for_update().get(pk=job.pk)
     if locked.is_finished:
         return locked
@@ -201,7 +203,10 @@ def job_cancel(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
 
 @transaction.atomic
 def job_retry(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
-    """Queue a failed or cancelled compile again; finished programs are kept. Raises Problem(409) in any other state."""
+    """Queue a failed or cancelled compile again. Finished programs are kept.
+
+    Raises Problem(409) if the compile is in any other state, or if the model was deleted.
+    """
     locked = CompileJob.objects.select_for_update().get(pk=job.pk)
     if locked.state not in {CompileJob.State.FAILED, CompileJob.State.CANCELLED}:
         raise Problem(
@@ -224,8 +229,9 @@ def job_retry(*, job: CompileJob, actor: User, now: datetime) -> CompileJob:
 
 
 def job_compare(*, program: Program, actor: User, now: datetime) -> CompileJob:
-    """Queue a compile of a program's model from scratch; afterwards, the job's `comparison` says whether the bytes are
-    equal.
+    """Queue a new compile of a program's model, to compare the bytes.
+
+    Afterwards, the job's `comparison` says whether the bytes are equal.
     """
     if program.model_version.deleted_at is not None:
         raise Problem(

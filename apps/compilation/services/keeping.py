@@ -1,4 +1,4 @@
-"""Stores the result of a compile, the artefacts before the row, and compares the result with earlier ones."""
+"""Stores the result of a compile, and compares it with earlier results. The artefacts are stored before the row."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ ARTEFACTS = (selectors.BINARY, selectors.REPORT, selectors.TRACE, selectors.ASSE
 
 
 class NotDeterministic(Exception):
-    """Raised if the same model, options and compiler produced different bytes. This is our defect, and the program is
-    not stored. `error` holds the facts.
+    """Raised if the same model, options and compiler produced different bytes.
+
+    This is our defect, and the program is not stored. `error` holds the facts.
     """
 
     def __init__(self, program: Program, digest: str) -> None:
@@ -34,8 +35,9 @@ class NotDeterministic(Exception):
 
 
 def options_digest(dims: dict[str, int], constants: dict[str, Any], calibration: str = "") -> str:
-    """The digest of the compile options other than model, target, precision and compiler. `calibration` is the digest
-    of the examples.
+    """Return the digest of the sizes, the constants and the calibration.
+
+    `calibration` is the digest of the examples.
     """
     stated = {"constants": constants, "dims": dims} | ({"calibration": calibration} if calibration else {})
     text = json.dumps(stated, sort_keys=True, separators=(",", ":"))
@@ -45,7 +47,7 @@ def options_digest(dims: dict[str, int], constants: dict[str, Any], calibration:
 def program_keep(
     *, job: CompileJob, epoch: int, dims: dict[str, int], folder: Path, facts: dict[str, Any], now: datetime
 ) -> Program | None:
-    """Store the artefacts in `folder` and the program's row; returns the existing row if the program is already stored.
+    """Store the artefacts in `folder` and the program's row. If the program is already stored, return the existing row.
 
     Returns None if the job was fenced. Raises NotDeterministic if an earlier compile produced different bytes.
     """
@@ -72,7 +74,7 @@ def _place(job: CompileJob, epoch: int, dims: dict[str, int]) -> str:
 
 
 def _orphans_delete(place: str) -> None:
-    """Delete artefacts left by a run that was killed after storing them and before creating their row."""
+    """Delete the artefacts of a run that was killed after it stored them and before it created the program's row."""
     if not Program.objects.filter(binary_key=f"{place}/{selectors.BINARY}").exists():
         for name in ARTEFACTS:
             default_storage.delete(f"{place}/{name}")
@@ -82,7 +84,7 @@ def _orphans_delete(place: str) -> None:
 def _row(
     job: CompileJob, epoch: int, dims: dict[str, int], facts: dict[str, Any], keys: dict[str, str], now: datetime
 ) -> tuple[Program | None, bool]:
-    """Return the program and whether it is new; (None, False) if the job was fenced."""
+    """Return the program, and True if it is new. If the job was fenced, return (None, False)."""
     owned = CompileJob.objects.select_for_update().filter(pk=job.pk, epoch=epoch, state=CompileJob.State.RUNNING)
     if not owned.exists():
         return None, False
@@ -112,7 +114,7 @@ def _row(
 
 
 def program_compare(*, program: Program, facts: dict[str, Any], binary: bytes) -> dict[str, Any]:
-    """Whether a second compile produced the same bytes: {"equal", "digest", "expected", "compiler_version"}."""
+    """Compare a second compile with the program: {"equal", "digest", "expected", "compiler_version"}."""
     digest = hashlib.sha256(binary).hexdigest()
     return {
         "equal": digest == program.digest and binary == selectors.program_bytes(program),

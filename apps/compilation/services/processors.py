@@ -1,5 +1,6 @@
-"""Custom processors: an organisation uploads a processor's file to compile for that processor and compare it with
-others, although no pool offers it.
+"""Custom processors. An organisation uploads a processor's file to compile for this processor.
+
+The processor can be compared with others, although no pool offers it.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ PROCESSORS_MAX = 20
 
 @transaction.atomic
 def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: datetime) -> OwnProcessor:
-    """Store a processor's file, replacing one with the same name. Programs that were compiled for the replaced
-    processor stay unchanged.
+    """Store a processor's file. It replaces a file with the same name; programs that were compiled for it stay
+    unchanged.
 
-    Raises Problem(422) with the value at fault, or if the name ships with the compiler.
+    Raises Problem(422) if the file is not valid, or if the name belongs to a processor that everybody can use.
     """
     if len(data) > LARGEST:
         raise Problem(
@@ -73,7 +74,7 @@ def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: 
 
 @transaction.atomic
 def processor_remove(*, processor: OwnProcessor, actor: User, now: datetime) -> None:
-    """Delete a processor's file; programs that were compiled for it are kept."""
+    """Delete a processor's file. Programs that were compiled for the processor are kept."""
     audit_record(
         action="processor.remove",
         now=now,

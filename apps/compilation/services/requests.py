@@ -25,9 +25,9 @@ def request_create(
     calibration: bytes | None = None,
     mail: bool = False,
 ) -> CompileRequest:
-    """Queue a compile for each target in each precision, all or none. Raises Problem as `job_create` does.
+    """Queue a compile for each target in each precision. If one is refused, none is queued.
 
-    `mail`: the requester also gets a mail when all compiles have ended.
+    Raises Problem as `job_create` does. If `mail` is True, the requester also gets a mail when all compiles have ended.
     """
     request = CompileRequest.objects.create(
         organisation=version.organisation, model_version=version, created_by=actor, mail=mail, created_at=now
@@ -48,6 +48,6 @@ def request_create(
 
 
 def request_cancel(*, request: CompileRequest, actor: User, now: datetime) -> None:
-    """Cancel all unfinished compiles of a request; finished ones are kept."""
+    """Cancel all unfinished compiles of a request. Finished compiles are kept."""
     for job in request.jobs.all():
         job_cancel(job=job, actor=actor, now=now)
