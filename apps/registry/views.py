@@ -69,7 +69,7 @@ def upload_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     upload = org_object_get(request, Upload, roles=ENGINEERING, pk=pk)
     if upload.version_id:
         if not upload.is_new:
-            messages.info(request, "You already have this file; nothing was stored twice.")
+            messages.info(request, "You already have this file, so it was not stored again.")
         return redirect(VERSION_PAGE, pk=upload.version_id)
     if upload.refusal:
         return _upload_page(request, UploadForm(), services.refusal_of(upload))

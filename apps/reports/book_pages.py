@@ -49,7 +49,7 @@ class BookForm(forms.Form):
         values = super().clean() or {}
         file, text = values.get("file"), str(values.get("text") or "")
         if file is not None and file.size > BYTES_MOST:
-            self.add_error("file", f"The file has {file.size:,} bytes. A price book has at most {BYTES_MOST:,}.")
+            self.add_error("file", f"The file is {file.size:,} bytes long; the maximum is {BYTES_MOST:,}.")
             return values
         try:
             text = file.read().decode() if file is not None else text
@@ -62,9 +62,11 @@ class BookForm(forms.Form):
         try:
             values["document"] = json.loads(text)
         except json.JSONDecodeError as fault:
-            self.add_error(None, f"This is not JSON: {fault.msg} in line {fault.lineno}, column {fault.colno}.")
+            self.add_error(None, f"This is not JSON: {fault.msg} at line {fault.lineno}, column {fault.colno}.")
         except (ValueError, RecursionError):
-            self.add_error(None, "This is not JSON: it is nested too deeply, or a number is too long.")
+            self.add_error(
+                None, "This JSON cannot be read: it is nested too deeply, or it contains a number that is too long."
+            )
         values["text"] = text
         return values
 

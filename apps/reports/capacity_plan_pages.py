@@ -37,7 +37,7 @@ ORDER = ("-asked_at", "-id")
 NEEDED = RawSQL("(SELECT sum((one->>'needed')::int) FROM jsonb_array_elements(result->'pools') AS one)", ())
 METHODS = {
     "configuration": "Linear program over patterns",
-    "dot-product": "Dot-product heuristic, bound from total demand",
+    "dot-product": "Dot-product heuristic; bound from total demand",
 }
 
 

@@ -43,26 +43,26 @@ def change_check(change: Change, *, pools: Mapping[str, int], sites: set[str], h
     """
     unknown = sorted(set(change.devices) - set(pools))
     if unknown:
-        raise _wrong(f"There is no pool '{unknown[0]}'. Choose among: {', '.join(sorted(pools))}.")
+        raise _wrong(f"There is no pool '{unknown[0]}'. Choose one of these pools: {', '.join(sorted(pools))}.")
     lost = sorted(set(change.failed_sites) - sites)
     if lost:
-        raise _wrong(f"There is no site '{lost[0]}'. Choose among: {', '.join(sorted(sites))}.")
+        raise _wrong(f"There is no site '{lost[0]}'. Choose one of these sites: {', '.join(sorted(sites))}.")
     _devices_check(change.devices, pools)
     if not POWER[0] <= change.power_percent <= POWER[1]:
-        raise _wrong(f"Enter the power as a whole number of per cent from {POWER[0]} to {POWER[1]}.")
+        raise _wrong(f"Enter the power in per cent, as a whole number from {POWER[0]} to {POWER[1]}.")
     if not DEMAND[0] <= change.demand_factor <= DEMAND[1]:  # NaN fails this too
-        raise _wrong(f"Enter the demand as a factor from {DEMAND[0]:g} to {DEMAND[1]:,.0f}.")
+        raise _wrong(f"Enter a demand factor from {DEMAND[0]:g} to {DEMAND[1]:,.0f}.")
     if has_trace:
         _trace_check(change, pools)
     elif not 0 <= change.request_seconds <= REQUEST_SECONDS[1]:
-        raise _wrong("Enter the device time of one request in seconds, or 0 if there is no trace.")
+        raise _wrong("The device time of one request must be from 0 to 86,400 seconds. Enter 0 if there is no trace.")
     return change
 
 
 def _devices_check(devices: Mapping[str, int], pools: Mapping[str, int]) -> None:
     for slug, count in sorted(devices.items()):
         if abs(count) > DEVICES_MOST:
-            raise _wrong(f"Add or remove at most {DEVICES_MOST:,} devices of a pool.")
+            raise _wrong(f"At most {DEVICES_MOST:,} devices can be added to a pool or removed from it.")
         if count < -pools[slug]:
             has = "has 1 active device" if pools[slug] == 1 else f"has {pools[slug]:,} active devices"
             raise _wrong(f"Pool {slug} {has}, so {-count:,} cannot be removed.")
@@ -70,7 +70,7 @@ def _devices_check(devices: Mapping[str, int], pools: Mapping[str, int]) -> None
 
 def _trace_check(change: Change, pools: Mapping[str, int]) -> None:
     if change.trace_pool not in pools:
-        raise _wrong(f"Choose the pool that serves the trace, one of: {', '.join(sorted(pools))}.")
+        raise _wrong(f"Choose one of these pools to serve the trace: {', '.join(sorted(pools))}.")
     if not REQUEST_SECONDS[0] <= change.request_seconds <= REQUEST_SECONDS[1]:
         raise _wrong("Enter the device time of one request in seconds, from 0.000001 to 86,400.")
 

@@ -182,6 +182,9 @@ def proposal_end(request: HttpRequest, pk: UUID) -> HttpResponse:
     else:
         messages.success(
             request,
-            "The proposal was dismissed. The controller will not repeat it until a plan leads to another one.",
+            (
+                "The proposal was dismissed. The controller will not propose the same change again until a plan "
+                "leads to a different one."
+            ),
         )
     return redirect("reports:controller")

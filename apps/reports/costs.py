@@ -65,7 +65,10 @@ def costrate_set(
         )
     if not FIRST_YEAR <= effective_from.year < LAST_YEAR:
         raise Problem(
-            422, "Impossible date", f"A cost must start between {FIRST_YEAR} and {LAST_YEAR - 1}.", kind="date-invalid"
+            422,
+            "Impossible date",
+            f"A cost must take effect in a year from {FIRST_YEAR} to {LAST_YEAR - 1}.",
+            kind="date-invalid",
         )
     if "\x00" in note or len(note) > 200:
         raise Problem(422, "Impossible note", "Write a note of at most 200 characters.", kind="note-invalid")
@@ -175,7 +178,7 @@ def unknown(some: Sequence[Segment], processor_class: str, pool_id: UUID | None 
         return ""
     if len(missing) == len(some):
         return f"No cost has been entered for class {processor_class}."
-    return f"No cost has been entered for class {processor_class} and the time before {missing[-1].end:%Y-%m-%d %H:%M} UTC."
+    return f"No cost has been entered for class {processor_class} for the time before {missing[-1].end:%Y-%m-%d %H:%M} UTC."
 
 
 def rounded(amount: Fraction | Decimal | None) -> Decimal | None:

@@ -23,7 +23,7 @@ MICROS = 1_000_000
 def trace_upload(*, name: str, size: int, lines: Iterable[bytes], actor: User | None, now: datetime) -> DemandTrace:
     """Read and store a trace. Raises Problem with the faulty line and the remedy."""
     if size > BYTES_MOST:
-        detail = f"The file has {size:,} bytes; the maximum is {BYTES_MOST:,}. Upload a shorter period."
+        detail = f"The file is {size:,} bytes long; the maximum is {BYTES_MOST:,}. Upload a trace of a shorter period."
         raise Problem(413, "Trace too large", detail, kind="trace-too-large")
     try:
         trace = trace_read(lines)

@@ -240,7 +240,7 @@ def _work_notices(found: Home) -> list[Notice]:
     if any(one.whole.unknown for one in found.revenues[:1]):
         notices.append(
             Notice(
-                "The cost of some devices is not entered, so margins are unknown.",
+                "The cost of some devices has not been entered, so margins are unknown.",
                 reverse("reports:cost_list"),
                 "Costs",
             )

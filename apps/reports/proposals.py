@@ -40,7 +40,7 @@ def document_of_what_if(what_if: WhatIf, *, now: datetime) -> Document:
     """Return the present fleet with the change of a what-if. Raises Problem(422) if the change is impossible."""
     change = Change(**what_if.change)
     if not is_of_the_fleet(change):
-        detail = "This what-if changes only demand or prices, so there is no change to the fleet to apply."
+        detail = "This what-if changes only demand or prices, not the fleet, so there is nothing to apply."
         raise Problem(422, "Nothing to apply", detail, kind="proposal-empty")
     held = windows_held(now=now)
 
@@ -140,8 +140,9 @@ def _power(raw: Raw, slug: str, share: Fraction) -> None:
     setting = raw["pools"][slug]["power_percent"] * share
     if setting.denominator != 1 or not 1 <= setting <= 100:
         detail = (
-            f"Pool {slug} runs at {raw['pools'][slug]['power_percent']} % now, which would become {float(setting):g} %. Power "
-            "settings are whole numbers from 1 to 100."
+            f"The power of pool {slug} is now {raw['pools'][slug]['power_percent']} %. The change would make it "
+            f"{float(setting):g} %. "
+            "Power settings are whole numbers from 1 to 100."
         )
         raise Problem(422, "No such power setting", detail, kind="proposal-outdated")
     raw["pools"][slug]["power_percent"] = int(setting)
@@ -155,7 +156,8 @@ def _unchanged_check(raw: Raw, slug: str, since: datetime) -> None:
         count, power = _served(raw["pools"][slug])
         devices = "1 active device" if count == 1 else f"{count:,} active devices"
         detail = (
-            f"Pool {slug} has changed since this was calculated: it now has {devices} at {power} % power. Start again."
+            f"Pool {slug} has changed since this result was calculated: it now has {devices} at {power} % power. "
+            "Start again."
         )
         raise Problem(422, "The pool has changed", detail, kind="proposal-outdated")
 

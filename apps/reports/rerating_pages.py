@@ -120,7 +120,7 @@ def rerating_new(request: HttpRequest) -> HttpResponse:
     book = _book(int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0)
     month = month_read(request.POST.get("month", ""))
     if month is None:
-        messages.error(request, "Choose a month such as 2026-11; nothing was rated.")
+        messages.error(request, "Nothing was rated. Choose a month such as 2026-11.")
         return redirect("reports:revenue")
     rerating = rerating_begin(book, month, principal_get(request).user)
     return redirect("reports:rerating", pk=rerating.pk)

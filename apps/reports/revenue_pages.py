@@ -63,7 +63,7 @@ class RevenueOut(Schema):
     until: datetime
     currency: str
     sample: str = Field(
-        description="The part of the amount in `whole` that comes from the sample data of a demo. Nobody pays it."
+        description="The part of the amount in `whole` that comes from the demo's sample data. Nobody pays this part."
     )
     whole: PartOut
     by_pool: list[PartOut]

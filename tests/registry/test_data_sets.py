@@ -108,7 +108,7 @@ def test_the_same_data_are_kept_once_for_each_split_and_read_back(cast: Cast) ->
     ("stated", "status", "said"),
     [
         ({"size": 10 * 2**30}, 413, "10,737,418,240 bytes"),
-        ({"choose_percent": 100}, 422, "1 to 99 per cent"),
+        ({"choose_percent": 100}, 422, "from 1 to 99 %"),
         ({"arrays": {"x": X, "labels": LABELS[:2]}}, 422, "same number of items"),
     ],
 )

@@ -172,7 +172,7 @@ def test_a_turn_plans_applies_once_and_undoing_is_heeded(scene: Scene) -> None:
     allow(scene, devices_a_day=2)
     turn()
     opened.refresh_from_db()
-    assert "3 devices would change state. The limit is 2 in 24 hours" in opened.reason
+    assert "3 devices would change state. At most 2 may change state in 24 hours" in opened.reason
     allow(scene, devices_a_day=3)
     before = document_now()
     plan = turn()

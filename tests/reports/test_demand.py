@@ -189,13 +189,13 @@ def test_a_trace_is_kept_by_hours_and_by_its_last_seconds(cast: Cast) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (Change(devices={"nowhere": 1}), "There is no pool 'nowhere'. Choose among: a."),
+        (Change(devices={"nowhere": 1}), "There is no pool 'nowhere'. Choose one of these pools: a."),
         (Change(failed_sites=["mars"]), "There is no site 'mars'"),
-        (Change(devices={"a": 10**6}), "Add or remove at most 100,000"),
+        (Change(devices={"a": 10**6}), "At most 100,000 devices can be added"),
         (Change(devices={"a": -4}), "Pool a has 3 active devices, so 4 cannot be removed."),
-        (Change(power_percent=0), "Enter the power as a whole number of per cent from 1 to 200."),
-        (Change(demand_factor=float("nan")), "Enter the demand as a factor"),
-        (Change(trace_pool="b", request_seconds=1.0), "Choose the pool that serves the trace"),
+        (Change(power_percent=0), "Enter the power in per cent, as a whole number from 1 to 200."),
+        (Change(demand_factor=float("nan")), "Enter a demand factor"),
+        (Change(trace_pool="b", request_seconds=1.0), "Choose one of these pools to serve the trace"),
         (Change(trace_pool="a", request_seconds=-1.0), "Enter the device time of one request"),
     ],
 )

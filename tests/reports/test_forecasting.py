@@ -63,7 +63,7 @@ def test_the_three_formats_say_the_same() -> None:
     [
         (
             ["timestamp", "2026-03-02T10:00:00Z", "2026-03-02T09:54:59Z"],
-            "Line 3 is 0:05:01 earlier than a line before it",
+            "The time in line 3 is 0:05:01 earlier than the time in a previous line",
         ),
         (["timestamp", "2026-03-02T10:00:00Z", "yesterday"], "Line 3 has the time 'yesterday'"),
         (
@@ -79,17 +79,17 @@ def test_the_three_formats_say_the_same() -> None:
         (["timestamp,count", "2026-03-02T10:00:00Z,-1"], "Line 2 has the count '-1'"),
         (["timestamp,count", "2026-03-02T10:00:00Z"], "Line 2 has 1 columns, but the first line has 2"),
         (["timestamp,count", "2026-03-02T10:00:00Z,0"], "Every count of the trace is 0"),
-        (["timestamp", "1990-01-01T00:00:00Z", "2026-01-01T00:00:00Z"], "Line 3 is more than 10 years"),
+        (["timestamp", "1990-01-01T00:00:00Z", "2026-01-01T00:00:00Z"], "The time in line 3 is more than 10 years"),
         (["timestamp,time,timestamp", "a,b,c"], "Line 1 names the column 'timestamp' twice"),
-        (["moment", "2026-03-02T10:00:00Z"], "Line 1 names no column 'timestamp'"),
+        (["moment", "2026-03-02T10:00:00Z"], "Line 1 does not name the column 'timestamp'"),
         (["timestamp"], "The trace has no requests"),
         ([], "The trace is empty"),
         ([span("12"), "{"], "Line 2 is not a line of OTLP JSON"),
         ([span("12"), "[" * 5000], "Line 2 is not a line of OTLP JSON"),
-        ([span(-5)], "Line 1 has a span whose startTimeUnixNano is '-5'"),
+        ([span(-5)], "In line 1, a span has the startTimeUnixNano '-5'"),
         ([LOG, "GET / 200"], "Line 2 is not in the common or combined log format"),
         ([LOG, LOG.replace("02/Mar", "31/Feb")], "Line 2 has the time '31/Feb/2026"),
-        (["timestamp", "x" * 70_000], "Line 2 has 70,000 bytes"),
+        (["timestamp", "x" * 70_000], "Line 2 is 70,000 bytes long"),
     ],
 )
 def test_a_wrong_line_is_named_with_its_remedy(lines: list[str], sentence: str) -> None:
@@ -111,7 +111,7 @@ def test_any_bytes_are_a_trace_or_a_sentence(data: bytes) -> None:
 
 
 def test_a_series_without_a_sensible_amount_is_refused_with_its_hour() -> None:
-    with pytest.raises(SeriesError, match="The amount of the step from 2026-03-02 01:00 is nan"):
+    with pytest.raises(SeriesError, match="The step that starts at 2026-03-02 01:00 has the amount nan"):
         series([1.0, math.nan])
     with pytest.raises(NotEnough) as short:
         forecast(series([1.0] * 119), horizon=1)

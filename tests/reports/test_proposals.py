@@ -113,7 +113,7 @@ def test_a_proposal_is_applied_once_and_outdated_when_its_pool_has_changed(scene
         lambda: document_of_what_if(weaker, now=later),
     ):
         with pytest.raises(
-            Problem, match="has changed since this was calculated: it now has 2 active devices"
+            Problem, match="has changed since this result was calculated: it now has 2 active devices"
         ) as refused:
             ask()
         assert refused.value.kind == "proposal-outdated"

@@ -157,7 +157,7 @@ def test_what_is_not_known_says_so_and_is_not_nothing(scene: Scene) -> None:
     report = reported(scene)
     assert pool(report, "lpu2-b").margin is not None
     begun = f"{start + timedelta(hours=1):%Y-%m-%d %H:%M} UTC"
-    assert pool(report, "lpu-a").unknown == f"No cost has been entered for class lpu and the time before {begun}."
+    assert pool(report, "lpu-a").unknown == f"No cost has been entered for class lpu for the time before {begun}."
     assert pool(report, "host-cpu").unknown == "No cost has been entered for class host."
     assert report.whole.margin is None
     assert all(part.margin is None for part in report.parts["customer"])  # it ran before the rate began

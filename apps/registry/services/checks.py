@@ -99,7 +99,7 @@ def damaged() -> Problem:
 
 def lost() -> Problem:
     """Return the refusal for a file whose chunks were removed from the storage."""
-    detail = "Pieces of this file are no longer in the storage. Upload the file again."
+    detail = "Some pieces of this file are no longer in storage. Upload the file again."
     return refusal([{"kind": "lost", "message": detail, "remedy": "", "count": 1}])
 
 

@@ -40,10 +40,12 @@ def dataset_add(
     Problem with every fault.
     """
     if size > LIMITS.file_bytes:
-        detail = f"The file has {size:,} bytes; at most {LIMITS.file_bytes:,} are accepted. Send a random sample of the items."
+        detail = (
+            f"The file is {size:,} bytes long; the maximum is {LIMITS.file_bytes:,}. Send a random sample of the items."
+        )
         raise Problem(413, "File too large", detail, kind="inputs-too-large")
     if not 1 <= choose_percent <= 99 or not 0 <= seed <= SEED_MAX:
-        detail = "Enter a seed of 0 or more, and use 1 to 99 per cent of the items for tuning."
+        detail = "The seed must be 0 or more. The share of items for tuning must be from 1 to 99 %."
         raise Problem(422, "Impossible split", detail, kind="split-invalid")
     try:
         found = labelled_read(file, LIMITS)
@@ -68,7 +70,7 @@ def _keep(
         if known is not None:
             return known, False
         if present.count() >= MOST:
-            detail = f"An organisation can have at most {MOST} data sets; delete one first."
+            detail = f"An organisation can have at most {MOST} data sets. Delete one first."
             raise Problem(422, "Too many data sets", detail, kind="too-many-data-sets")
         row = DataSet.objects.create(
             id=pk,

@@ -90,7 +90,7 @@ def evaluation_record(*, version: ModelVersion, document: dict[str, Any], actor:
         raise Problem(
             422,
             "Another model's evaluation",
-            "The document's model_sha256 is not this file's digest.",
+            "The model_sha256 in the document is not the SHA-256 digest of this model file.",
             kind="evaluation-model",
         )
     if parsed.confidence_output and parsed.confidence_output not in {value["name"] for value in version.outputs}:

@@ -71,7 +71,7 @@ def upload_open(
                 "Too many uploads at once",
                 f"At most {OPEN_MAX} files can be uploading or waiting to be checked at the same time. Finish or cancel an "
                 "open upload, "
-                "or wait until some are checked.",
+                "or wait until some files have been checked.",
                 kind="too-many-uploads",
                 retry_after=RETRY_SECONDS,
             )
@@ -124,10 +124,10 @@ def upload_chunk_put(
     if UploadPart.objects.filter(upload=upload, offset=offset, size=len(data)).exists():
         return upload
     if offset != upload.received:
-        detail = f"The next piece begins at byte {upload.received}; this one begins at {offset}."
+        detail = f"The next piece must begin at byte {upload.received}, but this piece begins at byte {offset}."
         raise Problem(409, "Not the next piece", detail, kind="wrong-offset", errors=[{"offset": upload.received}])
     if not data or offset + len(data) > upload.size:
-        detail = f"The upload was opened with {upload.size:,} bytes; this piece of {len(data):,} bytes does not fit."
+        detail = f"The upload was opened for a file of {upload.size:,} bytes; this piece of {len(data):,} bytes does not fit."
         raise Problem(422, "The piece does not fit", detail, kind="piece-does-not-fit")
     key = file_save(f"uploads/{upload.pk}/{offset:012d}", data)
     UploadPart.objects.create(upload=upload, offset=offset, size=len(data), storage_key=key)

@@ -72,10 +72,14 @@ def outside(limits: Limits, effect: Effect, *, payback: Fraction | None, moved_t
     if effect.moved + moved_today > limits.devices_a_day:
         devices = f"{effect.moved:,} device{'s' if effect.moved != 1 else ''}"
         used = f"{moved_today:,} {'has' if moved_today == 1 else 'have'} already changed"
-        found.append(f"{devices} would change state. The limit is {limits.devices_a_day:,} in 24 hours, and {used}.")
+        found.append(
+            f"{devices} would change state. At most {limits.devices_a_day:,} may change state in 24 hours, and {used}."
+        )
     before, after = effect.power
     if before != after and not limits.power_least <= after <= limits.power_most:
-        found.append(f"Power would be {after} %; the limits are {limits.power_least} % to {limits.power_most} %.")
+        found.append(
+            f"Power would be {after} %, outside the limits of {limits.power_least} % to {limits.power_most} %."
+        )
     if payback is not None and payback > limits.payback_hours * HOUR:
         found.append(f"The payback period is longer than {limits.payback_hours:,} hours.")
     return found

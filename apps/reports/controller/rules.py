@@ -69,10 +69,10 @@ def rule_set(*, pool: Pool, mode: str, limits: Limits, actor: User, now: datetim
 def _check(limits: Limits) -> None:
     found = []
     if not 1 <= limits.power_least <= limits.power_most <= 100:
-        found.append("Power settings must be from 1 to 100 %, and the lowest must not be above the highest.")
+        found.append("Power settings must be from 1 to 100 %. The lowest setting must not be above the highest.")
     if not (0 <= limits.from_hour <= 23 and 1 <= limits.until_hour <= 24) or limits.from_hour == limits.until_hour:
-        found.append("The hours must differ: the first from 0 to 23, the last from 1 to 24.")
+        found.append("The first hour must be from 0 to 23, and the last hour from 1 to 24. The two hours must differ.")
     if not (0 <= limits.devices_a_day <= 10**6 and 0 <= limits.payback_hours <= 10**6):
-        found.append("Devices and payback hours must be whole numbers from 0 to 1,000,000.")
+        found.append("The number of devices and the number of payback hours must be whole numbers from 0 to 1,000,000.")
     if found:
         raise Problem(422, "Contradicting limits", " ".join(found), kind="controller-rule")

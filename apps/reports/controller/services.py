@@ -188,7 +188,7 @@ def _seen_check(digest: str, expected: str) -> None:
         raise Problem(
             409,
             "The fleet has changed",
-            "The fleet has changed since this was planned. Reload the page.",
+            "The fleet has changed since this change was prepared. Reload the page.",
             kind="fleet-changed",
         )
 

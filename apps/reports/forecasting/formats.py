@@ -66,7 +66,9 @@ class CsvReader:
         self.names = names
         self.time = self._column(TIME_COLUMNS)
         if self.time is None:
-            raise TraceError(f"Line {number} names no column 'timestamp'. Begin the file with: timestamp,count,program")
+            raise TraceError(
+                f"Line {number} does not name the column 'timestamp'. Begin the file with: timestamp,count,program"
+            )
         self.count, self.program = self._column(COUNT_COLUMNS), self._column(PROGRAM_COLUMNS)
         known = {self.time, self.count, self.program}
         self.ignored = tuple(name for place, name in enumerate(names) if place not in known)
@@ -161,7 +163,7 @@ def _spans(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _nanos(number: int, span: dict[str, Any]) -> int:
     text = str(span.get("startTimeUnixNano", ""))
     if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text)):
-        fault = f"Line {number} has a span whose startTimeUnixNano is '{text[:40]}'."
+        fault = f"In line {number}, a span has the startTimeUnixNano '{text[:40]}'."
         raise TraceError(f"{fault} Write whole nanoseconds since 1970.")
     return int(text)
 

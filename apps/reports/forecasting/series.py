@@ -29,7 +29,7 @@ class Series:
 
     def __post_init__(self) -> None:
         if self.start.utcoffset() is None:
-            raise SeriesError("The first step has no time zone. State the start in UTC.")
+            raise SeriesError("The start of the series has no time zone. State the start in UTC.")
         if self.values.ndim != 1 or not self.values.size:
             raise SeriesError("The series is empty. A series needs at least one step with an amount.")
         if self.values.size > LONGEST:
@@ -39,8 +39,8 @@ class Series:
         wrong = np.flatnonzero(~np.isfinite(self.values) | (self.values < 0))
         if wrong.size:
             at, value = self.start + int(wrong[0]) * self.step, self.values[wrong[0]]
-            fault = f"The amount of the step from {at:%Y-%m-%d %H:%M} is {value:g}."
-            raise SeriesError(f"{fault} Write an amount of at least 0; 0 if nothing was used.")
+            fault = f"The step that starts at {at:%Y-%m-%d %H:%M} has the amount {value:g}."
+            raise SeriesError(f"{fault} Write an amount of at least 0; write 0 if nothing was used.")
 
     @property
     def end(self) -> datetime:

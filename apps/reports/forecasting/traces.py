@@ -77,7 +77,7 @@ def _lines(lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
     for number, raw in enumerate(lines, 1):
         if len(raw) > LINE_MAX:
             raise TraceError(
-                f"Line {number} has {len(raw):,} bytes; the maximum is {LINE_MAX:,}. Split the file into lines."
+                f"Line {number} is {len(raw):,} bytes long; the maximum is {LINE_MAX:,}. Split the file into lines."
             )
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
@@ -103,11 +103,12 @@ def _collected(chosen: str, reader: formats.Reader, rows: Iterator[tuple[int, Ev
                 if event.has_zone
                 else "has no time zone, but earlier lines have one"
             )
-            raise TraceError(f"Line {number} {fault}. Use the same form in every line.")
+            raise TraceError(f"Line {number} {fault}. Give a time zone in every line or in none.")
         if latest is not None and event.micros < latest - slack:
             behind = timedelta(microseconds=latest - event.micros)
             raise TraceError(
-                f"Line {number} is {behind} earlier than a line before it; at most {TOLERANCE} is allowed. "
+                f"The time in line {number} is {behind} earlier than the time in a previous line; at most "
+                f"{TOLERANCE} is allowed. "
                 "Sort the file by time."
             )
         first = event.micros if first is None else min(first, event.micros)
@@ -124,17 +125,22 @@ def _collected(chosen: str, reader: formats.Reader, rows: Iterator[tuple[int, Ev
 def _place(number: int, places: dict[str, int], name: str) -> int:
     place = places.setdefault(name, len(places))
     if len(places) > PROGRAMS_MAX:
-        raise TraceError(f"The trace has more than {PROGRAMS_MAX:,} programs at line {number}. Use fewer programs.")
+        raise TraceError(
+            f"The trace has more than {PROGRAMS_MAX:,} programs at line {number}. Upload a trace with fewer programs."
+        )
     return place
 
 
 def _within(number: int, first: int, latest: int, known: int) -> None:
     if known >= EVENTS_MAX:
-        raise TraceError(f"Line {number} exceeds the maximum of {EVENTS_MAX:,} requests. Upload a shorter period.")
+        raise TraceError(
+            f"The trace has more than {EVENTS_MAX:,} requests at line {number}. Upload a trace of a shorter period."
+        )
     if latest - first > SPAN_MAX // timedelta(microseconds=1):
         years = SPAN_MAX.days // 365
         raise TraceError(
-            f"Line {number} is more than {years} years from another line. Check the year, or split the file."
+            f"The time in line {number} is more than {years} years from the time in another line. Check the "
+            "year, or split the file."
         )
 
 

@@ -46,13 +46,13 @@ def bounds(request: ReportRequest) -> ReportData:
         rows,
         metrics=[
             Metric("In service", sums[0], "count", "devices, newest plan"),
-            Metric("With windows", sums[1], "count", "within a day of the plan"),
+            Metric("With windows", sums[1], "count", "in the 24 hours after the plan"),
             Metric("Needed by the plan", sums[2], "count", "if programs shared devices"),
             Metric("Proven bound", sums[3], "count"),
         ],
         notes=[
             "Currently, a device runs one program at a time. The plan and its bound assume that programs share devices.",
-            "Devices with windows are those that are reserved for sold work within a day of the plan.",
+            "Devices with windows are reserved for sold work at some time in the 24 hours after the plan.",
         ],
         chart={
             "unit": "",

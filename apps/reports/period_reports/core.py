@@ -137,7 +137,7 @@ def period_read(first: str, last: str, *, now: datetime, is_ahead: bool) -> Peri
         end = end or begin + width
         following = end + DAY
     except OverflowError:
-        return Period(usual.first, usual.last, "That day is outside the calendar. The default period is shown.")
+        return Period(usual.first, usual.last, "The period is outside the calendar. The default period is shown.")
     most = AHEAD_MOST if is_ahead else PAST_MOST
     if end < begin:
         return Period(usual.first, usual.last, "The last day is before the first day. The default period is shown.")

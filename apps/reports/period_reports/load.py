@@ -122,7 +122,10 @@ def load(request: ReportRequest) -> ReportData:
         ],
         notes=[
             "Each value is the mean of one hour of the day over all days. A block belongs to the hour in which it started.",
-            "Memory is the mean share of all devices' memory that running programs filled. Hosts report no link or memory use.",
+            (
+                "Memory is the mean share of the devices' total memory that running programs filled. Hosts report "
+                "no link or memory use."
+            ),
         ],
         chart=_chart(by_pool),
         heat=_heat(dict(VIEWS)[view], by_pool),
@@ -145,7 +148,7 @@ def _heat(title: str, by_pool: _ByPool) -> Heat:
         "Pool",
         [f"{hour:02d}" for hour in range(HOURS)],
         [(slug, [_share(value) for value in values]) for slug, values in by_pool],
-        "By pool and hour of the day (UTC), the mean over all days. Darker cells are busier; empty cells are 0 or unknown.",
+        "The mean over all days, by pool and hour of the day (UTC). Darker cells are busier; empty cells are 0 or unknown.",
     )
 
 

@@ -148,9 +148,9 @@ def _notes(owned: list[tuple[Pool, dict[str, Fraction]]], usual: dict[UUID, int]
     ]
     return [
         *sentences,
-        "Out of service includes draining, failed and spare devices.",
+        "“Out of service” includes draining, failed and spare devices.",
         (
-            "Reduced power is the device time that a power setting below 100 % removes. The other causes are counted at the "
+            "“Reduced power” is the device time that a power setting below 100 % removes. The other causes are counted at the "
             "reduced power."
         ),
     ]
