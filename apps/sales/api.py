@@ -74,7 +74,7 @@ class LineIn(RequestBody):
 
 class WindowIn(RequestBody):
     start: Instant | None = Field(default=None, description="Now by default. A time in the past is treated as now.")
-    end: Instant | None = Field(default=None, description="Seven days after the start by default.")
+    end: Instant | None = Field(default=None, description="By default, seven days after the start.")
 
 
 class QuotaIn(RequestBody):
@@ -117,7 +117,7 @@ class QuoteIn(RequestBody):
 class QuoteOut(Schema):
     id: UUID
     number: str = Field(description="Unique in the organisation, for example Q-0007.")
-    name: str = Field(description="Your own name for the quote; empty if it has none.")
+    name: str = Field(description="Your own name for the quote; empty if the quote has none.")
     state: Literal["open", "accepted", "expired", "withdrawn"]
     klass: str
     form: str
@@ -128,7 +128,7 @@ class QuoteOut(Schema):
     created_at: datetime
     valid_until: datetime
     digest: str
-    share_url: str = Field(description="Empty if there is no share link, or it has expired.")
+    share_url: str = Field(description="Empty if there is no share link or the link has expired.")
     share_until: datetime | None
     contract: UUID | None
     amends: UUID | None

@@ -320,11 +320,11 @@ def _unfit(subject: Subject, pool: Pool) -> str:
     if subject.is_quota:
         return "Quotas are not sold on this pool: its speed is measured, not proven."
     if pool.is_host:
-        return "This pool runs models in float32 only. Compile the model in float32 to use it."
+        return "This pool runs models in float32 only. Compile the model in float32 to use this pool."
     target = pool.processor.name if pool.processor else pool.target
     if any(program.target == target for program in subject.programs):
-        return f"This pool has a different version of the processor {target}. Compile the model again to use it."
-    return f"This pool has the processor {target}. Compile the model for this processor to use the pool."
+        return f"This pool has a different version of the processor {target}. Compile the model again to use this pool."
+    return f"This pool has the processor {target}. Compile the model for this processor to use this pool."
 
 
 def pools_fitting(program: Program) -> list[Pool]:

@@ -91,7 +91,8 @@ def _credit(purchase: Purchase, limit: Decimal) -> Problem:
     return Problem(
         409,
         "Credit limit reached",
-        f"Your organisation may commit {money(limit)}. {money(purchase.committed)} is already committed, and this quote needs "
+        f"Your organisation may commit at most {money(limit)}. {money(purchase.committed)} is already "
+        "committed, and this quote needs "
         f"{money(purchase.amount)}. Add a payment method, or ask the administrator to raise the limit.",
         kind="credit-limit",
     )
@@ -102,7 +103,7 @@ def _share(purchase: Purchase, allowed: Fraction) -> Problem:
     return Problem(
         409,
         "Limit on the share of a pool reached",
-        f"Your organisation may reserve {figures.duration_format(allowed)} of device time in advance on {purchase.pool}. "
+        f"Your organisation may reserve at most {figures.duration_format(allowed)} of device time in advance on {purchase.pool}. "
         f"{figures.duration_format(free)} is left, and this quote needs {figures.duration_format(purchase.seconds)}. "
         "Choose another pool or a smaller volume, wait until reserved time has passed, or ask the administrator.",
         kind="pool-share",

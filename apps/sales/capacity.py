@@ -67,7 +67,7 @@ def _duration_of_quota(snapshot: ProgramSnapshot, pool: Pool, book: PriceBookDoc
         raise Problem(
             422,
             "No quota here",
-            f"The device time of a quota on {pool.name} is not known until its programs are known. Choose a pool whose "
+            f"The device time of a quota on {pool.name} is not known until the quota's programs are known. Choose a pool whose "
             "price has a minimum number of operations per cycle, or choose a contract that is priced per execution.",
             kind="form",
         )
@@ -89,8 +89,8 @@ def _duration_of_interval(snapshot: ProgramSnapshot, schedule: Schedule, pool: P
         raise Problem(
             422,
             "Does not fit the interval",
-            f"{schedule.each:,} executions of {snapshot.model} take {float(needed) * 1000:.6g} ms, the interval has "
-            f"{float(schedule.every) * 1000:.6g} ms; at most {max(fitting, 0):,} fit.",
+            f"{schedule.each:,} executions of {snapshot.model} take {float(needed) * 1000:.6g} ms, but the interval is "
+            f"{float(schedule.every) * 1000:.6g} ms long; at most {max(fitting, 0):,} fit.",
             kind="form",
         )
     return schedule.every * schedule.intervals

@@ -62,7 +62,7 @@ class LateOut(Schema):
     """The late cancellation term of a contract. If a contract has no such term, late cancellation is never charged."""
 
     notice_minutes: int
-    share: str = Field(description="The charged share of the price of unused time that is released late.")
+    share: str = Field(description="The share of the price that is charged for unused time released late.")
     amount: str = Field(description="The charge if the whole contract is released late.")
 
 
@@ -73,7 +73,7 @@ class NameIn(RequestBody):
 class ContractOut(Schema):
     id: UUID
     number: str = Field(description="Unique in the organisation, for example C-0003.")
-    name: str = Field(description="Your own name for the contract; empty if it has none.")
+    name: str = Field(description="Your own name for the contract; empty if the contract has none.")
     quote: UUID
     plan_id: UUID | None
     state: str
@@ -148,7 +148,7 @@ class ContractEndIn(RequestBody):
     at_most: str | None = Field(
         default=None,
         pattern=r"^[0-9]{1,30}(\.[0-9]{1,40})?$",
-        description="Refuse with 409 if ending costs more than this, usually the `charge` of the preview.",
+        description="The highest acceptable cost, usually the `charge` of the preview. If ending costs more, the response is 409.",
     )
 
 
@@ -168,9 +168,9 @@ class EndingOut(Schema):
     late_charge: str
     currency: str
     free_until: datetime | None = Field(
-        description="There is no late charge before this instant if nothing more is used."
+        description="If nothing more is used, ending the contract before this time costs no late charge."
     )
-    rises_at: datetime | None = Field(description="The next instant at which the charge may rise.")
+    rises_at: datetime | None = Field(description="The next time at which the charge may rise.")
     lines: list[EndingLineOut]
 
     @staticmethod

@@ -33,7 +33,7 @@ class HoldIn(RequestBody):
         default=None,
         ge=0,
         le=10**6,
-        description="The index of a feasible candidate in `candidates`; the chosen candidate if it is left out.",
+        description="The index of a feasible candidate in `candidates`. By default, the chosen candidate.",
     )
 
 

@@ -125,8 +125,8 @@ def set_fault(nodes: Sequence[Node]) -> str:
     for node in nodes:
         if node.parent is not None:
             if node.parent not in known:
-                return "Set the quota of the organisation, then of the project, then of the API token."
+                return "Set the organisation's quota first, then the project's, then the API token's."
             given[node.parent] += node.nominal
     if any(total > known[key].nominal for key, total in given.items()):
-        return "The parts add up to more than the quota above them. Lower another part, or raise the quota above them."
+        return "The quotas at one level add up to more than the quota above them. Lower one of them, or raise the quota above."
     return ""

@@ -76,7 +76,7 @@ def request_lines_measured(request_lines: Sequence[QuoteRequestLine], pool: Pool
         raise Problem(
             422,
             "Nothing to measure",
-            "The cost of every program here is exact and does not depend on its data.",
+            "The cost of every program in this quote is exact and does not depend on the data.",
             kind="measured",
         )
     return [replace(request_line, measured=not request_line.snapshot.exact) for request_line in request_lines]
@@ -115,6 +115,9 @@ def request_lines_merge(request_lines: Sequence[QuoteRequestLine]) -> list[Quote
     for request_line in by_digest.values():
         if not 0 <= request_line.expected <= request_line.executions:
             raise Problem(
-                422, "Impossible volume", "The expected executions cannot be more than the worst case.", kind="volume"
+                422,
+                "Impossible volume",
+                "The number of expected executions cannot be greater than the number of executions.",
+                kind="volume",
             )
     return list(by_digest.values())

@@ -269,6 +269,6 @@ def version_keep_reason(version: ModelVersion) -> str | None:
     if contract is None:
         return None
     return (
-        f"Contract {contract.title} uses it until {contract.ends_at:%Y-%m-%d %H:%M} UTC; end the contract first, "
-        "or delete the file afterwards."
+        f"Contract {contract.title} uses this file until {contract.ends_at:%Y-%m-%d %H:%M} UTC. End the contract "
+        "first, or delete the file later."
     )

@@ -57,7 +57,7 @@ class StandingRequestOut(Schema):
     ended_at: datetime | None
     contract: UUID | None
     reason_code: str = Field(
-        description="The reason why the request was not served at the last attempt; empty before the first attempt."
+        description="Why the request was not served at the last attempt; empty before the first attempt."
     )
     reason: str
 

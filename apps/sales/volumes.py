@@ -54,7 +54,7 @@ def forms_offered(book: PriceBookDocument) -> list[dict[str, Any]]:
         f"{decimal_text(interval.surcharge)} x the list price; unused executions cost {decimal_text(interval.unused)} x "
         "the list price."
         if interval
-        else "The price book has no price for this."
+        else "The price book has no price for this form."
     )
     is_late_priced = any(one.late for one in book.classes.values())
     used = "You pay for what you use" + (
@@ -88,11 +88,11 @@ def forms_offered(book: PriceBookDocument) -> list[dict[str, Any]]:
 def form_check(form: Form, request_lines: Sequence[QuoteRequestLine]) -> None:
     """Raise Problem if the form does not fit the request lines."""
     if form.name not in FormName.values:
-        raise _refusal(f"There is no form {form.name!r}; choose one of {', '.join(FormName.values)}.")
+        raise _refusal(f"There is no contract form {form.name!r}; choose one of {', '.join(FormName.values)}.")
     needs_length = form.name in {FormName.SPREAD, FormName.INTERVAL}
     _length_check(form, needs_length=needs_length)
     if needs_length and len(request_lines) != 1:
-        raise _refusal(f"A contract of the form {form.name} can have only one program. Make a quote for each program.")
+        raise _refusal(f"{form.name.capitalize()} contracts can have only one program. Make a quote for each program.")
     if any(request_line.snapshot.is_quota != (form.name == FormName.QUOTA) for request_line in request_lines):
         raise _refusal("Enter tera-operations for a quota, and executions of a program for every other form.")
     if form.name == FormName.SPREAD and form.every is not None and form.every < Fraction(SHORTEST_PART.seconds):
@@ -101,7 +101,7 @@ def form_check(form: Form, request_lines: Sequence[QuoteRequestLine]) -> None:
 
 def _length_check(form: Form, *, needs_length: bool) -> None:
     if form.every is None and needs_length:
-        raise _refusal(f"A contract of the form {form.name} needs the length of a part or interval.")
+        raise _refusal(f"State the length of one part or interval for the form {form.name}.")
     if form.every is not None and not needs_length:
         raise _refusal(
             "Only spread and interval contracts are divided into parts, so leave the length of a part empty."

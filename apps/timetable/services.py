@@ -133,7 +133,7 @@ def reservation_replace(
         if reservation.state != ReservationState.ACTIVE:
             raise Problem(
                 409,
-                "Reservation given back",
+                "Reservation released",
                 "This contract's capacity was released. Request a new quote.",
                 kind="reservation-released",
             )

@@ -136,7 +136,7 @@ def test_use_after_the_quote_refuses_the_difference_that_it_states(cast: Cast, m
     quote = _quote(cast, market, program, 900_000, klass="batch", amends=old, now=SOON)
     run(old, program, 200_000)
     with pytest.raises(
-        Problem, match=r"states a difference of .*0\.8448, but it is now .*0\.2816\. Nothing was bought"
+        Problem, match=r"states a difference of .*0\.8448, but the difference is now .*0\.2816\. Nothing was bought"
     ) as refusal:
         _accept(cast, quote, at=SOON)
     assert (refusal.value.status, refusal.value.kind) == (409, "amendment-changed")

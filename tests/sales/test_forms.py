@@ -203,12 +203,12 @@ def _ask(form: Form, executions: int = 500, klass: str = "guaranteed", start: da
         (_ask(Form(FormName.INTERVAL, MILLISECOND), klass="standard"), "has no price for a guaranteed interval"),
         (_ask(Form(FormName.INTERVAL, MILLISECOND), start=NOW), "must start in the future"),
         (_ask(Form(FormName.INTERVAL, Fraction(11))), "No whole interval"),
-        (_ask(Form(FormName.INTERVAL)), "needs the length of a part"),
+        (_ask(Form(FormName.INTERVAL)), "State the length of one part"),
         (_ask(Form(FormName.INTERVAL, Fraction(-1))), "must be above 0 seconds"),
         (_ask(Form(FormName.EXECUTION, Fraction(1))), "leave the length of a part empty"),
         (_ask(Form(FormName.SPREAD, Fraction(1))), "at least one hour"),
         (_ask(Form(FormName.QUOTA)), "Enter tera-operations"),
-        (_ask(Form("gift")), "There is no form"),
+        (_ask(Form("gift")), "There is no contract form"),
     ],
 )
 def test_a_form_that_makes_no_sense_is_refused_with_what_to_do(cast: Cast, asked: dict[str, Any], said: str) -> None:
@@ -239,7 +239,7 @@ def test_a_quota_has_bounds(cast: Cast, market: Market, quota: Quota, said: str)
 
 
 def test_a_host_whose_pace_is_not_proven_sells_no_quota(cast: Cast, market: Market) -> None:
-    with pytest.raises(Problem, match="is not known until its programs are known"):
+    with pytest.raises(Problem, match="is not known until the quota's programs are known"):
         quote_create(
             organisation=cast.organisation,
             lines=Quota("float32", 1),

@@ -177,7 +177,7 @@ def test_an_organisation_holds_so_much_and_no_more(cast: Cast, market: Market, s
         held(cast, second)
     assert refused.value.kind == "hold-limit"
     settings.HOLDS_MOST, settings.HOLD_SECONDS_MOST = 5, 1799
-    with pytest.raises(Problem, match=r"may hold 29\smin 59\ss of device time at once"):
+    with pytest.raises(Problem, match=r"may hold at most 29\smin 59\ss of device time at once"):
         held(cast, second)
     settings.HOLD_SECONDS_MOST = 1800
     held(cast, second)

@@ -133,7 +133,7 @@ def test_terms_without_a_number_follow_the_candidate_of_their_programs(cast: Cas
 
 def test_work_of_a_million_years_makes_no_quote(cast: Cast, market: Market) -> None:
     program = market.program(cast.organisation, cast.engineer, interval=10**9 * CLOCK, latency=10**9 * CLOCK)
-    with pytest.raises(Problem, match=r"The work takes .* of device time, but the window has"):
+    with pytest.raises(Problem, match=r"The work takes .* of device time, but the window is only"):
         quote_create(
             organisation=cast.organisation,
             lines=[(program, 10**6)],

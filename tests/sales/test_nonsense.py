@@ -40,7 +40,7 @@ def _quote(cast: Cast, market: Market, length: timedelta, *, executions: int = 1
 
 
 def test_a_window_that_never_holds_the_work_is_refused_before_a_quote_is_made(cast: Cast, market: Market) -> None:
-    with pytest.raises(Problem, match=r"The work takes .* of device time, but the window has 1") as refused:
+    with pytest.raises(Problem, match=r"The work takes .* of device time, but the window is only 1") as refused:
         _quote(cast, market, timedelta(microseconds=1))
     assert refused.value.kind == "window"
     assert not Quote.objects.exists()

@@ -36,7 +36,7 @@ def test_the_builder_prices_what_the_controls_say(cast: Cast, market: Market, as
     page = _text(client, f"/quotes/new?program={program.pk}&volume=1000000")
     assert "5.63" in page
     assert (
-        page.count("The price book in force does not offer this.") == 3
+        page.count("The price book in force does not offer this choice.") == 3
     )  # two classes, and the form that needs one of them
     preview = _text(client, f"/quotes/new/preview?program={program.pk}&volume=2000000&pool=lpu-a&previous=5.632")
     assert "11.26" in preview

@@ -39,7 +39,7 @@ def test_a_cheaper_way_is_told_of_once_and_changes_nothing(
     review = ContractReview.objects.get()
     assert review.proposed is not None
     assert (review.proposed.chosen["pool"], review.proposed.basis["revises"]) == ("lpu2-b", str(contract.pk))
-    assert review.reason.startswith("The rest costs ")
+    assert review.reason.startswith("The rest of the contract costs ")
     assert [row.payload["plan"] for row in OutboxRow.objects.filter(topic=TOLD)] == [str(review.proposed_id)]
     contract.refresh_from_db()
     assert (contract.state, contract.pool_id) == (ContractState.ACTIVE, market.lpu.pk)
@@ -62,5 +62,5 @@ def test_a_promise_at_risk_is_told_of_and_a_run_takes_those_that_waited_longest(
     Window.objects.filter(pk=window.pk).update(period=(begin, begin + length))
     found = contract_review(contract_id=late.pk, now=now)
     assert found is not None
-    assert found.reason.startswith("All items were promised by ")
+    assert found.reason.startswith("The contract promised all items by ")
     assert contract_review(contract_id=third.pk, now=now) is None

@@ -102,8 +102,8 @@ def facts_at(*, now: datetime, currency: str) -> Facts:
         processor = pool.processor
         if processor is None:
             left_out.append(
-                f"{pool.slug} is a host pool. The work of a host pool is measured and not known in advance, so the plan "
-                "excludes it."
+                f"{pool.slug} is a host pool. The plan leaves out host pools, because their work is measured, not known in "
+                "advance."
             )
             continue
         target = target_of(processor.name, processor.digest)

@@ -30,7 +30,7 @@ def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime, others: 
         raise Problem(
             409,
             "Jobs are running",
-            "Jobs of the contract that this quote amends are not finished; cancel them or wait.",
+            "Some jobs of the contract that this quote amends are not finished. Cancel the jobs or wait.",
             kind="jobs-open",
         )
     takeover = takeover_stored(quote.document)
@@ -53,7 +53,8 @@ def _figures_check(quote: Quote, contract: Contract, takeover: Takeover, now: da
         409,
         "The difference changed",
         "The contract was used after this quote was made, or more of its unused time is now subject to late "
-        f"cancellation. The quote states a difference of {said}, but it is now {now_is}. Nothing was bought. Make a new "
+        f"cancellation. The quote states a difference of {said}, but the difference is now {now_is}. Nothing "
+        "was bought. Make a new "
         "quote.",
         kind="amendment-changed",
         errors=[{"stated": stated["difference"], "now": today["difference"]}],

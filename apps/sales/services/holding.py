@@ -148,8 +148,8 @@ def _limits_check(organisation: Organisation, seconds: Fraction, *, now: datetim
     elif held + seconds > settings.HOLD_SECONDS_MOST:
         most = duration_format(Fraction(settings.HOLD_SECONDS_MOST))
         said = (
-            f"Your organisation may hold {most} of device time at once; it holds {duration_format(held)}, and this plan "
-            f"needs {duration_format(seconds)}."
+            f"Your organisation may hold at most {most} of device time at once. It now holds {duration_format(held)}, and "
+            f"this plan needs {duration_format(seconds)}."
         )
     else:
         return
@@ -172,8 +172,9 @@ def _price_check(plan: Plan, quote: Quote, candidate: int | None, now: datetime)
     refusal = Problem(
         409,
         "The price changed",
-        f"The plan states a price of {money_exact_format(stated, unit)}, but the price from "
-        f"{quote.document['window']['start']} on is {money_exact_format(quote.worst, unit)}. Nothing is held; plan again.",
+        f"The plan states a price of {money_exact_format(stated, unit)}, but work that starts at "
+        f"{quote.document['window']['start']} or later now costs {money_exact_format(quote.worst, unit)}. Nothing is held. "
+        "Plan again.",
         kind="plan-changed",
         errors=[{"plan": stated, "now": decimal_text(quote.worst)}],
     )

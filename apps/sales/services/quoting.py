@@ -169,8 +169,8 @@ def window_check(priced: Priced) -> None:
     raise Problem(
         422,
         "Window too short",
-        f"The work takes {duration_format(priced.duration)} of device time, but the window has "
-        f"{duration_format(length)}. End the window later, or buy less.",
+        f"The work takes {duration_format(priced.duration)} of device time, but the window is only "
+        f"{duration_format(length)} long. End the window later, or buy less.",
         kind="window",
     )
 

@@ -103,15 +103,15 @@ def reason_for(contract: Contract, plan: Plan, *, now: datetime) -> str:
         by, done = (datetime.fromisoformat(text) for text in (promised["completion"], new["completion"]))
         if done <= by < ends:
             return (
-                f"All items were promised by {instant_format(by, zone)}. The reserved windows end at "
-                f"{instant_format(ends, zone)}; a new plan would finish by {instant_format(done, zone)}."
+                f"The contract promised all items by {instant_format(by, zone)}. The reserved windows end at "
+                f"{instant_format(ends, zone)}, but a new plan would finish by {instant_format(done, zone)}."
             )
     rest = rest_of(contract)
     cost = exact_sum((Decimal(new["price"]), rest.charge))
     # A customer who chose another candidate than the cheapest knows of the cheaper one.
     if promises.get("number") is None and cost < rest.worth:
         was, now_is = (money_exact_format(amount, contract.terms["currency"]) for amount in (rest.worth, cost))
-        return f"The rest costs {was}. A new plan costs {now_is}, including the charge for ending the contract."
+        return f"The rest of the contract costs {was}. A new plan for it costs {now_is}, including the charge for ending the contract."
     return ""
 
 

@@ -126,7 +126,7 @@ def _check_quote(quote: Quote) -> None:
         raise Problem(
             422,
             "Cannot wait",
-            "A quote that amends a contract cannot wait for room, because its contract is used in the meantime.",
+            "A quote that amends a contract cannot wait for room, because the contract may be used in the meantime.",
             kind="standing-amends",
         )
 

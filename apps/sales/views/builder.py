@@ -49,7 +49,7 @@ from apps.sales.services import Offer, Quota, QuoteLine
 from apps.sales.start_times import start_times_cheapest
 from apps.sales.volumes import MOST_TERA_OPERATIONS, forms_offered
 
-NOT_OFFERED = "The price book in force does not offer this."
+NOT_OFFERED = "The price book in force does not offer this choice."
 
 
 @require_http_methods(["GET", "POST"])

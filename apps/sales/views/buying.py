@@ -35,7 +35,7 @@ class RulesForm(forms.Form):
         min_value=Decimal(0),
         max_digits=20,
         required=False,
-        help_text="Applies until there is a payment method or an approval. Leave empty for no limit.",
+        help_text="Applies until the organisation has a payment method or is approved. Leave empty for no limit.",
     )
     pool_share = _share(
         label="Share of a pool, in %",

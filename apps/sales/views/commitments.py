@@ -76,7 +76,7 @@ def _check_book(digest: str, now: datetime) -> None:
             409,
             "The prices have changed",
             "A new price book came into force while this page was open. Nothing was entered. Check the factors below, "
-            "and enter the commitment again if you want it.",
+            "and enter the commitment again if you still want it.",
             kind="price-changed",
         )
 
@@ -112,7 +112,7 @@ def _burn_down(commitment: Commitment, now: datetime) -> dict[str, Any]:
             "times": [commitment.starts_at.isoformat(), *(min(row["month"].end, now).isoformat() for row in begun)],  # type: ignore[attr-defined]
             "series": [
                 {
-                    "name": "Commitment not used yet",
+                    "name": "Unused commitment",
                     "values": [float(promised(commitment)), *(float(row["left"]) for row in begun)],  # type: ignore[arg-type]
                     "step": True,
                 }

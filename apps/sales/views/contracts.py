@@ -153,7 +153,7 @@ def contract_end(request: HttpRequest, pk: UUID) -> HttpResponse:
     else:
         charged = subtract(selectors.contract_usage(contract).actual, before)
         cost = money_exact_format(charged, contract.terms["currency"])
-        said = f"Ending it cost {cost}." if charged else "There was no charge for ending the contract."
+        said = f"Ending the contract cost {cost}." if charged else "There was no charge for ending the contract."
         messages.success(request, f"Ended. The remaining capacity and the rest of the hold are released. {said}")
     return redirect("sales:contract_detail", pk=contract.pk)
 

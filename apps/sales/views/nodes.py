@@ -41,7 +41,7 @@ class NodeForm(forms.Form):
     )
     nominal = _hours(
         label="Device time",
-        help_text="The time that may be reserved in advance. Leave empty to remove this quota.",
+        help_text="The device time that may be reserved in advance. Leave empty to remove this quota.",
     )
     lending = _hours(
         label="Lends at most", help_text="Unused time that others may borrow. Leave empty to lend all unused time."

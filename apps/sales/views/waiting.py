@@ -56,7 +56,7 @@ def standing_withdraw(request: HttpRequest, pk: UUID) -> HttpResponse:
     except Problem as refusal:
         messages.error(request, refusal.detail)
     else:
-        messages.success(request, "Withdrawn. The amount set aside is released.")
+        messages.success(request, "Withdrawn. The amount that was set aside is released.")
     return redirect("sales:standing_detail", pk=row.pk)
 
 
