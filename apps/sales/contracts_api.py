@@ -148,7 +148,7 @@ class ContractEndIn(RequestBody):
     at_most: str | None = Field(
         default=None,
         pattern=r"^[0-9]{1,30}(\.[0-9]{1,40})?$",
-        description="The highest acceptable cost, usually the `charge` of the preview. If ending costs more, the response is 409.",
+        description="The highest acceptable cost, usually the preview's `charge`. If ending costs more, the response is 409.",
     )
 
 

@@ -111,7 +111,10 @@ def reason_for(contract: Contract, plan: Plan, *, now: datetime) -> str:
     # A customer who chose another candidate than the cheapest knows of the cheaper one.
     if promises.get("number") is None and cost < rest.worth:
         was, now_is = (money_exact_format(amount, contract.terms["currency"]) for amount in (rest.worth, cost))
-        return f"The rest of the contract costs {was}. A new plan for it costs {now_is}, including the charge for ending the contract."
+        return (
+            f"The rest of the contract costs {was}. A new plan for it costs {now_is}, including the charge for ending "
+            "the contract."
+        )
     return ""
 
 
