@@ -1,1 +1,1 @@
-"""The billing portal: usage, spend caps, credits, the ledger, and the administrator's pages of customers."""
+"""The billing portal: usage, spend caps, credits, the ledger, and the customer pages for administrators."""

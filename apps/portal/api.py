@@ -1,4 +1,4 @@
-"""The API of usage, with the figures of the usage page."""
+"""The API of usage, with the same figures as the usage page."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ExcludedOut(Schema):
 
 
 class UsageSummaryOut(Schema):
-    """Amounts are in `currency`. `currencies` lists every currency that may have usage; make one request for each."""
+    """Amounts are in `currency`. `currencies` lists every currency that may have usage. Make one request for each currency."""
 
     first: date
     last: date
@@ -75,10 +75,11 @@ def usage_summary(
     key: str = "",
     currency: str = "",
 ) -> dict[str, Any]:
-    """Days are in the organisation's time zone. The default is the last 30 days, the maximum 366.
+    """Days are in the organisation's time zone. The default is the last 30 days; the maximum is 366 days. Days without
+    usage are omitted.
 
-    `key` is the id of an API token, or `none` for jobs that people submitted. `currency` defaults to that of the price
-    book in force. Days without usage are omitted.
+    `key` is the id of an API token, or `none` for jobs that people submitted. The default `currency` is that of the
+    price book in force.
     """
     organisation, now = organisation_get(request), timezone.now()
     book = book_in_force(at=now)

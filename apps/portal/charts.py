@@ -1,4 +1,4 @@
-"""Data of the portal's charts. The tables beside the charts hold the exact amounts."""
+"""The data of the portal's charts. The tables beside the charts show the exact amounts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.portal.usage import UsageReport
 
 
 def usage_chart(report: UsageReport) -> dict[str, Any]:
-    """Return the data of the stacked bar chart. Floats are only for drawing; the table beside it holds the exact amounts."""
+    """Return the data of the stacked bar chart. Floats are only for drawing."""
     series = [
         {"name": name, "values": [float(report.amount(groups, name)) for _, groups, _ in report.days]}
         for name in report.series
@@ -21,7 +21,7 @@ def usage_chart(report: UsageReport) -> dict[str, Any]:
 
 
 def credit_chart(changes: list[selectors.CreditChange], currency: str, now: datetime) -> dict[str, Any]:
-    """Return the data of the line chart of remaining credits, up to now. The table beside it lists every change."""
+    """Return the data of the line chart of remaining credits, up to now."""
     points = [(change.at, float(change.left)) for change in changes]
     points += [(max(now, points[-1][0]), points[-1][1])] if points else []
     series = [{"name": "Credits left", "values": [left for _, left in points], "step": True}]
@@ -29,6 +29,6 @@ def credit_chart(changes: list[selectors.CreditChange], currency: str, now: date
 
 
 def credit_charts(organisation: Organisation, now: datetime) -> list[tuple[selectors.CreditHistory, dict[str, Any]]]:
-    """Return the history of credits in each currency, with the data of its chart."""
+    """Return the credit history in each currency, with the data of its chart."""
     histories = selectors.credit_histories(organisation)
     return [(one, credit_chart(one.changes, one.currency, now)) for one in histories]

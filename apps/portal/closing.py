@@ -1,4 +1,4 @@
-"""The page where an owner deletes the organisation."""
+"""The page on which an owner deletes the organisation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from apps.portal.deletion import open_business, organisation_delete
 
 
 class DeleteForm(forms.Form):
-    """A confirmation: the owner types the name of the organisation."""
+    """A form in which the owner confirms the deletion by typing the organisation's name."""
 
     name = forms.CharField(label="Organisation name", help_text="Type the name to confirm.")
 
@@ -33,7 +33,7 @@ class DeleteForm(forms.Form):
 
 @require_http_methods(["GET", "POST"])
 def delete(request: HttpRequest) -> HttpResponse:
-    """Show the open business that prevents deletion, or the confirmation form."""
+    """Show what prevents the deletion, or the confirmation form. A valid POST deletes the organisation."""
     current, now = organisation_get(request, roles=OWNING), timezone.now()
     form = DeleteForm(request.POST or None, expected=current.name)
     if request.method == "POST" and form.is_valid():

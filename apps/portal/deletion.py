@@ -1,7 +1,7 @@
-"""Delete an organisation. This is refused while it has open business; afterwards nobody can access it.
+"""Delete an organisation. The deletion is refused while the organisation has open business.
 
-Records that the law requires, or that are needed to recompute invoices, are kept: contracts, invoices, the ledger, the
-audit log and the programs that they name.
+After the deletion, nobody can access the organisation. Records are kept if the law requires them or invoices are
+recomputed from them: contracts, invoices, the ledger, the audit log and the programs that these records name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from apps.sales.models import Commitment, Contract, ContractState
 
 
 def open_business(organisation: Organisation, *, now: datetime) -> list[str]:
-    """Return one sentence, with the remedy, for each obstacle to the deletion; empty if there is none."""
+    """Return a sentence with a remedy for each obstacle to the deletion; empty if there is none."""
     contracts = Contract.objects.filter(organisation=organisation, state=ContractState.ACTIVE).count()
     jobs = Job.objects.filter(organisation=organisation).exclude(state__in=FINAL).count()
     invoices = invoices_unpaid().filter(organisation=organisation).count()
@@ -39,7 +39,7 @@ def open_business(organisation: Organisation, *, now: datetime) -> list[str]:
 
 @transaction.atomic
 def organisation_delete(*, organisation: Organisation, principal: Principal, now: datetime) -> None:
-    """Remove all members and stop all tokens, invitations and webhooks. Raises Problem if there is open business."""
+    """Remove all members, and disable all tokens, invitations and webhooks. Raises Problem if there is open business."""
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     obstacles = open_business(organisation, now=now)
     if obstacles:

@@ -1,4 +1,4 @@
-"""The forms of the portal. Every choice offered belongs to the organisation."""
+"""The forms of the portal. They offer only choices that belong to the organisation."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class UsageForm(forms.Form):
         self.fields[name].choices = [("", "All"), *choices]  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, Any]:
-        """Check that the days are in order and span at most DAYS_MOST days."""
+        """Check that the days are in order, and that there are at most DAYS_MOST of them."""
         values = super().clean() or {}
         first, last = values.get("first"), values.get("last")
         if first and last:
@@ -67,7 +67,7 @@ class UsageForm(forms.Form):
         return values
 
     def query(self) -> UsageQuery:
-        """Return the query; the last 30 days if a filter is invalid."""
+        """Return the query of these filters. If a filter is invalid, return the default query for the last 30 days."""
         if not self.is_valid():
             return self.default
         values = self.cleaned_data
@@ -86,7 +86,7 @@ class UsageForm(forms.Form):
 
 
 class ScopedCapForm(MoneyForm):
-    """A monthly cap and its scope. An empty amount removes the cap."""
+    """A form for a monthly cap and its scope. An empty amount removes the cap."""
 
     amount = AmountField(required=False, label="Monthly cap")
     scope = forms.ChoiceField(label="Applies to")
@@ -96,13 +96,13 @@ class ScopedCapForm(MoneyForm):
         self.fields["scope"].choices = scope_choices(organisation)  # type: ignore[attr-defined]
 
     def scope_ids(self) -> dict[str, UUID]:
-        """Return the chosen scope as a keyword argument: `project_id`, `token_id`, or none for the organisation."""
+        """Return the chosen scope as a keyword argument, `project_id` or `token_id`; empty for the whole organisation."""
         kind, _, value = str(self.cleaned_data["scope"]).partition(":")
         return {f"{kind}_id": UUID(value)} if value else {}
 
 
 def scope_choices(organisation: Organisation) -> list[tuple[str, str]]:
-    """Return the choices: the organisation, its projects, and its API tokens that are not revoked."""
+    """Return the scopes to choose from: the organisation, its projects, and its API tokens that are not revoked."""
     projects = Project.objects.filter(organisation=organisation).order_by("name")
     tokens = ApiToken.objects.filter(organisation=organisation, revoked_at=None).order_by("name")
     return [

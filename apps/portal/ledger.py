@@ -1,4 +1,4 @@
-"""The ledger page: transactions with their hashes, checked page by page, and the last check of the whole ledger."""
+"""The ledger page: transactions with checked hashes, and the last check of the whole ledger."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PER_PAGE = 25
 
 
 class LedgerRow(NamedTuple):
-    """A transaction, its entries as text, and whether its hash is valid."""
+    """A transaction and its entries as text. `follows` is True if its hash is valid."""
 
     posted: Transaction
     entries: dict[str, str]
@@ -34,9 +34,9 @@ class LedgerRow(NamedTuple):
 
 @require_http_methods(["GET", "POST"])
 def ledger(request: HttpRequest) -> HttpResponse:
-    """List transactions (newest first), daily root hashes, and the last check. POST starts a new check.
+    """Show the transactions (newest first), the daily root hashes, and the last check. POST starts a new check.
 
-    An htmx request receives only the part that changes during a check.
+    An htmx request gets only the part that changes during a check.
     """
     if request.method == "POST":
         check_start(request)
@@ -58,7 +58,7 @@ def ledger(request: HttpRequest) -> HttpResponse:
 
 
 def _check_status(organisation: Organisation) -> dict[str, Any]:
-    """Return the last check, the running check, and the length of the chain."""
+    """Return the last check, the open check, and the length of the chain."""
     head = Chain.objects.filter(organisation=organisation).first()
     check, length = last_check(organisation.pk), head.sequence if head else 0
     return {
@@ -77,7 +77,7 @@ def _transactions(organisation: Organisation) -> QuerySet[Transaction]:
 
 
 def rows_checked(newest_first: list[Transaction]) -> list[LedgerRow]:
-    """Check each hash against its transaction and the previous hash."""
+    """Check the hash of each transaction against its content and the previous hash."""
     if not newest_first:
         return []
     last = newest_first[-1]

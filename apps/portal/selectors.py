@@ -1,4 +1,4 @@
-"""Read caps with their remaining amounts, unbilled work, the history of credits, and the commitment in force."""
+"""Read caps with their remaining amounts, unbilled work, credit histories, and the commitment in force."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class CapRow(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The scope of the cap, in words."""
+        """The scope of the cap in words."""
         if self.cap.project is not None:
             return f"project {self.cap.project.name}"
         return "the whole organisation" if self.cap.token is None else f"API token {self.cap.token.name}"
 
     @property
     def left(self) -> Decimal:
-        """The amount that new contracts may still commit; 0 if the cap was lowered below the committed amount."""
+        """The amount that new contracts may still commit; 0 if the committed amount exceeds the cap."""
         return max(subtract(self.cap.amount, self.spent.committed), Decimal(0))
 
     @property
@@ -49,7 +49,7 @@ class CapRow(NamedTuple):
 
 
 class Excluded(NamedTuple):
-    """Work that was measured or planned but is not billed, with the reason."""
+    """Work that was measured or planned but is not billed, and the reason."""
 
     reason: str
     leases: int
@@ -58,7 +58,7 @@ class Excluded(NamedTuple):
 
 @dataclass(frozen=True)
 class CreditChange:
-    """A change of the remaining credits, and the amount that remains after it."""
+    """A change of the remaining credits, with the amount that remained after it."""
 
     at: datetime
     what: str
@@ -74,18 +74,19 @@ class CreditHistory(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The id of the chart on the page."""
+        """The id of the chart's element on the page."""
         return f"credits-{self.currency.lower()}"
 
     @property
     def data_id(self) -> str:
-        """The id of the chart's data on the page."""
+        """The id of the element that holds the chart's data."""
         return f"{self.id}-data"
 
 
 class CommitmentStatus(NamedTuple):
-    """The commitment in force: its current month, the total committed amount (`promised`), and the part not yet bought
-    (`left`).
+    """The commitment in force, with its current month.
+
+    `promised` is the total committed amount, and `left` is the part that has not been bought yet.
     """
 
     month: Month
@@ -100,7 +101,7 @@ class CommitmentStatus(NamedTuple):
 
 
 def commitment_status(organisation: Organisation, *, now: datetime) -> CommitmentStatus | None:
-    """Return the commitment in the currency of the price book in force, or None."""
+    """Return the commitment in the currency of the price book in force; None if there is none."""
     book = PriceBook.objects.filter(effective__contains=now).first()
     commitment = commitment_at(organisation, at=now, currency=book.currency) if book else None
     if commitment is None:
@@ -123,10 +124,10 @@ def currencies_of(organisation: Organisation, *, first: str) -> list[str]:
 
 
 def cap_rows(organisation: Organisation, *, now: datetime) -> list[CapRow]:
-    """Return every cap with the amounts used and held this month.
+    """Return every cap, with the amounts used and held this month.
 
-    A project's cap also counts the amounts that quotas reserve for its jobs, because a quota's hold belongs to no
-    project.
+    A quota's hold belongs to no project. A project's cap therefore also counts the amounts that its jobs reserved from
+    quotas.
     """
     caps = caps_of(organisation.pk)
     scopes = [Scope(cap.currency, cap.project_id, cap.token_id) for cap in caps]
@@ -144,7 +145,7 @@ def _held_more(spent: Spending, promised: Decimal | None) -> Spending:
 
 
 def excluded(*, organisation: Organisation, start: datetime, end: datetime) -> list[Excluded]:
-    """Return one row for each reason why work that ended in [start, end) is not billed."""
+    """Return the unbilled work that ended in [start, end): one row for each reason."""
     leases = Lease.objects.filter(NOT_BILLED, finished_at__gte=start, finished_at__lt=end)
     sums = leases.filter(stage__job__organisation=organisation).aggregate(
         **_ended("revoked", Q(state=LeaseState.REVOKED)),
@@ -161,13 +162,16 @@ def excluded(*, organisation: Organisation, start: datetime, end: datetime) -> l
 
 
 def _ended(name: str, which: Q, *, each: Any = 1) -> dict[str, Sum]:
-    """Return the sums over the matching leases: `each` per lease, and `each` times its executions."""
+    """Return the sums over the leases that match `which`.
+
+    Each lease counts `each` times in the first sum, and its executions count `each` times in the second.
+    """
     count = Sum(Value(1) * each, filter=which, default=0)
     return {f"{name}_leases": count, f"{name}_items": Sum(F("count") * each, filter=which, default=0)}
 
 
 def credit_changes(organisation: Organisation, *, currency: str) -> list[CreditChange]:
-    """Return every grant and use of credits in a currency, oldest first, with the amount that remains after each."""
+    """Return every grant and use of credits in a currency, oldest first, with the amount that remained after each."""
     events: list[tuple[datetime, str, Decimal]] = [
         (one.granted_at, f"Granted: {one.reason}", one.amount)
         for one in CreditGrant.objects.filter(organisation=organisation, currency=currency)
@@ -185,7 +189,7 @@ def credit_changes(organisation: Organisation, *, currency: str) -> list[CreditC
 
 
 def credit_histories(organisation: Organisation) -> list[CreditHistory]:
-    """Return one history of credits for each currency that has any."""
+    """Return the credit history in each currency that has one."""
     rows = CreditGrant.objects.filter(organisation=organisation).order_by("currency")
     codes = rows.values_list("currency", flat=True).distinct()
     return [CreditHistory(code, credit_changes(organisation, currency=code)) for code in codes]

@@ -1,4 +1,4 @@
-"""Usage by day, grouped by project, model, class, API token or tariff hours. Amounts come from the ledger and are exact."""
+"""Usage by day, grouped by project, model, class, API token or tariff hours. Amounts are exact."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OTHERS = "other"
 
 @dataclass(frozen=True)
 class UsageQuery:
-    """Local days [first, last], the column to group by, and filters. An empty filter matches everything."""
+    """A usage query: first and last local day, the column to group by, and filters. An empty filter matches everything."""
 
     first: date
     last: date
@@ -50,7 +50,7 @@ class UsageQuery:
 
 @dataclass
 class Total:
-    """The usage of one group: `operations` is the number counted, and `billed` the number charged for."""
+    """The usage of one group. `operations` were counted, and `billed` operations were charged."""
 
     name: str
     executions: int = 0
@@ -67,13 +67,13 @@ class Total:
 
     @property
     def raised(self) -> int:
-        """Operations billed in addition to those counted, because of the minimum per cycle during which a device was occupied."""
+        """The number of operations that were billed beyond those counted, because of the minimum per cycle."""
         return max(self.billed - self.operations, 0)
 
 
 @dataclass
 class UsageReport:
-    """The answer to a query. `groups` are sorted by amount, largest first; `days` holds every day, even those without usage."""
+    """The result of a query. `groups` are sorted by amount, largest first. `days` includes days without usage."""
 
     query: UsageQuery
     groups: list[Total] = field(default_factory=list)
@@ -82,7 +82,7 @@ class UsageReport:
 
     @property
     def days_with_usage(self) -> list[tuple[date, list[Decimal], Total]]:
-        """The chart's rows: each day with usage, one amount for each name of `series`, and the day's total."""
+        """The rows of the chart's table: each day with usage, an amount for each name in `series`, and the day's total."""
         return [
             (day, [self.amount(groups, name) for name in self.series], total)
             for day, groups, total in self.days
@@ -91,12 +91,12 @@ class UsageReport:
 
     @property
     def series(self) -> list[str]:
-        """The names of the chart's series: the largest groups, then `OTHERS` for the rest."""
+        """The names of the chart's series: the largest groups, then `OTHERS` for all other groups."""
         names = [one.name for one in self.groups]
         return names if len(names) <= SERIES_MAX + 1 else [*names[:SERIES_MAX], OTHERS]
 
     def amount(self, groups: Mapping[str, Total], name: str) -> Decimal:
-        """Return a day's amount for one name of `series`."""
+        """Return a day's amount for a name in `series`."""
         if name != OTHERS or name in {one.name for one in self.groups}:
             return groups[name].amount if name in groups else Decimal(0)
         named = set(self.series)
@@ -104,7 +104,7 @@ class UsageReport:
 
 
 def usage_report(*, organisation: Organisation, query: UsageQuery, book: PriceBookDocument) -> UsageReport:
-    """Sum usage by day and group; `book` determines which hours are peak and which are off-peak."""
+    """Sum usage by day and group. `book` determines which hours are peak and which are off-peak."""
     rows = usage_filtered(organisation, query).filter(currency=query.currency)
     rows = rows.annotate(day=TruncDate("recorded_at", tzinfo=ZoneInfo(organisation.time_zone)))
     if query.group == "hours":
@@ -142,7 +142,7 @@ def usage_filtered(organisation: Organisation, query: UsageQuery) -> QuerySet[Us
 
 
 def group_names(organisation: Organisation, group: str, book: PriceBookDocument) -> Callable[[Any], str]:
-    """Return a function that names the values of the group's column. No two values get the same name."""
+    """Return a function that maps each value of the group's column to a unique name."""
     if group == "hours":
         return lambda hour: "no tariff hour" if hour is None else f"{book.tariff.period_at(hour).name} hours"
     if group == "project":

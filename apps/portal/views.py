@@ -36,7 +36,7 @@ DAYS_SHOWN = 30
 
 
 class Missing(NamedTuple):
-    """One line about a part of the portal that is still empty, with a link to the page where it starts."""
+    """A part of the overview that is still empty: a sentence, and a link to the page where the user can start."""
 
     title: str
     sentence: str
@@ -46,8 +46,9 @@ class Missing(NamedTuple):
 
 @require_GET
 def portal(request: HttpRequest) -> HttpResponse:
-    """The month at a glance: usage, forecast, budgets, the draft invoice, the newest invoices. `?currency=` selects the
-    currency.
+    """Show the month at a glance: usage, forecast, budgets, the draft invoice and the newest invoices.
+
+    `?currency=` selects the currency.
     """
     organisation, now = organisation_get(request), timezone.now()
     book = book_in_force(at=now)
@@ -99,13 +100,13 @@ def _missing(*, has_usage: bool, has_budgets: bool, has_invoices: bool) -> list[
 
 
 def newest_usage(months: list[selectors.Month]) -> datetime | None:
-    """Return when usage was last recorded, in any currency."""
+    """Return when usage was last recorded, in any currency; None if no usage was recorded."""
     return max((month.updated_at for month in months if month.updated_at), default=None)
 
 
 @require_GET
 def contracts(request: HttpRequest) -> HttpResponse:
-    """Quoted and actual amounts of the newest contracts, and the commitment in force."""
+    """Show quoted and actual amounts of the newest contracts, and the commitment in force."""
     organisation, now = organisation_get(request), timezone.now()
     rows = selectors.contracts_compared(organisation=organisation, limit=CONTRACTS_SHOWN)
     reasons = differences_listed(rows)
@@ -118,7 +119,7 @@ def contracts(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def credits_page(request: HttpRequest) -> HttpResponse:
-    """Credits with their remaining amounts, the balance, and how the credits were used."""
+    """Show credits with their remaining amounts and uses, and the balance."""
     organisation, now = organisation_get(request), timezone.now()
     context = {
         "credits": credits_left(organisation),
@@ -130,7 +131,7 @@ def credits_page(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def caps(request: HttpRequest) -> HttpResponse:
-    """Spend caps of the organisation, its projects and its API tokens, and a form that sets or removes one."""
+    """Show the spend caps of the organisation, its projects and its API tokens, with a form to set or remove a cap."""
     roles = {"roles": MONEY} if request.method == "POST" else {}
     organisation, now = organisation_get(request, **roles), timezone.now()
     chosen = {"scope": request.GET.get("scope"), "currency": request.GET.get("currency")}

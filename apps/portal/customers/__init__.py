@@ -1,1 +1,1 @@
-"""The administrator's pages of customers: tax, credits, refunds and credit notes."""
+"""The customer pages for administrators: tax, credits, refunds and credit notes."""

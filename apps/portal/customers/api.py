@@ -1,4 +1,4 @@
-"""The administrator's API of customers: tax and refunds."""
+"""The customer API for administrators: tax and refunds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RATE = r"^0(\.[0-9]{1,4})?$"
 
 
 class TaxIn(RequestBody):
-    """`rate` is a share: 0.19 for 19 %, and 0 unless the scheme is standard."""
+    """`rate` is a share: 0.19 for 19 %. It must be 0 unless the scheme is standard."""
 
     scheme: Literal["standard", "reverse_charge", "exempt"]
     rate: str = Field("0", pattern=RATE)
@@ -45,7 +45,7 @@ class TaxOut(Schema):
 
 
 class RefundIn(RequestBody):
-    """`reference` names the bank transfer of the refund. `currency` defaults to that of the price book in force."""
+    """`reference` names the bank transfer of the refund. The default `currency` is that of the price book in force."""
 
     organisation: UUID
     amount: Entered
@@ -65,7 +65,7 @@ class RefundOut(Schema):
     "/customers/{uuid:pk}/tax", auth=ADMIN, response=TaxOut, operation_id="customer_tax_get", summary="A customer's tax"
 )
 def customer_tax_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """For administrators: the tax scheme, tax rate and payment days of the next invoices."""
+    """For administrators: the tax scheme, tax rate and payment days of the customer's next invoices."""
     return _tax(_organisation(pk))
 
 
@@ -77,7 +77,7 @@ def customer_tax_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     summary="Set a customer's tax",
 )
 def customer_tax_set(request: HttpRequest, pk: UUID, payload: TaxIn) -> dict[str, Any]:
-    """For administrators. Issued invoices never change."""
+    """For administrators. The change applies to the next invoices; issued invoices never change."""
     organisation = _organisation(pk)
     tax_set(
         organisation=organisation,
@@ -99,7 +99,7 @@ def customer_tax_set(request: HttpRequest, pk: UUID, payload: TaxIn) -> dict[str
 )
 @idempotent
 def refund_create(request: HttpRequest, payload: RefundIn) -> tuple[int, dict[str, Any]]:
-    """For administrators: refund at most the balance, which is the amount paid or credited above the amount due.
+    """For administrators. The amount can be at most the customer's balance: the amount paid or credited above the amount due.
 
     Refund card payments at Stripe instead; Takt then posts them automatically.
     """

@@ -1,4 +1,4 @@
-"""The administrator's forms for a customer and an invoice."""
+"""Forms for administrators to change a customer or an invoice."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ REASON_MAX = 300  # characters, as printed on documents
 
 
 class ReasonField(forms.CharField):
-    """A reason, printed on the document and kept in the audit log."""
+    """A field for a reason, which is printed on the document and kept in the audit log."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(max_length=REASON_MAX, label="Reason", **options)
 
 
 class OnceForm(MoneyForm):
-    """A form whose hidden `key` makes repeated submissions count as one operation."""
+    """A form with a hidden `key`. Repeated submissions with the same key count as one operation."""
 
     key = forms.UUIDField(widget=forms.HiddenInput, initial=uuid4)
 
@@ -40,7 +40,7 @@ class OnceForm(MoneyForm):
 
 
 class GrantForm(OnceForm):
-    """Grant a credit."""
+    """A form to grant a credit."""
 
     amount = AmountField(label="Amount")
     reason = ReasonField(help_text="Shown to the customer.")
@@ -52,12 +52,12 @@ class GrantForm(OnceForm):
     )
 
     def expires_at(self) -> datetime | None:
-        """Return the instant at which the credit expires, or None."""
+        """Return the instant at which the credit expires; None if it does not expire."""
         day = self.cleaned_data["expires"]
         return None if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
 
     def clean_expires(self) -> Any:
-        """Refuse the year 9999, because its last day has no next day."""
+        """Refuse days after the year 9998, because the next day must exist."""
         day = self.cleaned_data["expires"]
         if day is not None and day.year > 9998:
             raise forms.ValidationError("Choose a day before the year 9999.")
@@ -65,7 +65,7 @@ class GrantForm(OnceForm):
 
 
 class CreditEndForm(forms.Form):
-    """End a credit early."""
+    """A form to end a credit early."""
 
     credit = forms.UUIDField(widget=forms.HiddenInput)
     reason = ReasonField(help_text="Shown to the customer.")
@@ -79,14 +79,14 @@ class CreditEndForm(forms.Form):
 
 
 class RefundForm(OnceForm):
-    """Refund the balance by bank transfer."""
+    """A form to refund the balance by bank transfer."""
 
     amount = AmountField(label="Amount")
     reference = forms.CharField(max_length=120, label="Transfer reference", help_text="Stored in the ledger.")
 
 
 class TaxForm(forms.Form):
-    """Set the tax of a customer and the payment terms of its invoices."""
+    """A form to set a customer's tax and the payment terms of its invoices."""
 
     tax_scheme = forms.ChoiceField(label="Tax scheme", choices=TaxScheme.choices)
     tax_percent = forms.CharField(
@@ -98,7 +98,7 @@ class TaxForm(forms.Form):
 
     @classmethod
     def of(cls, profile: BillingProfile) -> TaxForm:
-        """Return the form with the values of the profile."""
+        """Return the form with the profile's values as initial values."""
         percent = decimal_text((profile.tax_rate * 100).normalize())
         return cls(
             initial={"tax_scheme": profile.tax_scheme, "tax_percent": percent, "payment_days": profile.payment_days}
@@ -116,7 +116,9 @@ class TaxForm(forms.Form):
 
 
 class CreditNoteForm(MoneyForm):
-    """Credit parts of an invoice: an amount for each line. If all fields are empty, everything that remains is credited."""
+    """A form to credit parts of an invoice, with an amount for each line. If all fields are empty, all remaining
+    amounts are credited.
+    """
 
     reason = ReasonField(help_text="Printed on the credit note.")
     left = forms.DecimalField(required=False, max_digits=72, decimal_places=40, widget=forms.HiddenInput)
@@ -132,7 +134,7 @@ class CreditNoteForm(MoneyForm):
                 self.fields[f"line_{line.number}"] = box
 
     def clean(self) -> dict[str, Any]:
-        """Refuse 0 in a field: it would credit nothing, and only empty fields mean everything."""
+        """Refuse an amount of 0, which would credit nothing."""
         values = super().clean() or {}
         for line in self.lines:
             if values.get(f"line_{line.number}") == 0:
@@ -140,18 +142,18 @@ class CreditNoteForm(MoneyForm):
         return values
 
     def expected_left(self) -> Decimal | None:
-        """Return the amount that remained to be credited when the page was made; None if the form does not state it."""
+        """Return the amount that could still be credited when the page was made; None if the form does not state it."""
         left: Decimal | None = self.cleaned_data.get("left")
         return left
 
     def parts(self) -> dict[int, Decimal] | None:
-        """Return the amounts by line, or None to credit everything that remains."""
+        """Return the amounts by line number; None to credit all remaining amounts."""
         found = {line.number: self.cleaned_data.get(f"line_{line.number}") for line in self.lines}
         return {number: amount for number, amount in found.items() if amount is not None} or None
 
 
 class CloseForm(forms.Form):
-    """Close an invoice without payment."""
+    """A form to close an invoice without payment."""
 
     action = forms.ChoiceField(
         choices=[("void", "Void"), ("write-off", "Write off"), ("collection", "Send to collection")],

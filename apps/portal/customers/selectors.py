@@ -1,4 +1,4 @@
-"""Read customers with their invoices and credits, for administrators."""
+"""Read customers with their invoices and credits, for the administrators' pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from apps.pricing.rating.decimals import subtract
 
 
 class Money(NamedTuple):
-    """One customer in one currency: the number of invoices, the open amount, and the remaining credits."""
+    """A customer's totals in one currency: the number of invoices, the open amount, and the remaining credits."""
 
     currency: str
     invoices: int
@@ -30,14 +30,14 @@ class Money(NamedTuple):
 
 @dataclass(frozen=True)
 class Customer:
-    """An organisation with its totals in each currency in which it has invoices or credits."""
+    """An organisation with its totals in each currency."""
 
     organisation: Organisation
     money: list[Money] = field(default_factory=list)
 
 
 def organisations_found(words: str) -> QuerySet[Organisation]:
-    """Return the organisations whose name contains `words`, sorted by name; all of them if it is empty."""
+    """Return the organisations whose name contains `words`, sorted by name. If `words` is empty, return all organisations."""
     return Organisation.objects.filter(name__icontains=words.strip()).order_by("name", "pk")
 
 
@@ -66,7 +66,7 @@ def _sums(rows: Iterable[tuple[UUID, str, Any]]) -> _Sums:
 
 
 def balances_prepaid(organisation: Organisation) -> list[tuple[str, Decimal]]:
-    """Return the balance (the amount paid or credited above the amount due) in each currency that has one."""
+    """Return the balance in each currency that has one. The balance is the amount paid or credited above the amount due."""
     found = sorted(balances(organisation.id).items())
     return [(code, -amount) for (kind, code), amount in found if kind == AccountKind.PREPAID.value and amount]
 

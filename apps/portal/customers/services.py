@@ -1,4 +1,4 @@
-"""Changes that an administrator makes to a customer."""
+"""Changes that administrators make to a customer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from apps.pricing.rating import decimal_text
 def tax_set(
     *, organisation: Organisation, scheme: str, rate: Decimal, payment_days: int, actor: User, now: datetime
 ) -> BillingProfile:
-    """Set the tax of the next invoices. Raises Problem if scheme, rate and tax number contradict each other."""
+    """Set the tax of the next invoices. Raises Problem if the scheme, rate and tax number contradict each other."""
     Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     profile = BillingProfile.objects.filter(organisation=organisation).first() or BillingProfile(
         organisation=organisation

@@ -1,4 +1,4 @@
-"""The administrator's pages of customers: tax and credits of a customer, and actions on an invoice."""
+"""The customer pages for administrators: a customer's tax and credits, and actions on an invoice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PER_PAGE = 25
 
 @require_GET
 def customer_list(request: HttpRequest) -> HttpResponse:
-    """List the organisations with open amounts and remaining credits, by currency. `?q=` searches by name."""
+    """List the organisations with their open amounts and remaining credits, by currency. `?q=` searches by name."""
     platform_admin_check(request)
     words = request.GET.get("q", "")[:200].replace("\x00", "")
     page = page_of(request, organisations_found(words), ordering=("name", "pk"), size=PER_PAGE)
@@ -44,7 +44,7 @@ def customer_list(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One customer: invoices, credits and tax, with forms to grant or end a credit, refund the balance, and set the tax."""
+    """Show a customer, with forms to grant or end a credit, refund the balance, and set the tax."""
     principal, now = platform_admin_check(request), timezone.now()
     organisation = get_object_or_404(Organisation, pk=pk)
     profile = BillingProfile.objects.filter(organisation=organisation).first() or BillingProfile(
@@ -77,7 +77,7 @@ def customer(request: HttpRequest, pk: UUID) -> HttpResponse:
 def _customer_forms(
     request: HttpRequest, submitted: str, profile: BillingProfile, balances: list[Any], now: datetime
 ) -> dict[str, Any]:
-    """Return the forms of the page by name; only the submitted one is bound."""
+    """Return the forms of the page by name. Only the submitted form is bound."""
     data = {name: request.POST if submitted == name else None for name in ACTIONS}
     offered = currencies_offered(now=now)
     return {
@@ -138,7 +138,7 @@ ACTIONS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
 
 @require_http_methods(["GET", "POST"])
 def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One invoice, with forms to void it, write it off, send it to collection, or issue a credit note."""
+    """Show an invoice, with forms to void it, write it off, send it to collection, or issue a credit note."""
     principal, now = platform_admin_check(request), timezone.now()
     invoice = get_object_or_404(invoices_with_state_name(Invoice.objects.select_related("organisation")), pk=pk)
     submitted, lines = request.POST.get("form", ""), credit_lines(invoice)
@@ -171,7 +171,7 @@ def customer_invoice(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _invoice_action(form: CreditNoteForm | CloseForm, given: dict[str, Any]) -> str:
-    """Do what the form requests, and return the message to show."""
+    """Perform the requested action, and return the message to show."""
     reason = form.cleaned_data["reason"]
     if isinstance(form, CreditNoteForm):
         note = services.credit_note_issue(
