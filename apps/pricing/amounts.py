@@ -1,5 +1,6 @@
-"""Amounts of money that people enter: one rule for pages and the API. An amount has at most as many decimal places as
-its currency.
+"""Parse the amounts of money that people enter, by the same rules on pages and in the API.
+
+An amount has at most as many decimal places as its currency.
 """
 
 from __future__ import annotations
@@ -31,21 +32,25 @@ _GROUPED = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
 
 
 def currency_of(code: str) -> Currency:
-    """A currency with its ISO 4217 decimal places, or more if a published price book states more."""
+    """Return the currency with its ISO 4217 decimal places, or with more if a published price book has more."""
     stated = PriceBook.objects.filter(currency=code).values_list("document__currency__exponent", flat=True).distinct()
     return Currency(code, max([places_of(code), *map(int, stated)]))
 
 
 def currencies_offered(*, now: datetime) -> list[Currency]:
-    """The currencies in which amounts can be entered: first that of the book in force, then those of all books from the
-    newest to the oldest. Raises Problem if no book is in force.
+    """Return the currencies in which amounts can be entered. Raises Problem if no price book is in force.
+
+    The currency of the book in force comes first, then the currencies of all books from the newest to the oldest.
     """
     codes = [book_in_force(at=now).currency, *PriceBook.objects.order_by("-version").values_list("currency", flat=True)]
     return [currency_of(code) for code in dict.fromkeys(codes)]
 
 
 def currency_chosen(code: str | None, *, now: datetime) -> Currency:
-    """The currency with that code, or without a code the currency of the book in force. Raises Problem if no book has it."""
+    """Return the currency with this code. If no code is given, return the currency of the book in force.
+
+    Raises Problem if no price book is in this currency.
+    """
     offered = currencies_offered(now=now)
     found = next((one for one in offered if code in (None, one.code)), None)
     if found is None:
@@ -55,7 +60,7 @@ def currency_chosen(code: str | None, *, now: datetime) -> Currency:
 
 
 def amount_entered(text: str, *, currency: Currency) -> Decimal:
-    """Parse plain decimal text as an amount of the currency. Raises Problem with a sentence that says what to enter."""
+    """Parse plain decimal text as an amount in the currency. Raises Problem with a sentence that says what to enter."""
     if not _PLAIN.fullmatch(text):
         raise _refusal(f"Enter an amount of {currency.code} such as {_example(Decimal(250), currency)}.")
     amount = Decimal(text)
@@ -69,13 +74,13 @@ def amount_entered(text: str, *, currency: Currency) -> Decimal:
 def amount_typed(text: str, *, currency: Currency) -> Decimal:
     """Parse an amount as people type it, with surrounding spaces and commas between thousands ("1,250.00").
 
-    A comma anywhere else is refused, because "1,50" would be read as 150.
+    All other commas are refused, because "1,50" would be read as 150.
     """
     return amount_entered(_ungrouped(text, _example(Decimal("1.5"), currency)), currency=currency)
 
 
 def price_typed(text: str) -> Decimal:
-    """Parse a unit price as people type it: at least 0, with at most 12 decimal places. Raises Problem."""
+    """Parse a unit price as people type it. Raises Problem unless it is at least 0 and has at most 12 decimal places."""
     try:
         price = decimal_of(_ungrouped(text, "1.5"), places=PRICE_PLACES)
     except ValueError as error:
@@ -110,7 +115,7 @@ def places_sentence(amount: Decimal, currency: Currency) -> str:
 
 
 def _example(amount: Decimal, currency: Currency) -> str:
-    """A similar amount with the currency's number of decimal places; never zero."""
+    """Return a similar amount with the currency's number of decimal places; never zero."""
     unit = Decimal(1).scaleb(-currency.exponent)
     if not amount.is_finite():
         return str(unit)

@@ -57,7 +57,7 @@ def price_book_current(request: HttpRequest) -> PriceBook:
     "/price-books/{int:version}", response=PriceBookOut, operation_id="price_book_get", summary="One price book"
 )
 def price_book_get(request: HttpRequest, version: int) -> PriceBook:
-    """The price book with that version."""
+    """The price book with this version."""
     book = PriceBook.objects.filter(version=version).first() if version < 2**31 else None
     if book is None:
         raise Http404
@@ -73,8 +73,8 @@ def price_book_get(request: HttpRequest, version: int) -> PriceBook:
 )
 @idempotent
 def price_book_publish(request: HttpRequest, payload: PriceBookIn) -> tuple[int, PriceBook]:
-    """Publish the next price book (administrators only). The previous book ends when this one starts, after the notice
-    period that the previous book promised.
+    """For administrators. The previous book ends when the new book starts, after the notice period that the previous
+    book promised.
     """
     return 201, services.pricebook_publish(
         document=payload.document,

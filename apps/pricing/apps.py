@@ -6,7 +6,7 @@ class PricingConfig(AppConfig):
     label = "pricing"
 
     def ready(self) -> None:
-        """Register the source of prices for the report page, which belongs to a lower layer."""
+        """Register the function that gives the report page its prices. The page belongs to a lower layer."""
         from apps.compilation.selectors import PRICERS
         from apps.pricing.previews import program_price
 

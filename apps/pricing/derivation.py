@@ -1,9 +1,9 @@
-"""Derive a shipped price book from the required revenue of a device-hour: a pure function from targets to the book, step by step.
+"""Derive a price book from the required revenue of a device-hour, step by step. Pure.
 
-A device's hourly cost is its depreciation, its energy and its operation. With a margin added, this is the revenue that
-every hour must bring. Because only a share of the hours is sold, each sold hour must bring more. A reference program
+A device's hourly cost is its depreciation, its energy and its operation. This cost plus a margin is the revenue that
+every hour must bring. Only a share of the hours is sold, so each sold hour must bring more. A reference program
 determines how many operations a sold hour contains at each precision. Prices are rounded up to four significant digits,
-so that no sold hour brings less.
+so that no sold hour brings less than required.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Computed:
-    """A computed step: its result, and its formula with the numbers filled in."""
+    """A computed step: its result, and its formula with the numbers inserted."""
 
     title: str
     formula: str
@@ -52,7 +52,7 @@ class Price:
 
 @dataclass(frozen=True)
 class ClassDerivation:
-    """Inputs, steps and prices of one processor class. `target` is the required revenue per hour at the expected utilisation."""
+    """The inputs, steps and prices of one processor class. `target` is the required revenue per hour, whether sold or not."""
 
     name: str
     reference: str
@@ -64,13 +64,13 @@ class ClassDerivation:
     prices: tuple[Price, ...]
 
     def price(self, precision: str) -> Price:
-        """The price at a precision. Raises StopIteration if there is none."""
+        """Return the price at a precision. Raises StopIteration if there is none."""
         return next(one for one in self.prices if one.precision == precision)
 
 
 @dataclass(frozen=True)
 class ProgramHour:
-    """The revenue of a device-hour with one real program at the expected utilisation, and the target to compare it with."""
+    """The revenue of a device-hour with a real program at the expected utilisation, and the target revenue."""
 
     name: str
     processor_class: str
@@ -82,13 +82,13 @@ class ProgramHour:
 
     @property
     def ratio(self) -> Fraction:
-        """The ratio of revenue to target: 1 for the reference program, more for a program with more operations per cycle."""
+        """The revenue divided by the target: 1 for the reference program, more for a program with more operations per cycle."""
         return self.fetches / self.target
 
 
 @dataclass(frozen=True)
 class Derivation:
-    """The derivation of a book, and the resulting book."""
+    """The derivation of a price book, with the resulting book."""
 
     classes: tuple[ClassDerivation, ...]
     contract: tuple[tuple[Given, ...], tuple[Computed, ...]]
@@ -99,7 +99,7 @@ class Derivation:
 
     @property
     def rented_said(self) -> str:
-        """The comparison with rented machines in words, with its sources."""
+        """The comparison with rented machines as text, with its source."""
         return (
             "For comparison only: another provider's price of an hour on different hardware, in another currency. That hour "
             "is paid for whether it is used or not. "
@@ -108,9 +108,7 @@ class Derivation:
 
 
 def derive(targets: dict[str, Any], base: dict[str, Any]) -> Derivation:
-    """The next book: `base` with the version, prices and minimums that follow from `targets`, and with the additional
-    `rules` of the targets.
-    """
+    """Derive the next book: `base` with the version, prices, minimums and rules that follow from `targets`."""
     if targets["format"] != FORMAT:
         raise ValueError(f"these are {targets['format']!r}, not {FORMAT!r}")
     classes = tuple(_class(name, targets) for name in targets["classes"])
@@ -128,14 +126,17 @@ def derive(targets: dict[str, Any], base: dict[str, Any]) -> Derivation:
 
 
 def hour_fetches(one: ClassDerivation, precision: str, *, operations: int, cycles: int) -> Fraction:
-    """The revenue of a device-hour at the expected utilisation from a program with these counts. The class must have a clock."""
+    """Return the revenue of a device-hour at the expected utilisation, from a program with these counts.
+
+    The class must have a clock.
+    """
     price = one.price(precision)
     billed = Fraction(max(operations, cycles * (price.per_cycle or 0)), cycles)
     return billed * (one.clock_hz or 0) * HOUR * price.price / TERA * one.expected_use
 
 
 def rounded_up(value: Fraction, digits: int) -> Fraction:
-    """Return a positive `value`, rounded up to `digits` significant digits."""
+    """Round a positive value up to `digits` significant digits."""
     scale = Fraction(1)
     while value * scale < 10 ** (digits - 1):
         scale *= 10
@@ -145,7 +146,7 @@ def rounded_up(value: Fraction, digits: int) -> Fraction:
 
 
 def text(value: Fraction) -> str:
-    """Write a fraction that has a finite decimal form as plain text."""
+    """Return a fraction as plain decimal text. The fraction must have a finite decimal form."""
     places = 0
     while (value * 10**places).denominator != 1:
         places += 1
@@ -205,8 +206,10 @@ def _given(row: dict[str, Any], targets: dict[str, Any]) -> Iterator[Given]:
 
 
 def _prices(row: dict[str, Any], used: Fraction) -> Iterator[Price]:
-    """The price for each precision, computed from the reference program's operations per cycle, or from sustained
-    operations per second if the class has no clock.
+    """Yield the price at each precision.
+
+    A price follows from the reference program's operations per cycle. If the class has no clock, the price follows from
+    its sustained operations per second.
     """
     for precision, one in row.get("precisions", {}).items():
         per_cycle = one["operations"] // one["cycles"]
@@ -218,8 +221,9 @@ def _prices(row: dict[str, Any], used: Fraction) -> Iterator[Price]:
 
 
 def _minimums(one: ClassDerivation) -> int | dict[str, int]:
-    """The minimum operations billed per cycle, with which every program pays at least as much for a device as the
-    reference program; 0 if cycles are not proven.
+    """Return the minimum operations billed per cycle; 0 if cycles are not proven.
+
+    With this minimum, every program pays at least as much for a device as the reference program.
     """
     known = {price.precision: price.per_cycle for price in one.prices if price.per_cycle is not None}
     return known or 0
@@ -251,10 +255,10 @@ def _contract(row: dict[str, Any], exponent: int) -> tuple[tuple[tuple[Given, ..
 def _late(
     row: dict[str, Any], classes: tuple[ClassDerivation, ...], base: dict[str, Any]
 ) -> tuple[tuple[Given, ...], Computed]:
-    """The notice period of each class of service, and the share of the price that late cancellation costs.
+    """Return the notice period of each class of service, and the share of the price that a late cancellation costs.
 
-    For each processor class, the required revenue of any hour is divided by that of a sold hour. The share is the
-    smallest quotient.
+    For each processor class, the required revenue of an average hour is divided by that of a sold hour. The share is
+    the smallest quotient.
     """
     given = tuple(
         Given(base["classes"][name]["title"], Fraction(one["value"]) / 60, "hours", one["source"])
@@ -269,7 +273,7 @@ def _late(
 def _classes_with(
     late: tuple[tuple[Given, ...], Computed], notices: dict[str, Any], base: dict[str, Any]
 ) -> dict[str, Any]:
-    """The classes of service, with a late-cancellation term for each class that has a notice period."""
+    """Return the classes of service. Each class with a notice period gets a term for late cancellation."""
     found: dict[str, Any] = copy.deepcopy(base["classes"])
     for name, one in notices.items():
         found[name]["late_cancellation"] = {"notice_minutes": one["value"], "share": text(late[1].value)}
@@ -285,7 +289,7 @@ def _hour(row: dict[str, Any], classes: tuple[ClassDerivation, ...]) -> ProgramH
 
 
 def shown(value: Fraction) -> str:
-    """Write a number for a formula: with four significant digits, or exactly if it has fewer."""
+    """Return a number as text for a formula, rounded to four significant digits or to a whole number."""
     if value.denominator == 1 or abs(value) >= 1000:
         return f"{round(value):,}"
     places = 0

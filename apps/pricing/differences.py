@@ -1,4 +1,4 @@
-"""The differences between two price books, worded for a reader: which value changed, from what, to what, and by how much."""
+"""The differences between two price books in words: each changed value, before and after, and the relative change."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _PERIOD_PARTS = {"name": "name", "off_peak": "off-peak", "factor": "factor"}
 
 
 class Row(NamedTuple):
-    """One line of a comparison: a label, the place in the document, both values, and the relative change if there is one."""
+    """A row of a comparison: a label, the place in the document, both values, and the relative change if there is one."""
 
     label: str
     place: str
@@ -63,14 +63,14 @@ class Row(NamedTuple):
 
 
 def rows_of(before: PriceBook, after: PriceBook) -> list[Row]:
-    """Every difference between two books except the version, ordered by place."""
+    """Return every difference between two books except the version, sorted by place."""
     found = [one for one in book_differences(before, after) if one.place != "version"]
     codes = before.document["currency"]["code"], after.document["currency"]["code"]
     return [row_of(one, *codes) for one in found]
 
 
 def row_of(difference: Difference, before: str, after: str) -> Row:
-    """One difference in words; `before` and `after` are the currencies of the two books."""
+    """Return a difference in words. `before` and `after` are the currencies of the two books."""
     values = [_value(difference.place, text) for text in (difference.before, difference.after)]
     if difference.place.startswith("prices."):
         priced = [
@@ -82,7 +82,7 @@ def row_of(difference: Difference, before: str, after: str) -> Row:
 
 
 def label_of(place: str) -> str:
-    """The meaning of a place in the document, in words."""
+    """Say in words what a place in the document means."""
     if place in _FIELDS:
         return _FIELDS[place]
     if place.startswith("classes."):
@@ -119,7 +119,7 @@ def _value(place: str, text: str | None) -> str:
 
 
 def hours_text(row: list[int]) -> str:
-    """A row of 24 periods as ranges: "B 00-06, A 06-22, B 22-24"."""
+    """Return a row of 24 periods as ranges: "B 00-06, A 06-22, B 22-24"."""
     parts, hour = [], 0
     for index, some in groupby(row):
         count = len(list(some))
@@ -133,7 +133,7 @@ def _priced(text: str | None, currency: str) -> str:
 
 
 def _change(difference: Difference, same_currency: bool) -> str:
-    """The relative change of a decimal, such as "+5.0 %"; empty if it can't be stated."""
+    """Return the relative change of a decimal, such as "+5.0 %"; empty if the values can't be compared."""
     before, after = _decimal(difference.before), _decimal(difference.after)
     is_money = difference.place.startswith(("prices.", "minimum_charge", "contract_minimum"))
     if not before or after is None or (is_money and not same_currency):
@@ -143,6 +143,6 @@ def _change(difference: Difference, same_currency: bool) -> str:
 
 
 def _decimal(text: str | None) -> Decimal | None:
-    """Parse a document's value if it is decimal text; None if it is not."""
+    """Return a document's value as a decimal; None if it is not decimal text."""
     value = json.loads(text) if text else None
     return Decimal(value) if isinstance(value, str) and re.fullmatch(r"[0-9]+(\.[0-9]+)?", value) else None

@@ -1,6 +1,4 @@
-"""Form fields for the numbers and texts of a price book. Each field's cleaned value is the value that the document
-stores, with decimals as text.
-"""
+"""Form fields for the numbers and texts of a price book. The cleaned value of a field is the value to store in the document."""
 
 from __future__ import annotations
 
@@ -22,9 +20,9 @@ FACTOR_MOST = Decimal(1000)
 
 
 class DecimalText(forms.CharField):
-    """A field for a decimal from `least` to `most`. The cleaned value is its canonical text, "" if the field is empty.
+    """A field for a decimal from `least` to `most`. The cleaned value is its canonical text; "" for an empty field.
 
-    With `above`, `least` itself is refused. Commas may separate thousands.
+    If `above` is set, the value must be above `least`. Commas may separate thousands.
     """
 
     def __init__(
@@ -53,7 +51,7 @@ class DecimalText(forms.CharField):
 
 
 class WholeNumber(forms.CharField):
-    """A field for a whole number from `least` to `most`; None if it is empty. Commas may separate thousands."""
+    """A field for a whole number from `least` to `most`; None for an empty field. Commas may separate thousands."""
 
     def __init__(self, *, least: int, most: int, **options: Any) -> None:
         self.least, self.most = least, most
@@ -89,7 +87,7 @@ class KeyText(forms.CharField):
     """A field for a name that documents use as a key."""
 
     def clean(self, value: Any) -> str:
-        """Return the name; "" if it is empty. Raises ValidationError with a sentence."""
+        """Return the name; "" for an empty field. Raises ValidationError with a sentence."""
         text = str(super().clean(value)).strip()
         if text and not re.fullmatch(r"[a-z0-9_-]{1,40}", text):
             raise ValidationError("Write 1 to 40 of the characters a-z, 0-9, _ and -.")
@@ -97,7 +95,7 @@ class KeyText(forms.CharField):
 
 
 def key_field(label: str, placeholder: str) -> KeyText:
-    """A field for the key of a new entry; empty for no new entry."""
+    """Return a field for the key of a new entry. An empty field means no new entry."""
     return KeyText(
         label=label,
         required=False,

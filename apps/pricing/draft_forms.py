@@ -1,7 +1,7 @@
-"""Sections of a price book as forms: the base class of all sections, the prices, and the classes of service.
+"""Forms for sections of a price book: the base class of all sections, the prices, and the classes of service.
 
-Each form is built from a document. Once the form is valid, it returns the document with its section changed. A fault of
-the whole book that concerns one of its fields (see `drafts.draft_faults`) is shown beside that field.
+Each form is built from a document. A valid form returns the document with its section changed. If a fault of the whole
+book concerns a field of the form (see `drafts.draft_faults`), the fault is shown beside this field.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OPERATIONS_MOST = 10**12
 
 
 class SectionForm(forms.Form):
-    """A form for one section of a document. `places` maps the name of a field to the place in the document that it edits."""
+    """A form for one section of a document. `places` maps the name of each field to the place that it edits in the document."""
 
     title: ClassVar[str]
 
@@ -46,18 +46,18 @@ class SectionForm(forms.Form):
         raise NotImplementedError
 
     def written(self) -> Document:
-        """Return the document with this section as entered. Call it only on a valid form."""
+        """Return the document with this section as entered. The form must be valid."""
         raise NotImplementedError
 
     def add(self, name: str, field: forms.Field, place: str = "", initial: Any = None) -> None:
-        """Add a field for a place of the document."""
+        """Add a field that edits a place of the document."""
         field.initial = initial
         self.fields[name] = field
         if place:
             self.places[name] = place
 
     def faults_show(self, faults: Iterable[str]) -> list[str]:
-        """Put each fault of the book beside the field that it names; return the other faults."""
+        """Show each fault of the book beside the field that it names. Return the faults that name no field."""
         others = []
         found = ErrorDict()
         by_place = sorted(self.places.items(), key=lambda item: -len(item[1]))
@@ -78,7 +78,7 @@ def _names(fault: str, place: str) -> bool:
 
 
 def sentence_of(fault: str) -> str:
-    """Write a fault as a sentence, without its place."""
+    """Return a fault as a sentence, without its place."""
     text = fault.removeprefix(":").strip()
     text = f"This {text}" if text.startswith(("is ", "has ", "lacks ")) else f"{text[:1].upper()}{text[1:]}"
     return text if text.endswith(".") else f"{text}."
@@ -113,7 +113,7 @@ class PricesForm(SectionForm):
 
     @property
     def rows(self) -> list[tuple[str, list[BoundField], list[BoundField]]]:
-        """The rows (class, prices, minimums). The last row is for a new class; its name is ""."""
+        """The rows of the table as (class, prices, minimums). The last row is for a new class; its name is ""."""
         return [
             (
                 name,
@@ -124,7 +124,7 @@ class PricesForm(SectionForm):
         ]
 
     def clean(self) -> dict[str, Any]:
-        """Check that every price has its minimum, and that at least one class remains."""
+        """Check that every price has a minimum, and that at least one class has a price."""
         values = super().clean() or {}
         for name in [*sorted(self.document["prices"]), ""]:
             for precision in self.precisions:
@@ -159,7 +159,7 @@ class PricesForm(SectionForm):
         return [values.get(f"price-{name}-{precision}") or "" for precision in self.precisions]
 
     def written(self) -> Document:
-        """Return the document with the entered prices; a class without any price is removed."""
+        """Return the document with the entered prices. Classes without any price are removed."""
         values = self.cleaned_data
         prices: dict[str, dict[str, str]] = {}
         minimums: dict[str, Any] = {}
@@ -173,8 +173,9 @@ class PricesForm(SectionForm):
         return {**self.document, "prices": prices, "minimum_operations_per_cycle": minimums}
 
     def _minimum(self, name: str, least: dict[str, int]) -> int | dict[str, int]:
-        """Return one number if the book had one number and all precisions still share it; otherwise a number for each
-        precision.
+        """Return the minimum as one number if all precisions share it and the book had one number.
+
+        Otherwise, return one number for each precision.
         """
         had = self.document["minimum_operations_per_cycle"].get(name)
         if not isinstance(had, dict) and len(set(least.values())) == 1:
@@ -203,7 +204,7 @@ class ClassesForm(SectionForm):
     )
 
     def build(self) -> None:
-        """Add the fields of each class, and a field for the name of a new one."""
+        """Add the fields of each class, and a field for the name of a new class."""
         classes = self.document["classes"]
         self.names = sorted(classes, key=lambda name: (not classes[name]["offered"], classes[name]["title"]))
         for name in self.names:
@@ -218,11 +219,11 @@ class ClassesForm(SectionForm):
 
     @property
     def rows(self) -> list[tuple[str, dict[str, BoundField]]]:
-        """The rows (class, its fields by part)."""
+        """The rows of the table as (class, fields by part)."""
         return [(name, {part: self[f"{part}-{name}"] for part in self.parts}) for name in self.document["classes"]]
 
     def clean(self) -> dict[str, Any]:
-        """Check that a late cancellation has both of its terms or neither, and that at least one class remains."""
+        """Check that at least one class remains, and that each late cancellation has either both of its terms or neither."""
         values = super().clean() or {}
         for name in self.names:
             self._late_check(name, values)
@@ -244,7 +245,7 @@ class ClassesForm(SectionForm):
             self.add_error(f"notice_minutes-{name}", "Enter the notice in minutes, or clear the share.")
 
     def written(self) -> Document:
-        """Return the document with the classes as entered. A new class starts at the list price and is not offered."""
+        """Return the document with the entered classes. A new class starts at the list price and is not offered."""
         classes = {
             name: self._written(name, item)
             for name, item in self.document["classes"].items()
@@ -280,7 +281,7 @@ _Fields = dict[str, tuple[forms.Field, Any]]
 
 
 def _price_fields(item: dict[str, Any]) -> _Fields:
-    """The fields for the title, promise and price factors of a class, each with its present value."""
+    """Return the fields for a class's title, promise and price factors, each with its present value."""
     return {
         "title": (PlainText(label="Title", longest=60), item["title"]),
         "promise": (
@@ -304,7 +305,7 @@ def _price_fields(item: dict[str, Any]) -> _Fields:
 
 
 def _promise_fields(item: dict[str, Any]) -> _Fields:
-    """The fields for the hours, limits and late cancellation of a class, each with its present value."""
+    """Return the fields for a class's hours, limits and late cancellation, each with its present value."""
     late = item.get("late_cancellation") or {}
     minutes: dict[str, Any] = {"least": 1, "most": MINUTES_MOST, "required": False}
     return {

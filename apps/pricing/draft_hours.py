@@ -1,4 +1,4 @@
-"""The tariff of a price book as a form: time zone, periods, the hours of each month as two grids, and holidays."""
+"""A form for the tariff of a price book: time zone, periods, the hours of each month as two grids, and holidays."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class GridCell(NamedTuple):
 
 
 class HoursForm(SectionForm):
-    """The form of the tariff: zone, periods, grids and holidays."""
+    """A form for the tariff: zone, periods, grids and holidays."""
 
     title = "Tariff hours"
 
     def build(self) -> None:
-        """Add the zone, a row for each period and an empty row, the holidays, and the controls that fill a range of hours."""
+        """Add the fields of the zone, periods and holidays, and the controls that fill a range of hours."""
         tariff = self.document["tariff"]
         self.count = len(tariff["periods"])
         zone = PlainText(label="Time zone", longest=60, help_text="For example, Europe/Berlin.")
@@ -85,7 +85,7 @@ class HoursForm(SectionForm):
 
     @property
     def rows(self) -> list[tuple[str, BoundField, BoundField, BoundField, BoundField | None]]:
-        """The rows (letter, name, off-peak, factor, remove) of the periods; the last row is for a new period."""
+        """The rows of the periods as (letter, name, off-peak, factor, remove). The last row is for a new period."""
         return [
             (
                 LETTERS[index],
@@ -99,7 +99,7 @@ class HoursForm(SectionForm):
 
     @property
     def choices(self) -> list[tuple[int, str]]:
-        """The choices (index, letter) of periods for a cell."""
+        """The periods to choose from in a cell, as (index, letter)."""
         return [(index, row[0]) for index, row in enumerate(self.rows)]
 
     @property
@@ -109,7 +109,7 @@ class HoursForm(SectionForm):
 
     @property
     def grids(self) -> list[tuple[str, list[tuple[str, list[GridCell]]]]]:
-        """Both grids as (title, rows of (month, 24 cells))."""
+        """Both grids as (title, rows); each row is (month, 24 cells)."""
         return [
             (
                 title,
@@ -132,14 +132,14 @@ class HoursForm(SectionForm):
         ]
 
     def _index(self, key: str, month: int, hour: int) -> int:
-        """Return the period of a cell: the entered one, or else the stored one."""
+        """Return the period of a cell: the entered period, or else the stored one."""
         text = str(self.data.get(f"{key}-{month}-{hour}", "")) if self.is_bound else ""
         if text.isascii() and text.isdigit() and len(text) < 3:
             return int(text)
         return int(self.document["tariff"][key][month][hour])
 
     def clean(self) -> dict[str, Any]:
-        """Check that the zone is known, the periods' names differ, every cell has an existing period, and the dates are valid."""
+        """Check that the zone is known, period names are unique, every cell has an existing period, and dates are valid."""
         values = super().clean() or {}
         if values.get("zone"):
             try:
@@ -152,7 +152,7 @@ class HoursForm(SectionForm):
         return values
 
     def _filled(self, values: dict[str, Any]) -> dict[str, list[list[int]]]:
-        """Return both grids as entered, with the range filled if its button was pressed."""
+        """Return both grids as entered. If the fill button was pressed, fill the chosen range of hours."""
         found = {
             key: [[self._index(key, month, hour) for hour in range(HOURS)] for month in range(len(MONTHS))]
             for key in GRIDS
@@ -174,7 +174,7 @@ class HoursForm(SectionForm):
                 found[key][month][hour] = period
 
     def _kept(self, values: dict[str, Any]) -> list[int]:
-        """The indices of the periods that remain, including the new period if it has a name."""
+        """Return the indices of the periods that remain. A new period counts if it has a name."""
         return [
             index
             for index in range(len(self.rows))
@@ -217,7 +217,7 @@ class HoursForm(SectionForm):
         return [{"day": day, "name": name} for day, name in sorted(found.items())]
 
     def written(self) -> Document:
-        """Return the document with this tariff; indices are renumbered so that removed periods leave no gap."""
+        """Return the document with this tariff. Periods are renumbered, so that removed periods leave no gap."""
         values = self.cleaned_data
         kept = self._kept(values)
         place = {index: position for position, index in enumerate(kept)}
@@ -236,7 +236,7 @@ class HoursForm(SectionForm):
 
 
 def holiday_fault(day: str, name: str) -> str:
-    """Return a sentence that says what is wrong with a line of holidays; empty if the line is correct."""
+    """Return a sentence about the fault in a line of holidays; empty if the line is correct."""
     try:
         is_day = date.fromisoformat(day).isoformat() == day
     except ValueError:

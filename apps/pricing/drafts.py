@@ -1,4 +1,4 @@
-"""Drafts of price books: created from a published book or a file, edited, then published or discarded."""
+"""Drafts of price books. A draft is made from a published book or a file, then edited, then published or discarded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.pricing.services import book_checked, pricebook_preview, pricebook_pub
 
 
 def book_last() -> PriceBook:
-    """Return the book with the highest version, in force or announced. Raises Problem if no book is published."""
+    """Return the book with the highest version, whether in force or announced. Raises Problem if no book is published."""
     last = PriceBook.objects.order_by("-version").first()
     if last is None:
         raise Problem(409, "No price book", "No price book is published yet; import one first.", kind="no-price-book")
@@ -25,10 +25,10 @@ def book_last() -> PriceBook:
 
 @transaction.atomic
 def draft_create(*, actor: User | None, now: datetime, document: Any = None) -> PriceBookDraft:
-    """Start a draft from the last published book, or from an imported document.
+    """Start a draft from the last published book or from an imported document.
 
-    If the actor already has an open draft with the same content that was never saved, that draft is returned instead of
-    a second one. Raises Problem if the document is not a price book; its `errors` name every fault.
+    If the actor already has an open, unsaved draft with the same content, that draft is returned. Raises Problem if the
+    document is not a price book; the `errors` of the Problem name every fault.
     """
     content = None if document is None else book_checked(document).to_json()
     last = PriceBook.objects.select_for_update(no_key=True).get(pk=book_last().pk)
@@ -47,7 +47,7 @@ def draft_create(*, actor: User | None, now: datetime, document: Any = None) -> 
 
 
 def draft_faults(document: dict[str, Any]) -> list[str]:
-    """The faults to correct before the draft can be published, each with its place; empty if there are none."""
+    """Return the faults that prevent publication, each with its place; empty if there are none."""
     try:
         book_checked(document)
     except Problem as refusal:
@@ -59,9 +59,9 @@ def draft_faults(document: dict[str, Any]) -> list[str]:
 def draft_save(
     *, pk: UUID, document: dict[str, Any], revision: int, actor: User | None, now: datetime
 ) -> PriceBookDraft:
-    """Store new content of an open draft. Saving the content that it already has changes nothing.
+    """Store new content of an open draft. If the content is the same, nothing changes.
 
-    Raises Problem if the draft is settled, or was saved since `revision`.
+    Raises Problem if the draft is not open, or if it was saved since `revision`.
     """
     draft = _open(pk)
     if draft.document == document:
@@ -74,7 +74,7 @@ def draft_save(
 
 @transaction.atomic
 def draft_discard(*, pk: UUID, actor: User | None, now: datetime) -> PriceBookDraft:
-    """Discard an open draft; it remains in the list of drafts. Raises Problem if it is settled."""
+    """Discard an open draft, which remains in the list of drafts. Raises Problem if the draft is not open."""
     draft = _open(pk)
     draft.state, draft.saved_at, draft.saved_by = DraftState.DISCARDED, now, actor
     draft.save(update_fields=["state", "saved_at", "saved_by"])
@@ -87,7 +87,7 @@ def draft_publish(
 ) -> PriceBookDraft:
     """Publish an open draft as the next price book. A draft that is already published is returned unchanged.
 
-    Raises Problem if the draft was saved since `revision`, and for every reason for which a book can't be published.
+    Raises Problem if the draft was saved since `revision`, or if it can't be published.
     """
     draft = PriceBookDraft.objects.select_for_update(of=("self",)).select_related("book").get(pk=pk)
     if draft.state == DraftState.PUBLISHED:
@@ -109,14 +109,12 @@ def draft_publish(
 
 
 def draft_preview(draft: PriceBookDraft, *, effective_from: datetime, now: datetime) -> PriceBook:
-    """Return the book that the draft would become, without storing it. Raises Problem for every reason for which it
-    can't be published.
-    """
+    """Return the book that the draft would become, without storing it. Raises Problem if the draft can't be published."""
     return pricebook_preview(document=document_next(draft), effective_from=effective_from, now=now)
 
 
 def document_next(draft: PriceBookDraft) -> dict[str, Any]:
-    """Return the draft's document; its version is one higher than that of the last published book."""
+    """Return the draft's document, with a version one above that of the last published book."""
     return {**draft.document, "version": book_last().version + 1}
 
 

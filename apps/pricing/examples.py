@@ -1,4 +1,4 @@
-"""Worked examples on a public page: the price of a million inferences of each sample model by the price book in force."""
+"""Worked examples for a public page: the price of a million inferences with each sample model at current prices."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ NIGHT_HOUR = 22
 
 
 class Example(NamedTuple):
-    """A sample on a processor class: its counts, and the exact prices of a million inferences by day and tonight.
+    """A sample model on a processor class, with the exact prices of a million inferences by day and tonight.
 
-    `items`: inferences in one execution. `night` is None if the book sells nothing off-peak.
+    `items` is the number of inferences in one execution. `night` is None if the book sells nothing off-peak.
     """
 
     title: str
@@ -32,12 +32,12 @@ class Example(NamedTuple):
 
     @property
     def tera_operations(self) -> Decimal:
-        """The quantity that is billed, in the unit of the prices."""
+        """The billed quantity in tera-operations, the unit of the prices."""
         return Decimal(self.billed_operations).scaleb(-12).normalize()
 
 
 def examples(book: PriceBookDocument, *, now: datetime) -> list[Example]:
-    """Every sample on every processor class for which the book has a price."""
+    """Return an example for each sample and processor class that the book prices."""
     document = json.loads(FILE.read_text())
     tonight = _tonight(book, now)
     found = []
@@ -60,7 +60,10 @@ def examples(book: PriceBookDocument, *, now: datetime) -> list[Example]:
 
 
 def _tonight(book: PriceBookDocument, now: datetime) -> datetime | None:
-    """The first off-peak instant of the coming night in the tariff's zone; None if there is no such class or hour."""
+    """Return the first off-peak instant of the coming night in the tariff's zone.
+
+    None if the book has no off-peak class, or if the night has no off-peak hour.
+    """
     price_class = book.classes.get(BY_NIGHT)
     if price_class is None or not price_class.offered:
         return None

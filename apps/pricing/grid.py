@@ -1,4 +1,4 @@
-"""The tariff as a week of hours in the customer's time zone, with UTC beside it."""
+"""The tariff as a grid of days and hours in the customer's time zone, with UTC beside it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Hour:
-    """One local hour, [start, end) in UTC, and whether it is off-peak entirely, partly or not at all."""
+    """A local hour, [start, end) in UTC. The whole hour, part of it, or none of it is off-peak."""
 
     start: datetime
     end: datetime
@@ -24,14 +24,15 @@ class Hour:
 
     @property
     def period(self) -> str:
-        """The period in words, so that colour is never the only indication."""
+        """The period in words, for readers who do not see the colour."""
         return "off-peak" if self.off_peak else "partly off-peak" if self.partly else "peak"
 
 
 @dataclass(frozen=True)
 class Day:
-    """A local date with 24 columns. A column is empty if the clock skips its hour, and holds two hours if the clock
-    repeats it.
+    """A local date with 24 columns of hours.
+
+    When the clock changes, a column is empty if its hour is skipped, and holds two hours if its hour is repeated.
     """
 
     date: date
@@ -41,7 +42,7 @@ class Day:
 
 @dataclass(frozen=True)
 class Grid:
-    """Seven days, beginning with `first`."""
+    """The days of the grid and their time zones."""
 
     zone: str
     tariff_zone: str
@@ -50,7 +51,7 @@ class Grid:
 
 
 def tariff_grid(*, book: PriceBookDocument, zone: str, now: datetime, days: int = 7) -> Grid:
-    """The next `days` local days, starting today. Raises RatingError for an unknown time zone."""
+    """Return the grid of the next `days` local days, starting today. Raises RatingError for an unknown time zone."""
     tz = zone_of(zone)
     today = now.astimezone(tz).date()
     rows = [_day(book, today + timedelta(days=number), zone, now) for number in range(days)]

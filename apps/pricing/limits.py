@@ -1,4 +1,4 @@
-"""The times at which a class of service may run. Quotes, acceptance and later re-placements share these limits."""
+"""The times at which a class of service may run. Quoting, acceptance and later moves of reservations use the same limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DEFAULT_WINDOW", "LONGEST_WINDOW", "Limits", "Window", "limits_of", 
 
 
 def window_of(start: datetime | None, end: datetime | None, *, now: datetime) -> Window:
-    """Return the requested period; by default it starts now and lasts seven days. Raises Problem."""
+    """Return the requested window. By default, it starts now and lasts seven days. Raises Problem if it is invalid."""
     begin = max(start or now, now)
     finish = end or begin + DEFAULT_WINDOW
     if finish <= begin:
@@ -28,8 +28,10 @@ def window_of(start: datetime | None, end: datetime | None, *, now: datetime) ->
 
 
 def tariff_instant(*, book: PriceBookDocument, price_class: PriceClass, window: Window) -> datetime:
-    """Return the instant that determines the tariff: the start of the window, its first off-peak instant if the class
-    runs off-peak only, or its most expensive instant if the price follows the hours. Raises Problem.
+    """Return the instant in the window that determines the tariff. Raises Problem if the class needs an off-peak hour and there is none.
+
+    The instant is the first off-peak instant if the class runs off-peak only, and the most expensive instant if its price
+    follows the hours. Otherwise it is the start of the window.
     """
     bound = tariff_bound(book, price_class.name, window.start, window.end)
     if bound is None:

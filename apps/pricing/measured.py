@@ -1,7 +1,7 @@
-"""Derive the price of a host's operations from a measurement, and compare it with the price in the book: a pure function.
+"""Derive the price of a host's operations from a measurement, and compare it with the price book's price. Pure.
 
-A host's cycles are not proven, so its price is based on operations per second. `benchmarks.host` measures them and
-writes the record.
+A host's cycles are not proven, so its price is based on operations per second. `benchmarks.host` measures the
+operations per second and writes the record.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MILLION = 10**6
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurement of a processor class, the steps to the implied price, and the price in the book."""
+    """The measurement of a processor class, the steps to the price that it implies, and the price in the book."""
 
     name: str
     reference: str
@@ -31,7 +31,10 @@ class Measured:
 
 
 def measured_price(found: Derivation, record: dict[str, Any]) -> Measured:
-    """The price that a measurement implies for one class of a derivation. Raises StopIteration for an unknown class."""
+    """Return the price that a measurement implies for one class of a derivation.
+
+    Raises ValueError for an unknown format, and StopIteration for an unknown class.
+    """
     if record["format"] != FORMAT:
         raise ValueError(f"this is {record['format']!r}, not {FORMAT!r}")
     one = next(known for known in found.classes if known.name == record["class"])
@@ -78,7 +81,7 @@ def _given(record: dict[str, Any]) -> tuple[Given, ...]:
 
 
 def _said(price: Price, stated: Price, found: Derivation) -> str:
-    """Say how the measured price compares with the book's, and why the book keeps its own price."""
+    """Compare the measured price with the book's price in words, and say why the book keeps its price."""
     if price.price == stated.price:
         return "The price book already uses this price."
     share = percent_format(price.price / stated.price)

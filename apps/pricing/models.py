@@ -1,4 +1,4 @@
-"""Published price books. A book never changes, and each book follows the previous one without a gap or an overlap."""
+"""Published price books and drafts. A published book never changes, and its successor starts when it ends."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from apps.accounts.models import User
 
 
 class PriceBook(models.Model):
-    """One version of the prices, in force during [lower, upper) of `effective`; upper is open until the next book is
-    published.
+    """A version of the prices. It is in force during [lower, upper) of `effective`.
 
-    The database rejects every change except one: an open end can be set once, to a future instant.
+    The end is open until the next book is published. The database rejects every change except one: an open end can be
+    set once, to a future instant.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -50,19 +50,19 @@ class PriceBook(models.Model):
 
     @property
     def effective_from(self) -> datetime:
-        """The first instant at which the book is in force."""
+        """The instant from which the book is in force."""
         lower: datetime = self.effective.lower
         return lower
 
     @property
     def effective_until(self) -> datetime | None:
-        """The first instant at which the book is no longer in force; None if no later book is published."""
+        """The instant at which the next book takes effect; None if no later book is published."""
         upper: datetime | None = self.effective.upper
         return upper
 
 
 class DraftState(models.TextChoices):
-    """The states of a draft, which is open until it is published or discarded."""
+    """The states of a draft. A draft is open until it is published or discarded."""
 
     OPEN = "open", "Open"
     PUBLISHED = "published", "Published"
@@ -72,8 +72,8 @@ class DraftState(models.TextChoices):
 class PriceBookDraft(models.Model):
     """A price book in preparation: a copy of a published book that administrators edit in forms.
 
-    `base` is the version of the book that it was copied from. `revision` counts the saves, so that a page that was
-    loaded before a save can't overwrite it. Nothing is ever sold at a draft's prices.
+    `base` is the version of the copied book. `revision` counts the saves, so that an outdated page can't overwrite a
+    newer save. Nothing is ever sold at a draft's prices.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

@@ -1,4 +1,4 @@
-"""The price of a program before a quote is requested; the report page shows it."""
+"""The price of a program, which the report page shows before a quote is requested."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ EXECUTIONS = 1000
 
 
 def program_price(program: Program, now: datetime) -> dict[str, Any] | None:
-    """Return the price of a thousand executions in the book's default class, on a pool of the program's target; None if
-    there is no price.
+    """Return the price of a thousand executions in the default class, on a pool of the program's target.
+
+    None if there is no price.
     """
     pool = pools_for_target(program.target).first()
     if pool is None:

@@ -1,6 +1,6 @@
 """Compute prices: one pure function for quotes, holds, invoices and the customer's own verification.
 
-No Django, no database, no clock. The inputs are a price book, counts and terms; the outputs are steps and an exact
+No Django, no database, no clock. The inputs are a price book, counts and terms. The outputs are steps and an exact
 amount.
 """
 

@@ -1,4 +1,4 @@
-"""A price book: the price of an operation by processor class, precision and class of service."""
+"""A price book: the price of operations by processor class, precision and class of service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_COMMITMENT = "none"
 
 @dataclass(frozen=True)
 class Currency:
-    """An ISO 4217 code and the decimal places of its minor unit (2 for cents)."""
+    """An ISO 4217 code and the number of decimal places of the currency's minor unit (2 for cents)."""
 
     code: str
     exponent: int
@@ -29,8 +29,10 @@ class Currency:
 
 @dataclass(frozen=True)
 class LateCancellation:
-    """The cost of a late release of reserved time: `share` (above 0, at most 1) of the price of the unused work whose
-    reserved time starts less than `notice_minutes` after the beginning of the hour of the release.
+    """The cost of a late release of reserved time.
+
+    `share` (above 0, at most 1) is the share of the price of unused work that is charged. It is charged if the reserved
+    time starts less than `notice_minutes` after the beginning of the hour of the release.
     """
 
     notice_minutes: int
@@ -44,12 +46,12 @@ class LateCancellation:
 class PriceClass:
     """A class of service: its price and its promises.
 
-    `surcharge` (at least 1) always applies. `discount` (at most 1) competes with other discounts, of which only the
-    largest applies. `unused` is the share charged for work that was reserved but not used (0: nothing).
-    `start_within_minutes` and `finish_within_minutes` limit the reservation, counted from acceptance (None: no
-    promise). `off_peak_only` restricts it to off-peak hours. With `time_of_use`, the price follows the factor of the
-    tariff period. A class that is not `offered` has a price but can't be bought. `late` is None if the time of a
-    release makes no difference.
+    `surcharge` (at least 1) always applies. `discount` (at most 1) competes with other discounts; only the largest
+    applies. `unused` is the share of the price charged for work that was reserved but not used. `start_within_minutes`
+    and `finish_within_minutes` limit the reservation, counted from acceptance; None means no promise. `off_peak_only`
+    restricts the reservation to off-peak hours. If `time_of_use` is set, the price follows the factor of the tariff
+    period. A class that is not `offered` has a price but can't be bought. `late` is None if a late release costs no
+    more than an early one.
     """
 
     name: str
@@ -88,10 +90,10 @@ class PriceClass:
 class PriceBookDocument:
     """A parsed and checked price book. Prices are per tera-operation (10^12 operations).
 
-    Optional fields: `minimum_charge` is the minimum for a month with usage; `free_tera_operations` are free every
-    month; `commitment_days` is the term of each commitment; `missed_guarantee` is the share of the price that is
-    credited for missed guaranteed work; `contract_minimum` is the minimum price of a contract. A class's minimum of
-    operations per cycle is one number, or one number per precision.
+    Optional fields: `minimum_charge` is the minimum for a month with usage. `free_tera_operations` are free every
+    month. `commitment_days` is the term of each commitment. `missed_guarantee` is the share of the price that is
+    credited for missed guaranteed work. `contract_minimum` is the minimum price of a contract. A class has one minimum
+    of operations per cycle, or one for each precision.
     """
 
     version: int
@@ -111,7 +113,7 @@ class PriceBookDocument:
     contract_minimum: Decimal = Decimal(0)
 
     def unit_price(self, processor_class: str, precision: str) -> Decimal:
-        """The price of one tera-operation. Raises NotPriced if the book has none; never returns 0 instead."""
+        """Return the price of one tera-operation. Raises NotPriced if the book has no such price."""
         by_precision = self.prices.get(processor_class)
         if by_precision is None:
             known = ", ".join(sorted(self.prices))
@@ -124,7 +126,7 @@ class PriceBookDocument:
         return by_precision[precision]
 
     def minimum(self, processor_class: str, precision: str) -> int:
-        """The minimum number of operations billed per cycle. Raises NotPriced if the book has none."""
+        """Return the minimum number of operations billed per cycle. Raises NotPriced if the book has none."""
         found = self.minimum_operations_per_cycle.get(processor_class)
         if isinstance(found, dict):
             found = found.get(precision)
@@ -135,7 +137,7 @@ class PriceBookDocument:
         return found
 
     def price_class(self, name: str) -> PriceClass:
-        """The class of service with that name. Raises NotPriced if there is none."""
+        """Return the class of service with this name. Raises NotPriced if there is none."""
         if name not in self.classes:
             raise NotPriced(
                 f"price book {self.version} has no class {name!r} (it has {', '.join(sorted(self.classes))})"
@@ -143,7 +145,7 @@ class PriceBookDocument:
         return self.classes[name]
 
     def commitment(self, name: str) -> Decimal:
-        """The factor of a commitment. Raises NotPriced if the book does not have it."""
+        """Return the factor of a commitment. Raises NotPriced if the book has no such commitment."""
         if name not in self.commitments:
             raise NotPriced(
                 f"price book {self.version} has no commitment {name!r} (it has {', '.join(sorted(self.commitments))})"
@@ -151,7 +153,7 @@ class PriceBookDocument:
         return self.commitments[name]
 
     def to_json(self) -> dict[str, Any]:
-        """The whole document with decimals as text; `book_from_json` returns an equal book."""
+        """Return the whole document with decimals as text. `book_from_json` makes an equal book from it."""
         document: dict[str, Any] = {
             "format": FORMAT,
             "version": self.version,
@@ -185,5 +187,5 @@ class PriceBookDocument:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the canonical document: whitespace, key order and trailing zeros don't change it."""
+        """The SHA-256 of the canonical document. It does not depend on whitespace, key order or trailing zeros."""
         return digest_of(self.to_json())

@@ -1,4 +1,4 @@
-"""The inputs that the rating function refuses: invalid counts, terms and instants, and anything without a price."""
+"""Check the inputs of the rating function, and the amount that it computes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_inputs(
     measured: Sequence[Counts] | None,
     periods: Mapping[str, int] | None,
 ) -> None:
-    """Check the inputs of `rate`. Raises RatingError or NotPriced, which say what to do."""
+    """Check the inputs of `rate`. Raises RatingError or NotPriced, with a message that says what to do."""
     if not 1 <= executions <= MOST_EXECUTIONS:
         raise RatingError(f"{executions:,} executions cannot be priced; choose 1 to {MOST_EXECUTIONS:,}.")
     _check_counts(counts, MOST_QUOTA if terms.form == QUOTA else MOST_COUNT)
@@ -58,7 +58,7 @@ def check_off_peak(book: PriceBookDocument, terms: Terms) -> None:
 
 
 def check_late(book: PriceBookDocument, price_class: PriceClass, *, late: bool, unused: bool) -> None:
-    """Raise RatingError if used work is released, and NotPriced if the class charges nothing for a late release."""
+    """Raise RatingError if used work is released late. Raise NotPriced if the class has no price for a late release."""
     if late and not unused:
         raise RatingError("Only unused executions can be released late.")
     if late and price_class.late is None:
@@ -66,7 +66,7 @@ def check_late(book: PriceBookDocument, price_class: PriceClass, *, late: bool, 
 
 
 def check_amount(amount: Decimal, *, may_be_nothing: bool) -> None:
-    """Raise RatingError if the ledger can't hold the amount exactly, or if work would cost nothing."""
+    """Raise RatingError if the ledger can't hold the amount exactly. Raise NotPriced if the work would cost nothing."""
     if -int(amount.as_tuple().exponent) > AMOUNT_PLACES:
         raise RatingError(f"The amount {amount} has more than {AMOUNT_PLACES} decimal places.")
     if amount > MOST_AMOUNT:

@@ -1,4 +1,4 @@
-"""The classes of service of a price book in display order, and the one that applies when none is named."""
+"""The classes of service of a price book in display order, and the default class."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ STANDARD = "standard"
 
 
 def classes_ordered(book: PriceBookDocument) -> list[PriceClass]:
-    """Return all classes: the offered ones first, beginning with those at the list price, then from expensive to cheap."""
+    """Return all classes in display order.
+
+    Offered classes come first. Within each group, classes at the list price come first, then the others from expensive
+    to cheap.
+    """
 
     def place(item: PriceClass) -> tuple[bool, bool, Decimal, str]:
         factor = _factor(item)
@@ -26,12 +30,12 @@ def classes_offered(book: PriceBookDocument) -> list[PriceClass]:
 
 
 def classes_plannable(book: PriceBookDocument) -> list[PriceClass]:
-    """Return the offered classes that run at any hour, in display order. A plan uses one of these."""
+    """Return the offered classes that run at any hour, in display order. Plans use only these classes."""
     return [one for one in classes_offered(book) if not one.off_peak_only]
 
 
 def classes_cheaper(book: PriceBookDocument, klass: str) -> list[PriceClass]:
-    """Return the offered classes with a lower factor than a class, the cheapest first."""
+    """Return the offered classes with a lower price factor than this class, the cheapest first."""
     own = _factor(book.price_class(klass))
     return sorted(
         (one for one in classes_offered(book) if _factor(one) < own), key=lambda one: (_factor(one), one.name)
@@ -43,10 +47,9 @@ def _factor(item: PriceClass) -> Decimal:
 
 
 def class_default(book: PriceBookDocument) -> str:
-    """Return the name of the class that applies when none is named.
+    """Return the name of the class that applies if a request names none.
 
-    That is `standard` if the book offers it, otherwise the first offered class that runs at any hour, otherwise the first
-    offered class.
+    Only offered classes count. Classes that run at any hour take precedence, then `standard`, then display order.
     """
     offered = classes_plannable(book) or classes_offered(book)
     return next((one.name for one in offered if one.name == STANDARD), offered[0].name)

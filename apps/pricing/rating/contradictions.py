@@ -1,4 +1,4 @@
-"""Checks of a price book as a whole: prices, classes and hours that do not agree with one another."""
+"""Check a price book as a whole for contradictions between its prices, classes and hours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from apps.pricing.rating.decimals import multiply
 
 
 def contradictions(book: PriceBookDocument) -> list[str]:
-    """Return a sentence for each way in which the parts of a book contradict one another."""
+    """Return a sentence for each contradiction in a price book."""
     problems: list[str] = []
     _check_prices(book, problems)
     _check_classes(book, problems)

@@ -1,7 +1,7 @@
 """Decimal arithmetic that is exact or fails; it never rounds.
 
-Python's default context silently rounds operations x price to 28 digits. Ours has 120 digits and traps inexact
-results.
+Python's default context silently rounds operations x price to 28 digits. This context has 120 digits and raises an
+error for inexact results.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _PLAIN = re.compile(r"-?[0-9]{1,60}(\.[0-9]{1,60})?")  # \d would take the digit
 
 
 def decimal_of(text: object, *, places: int) -> Decimal:
-    """Parse plain decimal text ("0.0080") with at most `places` decimal places. Refuses floats, exponents and NaN.
+    """Parse plain decimal text ("0.0080") with at most `places` decimal places.
 
-    Raises ValueError with a sentence.
+    Raises ValueError with a sentence. Floats, exponents and NaN are refused.
     """
     if not isinstance(text, str) or not _PLAIN.fullmatch(text):
         raise ValueError(f'{text!r} is not a plain decimal in quotes such as "0.60"')
@@ -71,7 +71,7 @@ def exact_sum(values: Iterable[Decimal]) -> Decimal:
 
 
 def decimal_text(value: Decimal) -> str:
-    """The canonical text of a value: plain, without exponent or trailing zeros. Equal values have equal texts."""
+    """Return the canonical text of a value, without an exponent or trailing zeros. Equal values have equal texts."""
     text = str(value)  # a third of the work of a format, which only values with an exponent need
     if "E" in text:
         text = format(value, "f")
@@ -81,7 +81,7 @@ def decimal_text(value: Decimal) -> str:
 
 
 def amount_text(value: Decimal, *, exponent: int) -> str:
-    """Write an exact amount for people: thousands separated by commas, at least `exponent` decimal places, never rounded."""
+    """Return an exact amount as text, with commas between thousands and at least `exponent` decimal places; never rounded."""
     text = decimal_text(value)
     sign, text = ("-", text[1:]) if text.startswith("-") else ("", text)
     whole, _, fraction = text.partition(".")
@@ -90,13 +90,13 @@ def amount_text(value: Decimal, *, exponent: int) -> str:
 
 
 def canonical_json(document: Any) -> str:
-    """The canonical text of a document: sorted keys, no spaces, UTF-8. Floats are refused, because their text is not unique."""
+    """Return the canonical text of a document: sorted keys, no spaces. Floats are refused; their text is not unique."""
     _refuse_floats(document)
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def digest_of(document: Any) -> str:
-    """SHA-256 (hex) of a document's canonical JSON."""
+    """Return the SHA-256 (hex) of a document's canonical JSON."""
     return hashlib.sha256(canonical_json(document).encode()).hexdigest()
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class RatingError(ValueError):
-    """Raised if something can't be priced; the message says why, and what to do."""
+    """Raised if work can't be priced. The message says why, and what to do."""
 
 
 class BookError(RatingError):
-    """Raised if a price book can't be used. `problems` lists every fault, each with its place."""
+    """Raised if a price book can't be used. `problems` lists every fault with its place."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("The price book cannot be used: " + "; ".join(problems) + ".")
@@ -16,7 +16,7 @@ class BookError(RatingError):
 
 
 class NotPriced(RatingError):
-    """Raised if the book lacks a price; `missing` names it. Nothing is ever priced at 0 instead."""
+    """Raised if the book lacks a price. `missing` names the price."""
 
     def __init__(self, missing: str) -> None:
         super().__init__(f"Not priced: {missing}.")

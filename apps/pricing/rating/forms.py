@@ -1,4 +1,4 @@
-"""The forms of a contract (G11) and the monthly rules, as thin wrappers around the rating function."""
+"""Price each form of contract (G11), and apply the monthly rules. Thin wrappers around the rating function."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from apps.pricing.rating.terms import QUOTA, Counts, Rating, Terms
 
 @dataclass(frozen=True)
 class TariffPart:
-    """The `executions` whose first cycle is in [start, end), an interval within one tariff period."""
+    """A part of a lease within one tariff period: the `executions` whose first cycle is in [start, end)."""
 
     period: str
     start: datetime
@@ -30,11 +30,10 @@ class TariffPart:
 def rate_quota(
     *, book: PriceBookDocument, operations: int, terms: Terms, unused: bool = False, late: bool = False
 ) -> Rating:
-    """Price a quota of billed operations for any program; `terms.form` is "quota".
+    """Price a quota of billed operations for any program. `terms.form` must be "quota".
 
-    Work drawn from the quota is rated with the same terms by `rate`: its billed operations count against the quota.
-    `unused` prices the operations that were not drawn; with `late` too, the amount is the additional charge for their
-    late release.
+    Used work is rated with the same terms by `rate`; its billed operations count against the quota. If `unused` is set,
+    the unused operations are priced. If `late` is set too, the amount is the additional charge for their late release.
     """
     if terms.form != QUOTA:
         raise RatingError(f"A contract of the form {terms.form} has executions, not a quota of operations.")
@@ -42,8 +41,9 @@ def rate_quota(
 
 
 def rate_schedule(*, book: PriceBookDocument, counts: Counts, terms: Terms) -> Rating:
-    """Price the whole volume of a contract with a schedule (forms spread and interval) as if all of it were used. This
-    is the amount to hold.
+    """Price the whole volume of a contract with a schedule (spread or interval), as if all of it were used.
+
+    This is the amount to hold.
     """
     if terms.schedule is None:
         raise RatingError(f"A contract of the form {terms.form} needs a schedule.")
@@ -51,17 +51,16 @@ def rate_schedule(*, book: PriceBookDocument, counts: Counts, terms: Terms) -> R
 
 
 def both_ends(book: PriceBookDocument, rating: Rating) -> tuple[Rating, Rating]:
-    """Return the price of the contracted volume of `rating` if none of it is used, and the price if all of it is used."""
+    """Return two prices of a contract's volume: if none of it is used, and if all of it is used."""
     terms, counts, executions = replace(rating.terms, served=""), rating.counts, rating.executions
     least = rate(book=book, counts=counts, executions=executions, terms=terms, unused=True)
     return least, rate(book=book, counts=counts, executions=executions, terms=terms)
 
 
 def rate_bought(book: PriceBookDocument, rating: Rating) -> Rating:
-    """Price used work on the terms on which it was bought: for its class, its agreed hours and its worst case.
+    """Price used work on the terms on which it was bought: class, agreed hours and worst case.
 
-    The difference from the rating's own amount is the reduction for the class served, cheaper hours and measured
-    counts.
+    The used work may cost less than this price; `reductions` gives the reasons.
     """
     terms = replace(rating.terms, served="")
     return rate(book=book, counts=rating.counts, executions=rating.executions, terms=terms)
@@ -69,8 +68,9 @@ def rate_bought(book: PriceBookDocument, rating: Rating) -> Rating:
 
 @dataclass(frozen=True)
 class Reduction:
-    """A reason why used work cost less than the terms on which it was bought imply: `measured` counts, cheaper `hours`,
-    or the class `served`.
+    """A reason why used work cost less than on the terms on which it was bought, and the difference.
+
+    `name` is `measured` (measured counts), `hours` (cheaper hours) or `served` (the class served).
     """
 
     name: str
@@ -78,7 +78,7 @@ class Reduction:
 
 
 def reductions(book: PriceBookDocument, rating: Rating) -> list[Reduction]:
-    """The reasons, in order, why used work cost less than `rate_bought` returns; their amounts sum to the difference."""
+    """Return the reasons why used work cost less than `rate_bought` returns, in order. The amounts sum to the difference."""
     if rating.unused or rating.missed:
         return []
     kept = replace(rating.terms, served="")
@@ -100,10 +100,10 @@ def reductions(book: PriceBookDocument, rating: Rating) -> list[Reduction]:
 
 
 def tariff_bound(book: PriceBookDocument, klass: str, start: datetime, end: datetime) -> datetime | None:
-    """The instant in [start, end) that determines a contract's tariff.
+    """Return the instant in [start, end) that determines a contract's tariff.
 
-    It is the first off-peak instant if the class is off-peak only, the start of the most expensive hours if its price
-    follows the hours, and `start` otherwise. None if there is no off-peak hour.
+    If the class is off-peak only, return the first off-peak instant; None if there is no off-peak hour. If the price
+    follows the hours, return the start of the most expensive hours. Otherwise, return `start`.
     """
     price_class = book.price_class(klass)
     if price_class.off_peak_only:
@@ -117,8 +117,8 @@ def tariff_parts(
 ) -> tuple[TariffPart, ...]:
     """Split a lease between executions where the tariff period changes.
 
-    Execution k starts at exactly start + k * `seconds` of device time. It belongs to the hour of its first cycle and
-    is never split.
+    Execution k starts exactly at start + k * `seconds` of device time. It belongs to the hour of its first cycle and is
+    never split.
     """
     if executions < 1 or seconds < 0:
         raise RatingError("A lease must have at least one execution, and a duration cannot be negative.")
@@ -146,10 +146,11 @@ def rate_lease(
     seconds: Fraction,
     measured: Counts | None = None,
 ) -> Rating:
-    """Price one lease: executions that start at `start` and follow each other every `seconds` of device time.
+    """Price a lease whose executions start at `start` and follow each other every `seconds` of device time.
 
-    If the price of the class follows the hours, each execution is charged at the price of the hour of its first cycle,
-    but at most at the agreed price. `measured`: the lease's total counts, used if the terms charge measured counts.
+    If the price of the class follows the hours, each execution is charged at the price of the hour of its first cycle.
+    It never costs more than the agreed price. `measured` is the lease's total counts, used if the terms charge measured
+    counts.
     """
     by_lease = [measured] if terms.measured and measured is not None else None
     periods: dict[str, int] | None = None
@@ -161,7 +162,10 @@ def rate_lease(
 
 
 def group_key(rating: Rating) -> str:
-    """Return a key that is equal for ratings that can share a line: those with the same counts, book, terms and kind."""
+    """Return a key that is equal for all ratings that can share a line.
+
+    Such ratings have the same counts, book, terms and kind.
+    """
     key = [
         rating.book_digest,
         rating.counts.to_json(),
@@ -177,9 +181,7 @@ def group_key(rating: Rating) -> str:
 
 
 def merge_ratings(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
-    """Return one rating whose amount is exactly the sum of the given ratings' amounts. Raises RatingError if they can't
-    be merged.
-    """
+    """Return one rating whose amount is exactly the sum of the given ratings. Raises RatingError if they can't be merged."""
     _check_mergeable(ratings)
     first = ratings[0]
     if first.charged is not None:
@@ -210,7 +212,7 @@ def _check_mergeable(ratings: Sequence[Rating]) -> None:
 
 
 def _periods_sum(ratings: Sequence[Rating]) -> dict[str, int]:
-    """Executions by period, summed over all ratings."""
+    """Return the number of executions in each period, summed over all ratings."""
     periods: dict[str, int] = {}
     for item in ratings:
         for name, count in (item.periods or {}).items():
@@ -219,7 +221,7 @@ def _periods_sum(ratings: Sequence[Rating]) -> dict[str, int]:
 
 
 def _minimum_alone(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating:
-    """Recompute the charge for a contract's minimum, which is charged only once."""
+    """Recompute the charge for a contract's minimum. Raises RatingError if it is charged more than once."""
     first = ratings[0]
     again = rate_contract_minimum(book=book, charged=first.charged or Decimal(0), terms=first.terms)
     if len(ratings) > 1 or again.amount != first.amount:
@@ -231,7 +233,7 @@ def _minimum_alone(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating
 
 @dataclass(frozen=True)
 class FreeShare:
-    """The free operations of the rating at `index`; `amount` is their value, a positive number."""
+    """The free operations of the rating at `index`. `amount` is their value, a positive number."""
 
     index: int
     operations: int
@@ -239,9 +241,9 @@ class FreeShare:
 
 
 def free_tier(book: PriceBookDocument, ratings: Sequence[Rating], *, taken: int = 0) -> list[FreeShare]:
-    """The month's free operations under version 1 of the rules. They go to used work in order; `taken` were already granted.
+    """Return the month's free operations under version 1 of the rules. `taken` is the number already granted.
 
-    An operation's value is the exact price at which its part was rated.
+    The free operations are granted to used work in order. The value of an operation is the exact price at which its part was rated.
     """
     left = int(CONTEXT.scaleb(book.free_tera_operations, TERA)) - taken
     found: list[FreeShare] = []
@@ -260,25 +262,25 @@ def free_tier(book: PriceBookDocument, ratings: Sequence[Rating], *, taken: int 
 
 
 def minimum_topup(book: PriceBookDocument, net: Decimal) -> Decimal:
-    """The shortfall of a month whose usage cost `net` against the book's minimum charge."""
+    """Return the amount by which a month's usage, `net`, falls short of the book's minimum charge; 0 if it does not."""
     return max(subtract(book.minimum_charge, net), Decimal(0))
 
 
 def commitment_for(book: PriceBookDocument, days: int) -> str:
-    """The commitment with the lowest factor among those with a term of at most `days` days; "none" if there is none."""
+    """Return the commitment with the lowest factor among those with a term of at most `days` days; "none" if there is none."""
     fitting = [name for name, length in book.commitment_days.items() if length <= days]
     return min(fitting, key=lambda name: (book.commitments[name], name), default=NO_COMMITMENT)
 
 
 def commitment_factor(book: PriceBookDocument, name: str) -> Decimal:
-    """The factor of a commitment that customers may enter. Raises NotPriced for any other."""
+    """Return the factor of a commitment that customers may enter. Raises NotPriced for any other name."""
     if name == NO_COMMITMENT:
         raise NotPriced("'none' is not a commitment")
     return book.commitment(name)
 
 
 def priced_parts(rating: Rating) -> Iterator[tuple[int, Decimal]]:
-    """Yield (billed operations, amount) for every part that has its own price."""
+    """Yield (billed operations, amount) for each part that has its own price."""
     if rating.periods is None:
         yield rating.billed_operations, rating.amount
         return
