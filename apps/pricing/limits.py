@@ -28,10 +28,10 @@ def window_of(start: datetime | None, end: datetime | None, *, now: datetime) ->
 
 
 def tariff_instant(*, book: PriceBookDocument, price_class: PriceClass, window: Window) -> datetime:
-    """Return the instant in the window that determines the tariff. Raises Problem if the class needs an off-peak hour and there is none.
+    """Return the instant in the window that determines the tariff.
 
-    The instant is the first off-peak instant if the class runs off-peak only, and the most expensive instant if its price
-    follows the hours. Otherwise it is the start of the window.
+    If the class runs off-peak only, return its first off-peak instant. If the price follows the hours, return the most
+    expensive instant. Otherwise, return the start of the window. Raises Problem if there is no off-peak hour.
     """
     bound = tariff_bound(book, price_class.name, window.start, window.end)
     if bound is None:

@@ -243,7 +243,8 @@ class FreeShare:
 def free_tier(book: PriceBookDocument, ratings: Sequence[Rating], *, taken: int = 0) -> list[FreeShare]:
     """Return the month's free operations under version 1 of the rules. `taken` is the number already granted.
 
-    The free operations are granted to used work in order. The value of an operation is the exact price at which its part was rated.
+    The free operations are granted to used work in order. The value of an operation is the exact price at which its
+    part was rated.
     """
     left = int(CONTEXT.scaleb(book.free_tera_operations, TERA)) - taken
     found: list[FreeShare] = []
