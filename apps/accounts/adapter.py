@@ -41,7 +41,7 @@ class Adapter(DefaultAccountAdapter):
         "email_password_mismatch": "Wrong e-mail or password.",
         "enter_current_password": "This is not your current password.",
         "incorrect_password": "Wrong password.",
-        "duplicate_email": "This is already your address.",
+        "duplicate_email": "This is already your e-mail address.",
         "incorrect_code": "Wrong code.",
     }
 

@@ -72,7 +72,11 @@ class AuditOut(Schema):
 
 
 @router.get(
-    "/me", response=MeOut, auth=requires(None), operation_id="me", summary="Get the person and organisation of a token"
+    "/me",
+    response=MeOut,
+    auth=requires(None),
+    operation_id="me",
+    summary="Get the person and organisation that a token belongs to",
 )
 def me(request: HttpRequest) -> dict[str, Any]:
     """Return the person and organisation behind the token or session."""

@@ -35,7 +35,7 @@ class Unavailable(Problem):
 def storage_unavailable(error: BaseException | None = None) -> Unavailable:
     """Return the error for a storage that can't read or write files. The message differs if the disk is full."""
     if isinstance(error, OSError) and error.errno in FULL:
-        return Unavailable("The disk of the file storage is full, so nothing was accepted.")
+        return Unavailable("The file storage is full, so nothing was accepted.")
     return Unavailable("The file storage is not responding, so nothing was accepted.")
 
 
@@ -45,7 +45,7 @@ def unavailable_of(error: BaseException | None) -> Unavailable | None:
         return error
     if is_database_away(error):
         return Unavailable(
-            "The database is not responding. Check whether your last change was saved before you repeat it."
+            "The database is not responding. Before you repeat your last change, check whether it was saved."
         )
     if isinstance(error, OSError) and error.errno in FULL | BROKEN:
         return storage_unavailable(error)

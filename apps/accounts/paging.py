@@ -143,7 +143,7 @@ class Cursor(CursorPagination):
             raise Problem(
                 422,
                 "Unknown cursor",
-                "Use a cursor from an earlier response, unchanged, or leave it out.",
+                "Use an unchanged cursor from an earlier response, or omit the cursor.",
                 kind="cursor-unknown",
             ) from None
         if self.attach is not None:

@@ -18,7 +18,7 @@ PROBLEM_STATUSES = {
     "409": "The current state does not allow this",
     "422": "The request does not match its schema or breaks a rule",
     "429": "Too many requests: wait for the number of seconds in the Retry-After header",
-    "503": "Part of the platform is not responding. Nothing was accepted; try again after the time in the Retry-After header",
+    "503": "Part of the platform is not responding. Nothing was accepted. Try again after the time in the Retry-After header",
     "default": "Any other refusal",
 }
 
@@ -27,16 +27,16 @@ STANDARD = {
     400: (
         "request-unreadable",
         "The request cannot be read",
-        "Check its headers and body. The API guide shows an example.",
+        "Check the headers and the body. The API guide shows an example.",
     ),
     403: ("not-allowed", "Not allowed", "Your role, your token's scope or the request's origin does not allow this."),
-    404: ("not-found", "Not found", "This does not exist, or you may not see it."),
+    404: ("not-found", "Not found", "The requested object does not exist, or you may not see it."),
     405: (
         "method-not-allowed",
         "Method not allowed",
         "This address does not allow this method. The Allow header lists the allowed methods.",
     ),
-    413: ("request-too-large", "The request is too large", "Send a smaller body; upload a model in pieces."),
+    413: ("request-too-large", "The request is too large", "Send a smaller body. Upload models in pieces."),
     429: (
         "too-many-requests",
         "Too many requests",
@@ -45,7 +45,7 @@ STANDARD = {
     500: (
         "internal-error",
         "Something went wrong on our side",
-        "This is a fault in Takt, not in your request. Report the request ID in the header X-Request-ID.",
+        "This is a fault in Takt, not in your request. Report the request ID from the X-Request-ID header.",
     ),
     503: (
         "unavailable",

@@ -73,7 +73,7 @@ class FolderStorage(FileSystemStorage):
     def _room_check(self, wanted: int) -> None:
         """Raise Unavailable if `wanted` more bytes would leave less than FREE_BYTES_MIN free."""
         if free_bytes(Path(self.location)) - wanted < settings.FREE_BYTES_MIN:
-            raise Unavailable("The disk of the file storage is full, so nothing was accepted.")
+            raise Unavailable("The file storage is full, so nothing was accepted.")
 
     @contextmanager
     def _watched(self) -> Iterator[None]:

@@ -191,7 +191,7 @@ def _sorted(paths: Sequence[Path]) -> tuple[list[ModelFile], list[PriceBookDocum
         else:
             models.append(model_of(path, data))
     if not books:
-        raise Refused("No price book is given; download it under Prices, or from /api/v1/price-books/current.")
+        raise Refused("No price book is given; download one under Prices or from /api/v1/price-books/current.")
     return models, books, ranges
 
 

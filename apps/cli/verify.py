@@ -124,7 +124,7 @@ def _months(document: dict[str, Any], books: dict[str, PriceBookDocument], done:
     rules = document.get("rules", 1)
     if rules not in (1, RULES):
         raise Unreadable(
-            f"The invoice was issued by version {rules} of the rules; this command supports 1 and {RULES}."
+            f"The invoice was issued under version {rules} of the rules; this command supports versions 1 and {RULES}."
         )
     if rules == 1:
         for adjustment in document.get("adjustments", []):
@@ -202,8 +202,8 @@ def _line_program(
     again = compiled[program["digest"]]
     if again.digest != program["digest"] and again.compiler_version != program["compiler_version"]:
         raise Unreadable(
-            f"The program of {place} was compiled by compiler {program['compiler_version']}; this is compiler "
-            f"{again.compiler_version}, which produces a different program. Use the version that the document names."
+            f"The program of {place} was compiled with compiler version {program['compiler_version']}. This command has "
+            f"version {again.compiler_version}, which produces a different program. Use the version that the document names."
         )
     if program.get("calibration") and again.digest != program["digest"]:
         done.partial.append(

@@ -25,7 +25,7 @@ def minor_of(amount: Decimal, *, currency: str) -> int:
         raise ValueError(f"{amount} has more than {exponent} places")
     minor = int(units)
     if exponent == 3 and minor % THREE_PLACES_STEP:
-        raise ValueError(f"Stripe needs 0 as the third decimal place; {amount} cannot be collected")
+        raise ValueError(f"Stripe requires the third decimal place to be 0; {amount} cannot be collected")
     return minor
 
 

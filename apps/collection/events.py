@@ -26,7 +26,7 @@ from apps.invoicing.outbox import pause_after
 OVERLAP = timedelta(hours=1)  # events are listed by the second of their creation, and can appear late
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=6)  # between attempts at an event that failed
 SIGNED_SECONDS = stripe.Webhook.DEFAULT_TOLERANCE  # the maximum age of a signature
-GONE = "The object does not exist at Stripe any more."
+GONE = "The object no longer exists at Stripe."
 
 log = structlog.get_logger("stripe")
 

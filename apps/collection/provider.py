@@ -56,7 +56,7 @@ class Stripe:
     def receipt_check(self, invoice: Invoice, *, amount: Decimal, reference: str) -> str:
         if amount <= 0 or not reference.strip():
             raise Problem(
-                422, "Not recorded", "Enter the amount that arrived and its reference.", kind="payment-reference"
+                422, "Not recorded", "Enter the amount received and the payment reference.", kind="payment-reference"
             )
         return reference.strip()[:120]
 
@@ -65,8 +65,8 @@ class Stripe:
             raise Problem(
                 409,
                 "Stripe has not responded yet",
-                f"The outcome of a call to Stripe for invoice {invoice.number} is unknown, so its "
-                "card may have been charged. The call is checked every minute. Try again after the next check.",
+                f"The outcome of a call to Stripe for invoice {invoice.number} is unknown, so the "
+                "customer's card may have been charged. The call is checked every minute. Try again after the next check.",
                 kind="collection-unsettled",
                 retry_after=60,
             )

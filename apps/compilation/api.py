@@ -45,7 +45,9 @@ class CompileIn(RequestBody):
     dims: dict[str, Whole | list[Whole]] = {}
     constants: dict[str, Any] = {}
     calibration: str = Field(
-        "", description="A .npz of example inputs for float16 and int8, in base64", max_length=CALIBRATION_MAX
+        "",
+        description="A .npz file of example inputs for float16 and int8, encoded in base64",
+        max_length=CALIBRATION_MAX,
     )
 
 
@@ -137,7 +139,7 @@ def _examples(text: str) -> bytes | None:
         return b64decode(text, validate=True) or None
     except ValueError:
         raise Problem(
-            422, "Not base64", "Send the bytes of the calibration .npz in base64.", kind="base64-invalid"
+            422, "Not base64", "Send the calibration .npz file encoded in base64.", kind="base64-invalid"
         ) from None
 
 
@@ -199,7 +201,7 @@ def program_trace(request: HttpRequest, pk: UUID) -> dict[str, Any]:
 
 
 @router.get(
-    "/programs/{uuid:pk}/disassembly", openapi_extra=download_described("text/plain"), summary="The binary as text"
+    "/programs/{uuid:pk}/disassembly", openapi_extra=download_described("text/plain"), summary="The disassembled binary"
 )
 def program_disassembly(request: HttpRequest, pk: UUID) -> HttpResponse:
     text = selectors.program_disassembly(org_object_get(request, Program, pk=pk))

@@ -57,7 +57,7 @@ def feeds_read(data: bytes, wanted: Mapping[str, Wanted]) -> list[dict[str, Arra
     for name in wanted:
         if name not in arrays:
             raise CalibrationError(
-                f"The calibration file has no array {name!r}; it needs one for each input of the model."
+                f"The calibration file has no array {name!r}; it must have one array for each input of the model."
             )
     unknown = sorted(set(arrays) - set(wanted))
     if unknown:
@@ -93,7 +93,7 @@ def _items(name: str, array: Array, wanted: Wanted) -> Array:
         return array[:, np.newaxis]
     needed = _written(["items", *wanted.shape])
     raise OtherShape(
-        f"The array {name!r} of the calibration file needs the shape {needed}; it has {_written(array.shape)}."
+        f"Array {name!r} of the calibration file must have the shape {needed}; its shape is {_written(array.shape)}."
     )
 
 
@@ -111,14 +111,12 @@ def _typed(name: str, array: Array, wanted: Wanted) -> Array:
         return np.ascontiguousarray(array)
     if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and kind.kind != "f"):
         raise CalibrationError(
-            f"The array {name!r} of the calibration file needs the type {kind}; it has {array.dtype}."
+            f"Array {name!r} of the calibration file must have the type {kind}; its type is {array.dtype}."
         )
     with np.errstate(over="ignore", invalid="ignore"):
         made = array.astype(kind)
     if kind.kind != "f" and not np.array_equal(made, array):
-        raise CalibrationError(f"The array {name!r} of the calibration file holds values that {kind} cannot hold.")
+        raise CalibrationError(f"Array {name!r} of the calibration file holds values that {kind} cannot represent.")
     if kind.kind == "f" and not np.all(np.isfinite(made)):
-        raise CalibrationError(
-            f"The array {name!r} of the calibration file holds values that are not finite in {kind}."
-        )
+        raise CalibrationError(f"Array {name!r} of the calibration file holds values that are not finite in {kind}.")
     return np.ascontiguousarray(made)

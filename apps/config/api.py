@@ -37,7 +37,7 @@ class Document(OpenAPISchema):
     def add_schema_definitions(self, definitions: dict[str, Any]) -> None:
         for name, definition in definitions.items():
             if self.schemas.get(name, definition) != definition:
-                raise TypeError(f"Two schemas of the API are called {name}: give one of the classes another name.")
+                raise TypeError(f"Two schemas of the API are called {name}; give one of the classes another name.")
         super().add_schema_definitions(definitions)
 
 

@@ -137,7 +137,7 @@ def busy() -> Problem:
 
 def _size_check(size: int, most: int) -> None:
     if size > most:
-        detail = f"The body is larger than {most:,} bytes; upload a model in pieces."
+        detail = f"The body is larger than {most:,} bytes; upload models in pieces."
         raise Problem(413, "The request is too large", detail, kind="request-too-large")
 
 

@@ -20,7 +20,7 @@ API_PREFIX = "/api/"
 _TITLE = "Something went wrong on our side"
 _DETAIL = (
     "This is a fault in Takt, not in what you entered. Try again in a minute. Before you repeat a purchase or a job, "
-    "check whether it is in your list. If the fault persists, report the request ID, so that we can find the fault in our log."
+    "check whether it went through. If the fault persists, report the request ID, so that we can find the fault in our log."
 )
 
 log = structlog.get_logger("request")

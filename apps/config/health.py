@@ -53,7 +53,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
     other requests get a 401, because the counts of requests and sign-ins are internal.
     """
     if not _may_read(request):
-        said = "Send METRICS_TOKEN as a bearer token. Without that setting, metrics are not available.\n"
+        said = "Send the value of METRICS_TOKEN as a bearer token. If METRICS_TOKEN is not set, metrics are not available.\n"
         return HttpResponse(said, status=401, content_type="text/plain")
     response: HttpResponse = ExportToDjangoView(request)
     return response

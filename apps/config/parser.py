@@ -33,8 +33,8 @@ class WithoutNul(Parser):
             raise Problem(
                 413,
                 "Too many lists",
-                f"A JSON body can contain at most {CONTAINERS_MAX:,} lists and objects; send inputs as a .npz "
-                "file, or several requests.",
+                f"A JSON body can contain at most {CONTAINERS_MAX:,} lists and objects; send the inputs as a .npz "
+                "file, or split them over several requests.",
                 kind="body-too-large",
             )
         body = super().parse_body(request)

@@ -48,7 +48,7 @@ class JobIn(RequestBody):
 
 
 class JobNameIn(RequestBody):
-    name: str = Field(max_length=800, description="At most 80 characters. An empty text removes the name.")
+    name: str = Field(max_length=800, description="At most 80 characters. An empty string removes the name.")
 
 
 class PromiseOut(Schema):
@@ -92,7 +92,7 @@ class JobOut(Schema):
     contract: UUID
     pool: str
     state: JobState
-    is_sample: bool = Field(description="True if the job is sample data of a demo. No worker ran it.")
+    is_sample: bool = Field(description="True if the job is sample data of a demo, which no worker ran.")
     items: int
     executions_done: int
     blocks_done: int
@@ -111,7 +111,7 @@ class JobOut(Schema):
     currency: str
     outputs: str | None
     promises: list[PromiseOut] = Field(
-        description="The promises, if the contract was bought from a plan; otherwise empty."
+        description="The contract's promises; empty if the contract was not bought from a plan."
     )
     segments: list[SegmentOut]
 
@@ -245,7 +245,7 @@ def arrays_of(file: UploadedFile, contract: Contract, wanted: UUID | None = None
     """Read the arrays of an uploaded file. Raises Problem(413) or Problem(422)."""
     if (file.size or 0) > LIMITS.file_bytes:
         detail = (
-            f"The file has {file.size:,} bytes; at most {LIMITS.file_bytes:,} are allowed. Split the items into several "
+            f"The file is {file.size:,} bytes; at most {LIMITS.file_bytes:,} are allowed. Split the items into several "
             "jobs."
         )
         raise Problem(413, "File too large", detail, kind="inputs-too-large")
@@ -355,7 +355,7 @@ def job_labels(request: HttpRequest, pk: UUID, labels: File[UploadedFile | None]
     auth=requires(Scope.READ),
     response=list[PromiseOut],
     operation_id="contract_promises",
-    summary="The promises of a contract and whether they were met",
+    summary="A contract's promises, and whether each was met",
 )
 def contract_promises(request: HttpRequest, pk: UUID) -> list[PromiseOut]:
     """Evaluates the promises over all jobs of the contract. The list is empty for a contract without a plan."""

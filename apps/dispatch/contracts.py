@@ -100,8 +100,8 @@ def description_check(contract: Contract, program: Program) -> None:
     model = program.model_version.model.name
     detail = (
         f"{model} was compiled for an earlier description of {program.target} ({program.target_digest[:12]}). Pool "
-        f"{contract.pool.slug} now uses a newer one ({processor.digest[:12]}). Compile {model} for {processor.name} again and "
-        "accept a new quote. This contract was not charged."
+        f"{contract.pool.slug} now uses a newer description ({processor.digest[:12]}). Compile {model} for {processor.name} "
+        "again and accept a new quote. This contract was not charged."
     )
     raise Problem(409, "Processor changed", detail, kind="processor-described-anew")
 

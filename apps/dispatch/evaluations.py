@@ -135,7 +135,7 @@ def _store(run: EvaluationRun, data: Labelled, *, now: datetime) -> Stored | Non
     """
     most = items_most(run.program)
     if data.items > most:
-        reason = f"A job of this program can have at most {most:,} items. The data set has {data.items:,}; upload a part of it."
+        reason = f"A job of this program can have at most {most:,} items. The data set has {data.items:,}; upload fewer items."
         _finish(run, EvaluationState.FAILED, reason, now=now)
         return None
     types = inputs_of(run.program)

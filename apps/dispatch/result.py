@@ -56,7 +56,7 @@ def job_result(job: Job, stages: Sequence[JobStage], *, item: str = "") -> Resul
     last = job.items - 1
     number = int(item) if item.isascii() and item.isdigit() and len(item) < 12 else 0 if not item else -1
     if not 0 <= number <= last:
-        problem = f"This job has the items 0 to {last:,}." if last else "This job has a single item, number 0."
+        problem = f"This job has items 0 to {last:,}." if last else "This job has a single item, number 0."
         return Result(0, last, problem)
     try:
         return _read(job, stages, number)

@@ -103,7 +103,8 @@ def _combined(plan: contracts.Combination) -> str:
             "the first model is used."
         )
     return (
-        "Every item runs on the first model. Items for which this model's confidence is too low run on the next model."
+        "Every item runs on the first model. If that model's confidence in an item is too low, the item runs on the next "
+        "model."
     )
 
 

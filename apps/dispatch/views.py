@@ -222,7 +222,7 @@ def job_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     else:
         messages.success(
             request,
-            "The job is cancelled. Finished blocks are stored and billed. The rest is available in the contract again.",
+            "The job is cancelled. Finished blocks are stored and billed. Unused capacity is available in the contract again.",
         )
     return redirect("dispatch:job_detail", pk=pk)
 

@@ -18,7 +18,7 @@ UNITS: dict[str, tuple[str, str]] = {
     "link_in": ("Link in", "Receives the inputs from the host."),
     "external": ("External memory", "Fetches weights from off-chip memory before they are used."),
     "weights": ("Weight loading", "Loads weights into one slot of a plane while another slot is in use."),
-    "matrix": ("Matrix planes", "Multiply rows by the weights in a slot and sum the products."),
+    "matrix": ("Matrix planes", "Multiplies rows by the weights in a slot and sums the products."),
     "vector": ("Vector unit", "Computes element by element: activations, sums, reductions."),
     "move": ("Data movement", "Copies, transposes, gathers and scatters."),
     "control": ("Control", "Chooses a branch according to a value."),

@@ -123,8 +123,8 @@ def _print_check(pdf: PdfDocument, invoice: Invoice) -> None:
     """Print instructions for recomputing the invoice offline."""
     pdf.heading("Check it yourself")
     pdf.text(
-        "Download the invoice and the price book as JSON. Then run these commands offline with the model file, where "
-        "./takt is a checkout of Takt or a wheel built from one:"
+        "Download the invoice and the price book as JSON. Then run the commands below offline with the model file. "
+        "In the commands, ./takt is a checkout of Takt or a wheel built from one."
     )
     pdf.code("pip install ./takt")
     pdf.code(f"takt verify {invoice.number}.json model.onnx price-book.json")

@@ -66,7 +66,7 @@ class BankTransfer:
             raise Problem(
                 422,
                 "Invalid amount",
-                f"Enter the amount that arrived for invoice {invoice.number}, above 0.",
+                f"Enter the amount received for invoice {invoice.number}; it must be above 0.",
                 kind="payment-amount",
             )
         if not reference.strip():

@@ -182,7 +182,7 @@ def payments(request: HttpRequest) -> HttpResponse:
             form = PaymentForm(request.POST, currencies=[invoice.unit])
             if not form.is_valid():
                 faults = " ".join(str(error) for errors in form.errors.values() for error in errors)
-                hint = "Enter the amount that arrived and the reference from the bank statement."
+                hint = "Enter the amount received and the reference from the bank statement."
                 raise Problem(422, "Not recorded", f"{faults} {hint}".strip(), kind="payment-not-recorded")
             services.invoice_mark_paid(
                 invoice_id=invoice.id,

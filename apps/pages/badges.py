@@ -26,10 +26,10 @@ _OK, _WAIT, _BUSY, _BAD, _NOTE, _PLAIN = "ok", "wait", "busy", "bad", "note", "p
 KINDS: dict[str, Badge] = {
     # how a figure is known
     "exact": Badge("exact", _OK, "check", "Exact at compile time, and confirmed by running the binary"),
-    "bound": Badge("bound", _NOTE, "arrow-up-right", "A proven upper bound: the cost depends on the data"),
+    "bound": Badge("bound", _NOTE, "arrow-up-right", "A proven upper bound; the cost depends on the data"),
     "measured": Badge("measured", _NOTE, "ruler-measure", "Measured, not proven"),
     "estimated": Badge("estimated", _NOTE, "circle-dashed", "An estimate, not a promise"),
-    "not priced": Badge("not priced", _PLAIN, "circle-dashed", "The price book has no price for this"),
+    "not priced": Badge("not priced", _PLAIN, "circle-dashed", "The price book has no price for this program"),
     # does it fit
     "fits": Badge("fits", _OK, "check"),
     "does not fit": Badge("does not fit", _BAD, "x"),

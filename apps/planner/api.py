@@ -43,7 +43,9 @@ class PlanIn(RequestBody):
     """
 
     version_id: UUID | None = Field(default=None, description="A model version; its alternatives are also candidates.")
-    task_id: UUID | None = Field(default=None, description="A task with its evaluated models, instead of `version_id`.")
+    task_id: UUID | None = Field(
+        default=None, description="A task with evaluated models. Give either `version_id` or `task_id`."
+    )
     items: Whole = Field(ge=1, le=services.ITEMS_MAX)
     accuracy: Decimal | None = Field(
         default=None,
@@ -64,8 +66,8 @@ class PlanIn(RequestBody):
         default="",
         max_length=40,
         description=(
-            "A class of service in the price book. Empty means `standard`, or the first class of the price book if it has no "
-            "`standard`."
+            "A class of service in the price book. If empty, `standard` is used; if the price book has no "
+            "`standard`, its first class is used."
         ),
     )
     dims: dict[str, Whole] | None = None

@@ -74,10 +74,10 @@ class Timetables:
         if demand.quantum is None:
             longest = figures.duration_format(Fraction(refusal.largest, MICROSECONDS))
             return (
-                f"The work needs {takes} of {demand.pool} in one window; the longest free time in the next {ahead} is "
+                f"The work needs {takes} on {demand.pool} in one window; the longest free time in the next {ahead} is "
                 f"{longest}."
             )
         return (
-            f"The work needs {takes} of {demand.pool}; the next {ahead} have room for at most {refusal.room:,} of its "
+            f"The work needs {takes} on {demand.pool}; the next {ahead} have room for at most {refusal.room:,} of its "
             "executions."
         )

@@ -20,8 +20,8 @@ def combination_sentences(
     back; both are from 0 to 1.
     """
     if kind == ENSEMBLE:
-        vote = f"Runs all {len(names)} programs on every item and uses the answer on which two agree"
-        return [f"{vote}; if all differ, that of {names[0]}."]
+        vote = f"Runs all {len(names)} programs on every item and uses the answer that two programs share"
+        return [f"{vote}; if all answers differ, uses the answer of {names[0]}."]
     if kind != CASCADE:
         return []
     sentences: list[str] = []

@@ -52,7 +52,7 @@ def _accuracy_field(score: ScoreFormat) -> forms.DecimalField:
         decimal_places=9,
         required=False,
         label=f"Maximum {score.name}",
-        help_text=f"In the labels' units, below the limit {score.text('0')}. {proven}",
+        help_text=f"In the labels' units; must be below the limit of {score.text('0')}. {proven}",
         error_messages=NOT_ABOVE_ZERO,
     )
 
@@ -146,7 +146,7 @@ class PlanForm(forms.Form):
         if stated is None:
             return None
         if not FIRST_YEAR <= stated.year <= LAST_YEAR:
-            raise forms.ValidationError(f"Enter a deadline in a year from {FIRST_YEAR} to {LAST_YEAR}.")
+            raise forms.ValidationError(f"The year of the deadline must be from {FIRST_YEAR} to {LAST_YEAR}.")
         return stated.replace(tzinfo=self.zone).astimezone(UTC)
 
     def requirements(self) -> Requirements:

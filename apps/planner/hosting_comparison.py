@@ -91,7 +91,9 @@ def comparison_of(plan: Plan, *, now: datetime) -> Comparison:
             unpriced.append(one.place)
     if len(places) > OPTIONS_MAX:
         unused.append(
-            Unused(f"{len(places) - OPTIONS_MAX} more machines", f"At most {OPTIONS_MAX} are compared at once.")
+            Unused(
+                f"{len(places) - OPTIONS_MAX} more machines", f"At most {OPTIONS_MAX} machines are compared at once."
+            )
         )
     groups = groups_of(_numbered(places[:OPTIONS_MAX]), items=items, currency=currency)
     return Comparison(items, currency, groups, unpriced, unused)

@@ -82,7 +82,10 @@ class PriceListForm(Marked):
     source = forms.CharField(max_length=80, label="Source", help_text="For example, the name of the cloud provider.")
     as_of = forms.DateField(label="Date", widget=DAY, help_text="The date of these prices.")
     expires = forms.DateField(
-        required=False, label="Valid until", widget=DAY, help_text="Leave empty for 90 days after that day."
+        required=False,
+        label="Valid until",
+        widget=DAY,
+        help_text="Leave empty for 90 days after the date of the prices.",
     )
 
 

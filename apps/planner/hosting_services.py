@@ -164,7 +164,7 @@ def _list_check(kind: str, source: str, as_of: date, now: datetime) -> None:
         detail = f"Name the source of the list in at most {NAME_LENGTH} printable characters."
         raise Problem(422, "Source missing", detail, kind="price-list-invalid")
     if not FIRST_DAY <= as_of <= now.date() + timedelta(days=1):
-        detail = f"State the day of the prices; {as_of.isoformat()} is in the future or before 2000."
+        detail = f"The date of the prices must be from 2000 to today; you gave {as_of.isoformat()}."
         raise Problem(422, "Impossible day", detail, kind="price-list-invalid")
 
 
@@ -243,7 +243,7 @@ def _machine_errors(machine: MachineFacts) -> list[dict[str, str]]:
         if not _fits(getattr(machine, field), least, most, places)
     ]
     if not 1 <= machine.months <= MONTHS_MAX:
-        errors.append({"field": "months", "message": f"Give whole months from 1 to {MONTHS_MAX}."})
+        errors.append({"field": "months", "message": f"Give a whole number of months from 1 to {MONTHS_MAX}."})
     if machine.currency not in PLACES:
         errors.append({"field": "currency", "message": "Give an ISO 4217 currency code such as EUR."})
     if not name_key(machine.name) or len(machine.name) > NAME_LENGTH or not machine.name.isprintable():

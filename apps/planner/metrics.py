@@ -191,7 +191,7 @@ def _error(output: Array, name: str, labels: Array, metric: Metric) -> Verdict:
     """
     if labels.ndim != 1 or int(np.prod(output.shape[1:])) != 1:
         raise MetricError(
-            f"Output '{name}' and the labels must each be one number per item. Choose another metric or output."
+            f"Output '{name}' and the labels must each have one number per item. Choose another metric or output."
         )
     assert metric.limit is not None
     limit = float(metric.limit)
@@ -206,8 +206,8 @@ def _numeric(output: Array, name: str, wanted: Array, metric: Metric) -> Verdict
     """Judge whether each item's output is close enough to the float32 output: predict 1 if so, else 0."""
     if output.shape != wanted.shape or output.dtype.kind not in "iuf":
         raise MetricError(
-            f"Output '{name}' differs in shape or type from that of the float32 program. Name a numeric output that both "
-            "programs have."
+            f"Output '{name}' differs in shape or type from that of the float32 program. Choose a numeric output that "
+            "the two programs share."
         )
     assert metric.limit is not None
     limit = float(metric.limit)

@@ -55,7 +55,7 @@ def _infeasible_lines(plan: Plan) -> list[Line]:
         remedy = [f"{changes[0]['text']} Price for all items: {price}."]
     else:
         remedy = [
-            "No requirement can be relaxed to make a candidate feasible. The reasons below state what is missing."
+            "Relaxing the requirements does not make any candidate feasible. The reasons below state what is missing."
         ]
     return [*lines, Line("To make it feasible", [*remedy, *_unready(plan)])]
 

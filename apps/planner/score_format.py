@@ -72,14 +72,14 @@ class ScoreFormat:
         """A sentence that states the allowed values."""
         if self.limit is None:
             return f"Enter {self.named} between 0 and 1, for example 0.97."
-        return f"Enter {self.named} above 0 and below the limit {self.text('0')}."
+        return f"Enter {self.named} above 0 and below the limit of {self.text('0')}."
 
     def shortfall_sentence(self, found: Fraction, wanted: Fraction) -> str:
         """Say that a proven score falls short, with enough decimals to tell the two values apart."""
         pairs = [(self.text(found, places), self.text(wanted, places)) for places in range(PLACES, 9)]
         proven, required = next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
         if self.limit is None:
-            return f"The proven {self.name} is {proven}; {required} are required."
+            return f"The proven {self.name} is {proven}; {required} is required."
         return f"The proven {self.name} is at most {proven}; at most {required} is required."
 
 

@@ -80,7 +80,7 @@ def task_create(
 def _metric_check(metric: Metric) -> None:
     """Raise Problem(422) if the metric is unknown, `k` is out of range, or the limit is missing or invalid."""
     if metric.name not in METRICS or not 1 <= metric.k <= K_MAX:
-        detail = f"Choose one of {', '.join(METRICS)}, and k from 1 to {K_MAX}."
+        detail = f"Choose a metric: {', '.join(METRICS)}. k must be between 1 and {K_MAX}."
         raise Problem(422, "Unknown metric", detail, kind="metric-unknown")
     if metric.needs_limit and not (metric.limit is not None and 0 < metric.limit <= LIMIT_MAX):
         title = METRICS[metric.name].partition(":")[0]
@@ -94,12 +94,12 @@ def _labels_check(metric: Metric, data_set: DataSet) -> None:
         detail = f"{data_set.name} has no labels. Choose agreement with the float32 model, or upload data with labels."
         raise Problem(422, "Labels missing", detail, kind="labels-missing")
     if metric.name in ("accuracy", "f1", "mean_error") and data_set.label_shape:
-        detail = f"{data_set.name} has several labels per item. Choose exact match, or upload data with one label each."
+        detail = f"{data_set.name} has several labels per item. Choose exact match, or upload data with one label for each item."
         raise Problem(422, "Several labels per item", detail, kind="labels-missing")
     if metric.name in ("accuracy", "f1") and data_set.classes > CLASSES_MAX:
         detail = (
             f"The labels of {data_set.name} go up to {data_set.classes - 1:,}; class numbers can be at most {CLASSES_MAX - 1:,}. "
-            "Number the classes from 0, or choose mean error for labels that are values."
+            "Number the classes from 0. If the labels are values, choose mean error."
         )
         raise Problem(422, "Labels are not classes", detail, kind="labels-missing")
 
@@ -129,8 +129,8 @@ def _candidates_check(task: Task, metric: Metric) -> None:
     if not found:
         wanted = ", ".join(f"'{one['name']}' {one['shape']}" for one in task.data_set.inputs)
         detail = (
-            f"No model accepts the items of {task.data_set.name} ({wanted}). Upload a model with these inputs, or other "
-            "data."
+            f"No model accepts the items of {task.data_set.name} ({wanted}). Upload a model with these inputs, or upload "
+            "other data."
         )
         raise Problem(422, "No model fits the data", detail, kind="data-set-unfitting")
 

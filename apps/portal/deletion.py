@@ -31,7 +31,9 @@ def open_business(organisation: Organisation, *, now: datetime) -> list[str]:
         f"{jobs} job{_s(jobs)} not finished: wait for completion, or cancel.": jobs,
         f"{contracts} active contract{_s(contracts)}: end early, or wait for the end of the term.": contracts,
         f"{commitments} commitment{_s(commitments)} in force: wait for the end of the term.": commitments,
-        "Usage not yet invoiced: issue the invoice under Invoices.": usage_open(organisation, until=now).exists(),
+        "Some usage is not yet invoiced: issue an invoice under Invoices.": usage_open(
+            organisation, until=now
+        ).exists(),
         f"{invoices} unpaid invoice{_s(invoices)}: pay before deleting.": invoices,
     }
     return [sentence for sentence, is_open in found.items() if is_open]

@@ -154,7 +154,7 @@ def excluded(*, organisation: Organisation, start: datetime, end: datetime) -> l
     )
     reasons = {
         "revoked": "Cancelled before completion: the job was cancelled or failed.",
-        "failed": "Failed: the counts differed from the compiled program, or no worker finished the run.",
+        "failed": "Failed: the counts differed from those of the compiled program, or no worker finished the run.",
         "again": "Run again because the first worker stopped responding; only the run that finished is billed.",
     }
     found = [Excluded(reason, sums[f"{name}_leases"], sums[f"{name}_items"]) for name, reason in reasons.items()]

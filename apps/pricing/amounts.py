@@ -62,7 +62,7 @@ def currency_chosen(code: str | None, *, now: datetime) -> Currency:
 def amount_entered(text: str, *, currency: Currency) -> Decimal:
     """Parse plain decimal text as an amount in the currency. Raises Problem with a sentence that says what to enter."""
     if not _PLAIN.fullmatch(text):
-        raise _refusal(f"Enter an amount of {currency.code} such as {_example(Decimal(250), currency)}.")
+        raise _refusal(f"Enter an amount in {currency.code}, such as {_example(Decimal(250), currency)}.")
     amount = Decimal(text)
     if amount > MOST:
         raise _refusal(f"Enter at most {MOST:,} {currency.code}.")

@@ -101,7 +101,7 @@ class Derivation:
     def rented_said(self) -> str:
         """The comparison with rented machines as text, with its source."""
         return (
-            "For comparison only: another provider's price of an hour on different hardware, in another currency. That hour "
+            "For comparison only: another provider's hourly price for different hardware, in another currency. Each hour "
             "is paid for whether it is used or not. "
             f"Source: {self.rented['source']}."
         )

@@ -90,7 +90,7 @@ class KeyText(forms.CharField):
         """Return the name; "" for an empty field. Raises ValidationError with a sentence."""
         text = str(super().clean(value)).strip()
         if text and not re.fullmatch(r"[a-z0-9_-]{1,40}", text):
-            raise ValidationError("Write 1 to 40 of the characters a-z, 0-9, _ and -.")
+            raise ValidationError("Write 1 to 40 characters; only a-z, 0-9, _ and - are allowed.")
         return text
 
 

@@ -153,7 +153,7 @@ class PricesForm(SectionForm):
                 minimum, "Enter the minimum number of operations billed per cycle, or 0 if the cycles are not proven."
             )
         elif values.get(minimum) is not None and not values.get(price):
-            self.add_error(price, "Write a price above 0, or clear the operations too.")
+            self.add_error(price, "Write a price above 0, or clear the minimum operations too.")
 
     def _prices(self, values: dict[str, Any], name: str) -> list[str]:
         return [values.get(f"price-{name}-{precision}") or "" for precision in self.precisions]

@@ -87,6 +87,6 @@ def _said(price: Price, stated: Price, found: Derivation) -> str:
     share = percent_format(price.price / stated.price)
     return (
         f"Price book {found.document['version']} was derived before this measurement, from an assumed number of "
-        f"operations per second. A published book never changes. The measured price is {share} of the book's price; the "
-        "next book may use the measured price."
+        f"operations per second. A published book never changes. The measured price is {share} of the price in the book. "
+        "The next book may use the measured price."
     )

@@ -96,7 +96,7 @@ def _follow(last: PriceBook, *, version: int, effective_from: datetime, now: dat
         raise Problem(
             409,
             "Too early",
-            f"A new price book must start after {last.effective_from:%Y-%m-%d %H:%M} UTC, when the last one starts.",
+            f"The latest price book starts at {last.effective_from:%Y-%m-%d %H:%M} UTC; a new one must start later.",
             kind="price-book-too-early",
         )
     notice = timedelta(days=int(last.document["notice_days"]))

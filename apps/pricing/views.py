@@ -58,9 +58,7 @@ def derivation(request: HttpRequest) -> HttpResponse:
     """Show how the newest shipped book is derived from the required revenue per device-hour. The page is public."""
     found = derived()
     document = book_from_json(found.document)
-    subtitle = (
-        f"Price book {document.version}: the cost of a device-hour, its required revenue, and the resulting prices."
-    )
+    subtitle = f"How the prices of price book {document.version} follow from the cost of a device-hour."
     context = {"derivation": found, "measured": host_measured(), "document": document, "subtitle": subtitle}
     return render(request, "pricing/derivation.html", context)
 

@@ -50,11 +50,14 @@ class UploadOut(Schema):
     expires_at: datetime
     chunk_bytes_max: int
     position: int | None = Field(
-        description="The upload's position in the queue for the check, from 1; null if it is not waiting."
+        description="The upload's position in the queue of waiting uploads, counted from 1; null if it is not waiting."
     )
     checking_since: datetime | None
     version_id: UUID | None = Field(description="The version created from the upload.")
-    is_new: bool = Field(description="False until a version exists, and if the organisation already had the same file.")
+    is_new: bool = Field(
+        description="True if the upload created a new version. False if the organisation already had the same file, or "
+        "while no version exists yet."
+    )
     problem: dict[str, Any] | None = Field(description="The reason for a rejection, as a problem document.")
 
     @staticmethod

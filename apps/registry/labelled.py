@@ -143,7 +143,7 @@ def labels_read(file: BinaryIO, limits: Limits, *, items: int) -> Array:
         raise InputError(wrong)
     if len(labels) != items:
         raise InputError(
-            [f"The file has {len(labels):,} labels, the job has {items:,} items; send one label for each item."]
+            [f"The file has {len(labels):,} labels, but the job has {items:,} items; send one label for each item."]
         )
     return labels
 
@@ -189,9 +189,7 @@ def _label_row(number: int, line: str) -> list[int]:
     cells = [cell.strip() for cell in line.split(",")]
     if not all(cell.isascii() and cell.isdigit() and len(cell) < LABEL_DIGITS for cell in cells):
         raise InputError(
-            [
-                f"Item {number} has the label {line[:40]!r}; a label must be a class number, which is a whole number from 0."
-            ]
+            [f"Item {number} has the label {line[:40]!r}; a label must be a class number: 0, 1, 2 and so on."]
         )
     return [int(cell) for cell in cells]
 

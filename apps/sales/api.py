@@ -103,8 +103,8 @@ class QuoteIn(RequestBody):
         default="",
         max_length=20,
         description=(
-            "A class of service in the price book. Empty means `standard`, or the first class of the price book if it has no "
-            "`standard`."
+            "A class of service in the price book. If empty, `standard` is used; if the price book has no "
+            "`standard`, its first class is used."
         ),
     )
     pool: str = Field(default="", pattern=r"^[a-zA-Z0-9_-]{0,40}$")

@@ -67,7 +67,7 @@ class LateOut(Schema):
 
 
 class NameIn(RequestBody):
-    name: str = Field(max_length=800, description="At most 80 characters. An empty text removes the name.")
+    name: str = Field(max_length=800, description="At most 80 characters. An empty string removes the name.")
 
 
 class ContractOut(Schema):

@@ -134,7 +134,7 @@ def test_a_processor_that_is_described_anew_takes_no_jobs_of_earlier_contracts(s
     )
     contract.pool.save()
     with pytest.raises(
-        Problem, match=r"now uses a newer one \(dddddddddddd\).*again and accept a new quote"
+        Problem, match=r"now uses a newer description \(dddddddddddd\).*again and accept a new quote"
     ) as refusal:
         scene.job(contract, 5)
     assert (refusal.value.status, refusal.value.kind) == (409, "processor-described-anew")

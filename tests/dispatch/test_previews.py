@@ -215,7 +215,7 @@ def test_an_item_that_the_job_does_not_have_is_said(present: Scene, browser: Cli
     job = finished(present, y=np.ones((3, 2), "float32"))
     answer = browser.get(f"/jobs/{job.pk}?item={item}")
     assert answer.status_code == 200
-    assert "This job has the items 0 to 2." in answer.content.decode()
+    assert "This job has items 0 to 2." in answer.content.decode()
 
 
 def test_items_of_a_job_that_ended_early_are_found_by_their_numbers(present: Scene, browser: Client) -> None:

@@ -180,7 +180,7 @@ def test_items_that_never_came_were_not_promised(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"1\n2\n", "The file has 2 labels, the job has 8 items"),
+        (b"1\n2\n", "The file has 2 labels, but the job has 8 items"),
         (b"1\n-1\n1\n1\n1\n1\n1\n1", r"Item 1 has the label '-1'; a label must be a class number"),
         (b"\xff\xfe\x00", "neither a .npz file nor a text"),
         (b"", "needs one line for each item"),

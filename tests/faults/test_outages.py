@@ -198,7 +198,7 @@ def test_a_page_says_that_the_disk_is_full(client: Client, contract: Contract, s
     file = SimpleUploadedFile("inputs.npz", arrays_pack({"x": np.ones((3, 4), "float32")}))
     answer = client.post("/jobs/new", {"contract": str(contract.pk), "inputs": file})
     assert answer.status_code == 503, answer.content[:300]
-    assert "disk of the file storage is full" in answer.content.decode()
+    assert "file storage is full" in answer.content.decode()
     assert answer["Retry-After"] == "5"
 
 

@@ -341,7 +341,7 @@ def test_what_version_1_of_the_rules_issued_stays_and_counts(cast: Cast) -> None
     books = [document_of(book) for book in PriceBook.objects.all()]
     for invoice in Invoice.objects.all():
         assert verify(invoice.document, models=[], books=books).checked
-    with pytest.raises(Unreadable, match="issued by version 3 of the rules; this command supports 1 and 2"):
+    with pytest.raises(Unreadable, match="issued under version 3 of the rules; this command supports versions 1 and 2"):
         verify({**newest.document, "rules": 3}, models=[], books=books)
     assert invoice_draft(organisation=cast.organisation, until=JANUARY) is None
 

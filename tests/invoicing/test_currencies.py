@@ -194,7 +194,8 @@ def test_a_cap_in_euros_refuses_yen_with_the_remedy_and_is_not_lost_by_it(
     answer = api.get("/api/v1/spend-cap").json()
     assert answer == {"cap": None, "used": "0", "held": "0", "currency": "JPY", "refuses": True}
     with pytest.raises(
-        CapMissing, match=r"priced in JPY\. Ask an owner or a billing person to set a cap in JPY at /portal/caps"
+        CapMissing,
+        match=r"priced in JPY\. Ask an owner or a billing person to set a cap in JPY or to remove the cap in EUR",
     ):
         bought(cast, market, MILLION, SUMMER)
     quote = quote_create(

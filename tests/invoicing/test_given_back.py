@@ -48,7 +48,7 @@ def test_what_a_lost_dispute_gave_back_is_not_credited_again(cast: Cast, market:
         return credit_note_issue(invoice_id=invoice.id, parts=parts, reason="wrong", actor=None, now=LATER)
 
     moved(FactKind.DISPUTED, disputed, bank, DisputeState.OPEN)
-    with pytest.raises(Problem, match=r"is disputed\. Issue the credit note after the dispute is decided"):
+    with pytest.raises(Problem, match=r"is disputed\. Issue the credit note after the dispute has been decided"):
         credited(None)
     moved(FactKind.DISPUTE_LOST, AccountKind.BAD_DEBT, disputed, DisputeState.LOST)
     assert (_kind(cast, "bad_debt"), _kind(cast, "prepaid")) == (5, 0)

@@ -109,8 +109,8 @@ def test_a_cap_in_another_currency_says_what_to_do(cast: Cast) -> None:
         _hold(cast.organisation, Decimal(1), "JPY")
     assert refused.value.kind == "spend-cap-currency"
     assert refused.value.detail == (
-        "The spend cap is in EUR, but this work is priced in JPY. Ask an owner or a billing person to set a cap in JPY at "
-        "/portal/caps, or remove the one in EUR; until then nothing in JPY can be accepted."
+        "The spend cap is in EUR, but this work is priced in JPY. Ask an owner or a billing person to set a cap in JPY or "
+        "to remove the cap in EUR (/portal/caps)."
     )
     cap_set(organisation=cast.organisation, amount=Decimal(150), currency="JPY", now=NOW)
     assert sorted(caps_like(cast.organisation.id)) == ["EUR", "JPY"]

@@ -105,7 +105,7 @@ def test_the_cheapest_that_meets_the_accuracy_is_chosen(cast: Cast, market: dict
     refused = row_of(strict, "digits-small", "lpu-a")
     proven = percent_format(Fraction(refused["accuracy"]), 2)
     wanted = percent_format(Fraction(97, 100), 2)
-    assert refused["reasons"] == [f"The proven accuracy is {proven}; {wanted} are required."]
+    assert refused["reasons"] == [f"The proven accuracy is {proven}; {wanted} is required."]
 
 
 def test_fewer_bits_are_a_candidate_without_a_promise_of_accuracy(cast: Cast, market: dict[str, ModelVersion]) -> None:
@@ -429,8 +429,8 @@ NONSENSE = (
     ("duration", "-1", "Enter a value above 0"),
     ("budget", "\N{FACE WITH TEARS OF JOY}", "Enter a number."),
     ("budget", "9" * 10_000, "Ensure that there are no more than"),
-    ("until", "9999-12-31T23:59", "Enter a deadline in a year from 1970 to 9000."),
-    ("until", "0001-01-01T00:00", "Enter a deadline in a year from 1970 to 9000."),
+    ("until", "9999-12-31T23:59", "The year of the deadline must be from 1970 to 9000."),
+    ("until", "0001-01-01T00:00", "The year of the deadline must be from 1970 to 9000."),
     ("until", "2026-01-01T00:00", "The deadline is in the past."),
     ("until", "tomorrow", "Enter a valid date/time."),
     ("klass", "golden", "Choose one of the listed classes."),

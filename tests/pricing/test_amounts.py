@@ -55,10 +55,10 @@ def test_a_computed_amount_is_checked_by_its_value(currency: Currency, amount: D
         ("0.126", CURRENCIES[1], "EUR has 2 decimal places; write 0.12."),
         ("0.1264", CURRENCIES[2], "KWD has 3 decimal places; write 0.126."),
         ("0.001", CURRENCIES[1], "EUR has 2 decimal places; write 0.01."),
-        ("1e3", CURRENCIES[1], "Enter an amount of EUR such as 250.00."),
-        ("-1", CURRENCIES[0], "Enter an amount of JPY such as 250."),
-        ("١٢", CURRENCIES[2], "Enter an amount of KWD such as 250.000."),
-        ("", CURRENCIES[1], "Enter an amount of EUR such as 250.00."),
+        ("1e3", CURRENCIES[1], "Enter an amount in EUR, such as 250.00."),
+        ("-1", CURRENCIES[0], "Enter an amount in JPY, such as 250."),
+        ("١٢", CURRENCIES[2], "Enter an amount in KWD, such as 250.000."),
+        ("", CURRENCIES[1], "Enter an amount in EUR, such as 250.00."),
     ],
 )
 def test_a_refusal_says_what_to_write(text: str, currency: Currency, said: str) -> None:

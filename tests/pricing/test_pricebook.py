@@ -100,7 +100,7 @@ def test_the_database_refuses_two_books_in_force_at_once() -> None:
     [
         (NOW + timedelta(days=29), {}, "30 days' notice"),
         (NEXT, {"version": 3}, "next price book must be version 2"),
-        (START, {}, "must start after"),
+        (START, {}, "must start later"),
         (NEXT, {"floor": "7"}, "cannot be used"),
         (NEXT, {"currency": {"code": "EUR", "exponent": 3}}, "ISO 4217 gives EUR 2"),
         (NEXT, {"currency": {"code": "EUC", "exponent": 2}}, "no currency of ISO 4217"),

@@ -153,7 +153,7 @@ def test_an_event_about_what_is_gone_is_handled(cast: Cast, store: Store, client
     events_catch_up(client=client, now=now)
     event = StripeEvent.objects.get(pk="evt_1")
     assert event.handled_at == now
-    assert event.error == "The object does not exist at Stripe any more."
+    assert event.error == "The object no longer exists at Stripe."
 
 
 def test_an_outage_is_asked_again_at_the_next_turn(

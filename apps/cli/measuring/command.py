@@ -24,8 +24,8 @@ from compiler.commands.options import add_sizes, at_least, bounds, sizes
 from compiler.precision.feeds import SEED, seeded
 
 ABOUT = (
-    "Runs a model on generated inputs with ONNX Runtime on this machine. Writes the times with the date, the hardware and the "
-    "digest of the model to a file that Takt imports under Plans, Other machines. Needs no network. "
+    "Runs a model on generated inputs with ONNX Runtime on this machine. Writes the times, the date, the "
+    "hardware and the model's digest to a file. Import the file in Takt under Plans, Other machines. Needs no network. "
     "docs/how-to/compare-places.md describes the file."
 )
 LISTS_MOST, NAMES_MOST = 8, 8

@@ -77,7 +77,7 @@ class Fleet:
         takes = figures.duration_format(demand.duration)
         longest = figures.duration_format(Fraction(found.largest, 10**6))
         return Placed(
-            None, f"The work needs {takes} of {demand.pool}; the longest free time on any one device is {longest}."
+            None, f"The work needs {takes} on {demand.pool}; the longest free time on any one device is {longest}."
         )
 
     def _tried(self, demand: Demand, window: Window, names: list[str]) -> Placement | Refusal:

@@ -23,7 +23,7 @@ def text(answer: Answer) -> str:
     lines = [_title(answer), *_stated(answer), "", *_choice(answer), ""]
     lines += [*_table(f"On the Pareto frontier (price, latency, {answer.measure.name}):", answer, _frontier(answer))]
     others = [one for one in answer.solution.candidates if one.feasible and not one.on_frontier]
-    worse = f"Feasible, but more expensive, slower or with a worse {answer.measure.name} than a candidate above:"
+    worse = f"Feasible, but worse than a candidate above in price, latency or {answer.measure.name}:"
     lines += [*_table(worse, answer, others[:SHOWN])]
     refused = [one for one in answer.solution.candidates if not one.feasible]
     if refused:
@@ -33,7 +33,7 @@ def text(answer: Answer) -> str:
         lines.append("")
     for group in answer.groups:
         lines += [
-            f"Other machines, {group.currency}, {answer.task.volume.items:,} items a month:",
+            f"Other machines ({group.currency}, {answer.task.volume.items:,} items a month):",
             *_places(group, answer),
             "",
         ]
@@ -134,7 +134,9 @@ def _changes(answer: Answer) -> list[str]:
     found = [
         f"{change_said(answer, one)} Price {_amount(answer, one.price)}." for one in answer.solution.changes[:CHANGES]
     ]
-    return found or ["Changing only the requirements makes no candidate feasible. The reasons state what is missing."]
+    return found or [
+        "Relaxing the requirements does not make any candidate feasible. The reasons state what is missing."
+    ]
 
 
 def _frontier(answer: Answer) -> list[Candidate]:

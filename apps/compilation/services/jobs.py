@@ -100,7 +100,7 @@ def _queue_check(organisation: Organisation) -> None:
         raise Problem(
             429,
             "Too many compiles",
-            f"{UNFINISHED_MAX} compiles are waiting. Cancel some compiles, or try again when they have finished.",
+            f"{UNFINISHED_MAX} compiles are waiting. Cancel some compiles, or try again when some have finished.",
             kind="too-many-compiles",
         )
 
@@ -115,7 +115,7 @@ def _calibration_keep(
         return "", ""
     if len(data) > FILE_BYTES_MAX:
         detail = (
-            f"The calibration file has {len(data):,} bytes; at most {FILE_BYTES_MAX:,} are allowed. Send fewer items."
+            f"The calibration file is {len(data):,} bytes; at most {FILE_BYTES_MAX:,} are allowed. Send fewer items."
         )
         raise Problem(413, "File too large", detail, kind="file-too-large")
     digest = sha256(data).hexdigest()
@@ -182,7 +182,7 @@ def _constants_check(version: ModelVersion, constants: dict[str, Any]) -> None:
         raise Problem(
             422,
             "No such input",
-            f"The model has no input {unknown[0]!r}. Every constant must name an input of the model.",
+            f"The model has no input {unknown[0]!r}. Each constant must have the name of a model input.",
             kind="input-unknown",
         )
 

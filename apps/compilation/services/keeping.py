@@ -26,7 +26,7 @@ class NotDeterministic(Exception):
 
     def __init__(self, program: Program, digest: str) -> None:
         text = (
-            f"This compile produced the digest {digest[:16]}, but an earlier one of the same model produced "
+            f"This compile produced the digest {digest[:16]}, but an earlier compile of the same model produced "
             f"{program.digest[:16]}. Equal inputs must produce equal bytes, so this is a defect in Takt. The new program was "
             "not stored."
         )

@@ -36,7 +36,7 @@ def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: 
         target = targets.parse(text)
     except UnicodeDecodeError:
         raise Problem(
-            422, "Not a processor file", "The file is not UTF-8 text; write it as TOML.", kind="processor-file"
+            422, "Not a processor file", "The file is not UTF-8 text; save it as TOML in UTF-8.", kind="processor-file"
         ) from None
     except ModelError as error:
         raise Problem(422, "Not a processor file", f"{str(error).rstrip('.')}.", kind="processor-file") from error

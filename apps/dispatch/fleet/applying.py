@@ -158,7 +158,7 @@ def _expected_check(before: Document, expected: str) -> None:
         raise Problem(
             409,
             "The fleet has changed",
-            "Somebody changed the fleet after you opened this page. Check the difference again, then apply it.",
+            "Somebody changed the fleet after you opened this page. Check the changes again, then apply them.",
             kind="fleet-changed",
         )
 

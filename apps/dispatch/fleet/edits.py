@@ -96,7 +96,9 @@ def devices_add(slug: str, count: int, state: str = "active") -> Edit:
     def edit(raw: Raw) -> None:
         pool = _known(raw["pools"], slug, "pool")
         if not 1 <= count <= DEVICES_MAX:
-            raise Problem(422, "Impossible count", f"Add 1 to {DEVICES_MAX:,} devices at once.", kind="fleet-file")
+            raise Problem(
+                422, "Impossible count", f"Enter a number of devices from 1 to {DEVICES_MAX:,}.", kind="fleet-file"
+            )
         used, number = {one["name"] for one in pool["devices"]}, 0
         for _ in range(count):
             while f"{slug}-{number}" in used:

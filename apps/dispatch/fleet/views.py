@@ -59,7 +59,7 @@ def devices_add(request: HttpRequest, slug: str) -> HttpResponse:
     if form.is_valid():
         _edited(request, edits.devices_add(slug, form.cleaned_data["count"], form.cleaned_data["state"]), "page")
     else:
-        messages.error(request, "Enter the number of devices to add, from 1, and choose their state.")
+        messages.error(request, "Enter the number of devices to add (at least 1) and choose their state.")
     return redirect("fleet:fleet")
 
 
@@ -186,7 +186,7 @@ def fleet_file(request: HttpRequest) -> HttpResponse:
 def _uploaded(request: HttpRequest) -> bytes:
     file = request.FILES.get("file")
     if not isinstance(file, UploadedFile):
-        raise Problem(422, "No file", "Choose a file (TOML) first.", kind="fleet-file")
+        raise Problem(422, "No file", "Choose a TOML file first.", kind="fleet-file")
     data: bytes = file.read(LARGEST + 1)
     return data
 

@@ -55,7 +55,9 @@ def parse(data: bytes | str, *, known: Mapping[str, str]) -> Document:
     """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(raw) > LARGEST:
-        raise DocumentError([Fault("", f"The file has {len(raw):,} bytes; a fleet file can have at most {LARGEST:,}.")])
+        raise DocumentError(
+            [Fault("", f"The file is {len(raw):,} bytes; a fleet file can be at most {LARGEST:,} bytes.")]
+        )
     try:
         text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

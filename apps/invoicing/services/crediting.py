@@ -76,7 +76,7 @@ def credit_note_issue(
         raise Problem(
             409,
             "Invoice changed",
-            "A credit note was issued since you opened this page. Check the remaining amounts, then try again.",
+            "A credit note has been issued since you opened this page. Check the remaining amounts, then try again.",
             kind="credit-note",
         )
     return credit_note_write(invoice, parts, reason, actor, now)
@@ -95,9 +95,9 @@ def credit_note_write(
     its issue.
     """
     if not reason.strip():
-        raise Problem(422, "Reason missing", "Enter a reason, to be printed on the credit note.", kind="credit-note")
+        raise Problem(422, "Reason missing", "Enter a reason; it is printed on the credit note.", kind="credit-note")
     if invoice.state == InvoiceState.WRITTEN_OFF:
-        raise Problem(409, "Written off", f"Invoice {invoice.number} is already written off.", kind="credit-note")
+        raise Problem(409, "Written off", f"Invoice {invoice.number} has already been written off.", kind="credit-note")
     parts = _parts(invoice, asked)
     note = _store(invoice, parts, reason.strip()[:300], actor, now)
     settled = min(invoice.open, note.total)
@@ -158,8 +158,8 @@ def _parts_check(invoice: Invoice, parts: list[Part]) -> None:
         raise Problem(
             409,
             "Amount too large",
-            f"Credits reduced invoice {invoice.number}. At most the payable amount of "
-            f"{money_format(invoice.payable, invoice.document['currency'])} can be credited.",
+            f"Credits reduced the payable amount of invoice {invoice.number} to "
+            f"{money_format(invoice.payable, invoice.document['currency'])}. Credit notes cannot exceed this amount.",
             kind="credit-note",
         )
     if not parts or credited <= 0:
@@ -269,7 +269,7 @@ def _returned_already(invoice: Invoice, beyond: Decimal) -> dict[AccountKind, De
         raise Problem(
             409,
             "Disputed",
-            f"The payment of invoice {invoice.number} is disputed. Issue the credit note after the dispute is decided.",
+            f"The payment of invoice {invoice.number} is disputed. Issue the credit note after the dispute has been decided.",
             kind="invoice-disputed",
         )
     keys, found = [*keys_of_notes(invoice), *keys_of_facts(invoice)], {}

@@ -76,7 +76,7 @@ def invoice_collect(*, invoice_id: UUID, actor: User | None, now: datetime) -> I
         raise Problem(
             409,
             "Too early",
-            f"Invoice {invoice.number} can be sent to collection after its last reminder.",
+            f"Invoice {invoice.number} can be sent to collection only after its last reminder.",
             kind="dunning",
         )
     invoice.state = InvoiceState.COLLECTION

@@ -62,9 +62,7 @@ def grant_create(
     most = Decimal(settings.CREDIT_LIMIT).scaleb(-places_of(currency))
     if kind == GrantKind.CREDIT and amount > most:
         limit = money_format(most, currency)
-        detail = (
-            f"A single credit can be at most {limit} (the setting CREDIT_LIMIT). Grant a smaller credit, or several."
-        )
+        detail = f"A single credit can be at most {limit} (the setting CREDIT_LIMIT). Grant a smaller credit, or several credits."
         raise Problem(422, "Credit too large", detail, kind="credit")
     chain_lock(organisation.id)
     known = CreditGrant.objects.filter(organisation=organisation, idempotency_key=idempotency_key).first()

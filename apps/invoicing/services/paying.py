@@ -203,7 +203,7 @@ def invoice_write_off(*, invoice_id: UUID, reason: str, actor: User | None, now:
         raise Problem(
             409,
             "Not written off",
-            f"Only an open invoice can be written off, and a reason is required. Invoice {invoice.number} "
+            f"A write-off needs a reason and an open invoice. Invoice {invoice.number} "
             f"is {invoice.get_state_display().lower()}.",
             kind="invoice-settled",
         )

@@ -33,7 +33,7 @@ def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: date
         raise Problem(
             409,
             "Not voided",
-            f"Part of invoice {invoice.number} is already settled. Issue a credit note instead.",
+            f"Part of invoice {invoice.number} has already been settled. Issue a credit note instead.",
             kind="invoice-settled",
         )
     if by_balance:

@@ -56,9 +56,7 @@ class CapMissing(Problem):
             409,
             f"No spend cap in {currency}",
             f"The spend cap {_whose(one)}is in {has}, but this work is priced in {currency}. Ask an owner or a billing person "
-            f"to set a cap in {currency} at {CAPS_PAGE}, or remove the one in {has}; until then nothing in {currency} can "
-            "be "
-            "accepted.",
+            f"to set a cap in {currency} or to remove the cap in {has} ({CAPS_PAGE}).",
             kind="spend-cap-currency",
             errors=[
                 {"scope": one.scope, "currency": currency, "caps": [cap.currency for cap in caps], "page": CAPS_PAGE}

@@ -115,7 +115,7 @@ def _shape_check(row: list[str], header: list[str], line: int) -> None:
 
 def _text(data: bytes) -> str:
     if len(data) > BYTES_MAX:
-        raise Unreadable([Fault(f"The file has {len(data):,} bytes; at most {BYTES_MAX:,} are allowed; {FEWER}.")])
+        raise Unreadable([Fault(f"The file is {len(data):,} bytes; at most {BYTES_MAX:,} are allowed; {FEWER}.")])
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -43,7 +43,7 @@ class Setting:
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
-            raise ValueError("A power setting is a share above 0 and at most 1.")
+            raise ValueError("A power setting must be a share above 0 and at most 1.")
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def tax_set(
         raise Problem(
             422,
             "Invalid tax",
-            "Reverse charge needs the customer's tax number. The customer can enter the number under Billing portal, "
+            "Reverse charge requires the customer's tax number. The customer can enter the number under Billing portal, "
             "Billing address.",
             kind="tax",
         )

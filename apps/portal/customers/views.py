@@ -112,7 +112,7 @@ def _credit_end(form: CreditEndForm, given: dict[str, Any]) -> str:
 def _tax(form: TaxForm, given: dict[str, Any]) -> str:
     values = form.cleaned_data
     tax_set(scheme=values["tax_scheme"], rate=values["tax_percent"], payment_days=values["payment_days"], **given)
-    return "Tax updated. The new tax applies from the next invoice on."
+    return "Tax updated. The new tax applies from the next invoice."
 
 
 def _refund(form: RefundForm, given: dict[str, Any]) -> str:

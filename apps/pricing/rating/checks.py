@@ -104,7 +104,7 @@ def _check_form(book: PriceBookDocument, executions: int, terms: Terms) -> None:
     if terms.form not in FORMS:
         raise NotPriced(f"there is no form of contract {terms.form!r} (there are {', '.join(FORMS)})")
     if (terms.schedule is not None) != (terms.form in (SPREAD, INTERVAL)):
-        raise RatingError(f"A contract of the form {terms.form} must have {'no ' if terms.schedule else 'a '}schedule.")
+        raise RatingError(f"The contract form {terms.form!r} must have {'no ' if terms.schedule else 'a '}schedule.")
     if terms.schedule is not None:
         _check_schedule(terms.schedule, executions)
     if terms.form == INTERVAL and not book.price_class(terms.klass).unused:
@@ -119,7 +119,7 @@ def _check_form(book: PriceBookDocument, executions: int, terms: Terms) -> None:
 def _check_schedule(schedule: Schedule, executions: int) -> None:
     if schedule.each < 1 or schedule.every <= 0 or schedule.intervals < 1:
         raise RatingError(
-            "A schedule must have at least one execution in at least one interval of more than 0 seconds."
+            "A schedule needs at least one interval; each must be longer than 0 seconds and have at least one execution."
         )
     if executions > schedule.executions:
         raise RatingError(f"{executions:,} executions are more than the {schedule.executions:,} contracted.")
@@ -128,7 +128,7 @@ def _check_schedule(schedule: Schedule, executions: int) -> None:
 def _check_hours(book: PriceBookDocument, terms: Terms) -> None:
     classes = [book.price_class(name) for name in (terms.klass, terms.served) if name]
     if terms.instant is not None and terms.instant.tzinfo is None:
-        raise RatingError("An instant without a time zone cannot be priced; give it an offset such as +00:00.")
+        raise RatingError("A time without a time zone cannot be priced; add an offset such as +00:00.")
     if any(item.time_of_use for item in classes) and terms.instant is None:
         raise NotPriced(f"class {terms.klass!r} follows the hours and needs the instant that binds its tariff")
 
@@ -140,7 +140,7 @@ def _check_periods(book: PriceBookDocument, executions: int, terms: Terms, perio
             f"The price of class {terms.klass} does not follow the hours, so it cannot be split by period."
         )
     if any(count < 1 for count in periods.values()) or sum(periods.values()) != executions:
-        raise RatingError(f"The parts by period hold {sum(periods.values()):,} executions, not {executions:,}.")
+        raise RatingError(f"The executions by period add up to {sum(periods.values()):,}, not {executions:,}.")
     for name in periods:
         book.tariff.period(name)
 
@@ -164,7 +164,7 @@ def _check_measured(
             f"the cycles of {terms.processor_class!r} are not proven, so measured counts have no price there"
         )
     if not 1 <= len(measured) <= executions or any(item.cycles < 1 or item.operations < 0 for item in measured):
-        raise RatingError("Each lease must have executions, and measured counts of at least one cycle.")
+        raise RatingError("Each lease must have at least one execution and a measured count of at least one cycle.")
     operations, cycles = sum(item.operations for item in measured), sum(item.cycles for item in measured)
     if operations > counts.operations * executions or cycles > counts.cycles * executions:
         raise RatingError(

@@ -36,7 +36,7 @@ def rate_quota(
     the unused operations are priced. If `late` is set too, the amount is the additional charge for their late release.
     """
     if terms.form != QUOTA:
-        raise RatingError(f"A contract of the form {terms.form} has executions, not a quota of operations.")
+        raise RatingError(f"The contract form {terms.form!r} has executions, not a quota of operations.")
     return rate(book=book, counts=Counts(operations, 0), executions=1, terms=terms, unused=unused, late=late)
 
 
@@ -46,7 +46,7 @@ def rate_schedule(*, book: PriceBookDocument, counts: Counts, terms: Terms) -> R
     This is the amount to hold.
     """
     if terms.schedule is None:
-        raise RatingError(f"A contract of the form {terms.form} needs a schedule.")
+        raise RatingError(f"The contract form {terms.form!r} needs a schedule.")
     return rate(book=book, counts=counts, executions=terms.schedule.executions, terms=terms)
 
 
@@ -121,7 +121,7 @@ def tariff_parts(
     never split.
     """
     if executions < 1 or seconds < 0:
-        raise RatingError("A lease must have at least one execution, and a duration cannot be negative.")
+        raise RatingError("A lease must have at least one execution and a duration of at least 0 seconds.")
     start = start.astimezone(UTC)
     last = start + timedelta(microseconds=int((executions - 1) * seconds * 10**6) + 1)
     found: list[TariffPart] = []

@@ -170,6 +170,6 @@ def merge(intervals: list[Interval]) -> list[Interval]:
 
 def _check_span(start: datetime, end: datetime) -> None:
     if start.tzinfo is None or end.tzinfo is None:
-        raise RatingError("An instant without a time zone cannot be priced; give it an offset such as +00:00.")
+        raise RatingError("A time without a time zone cannot be priced; add an offset such as +00:00.")
     if end - start > _LONGEST:
         raise RatingError(f"A window of more than {_LONGEST.days} days cannot be priced; choose a shorter one.")

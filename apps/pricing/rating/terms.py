@@ -64,7 +64,7 @@ class Schedule:
     def between(*, each: int, every: Fraction, start: datetime, end: datetime) -> Schedule:
         """Return a schedule with as many whole intervals as fit into [start, end). Raises RatingError if none fits."""
         if each < 1 or every <= 0:
-            raise RatingError("An interval needs at least one execution and a length of more than 0 seconds.")
+            raise RatingError("An interval must be longer than 0 seconds and have at least one execution.")
         span = end.astimezone(UTC) - start.astimezone(UTC)
         microseconds = (span.days * 86_400 + span.seconds) * 10**6 + span.microseconds
         intervals = int(Fraction(microseconds, 10**6) / every)

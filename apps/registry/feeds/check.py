@@ -100,7 +100,7 @@ def _size_problems(arrays: Mapping[str, Array], types: Sequence[TensorType]) -> 
     taken = sum(array.size * max(array.dtype.itemsize, sizes.get(name, 0)) for name, array in arrays.items())
     if taken <= BYTES_MAX:
         return []
-    return [f"The inputs have {taken:,} bytes; a job can have at most {BYTES_MAX:,}. Send several jobs."]
+    return [f"The inputs are {taken:,} bytes; at most {BYTES_MAX:,} are allowed in one job. Send several jobs."]
 
 
 def _shaped(array: Array, wanted: TensorType) -> Array:

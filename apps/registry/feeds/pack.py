@@ -45,7 +45,7 @@ def arrays_read(file: BinaryIO, types: Sequence[TensorType], limits: Limits) -> 
     file.seek(0)
     if size > limits.file_bytes:
         raise InputError(
-            [f"The file has {size:,} bytes; at most {limits.file_bytes:,} are accepted. Send several jobs."]
+            [f"The file is {size:,} bytes; at most {limits.file_bytes:,} are accepted. Send several jobs."]
         )
     head = file.read(len(NPY_MAGIC))
     file.seek(0)
@@ -55,7 +55,7 @@ def arrays_read(file: BinaryIO, types: Sequence[TensorType], limits: Limits) -> 
         return {types[0].name: _array_of(file, types[0].name, limits.array_bytes)}
     if head == NPY_MAGIC:
         names = ", ".join(f"'{one.name}'" for one in types)
-        raise InputError([f"A .npy file holds one array, but the program needs {names}: send them in a .npz file."])
+        raise InputError([f"A .npy file holds one array, but the program needs {names}; send them in a .npz file."])
     if not head.startswith(ZIP_MAGIC):
         raise InputError(["This is not a .npz file: save the inputs with numpy.savez(path, name=array), or send JSON."])
     return _members(file, limits)
@@ -69,9 +69,9 @@ def _members(file: BinaryIO, limits: Limits) -> dict[str, Array]:
             members = archive.infolist()
             unpacked = sum(member.file_size for member in members)
             if len(members) > MEMBERS_MAX or unpacked > limits.array_bytes:
-                most = f"{MEMBERS_MAX} arrays of together {limits.array_bytes:,} bytes"
+                most = f"{limits.array_bytes:,} bytes and {MEMBERS_MAX} arrays"
                 raise InputError(
-                    [f"The file unpacks to {len(members)} arrays of {unpacked:,} bytes; at most {most} are accepted."]
+                    [f"The file unpacks to {unpacked:,} bytes (arrays: {len(members)}); at most {most} are accepted."]
                 )
             for member in members:
                 name = member.filename.removesuffix(".npy")
@@ -106,7 +106,7 @@ def arrays_read_json(document: object, types: Sequence[TensorType]) -> dict[str,
     """Return the arrays of {"input name": nested lists, ...}; the outermost list holds the items. Raises InputError."""
     if not isinstance(document, Mapping):
         raise InputError(
-            ['Send an object such as {"input name": [[1.0, 2.0], [3.0, 4.0]]}, the outer list holding the items.']
+            ['Send an object such as {"input name": [[1.0, 2.0], [3.0, 4.0]]}; the outer list holds the items.']
         )
     dtypes = {one.name: np.dtype(one.dtype) for one in types}
     arrays: dict[str, Array] = {}
@@ -115,7 +115,9 @@ def arrays_read_json(document: object, types: Sequence[TensorType]) -> dict[str,
         try:
             arrays[str(name)] = _array_of_lists(nested, dtypes.get(str(name), np.dtype("float32")))
         except (ValueError, TypeError, OverflowError, RecursionError):
-            problems.append(f"Input '{name}' must be nested lists of numbers of equal length.")
+            problems.append(
+                f"Input '{name}' must be nested lists of numbers; lists at the same level must have the same length."
+            )
             continue
         if not np.isfinite(arrays[str(name)]).all():
             problems.append(

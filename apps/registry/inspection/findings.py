@@ -27,7 +27,7 @@ EMPTY = Finding("empty", "The file is empty.", "Export the model again and uploa
 TEXT = Finding(
     "not-a-model",
     "This is a text file, not an ONNX model.",
-    "Upload the .onnx file itself; torch.onnx.export or tf2onnx writes one.",
+    "Upload the .onnx file itself, as written by torch.onnx.export or tf2onnx.",
 )
 FOREIGN = Finding(
     "not-a-model",

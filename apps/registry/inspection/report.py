@@ -99,8 +99,8 @@ def opset_findings(model: ModelProto) -> Iterator[Finding]:
         stated = f"states opset {opset}" if opset else "does not state its opset"
         yield Finding(
             "opset",
-            f"The model {stated}; versions {OPSETS[0]} to {OPSETS[-1]} are supported.",
-            "Export again with opset_version=17, or convert it with onnx.version_converter.",
+            f"The model {stated}; opsets {OPSETS[0]} to {OPSETS[-1]} are supported.",
+            "Export the model again with opset_version=17, or convert it with onnx.version_converter.",
         )
 
 

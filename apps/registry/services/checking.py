@@ -17,8 +17,8 @@ log = structlog.get_logger("registry")
 
 _ENDINGS = {
     "memory": "Checking the model needed more than {memory:,} bytes of memory; use smaller shapes or make the model smaller.",
-    "time": "Checking the model took longer than {cpu} seconds; simplify it (onnxsim removes constant work) and try again.",
-    "late": "Checking the model took longer than {wall} seconds on a busy machine; try again later, or simplify it.",
+    "time": "Checking the model took longer than {cpu} seconds; simplify the model (onnxsim folds constants) and try again.",
+    "late": "Checking the model took longer than {wall} seconds on a busy machine; try again later, or simplify the model.",
     "killed": "The operating system stopped the check of this file. Try again. If it happens again, the file may be damaged.",
     "defect": "The check of this file failed unexpectedly. The error is in our log. Nothing was stored.",
 }

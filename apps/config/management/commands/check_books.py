@@ -23,8 +23,8 @@ from apps.reports.reconciling import organisation_compare
 
 class Command(BaseCommand):
     help = (
-        "Verify every organisation's chain, reconcile its accounts, and check that every file exists. Run this command after "
-        "a restore."
+        "Verify every organisation's ledger chain, reconcile its accounts, and check that every file exists. Run this command "
+        "after a restore."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -26,7 +26,7 @@ from apps.fleet.selectors import pool_slugs
 
 class Command(BaseCommand):
     requires_system_checks = []  # as in apps/config/celery.py
-    help = "Create the demo organisation, its people, an administrator and its demo data."
+    help = "Create the demo organisation with its people and demo data, and an administrator."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--migrate", action="store_true", help="apply migrations first")

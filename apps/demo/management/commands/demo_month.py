@@ -17,7 +17,9 @@ LOCK = 7_236_150  # of the database: two runs at once would do the same steps
 
 class Command(BaseCommand):
     requires_system_checks = []  # as in apps/config/celery.py
-    help = "Create a month of sample data for the demo organisation (DEMO_MONTH). Does nothing if the data exist."
+    help = (
+        "Create a month of sample data for the demo organisation (DEMO_MONTH). Does nothing if the data already exist."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
         organisation = Organisation.objects.filter(name=ORGANISATION).order_by("created_at").first()
@@ -27,7 +29,8 @@ class Command(BaseCommand):
             cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
         if not month_due(organisation):
             self.stdout.write(
-                "Nothing to do: this is switched off, the sample data exist, or the organisation already has its own history."
+                "Nothing to do: DEMO_MONTH is off, the sample data already exist, or the organisation already has its own "
+                "history."
             )
             return
         steps = month_make(organisation=organisation, now=timezone.now())
