@@ -190,7 +190,7 @@ class RoleForm(forms.Form):
 class TokenForm(forms.Form):
     """The form for a new API token, with name, scopes and lifetime."""
 
-    name = forms.CharField(max_length=80, help_text="Where the token will be used, for example: build server.")
+    name = forms.CharField(max_length=80, help_text="Where you will use the token, for example a build server.")
     scopes = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}))
     days = forms.TypedChoiceField(
         label="Valid for",

@@ -27,7 +27,7 @@ from compiler.commands.options import add_course, add_place, add_sizes, at_least
 
 RIGHT, WRONG, UNUSABLE, PARTLY = 0, 1, 2, 3
 JSON_BYTES = 2**30  # maximum size of a document: a chain of millions of rows
-DOWNLOAD = "name the invoice or quote first; if it is one, download it again with the button JSON of its page"
+DOWNLOAD = "name an invoice or a quote first; if this is one, download it again with the JSON button on its page"
 LEDGER = "download the chain again, under Portal, Ledger"
 DOCUMENT = "an invoice or a quote, as JSON: the button JSON of its page gives it"
 CHAIN = "the ledger's chain, as JSON: Portal, Ledger gives it"
@@ -93,9 +93,8 @@ def _add_verify(commands: Any) -> None:
         "verify",
         help="recompute an invoice or a quote from the model and the price book",
         description="Compiles the model again and recomputes every step and amount. Prints what was checked, or the first "
-        "difference. Needs no network. Exit status: 0 correct, 1 different, 2 cannot be checked (for example, because a "
-        "price book is missing), 3 correct as far as it could be checked (because a model is missing, or the chain file "
-        "has an older format).",
+        "difference. Needs no network. Exit status: 0 correct, 1 different, 2 not checked (for example, a price book is "
+        "missing), 3 correct but only partly checked (a model is missing, or the chain file has an older format).",
     )
     check.add_argument("document", type=Path, nargs="?", help="the invoice or quote, as JSON")
     check.add_argument(

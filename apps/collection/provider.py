@@ -66,7 +66,7 @@ class Stripe:
                 409,
                 "Stripe has not responded yet",
                 f"The outcome of a call to Stripe for invoice {invoice.number} is unknown, so the "
-                "customer's card may have been charged. The call is checked every minute. Try again after the next check.",
+                "customer's card may have been charged. Takt checks the outcome every minute. Try again after the next check.",
                 kind="collection-unsettled",
                 retry_after=60,
             )

@@ -108,5 +108,5 @@ def _has_nul(value: Any) -> bool:
 
 def _refusal() -> Problem:
     return Problem(
-        422, "Unusable character", "A text contains the character NUL (U+0000). Remove it.", kind="nul-character"
+        422, "Unusable character", "A string contains the NUL character (U+0000). Remove it.", kind="nul-character"
     )

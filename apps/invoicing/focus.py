@@ -87,7 +87,7 @@ def _invoice_rows(invoice: Invoice, names: Names) -> Iterator[Row]:
         yield _adjustment_row(frame, one, amount, names)
     rest = subtract(invoice.payable, billed)
     if rest:
-        description = "Rounding, and remainders carried from the previous invoice and to the next one"
+        description = "Rounding, and remainders carried over between invoices"
         yield plain_row(frame, "Adjustment", rest, description)
     if invoice.tax:
         # ListCost of a tax includes the tax on the reductions.

@@ -196,7 +196,7 @@ def _measurements(plan: Plan, task: TaskFacts, *, now: datetime) -> tuple[list[M
             found = _judged(row, task, now=now)
             if found is None:
                 unused.append(
-                    Unused(str(row), "The machine was measured with item sizes that differ from this plan's.")
+                    Unused(str(row), "The machine was measured with item sizes that differ from those of this plan.")
                 )
                 continue
             seen.add(key)

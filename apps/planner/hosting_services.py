@@ -333,7 +333,9 @@ def _kept(row: I, same: models.QuerySet[I], what: str) -> None:
             row.save(force_insert=True)
     except IntegrityError:
         before = same.get()
-        detail = f"This {what} was imported on {before.created_at:%Y-%m-%d}; its digest begins {before.digest[:12]}."
+        detail = (
+            f"This {what} was imported on {before.created_at:%Y-%m-%d}; its digest begins with {before.digest[:12]}."
+        )
         errors = [{"field": "digest", "message": detail, "id": str(before.pk)}]
         raise Problem(409, "Already imported", detail, kind="already-imported", errors=errors) from None
 

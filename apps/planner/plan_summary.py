@@ -119,7 +119,9 @@ def _cheaper(plan: Plan, chosen: dict[str, Any]) -> list[str]:
         if found["feasible"]:
             said.append(f"Choose {name}: {price}, {less} less.")
         else:
-            said.append(f"Allow {relaxed_text(plan, found['gaps'], currency)}; then {name} costs {price}, {less} less.")
+            said.append(
+                f"If you allow {relaxed_text(plan, found['gaps'], currency)}, {name} costs {price}, {less} less."
+            )
     classes = plan.basis.get("cheaper_classes") or []
     if classes:
         said.append(f"Cheaper classes of service: {', '.join(classes)}.")

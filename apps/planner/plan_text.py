@@ -68,7 +68,7 @@ def change_rows(plan: Plan, currency: str) -> list[dict[str, Any]]:
     """Return a sentence and a price for each change that makes a candidate feasible, the cheapest first."""
     return [
         {
-            "text": f"Allow {relaxed_text(plan, change['values'], currency)}; then {change['title']} on {change['pool']} is "
+            "text": f"If you allow {relaxed_text(plan, change['values'], currency)}, {change['title']} on {change['pool']} is "
             "feasible.",
             "price": change["price"],
         }

@@ -150,7 +150,7 @@ def task_compile(request: HttpRequest, pk: UUID) -> HttpResponse:
     try:
         jobs = task_services.programs_compile(task=task, actor=principal_get(request).user, now=timezone.now())
         left = sum(one.failed is None for one in candidates.missing_of(task))
-        later = f" The queue is full. You can start {left} more when these are done." if left else ""
+        later = f" The queue is full. You can start {left} more when these compiles are done." if left else ""
         messages.success(request, f"Compiles started: {len(jobs)}.{later}")
     except Problem as refused:
         messages.error(request, refused.detail)

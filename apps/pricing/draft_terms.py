@@ -43,13 +43,15 @@ class TermsForm(SectionForm):
         )
         self.add(
             "quote_validity_minutes",
-            WholeNumber(label="A quote is valid for", least=1, most=MINUTES_MOST, help_text="Minutes; 1,440 is a day."),
+            WholeNumber(
+                label="A quote is valid for", least=1, most=MINUTES_MOST, help_text="In minutes; a day has 1,440."
+            ),
             "quote_validity_minutes",
             document["quote_validity_minutes"],
         )
         self.add(
             "floor",
-            factor_field("Floor", help_text="Share of the list price below which nothing is sold; 0.25 is 25 %."),
+            factor_field("Floor", help_text="Nothing is sold below this share of the list price; 0.25 is 25 %."),
             "floor",
             document["floor"],
         )

@@ -177,7 +177,7 @@ def test_what_fits_only_later_says_when_and_that_is_true(cast: Cast, market: Mar
     plan = planned(cast, program, 5)
     assert plan.chosen is None
     (change,) = change_rows(plan, "EUR")
-    assert "Allow a deadline of 2026-12-02 15:30 UTC; then" in change["text"]
+    assert "If you allow a deadline of 2026-12-02 15:30 UTC, " in change["text"]
     later = planned(cast, program, 5, until=NOW + 8 * DAY + timedelta(hours=5))
     assert later.chosen is not None
     assert later.chosen["completion"] == (NOW + 8 * DAY + timedelta(hours=5)).isoformat()

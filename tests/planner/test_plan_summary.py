@@ -78,8 +78,8 @@ def test_three_lines_say_what_why_and_what_would_cost_less() -> None:
         "digits-batch: at most 12.40 % of items, with 95 % confidence.",
         "Why": "Cheapest of the 2 that meet all requirements, out of 3 candidates. The next candidate is digits-batch on lpu-a, "
         "which costs 50.0 % more.",
-        "To pay less": "Allow an accuracy of at least 94.00 %; then digits-small on lpu-a costs EUR 1.00, 50.0 % less. Cheaper "
-        "classes of service: Batch.",
+        "To pay less": "If you allow an accuracy of at least 94.00 %, digits-small on lpu-a costs EUR 1.00, 50.0 % less. "
+        "Cheaper classes of service: Batch.",
     }
 
 
@@ -96,7 +96,7 @@ def test_without_a_feasible_candidate_the_closest_and_the_change_are_named() -> 
     assert found["Recommended"] == "No recommendation, because the only candidate does not meet all requirements."
     assert found["Why"] == "The closest candidate is net on lpu-a. One item takes 2 ms; the maximum is 1 ms."
     assert found["To make it feasible"] == (
-        "Allow a latency of 2.00 ms; then net on lpu-a is feasible. Price for all items: EUR 2.00. 2 compiles were still "
+        "If you allow a latency of 2.00 ms, net on lpu-a is feasible. Price for all items: EUR 2.00. 2 compiles were still "
         "under way when this plan was made. Plan again when the programs are ready."
     )
 

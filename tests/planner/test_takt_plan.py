@@ -123,7 +123,7 @@ def test_a_change_of_the_demand_is_held_against_the_plan(folder: Path, capsys: p
     assert main(["plan", "--check", str(plan), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["fits"], document["changed"][-1]) == (False, "requirements changed")
-    assert document["now"]["changes"][0]["said"].startswith("Allow a budget of ")
+    assert document["now"]["changes"][0]["said"].startswith("If you allow a budget of ")
     change(folder, ("budget = 1", "budget = 100"))
     change(folder, ("devices = 2", "devices = [{ name = 'a', state = 'failed' }]"), name="fleet.toml")
     assert main(["plan", "--check", str(plan)]) == 0

@@ -59,7 +59,7 @@ def test_a_charge_whose_answer_is_lost_is_known_before_the_invoice_changes(
     store.faults = [Fault("POST", "/v1/invoices/*/pay", kind, 1)]
     assert push_due(client=client, now=timezone.now()) == 0
     assert len(store.all("charge")) == 1  # the card is charged, and nobody here knows
-    with pytest.raises(Problem, match="The call is checked every minute") as refusal:
+    with pytest.raises(Problem, match="Takt checks the outcome every minute") as refusal:
         CHANGES[change](cast, invoice)
     assert (refusal.value.status, refusal.value.kind, refusal.value.retry_after) == (409, "collection-unsettled", 60)
     assert Invoice.objects.get().state == InvoiceState.ISSUED

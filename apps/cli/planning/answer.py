@@ -183,7 +183,7 @@ def change_said(answer: Answer, change: Change) -> str:
     candidate = answer.solution.candidates[change.candidate]
     words = {**_RELAXED, "accuracy": f"{answer.measure.named} of {answer.measure.side}"}
     parts = [f"{words[name]} {_value(answer, name, value)}" for name, value in change.values]
-    return f"Allow {' and '.join(parts)}; then {candidate.title} on {candidate.pool} is feasible."
+    return f"If you allow {' and '.join(parts)}, {candidate.title} on {candidate.pool} is feasible."
 
 
 def _value(answer: Answer, name: str, value: Fraction) -> str:

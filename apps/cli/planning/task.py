@@ -49,7 +49,9 @@ def task_read(path: Path, *, now: datetime) -> Stated:
     klass = table.text("class", class_default(book))
     offered = sorted(one.name for one in classes_plannable(book))
     if not offered:
-        raise table.wrong("book", "it offers no class that runs at any hour; give a price book with such a class.")
+        raise table.wrong(
+            "book", "it limits every class to certain hours; give a price book that has a class without this limit."
+        )
     if klass not in offered:
         raise table.wrong("class", f"a plan can't use class {klass!r}; choose one of {', '.join(offered)}.")
     at, volume = table.instant("at") or now, volume_read(table)

@@ -62,7 +62,7 @@ def _endpoint_store(
         raise Problem(
             409,
             "Endpoint exists",
-            "There is already an endpoint with this address and these events. To get a new secret, delete that endpoint first.",
+            "There is already an endpoint with this address and these events. For a new secret, delete that endpoint first.",
             kind="webhook-exists",
         )
     endpoint = WebhookEndpoint.objects.create(
