@@ -116,7 +116,7 @@ def _answer(what_if: WhatIf, now: datetime) -> None:
 def projection_inputs(
     one: Demand, change: Change, trace: DemandTrace | None
 ) -> tuple[ProjectionInput, ProjectionInput]:
-    """Return the pool as it is at present and as it would be after the change."""
+    """Return the inputs of two projections: the pool at present, and the pool after the change."""
     devices = len(one.pool.devices.all())
     mean = 0.0
     if one.used is not None and one.leases:

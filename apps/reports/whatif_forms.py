@@ -93,6 +93,6 @@ def _books() -> list[int]:
 
 
 class TraceForm(forms.Form):
-    """A form to upload a trace, which is a file of another system's requests."""
+    """A form to upload a trace: a file with the requests of another system."""
 
     file = forms.FileField(label="File", widget=forms.ClearableFileInput({"class": "form-control"}))

@@ -37,7 +37,7 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 class TraceOut(Schema):
-    """An uploaded trace; `ignored` lists its unknown columns."""
+    """An uploaded trace. `ignored` lists its unknown columns."""
 
     id: UUID
     name: str
@@ -51,9 +51,9 @@ class TraceOut(Schema):
 
 class WhatIfIn(RequestBody):
     """The change to assume. `devices`: the number of devices to add to each pool; negative to remove devices.
-    `failed_sites`: slugs. `power_percent`: a percentage of the present power setting. `demand_factor`: the factor by
-    which demand changes. `trace_pool`: the pool that serves the requests of `trace`. `request_seconds`: the device time
-    of one request. `book`: the version of a published price book.
+    `failed_sites`: the slugs of sites that fail. `power_percent`: a percentage of the present power setting.
+    `demand_factor`: the factor by which demand changes. `trace_pool`: the pool that serves the requests of `trace`.
+    `request_seconds`: the device time of one request. `book`: the version of a published price book.
     """
 
     devices: dict[str, int] = Field(default_factory=dict, max_length=1000)
@@ -237,7 +237,7 @@ def _asking(request: HttpRequest, form: WhatIfForm, upload: TraceForm, refusal: 
 @require_GET
 @platform_admin_required
 def what_if_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the progress, then the comparison. To refresh the page, htmx fetches only the part that changes."""
+    """Show the progress, then the comparison. htmx refreshes only the part of the page that changes."""
     what_if = get_object_or_404(WhatIf.objects.select_related("trace", "rerating"), pk=pk)
     name = "reports/_what_if.html" if request.headers.get("HX-Request") else "reports/what_if_detail.html"
     context: dict[str, Any] = {

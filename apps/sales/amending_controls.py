@@ -29,8 +29,8 @@ def amending_subject(subject: Subject) -> Subject:
 
 
 def amending_controls(subject: Subject) -> dict[str, Any]:
-    """Return controls for the unused remainder of the contract. The smallest volume is 1, or 0 if the contract has
-    several programs.
+    """Return controls for the unused remainder of the contract. With several programs, a volume may be 0; otherwise, it
+    is at least 1.
     """
     contract = subject.amends
     assert contract is not None

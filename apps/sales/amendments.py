@@ -19,9 +19,10 @@ from apps.sales.selectors import LineUsage, contract_usage
 
 @dataclass(frozen=True)
 class RestLine:
-    """The unused part of a line. `worth` is its quoted price; `charge` is the charge for ending it, 0 in most classes.
+    """The unused part of a line. `worth` is its quoted price. `charge` is the charge for releasing it, which is 0 in
+    most classes.
 
-    The last line may be the contract minimum. Its `worth` is the shortfall if the remainder is used; its `charge` is
+    The last line may be the contract minimum. Its `worth` is the shortfall if the remainder is used. Its `charge` is
     the shortfall if the contract ends now.
     """
 
@@ -114,7 +115,7 @@ def amendment_check(contract: Contract, *, now: datetime) -> None:
 
 
 def amendment_rest(contract: Contract, takeover: Takeover, *, now: datetime) -> tuple[Rest, Release]:
-    """Return the remainder of a contract that an amendment would end at `now`, and the release of its capacity."""
+    """Return the remainder of the amended contract at `now`, and the executions that are released late."""
     released = release_of(contract, now=now, takeover=takeover)
     return rest_of(contract, late=released.late), released
 

@@ -92,7 +92,7 @@ class FormIn(RequestBody):
 
 
 class QuoteIn(RequestBody):
-    """Send `lines`, or `plan` with `items`, or `quota`."""
+    """Send one of three: `lines`, `plan` (with `items`), or `quota`."""
 
     lines: list[LineIn] = Field(default=[], max_length=20)
     plan: UUID | None = None
@@ -219,7 +219,7 @@ def _quote(request: HttpRequest, pk: UUID, **access: Any) -> Quote:
 
 
 class _Work(NamedTuple):
-    """The work of a request and its pool. `until`: the end of the window if the request gives none."""
+    """The work of a request and its pool. `until`: the default for the end of the window; None if there is no default."""
 
     lines: list[QuoteLine] | services.Quota
     pool: Pool

@@ -258,8 +258,8 @@ def controls_read(
 
 
 class _Window(NamedTuple):
-    """The window that was entered, or picked in the hour grid. `passed`: the entered start if it is in the past; it is
-    ignored.
+    """The window that was entered, or picked in the hour grid. `passed`: an entered start that is in the past and
+    therefore ignored; None if there is none.
     """
 
     start: datetime | None

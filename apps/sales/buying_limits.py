@@ -1,6 +1,6 @@
 """The buying limits of an organisation: a credit limit, and a share of each pool. Pure functions.
 
-The quote page and the acceptance of a quote use the same functions. The acceptance calls them under the organisation's
+The quote page and the acceptance of a quote use the same functions. At acceptance, the caller holds the organisation's
 lock.
 """
 

@@ -97,7 +97,9 @@ def _duration_of_interval(snapshot: ProgramSnapshot, schedule: Schedule, pool: P
 
 
 def _check_runs_on_host(snapshot: ProgramSnapshot, pool: Pool) -> None:
-    """Raise Problem(422) if the program's precision is not that of host pools, which run the original model file."""
+    """Raise Problem(422) if the program does not have the precision of host pools. A host pool runs the original model
+    file.
+    """
     if snapshot.precision != HOST_PRECISION:
         raise Problem(
             422,

@@ -81,7 +81,7 @@ class Month:
 
 
 def months_after(start: datetime, months: int) -> datetime:
-    """Return the same day and time `months` later. If that month is shorter, return its last day."""
+    """Return the same day and time `months` months later. If the target month is too short, use its last day."""
     year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
     day = min(start.day, calendar.monthrange(year, month + 1)[1])
     return start.replace(year=year, month=month + 1, day=day)

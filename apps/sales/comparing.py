@@ -70,7 +70,7 @@ class Row:
 @dataclass(frozen=True)
 class Field:
     """The definition of a row. `exact` and `shown` return a quote's value as exact text and as text for display.
-    `number` returns it as a number; None for rows of text.
+    `number` returns the value as a number; None for rows of text.
     """
 
     name: str

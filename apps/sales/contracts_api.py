@@ -162,7 +162,7 @@ class EndingLineOut(Schema):
 
 
 class EndingOut(Schema):
-    """The additional charge if the contract ended now."""
+    """The additional charge if the contract ends now."""
 
     charge: str
     late_charge: str

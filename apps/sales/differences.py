@@ -27,12 +27,14 @@ REASONS = {
 
 
 def differences_named(contract: Contract, usage: ContractUsage) -> list[dict[str, Any]]:
-    """Return named rows whose amounts sum to exactly `usage.difference`. Raises RuntimeError if the sum differs."""
+    """Return the named differences, whose amounts sum to exactly `usage.difference`. Raises RuntimeError if the sum
+    differs.
+    """
     return differences_listed([(contract, usage)])[0]
 
 
 def differences_listed(rows: Sequence[tuple[Contract, ContractUsage]]) -> list[list[dict[str, Any]]]:
-    """Return the named rows of several contracts, in order. Price books and amendments are read once."""
+    """Return the named differences of several contracts, in order. Price books and amendments are read once."""
     books = books_of_digests(contract.terms["book"]["digest"] for contract, _ in rows)
     over = [contract.pk for contract, _ in rows if contract.state != ContractState.ACTIVE]
     replaced = Contract.objects.filter(quote__amends__in=over).values_list("quote__amends", flat=True)

@@ -240,6 +240,6 @@ def instant(text: str) -> str:
 
 
 def step_of(line: dict[str, Any], name: str) -> dict[str, str]:
-    """Return the price step of a line that has this name."""
+    """Return the price step with this name from a line."""
     found: dict[str, str] = next(step for step in line["rating"]["steps"] if step["name"] == name)
     return found

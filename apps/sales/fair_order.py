@@ -36,7 +36,7 @@ Free = Mapping[str, Sequence[Interval]]
 
 
 class Waiting(NamedTuple):
-    """A waiting request. `passed`: how many requests that were filed later the pool has served."""
+    """A waiting request. `passed`: the number of later requests that the pool has already served."""
 
     key: Hashable
     organisation: Hashable
@@ -83,7 +83,7 @@ def order(waiting: Iterable[Waiting], served: Mapping[Hashable, int], now: int) 
 def claim_of(work: Work, free: Free, limits: Limits) -> Claim:
     """Return the claim of work for which there is no room.
 
-    For work in one window, the claim is the free time within the stretch of a device that lacks the least time. Of
+    For work in one window, the claim is the free time in the stretch of a device where the least time is missing. Of
     equal stretches, the earliest is chosen. For divisible work, the claim consists of the largest free pieces, up to
     the allowed number of windows.
     """

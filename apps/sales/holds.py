@@ -29,7 +29,7 @@ def hold_windows(hold: PlanHold) -> list[Window]:
 
 
 def display_state(hold: PlanHold, *, now: datetime) -> HoldState:
-    """Return the state to display. If a hold in the state `held` is no longer in force, return expired or released."""
+    """Return the state to display. A hold in the state `held` that is no longer in force is shown as expired or released."""
     if hold.state != HoldState.HELD or hold.is_live(now=now):
         return HoldState(hold.state)
     return HoldState.EXPIRED if now >= hold.held_until else HoldState.RELEASED

@@ -44,8 +44,8 @@ class HeldWindowOut(Schema):
 
 
 class HoldOut(Schema):
-    """`quote` offers the held windows at the price `net` until `held_until`. The contract created by accepting it will
-    have the id `contract_id`.
+    """`quote` offers the held windows at the price `net` until `held_until`. If the quote is accepted, the contract has
+    the id `contract_id`.
     """
 
     id: UUID

@@ -68,7 +68,7 @@ class PricedHours:
 
 
 def priced_hours(grid: Grid, starts: Sequence[StartTime]) -> PricedHours | None:
-    """Return the grid with prices; None if the work cannot start at a choice of hours."""
+    """Return the grid with prices; None if there are no start hours to choose from."""
     if not starts:
         return None
     by_hour = {start.hour: start for start in starts}

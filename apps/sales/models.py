@@ -295,8 +295,8 @@ class ContractQuota(models.Model):
 
 
 class BuyingRules(models.Model):
-    """The limits of organisations that have no limits of their own. The only row is created when an administrator sets
-    the limits.
+    """The limits of organisations that have no limits of their own. There is only one row, created when an
+    administrator first sets the limits.
     """
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)

@@ -27,9 +27,9 @@ MOST_SECONDS = 10**10
 class QuotaNodeIn(RequestBody):
     """A quota that limits the seconds of device time reserved for the future.
 
-    It applies to the organisation (without `project` and `token`), to a project, or to an API token in a project. If
-    `nominal` is null, the quota is removed. If `lending` is null, all unused time is lent. If `borrowing` is null, any
-    time that others lend may be borrowed.
+    The quota applies to the organisation (without `project` and `token`), to a project, or to an API token in a
+    project. If `nominal` is null, the quota is removed. If `lending` is null, all unused time is lent. If `borrowing`
+    is null, any time that others lend may be borrowed.
     """
 
     project: UUID | None = None

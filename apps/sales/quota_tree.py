@@ -56,7 +56,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Excess:
-    """The node that refuses an addition. `over`: the amount to release at this node before the addition fits."""
+    """The node that refuses an addition. `over`: the amount that must be released at this node so that the addition fits."""
 
     node: Node
     use: Use

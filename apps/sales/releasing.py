@@ -49,8 +49,8 @@ class Takeover:
 
 @dataclass(frozen=True)
 class Release:
-    """Late executions by program, or late operations for a quota. `late`: those to charge. `carried`: those that the
-    amendment takes over.
+    """Late executions by program, or late operations for a quota. `late`: the number to charge. `carried`: the number
+    that the amendment takes over.
     """
 
     late: Mapping[str, int] = field(default_factory=dict)
@@ -91,7 +91,7 @@ def late_due(contract: Contract, *, closed_at: datetime, carried: Mapping[str, i
 def _late(contract: Contract, term: LateCancellation, released: datetime, usage: ContractUsage) -> dict[str, int]:
     """Count the late executions of each program from the contract's windows.
 
-    Executions that the contract itself took over as late from an earlier contract are always counted.
+    Unused executions that the contract took over as late from an earlier contract are always counted.
     """
     unused = unused_counted(contract, usage)
     counts = late_counts(

@@ -14,7 +14,7 @@ from apps.pricing.rating import Counts
 
 @dataclass(frozen=True)
 class ProgramSnapshot:
-    """A compiled program as a quote line stores it.
+    """A compiled program, in the form in which a quote line stores it.
 
     `cycles` is the initiation interval: how long one execution occupies the device. `latency_cycles` is the time until
     its result.
@@ -74,7 +74,9 @@ class ProgramSnapshot:
         return 0 if self.load is None else self.load["cycles_in"]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON, from which `from_json` makes an equal object. If `load` is None, the JSON has no such key."""
+        """Return plain JSON, from which `from_json` makes an equal object. The key `load` is left out if its value is
+        None.
+        """
         return {name: value for name, value in asdict(self).items() if name != "load" or value is not None}
 
     @staticmethod

@@ -86,7 +86,7 @@ class PlaceOut(Schema):
 
 
 class StandingDetailOut(StandingRequestOut):
-    """The request becomes protected at `protected_at`. No later request may then use the time that it claims."""
+    """The request becomes protected at `protected_at`. From then on, only this request may use the time that it claims."""
 
     protected_at: datetime
     places: list[PlaceOut]
@@ -120,8 +120,8 @@ def standing_get(request: HttpRequest, pk: UUID) -> StandingRequest:
 )
 @idempotent
 def standing_file(request: HttpRequest, payload: StandingRequestIn) -> tuple[int, StandingRequest]:
-    """Sets `most` aside. The request is served as soon as there is room at a price of at most `most`. If it ends
-    without being served, the amount is released.
+    """Sets `most` aside. The request is served as soon as there is room at a price of at most `most`. If the request
+    ends without being served, the amount is released.
     """
     quote, principal = org_object_get(request, Quote, pk=payload.quote, roles=BUYING), principal_get(request)
     return 201, services.standing_file(

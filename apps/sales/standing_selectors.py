@@ -1,4 +1,4 @@
-"""Queries for standing requests: their positions, and the wait of a quote's work."""
+"""Queries for standing requests: their positions, and how long the work of a quote would wait."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from apps.timetable.instants import instant_of, micros_of
 
 
 class Place(NamedTuple):
-    """The position of a request on one pool, from 1 to `waiting`. `protected`: no later request may use the time that
-    this request claims.
+    """The position of a request on one pool, from 1 to `waiting`. `protected`: True if only this request may use the
+    time that it claims.
     """
 
     pool: str
@@ -34,8 +34,8 @@ class Place(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """The wait of a quote's work for room, according to the present timetable. `start` and `seconds` are None if there
-    is no room.
+    """The time that a quote's work would wait for room, according to the present timetable. `start` and `seconds` are
+    None if there is no room.
     """
 
     pool: str
@@ -71,10 +71,9 @@ def protected_at(request: StandingRequest) -> datetime:
 
 
 def wait_of(quote: Quote, *, now: datetime) -> Wait | None:
-    """Return the wait of a quote's work for room on its pool, according to the present timetable.
+    """Return how long a quote's work would wait for room on its pool, according to the present timetable.
 
-    Return None if there is room in the quote's window, if the work belongs to a fixed period, or if the quote amends a
-    contract or cannot be priced.
+    Return None if there is room in the quote's window, or if the work cannot wait or cannot be priced.
     """
     window = window_of_document(quote.document)
     if quote.form in PERIODIC or quote.amends_id is not None or now >= window.end:

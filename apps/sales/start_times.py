@@ -89,7 +89,8 @@ class Horizon:
 
 
 def start_times_of(priced: Priced, *, zone: str, now: datetime, days: int = DAYS) -> list[StartTime]:
-    """Return, for each hour of `zone` in which the work can begin, the start in the cheapest class.
+    """Return, for each local hour in which the work can begin, the start in the cheapest class. `zone` is the time
+    zone.
 
     Hours without free time are left out. Work that is spread over a period has no start hours.
     """
@@ -107,7 +108,9 @@ def start_times_of(priced: Priced, *, zone: str, now: datetime, days: int = DAYS
 
 
 def start_times_cheapest(starts: Iterable[StartTime], *, zone: str) -> list[StartTime]:
-    """Return a short list of cheaper starts, with at most one for each class and day: the earliest of its cheapest hours."""
+    """Return a short list of starts that cost less than the chosen one. Each class and day has at most one start: the
+    cheapest, or the earliest of equally cheap ones.
+    """
     first: dict[tuple[str, Any], StartTime] = {}
     local = zone_of(zone)
     for start in sorted(starts, key=lambda one: (one.amount, one.hour)):

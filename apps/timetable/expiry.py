@@ -33,8 +33,8 @@ def sold(windows: QuerySet[Window]) -> QuerySet[Window]:
 def expired_release(pieces: Sequence[Piece], *, now: datetime) -> int:
     """Release the expired holds that overlap these pieces. Return the number of holds released.
 
-    The caller must hold the locks of the pieces' devices, because it goes on to reserve the pieces. Nobody else can
-    sell or release the held time meanwhile, because that requires the locks of all devices of the pool.
+    The caller must hold the locks of the pieces' devices, because it goes on to reserve the pieces. Other transactions
+    cannot sell or release the held time meanwhile, because they would need the locks of all devices of the pool.
     """
     known = list(expired(now=now).order_by().values_list("pk", flat=True))  # rarely any, and an index has them
     if not known:

@@ -29,8 +29,8 @@ class WindowState(models.TextChoices):
 
 
 class Reservation(models.Model):
-    """The time of a pool that one contract reserved. The contract's id is a plain UUID, because contracts belong to a
-    higher layer.
+    """Device time in one pool, reserved by one contract. The contract's id is a plain UUID, because contracts belong to
+    a higher layer.
 
     If `held_until` is set, the time is not sold but held for a possible contract. Its windows block others until
     `held_until`, when the time becomes free (apps/timetable/expiry.py).

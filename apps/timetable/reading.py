@@ -96,8 +96,8 @@ class RunsOn(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """The start, in microseconds, of the first sufficient free period of a device, and the pool's processor and power
-    setting.
+    """The start, in microseconds, of a device's first free period that is long enough, and the pool's processor and
+    power setting.
     """
 
     start: int

@@ -121,9 +121,9 @@ def reservation_replace(
     quantum: Fraction | None = None,
     windows_max: int = 1,
 ) -> list[Window]:
-    """Reserve new windows for work of a reservation whose windows passed unused. Return the new windows.
+    """Reserve new windows for the part of a reservation's work whose windows passed unused. Return the new windows.
 
-    `duration`: the seconds of that work. The past windows remain recorded as sold and idle. Raises CapacityTaken.
+    `duration`: the seconds of that part. The past windows remain recorded as sold and idle. Raises CapacityTaken.
     """
     known = Reservation.objects.select_related("pool").get(pk=reservation_id)
     demand = Demand(duration, not_before, not_after, allowed, setup, quantum, windows_max)

@@ -124,7 +124,7 @@ def _take_first(pool: Pool, demand: Demand, now: datetime, store: Store[T]) -> T
 
 
 class _Search:
-    """The first free period on each device of a pool in which one window fits, as last read."""
+    """The free periods found for one window: the first on each device of a pool, as last read."""
 
     def __init__(
         self, pool: Pool, work: Work, limits: Limits, spans: Sequence[Interval], fits: dict[UUID, Fit]

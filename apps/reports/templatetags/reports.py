@@ -55,7 +55,7 @@ def age_seconds(at: datetime, now: datetime) -> int:
 
 @register.filter
 def heat(value: float | None) -> int:
-    """Return the heat level of a share: 0 for zero, then 1 to 6 in equal steps. {{ value|heat }}"""
+    """Return the heat level of a share, from 0 for zero to 6 in equal steps: {{ value|heat }}."""
     return 0 if not value else min(6, -int(-value * 6 // 1))
 
 

@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Acceptance:
-    """The data of a quote that is being accepted. They have been read and checked."""
+    """The data of a quote that is being accepted, already checked."""
 
     quote: Quote
     request_lines: Sequence[QuoteRequestLine]
@@ -101,7 +101,7 @@ def quote_accept(
 
 
 def _name_changes(quote: Quote, refusal: Problem, now: datetime) -> None:
-    """If the quote is for a plan, add the changes since the plan was made to the refusal."""
+    """If the quote is for a plan, extend the refusal with the changes since the plan was made."""
     plan = Plan.objects.filter(pk=quote.plan_id).first() if quote.plan_id else None
     if plan is not None:
         with_changes(refusal, changes_of(plan, pool=quote.pool, now=now))
@@ -326,7 +326,7 @@ def _hold(given: Acceptance, priced: Priced, contract: Contract, caps: list[Cap]
 
 
 def project_shares(priced: Priced) -> dict[UUID, Decimal] | None:
-    """Return the maximum amount of the quote for each project, which counts against the project's spend cap. Return
+    """Return, for each project, the maximum amount of the quote that counts against the project's spend cap. Return
     None for a quota, which all projects use.
 
     The contract minimum belongs to no project.

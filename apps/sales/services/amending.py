@@ -20,9 +20,11 @@ def contract_replace(*, contract_id: UUID, quote: Quote, now: datetime, others: 
     """End the contract that `quote` amends. The caller must be in the transaction that accepts the quote, and must hold
     the organisation's lock.
 
-    Before the ledger, all devices of these are locked in the order of their ids: the contract's pool, the quote's pool,
-    `others`, and the contract's windows. The released time may be reserved again at once. Raises Problem(409) if the
-    contract is over or has running jobs, or if the difference stated in the quote has changed.
+    The devices of the contract's pool, of the quote's pool, of the pools in `others`, and of the contract's windows are
+    locked together, before the ledger. The released time may be reserved again at once.
+
+    Raises Problem(409) if the contract is over or has running jobs, or if the difference stated in the quote has
+    changed.
     """
     contract = Contract.objects.select_for_update(no_key=True).select_related("pool").get(pk=contract_id)
     amendment_check(contract, now=now)

@@ -24,8 +24,8 @@ MOST_MINIMUM = Decimal(10**9)
 def commitment_enter(
     *, organisation: Organisation, kind: str, minimum: Decimal, actor: User | None, now: datetime
 ) -> Commitment:
-    """Enter a commitment to spend at least `minimum`, without tax, in every month. It begins now, lasts as long as
-    `kind` says, and has the book's factor.
+    """Enter a commitment to spend at least `minimum`, without tax, in every month. The commitment begins now and has
+    the price book's factor; `kind` sets its length.
 
     An organisation can have one commitment at a time in each currency. Raises Problem if `kind` is unknown, if the
     amount is impossible, or if a commitment is already in force.

@@ -15,7 +15,7 @@ from apps.timetable.holding import reservation_give_up
 
 
 def open_hold(plan_id: UUID | None) -> PlanHold | None:
-    """Return the plan's hold that has not been ended, even if it has expired; None if there is none.
+    """Return the plan's open hold, which may already have expired; None if there is none.
 
     Ending the hold locks all devices of its pool. A transaction that also uses devices of another pool must first lock
     the devices of both pools together.
@@ -27,7 +27,7 @@ def open_hold(plan_id: UUID | None) -> PlanHold | None:
 
 
 def hold_end(hold: PlanHold, state: HoldState) -> None:
-    """End a hold. The caller must hold the organisation's lock. Unless the hold was accepted, its time becomes free and
+    """End a hold. The caller must hold the organisation's lock. If the hold was not accepted, its time becomes free and
     is offered to waiting requests.
     """
     if state != HoldState.ACCEPTED:

@@ -133,7 +133,7 @@ def _ahead(quote: Quote, now: datetime, *, replaced: Contract | None) -> Fractio
 
 
 def seconds_ahead(windows: QuerySet[Window], now: datetime) -> Fraction:
-    """Return the total seconds of these windows after `now`."""
+    """Return the total length of these windows after `now`, in seconds."""
     begins = Greatest(F("period__startswith"), Value(now))
     length = ExpressionWrapper(F("period__endswith") - begins, output_field=DurationField())
     total: timedelta | None = windows.filter(period__endswith__gt=now).aggregate(total=Sum(length))["total"]

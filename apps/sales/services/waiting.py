@@ -101,7 +101,7 @@ def standing_file(
 
 
 def _set_aside(request: StandingRequest, priced: Priced, now: datetime) -> None:
-    """Place a hold of the request's maximum price."""
+    """Place a hold for the request's maximum price."""
     hold_place(
         organisation_id=request.organisation_id,
         contract_id=request.pk,

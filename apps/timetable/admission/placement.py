@@ -69,7 +69,7 @@ class Limits:
     windows_max: int = 1
 
     def spans(self) -> list[list[Interval]]:
-        """Return, for each tariff rank, the spans whose rank is at most as high. The spans are disjoint and ascending."""
+        """Return, for each tariff rank, the disjoint and ascending spans that have this rank or a cheaper one."""
         if self.allowed is None:
             return [clip([Interval(self.not_before, self.not_after)], self.not_before, self.not_after)]
         ranks = sorted({one.rank for one in self.allowed})
@@ -124,7 +124,7 @@ class _Open(NamedTuple):
 
 
 def place(work: Work, free: Mapping[str, Sequence[Interval]], limits: Limits) -> Placement | Refusal:
-    """Place all of `work` in the free time of the devices. Return the reason instead if the work does not fit.
+    """Place all of `work` in the free time of the devices. If the work does not fit, return the refusal.
 
     Among all placements with at most `limits.windows_max` windows, the result has the lowest tariff rank, then the
     earliest end, then the earliest start. Remaining ties are decided by device name. The search is complete: it finds a
@@ -149,11 +149,11 @@ def place(work: Work, free: Mapping[str, Sequence[Interval]], limits: Limits) ->
 def place_each(
     demands: Sequence[tuple[Sequence[Work], Sequence[Limits]]], free: Mapping[str, Sequence[Interval]]
 ) -> list[Placement | Refusal]:
-    """Place the demands in order. Each uses the time that the previous ones left free.
+    """Place the demands in order. Each demand uses the time that the previous demands left free.
 
     A demand lists one or more alternatives for the same work, which are tried in order. If a demand does not fit, the
-    list of results ends with the refusal of its last alternative. The intervals of `free` must be disjoint and
-    ascending.
+    list of results ends with the refusal of that demand's last alternative. The intervals of `free` must be disjoint
+    and ascending.
     """
     left = {device: list(open_) for device, open_ in free.items()}
     found: list[Placement | Refusal] = []
@@ -196,7 +196,7 @@ def _room(work: Work, slots: list[_Open], end: int, windows_max: int) -> int:
 def _earliest_end(work: Work, slots: list[_Open], limits: Limits) -> int | None:
     """Return the earliest microsecond by which all of the work can finish; None if the work does not fit.
 
-    Bisection finds it, because a later end never leaves less room.
+    Bisection is possible, because a later end never leaves less room.
     """
     low, high = limits.not_before, limits.not_after
     if limits.windows_max == 1:
