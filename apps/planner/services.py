@@ -136,7 +136,10 @@ def _class_check(klass: str, book: PriceBookDocument) -> None:
     if names:
         detail = f"Plans can't use class {klass[:40]!r}. Choose one of {', '.join(names)}."
     else:
-        detail = "Every class in the price book is limited to certain hours. Ask the administrator to add an unlimited class."
+        detail = (
+            "Every class in the price book is limited to certain hours. Ask the administrator to add a class that runs at any "
+            "hour."
+        )
     raise Problem(422, "Class not offered", detail, kind="class-not-offered")
 
 
