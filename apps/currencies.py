@@ -1,9 +1,9 @@
-"""Currencies and the decimal places of their minor units, as ISO 4217 lists them.
+"""Currencies and the decimal places of their minor units, as listed in ISO 4217.
 
-This module belongs to no app and imports none. The source is list one ("current currency & funds") of ISO 4217's
-maintenance agency, edition of 1 January 2026. Precious metals, baskets and test codes have no minor unit and are left
-out. Locale data would not be suitable: they contain the decimal places that people usually write, which for some
-currencies are fewer.
+This module belongs to no app and imports none. The source is list one ("current currency & funds") of the ISO 4217
+maintenance agency, edition of 1 January 2026. Precious metals, baskets and test codes are omitted, because they have no
+minor unit. Locale data is unsuitable: it gives the decimal places that people usually write, which for some currencies
+are fewer.
 """
 
 from __future__ import annotations
@@ -29,5 +29,5 @@ USUAL_PLACES = 2
 
 
 def places_of(code: str) -> int:
-    """The number of decimal places of a currency's minor unit; 2 for a code that ISO 4217 does not list."""
+    """Return the number of decimal places of a currency's minor unit; 2 if ISO 4217 does not list the code."""
     return PLACES.get(code.upper(), USUAL_PLACES)

@@ -26,7 +26,7 @@ log = structlog.get_logger("request")
 
 
 def request_log(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Log one structured line for each request, with an id that is also sent with the response."""
+    """Log one structured line for each request. The line's request id is also sent with the response."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         request_id = uuid.uuid4().hex
@@ -46,7 +46,7 @@ def request_log(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable
 
 
 def api_rates(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Limit requests to the API by client address, before any other work."""
+    """Limit the rate of API requests from each client address, before any other work."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         if request.path.startswith(API_PREFIX):
@@ -60,10 +60,9 @@ def api_rates(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[
 
 
 def nul_refused(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Respond with a 400 to an address that contains a NUL character. PostgreSQL can't store NUL, so no such address
-    exists, and a query with one would fail.
+    """Respond with 400 if the address contains a NUL character, because PostgreSQL cannot store one.
 
-    Form fields and the API's parser refuse NUL themselves, with a sentence that names the field.
+    Forms and the API's parser refuse NUL characters themselves and name the field.
     """
 
     def middleware(request: HttpRequest) -> HttpResponse:
@@ -76,7 +75,9 @@ def nul_refused(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable
 
 
 class SignInRequired(LoginRequiredMiddleware):
-    """Require a sign-in for every page whose view is not `login_not_required`. The API has its own authentication."""
+    """Require a sign-in for every page whose view is not marked `login_not_required`. The API has its own
+    authentication.
+    """
 
     def process_view(
         self, request: HttpRequest, view_func: Callable[..., HttpResponseBase], view_args: Any, view_kwargs: Any
@@ -87,7 +88,7 @@ class SignInRequired(LoginRequiredMiddleware):
 
 
 class ApiProblems:
-    """Return every error under /api/ as problem+json, including those for unknown addresses and wrong methods."""
+    """Return every error under /api/ as problem+json, even if the address is unknown or the method is wrong."""
 
     KEPT = ("Allow", "Retry-After", "WWW-Authenticate")
 
@@ -109,7 +110,7 @@ class ApiProblems:
 
 
 class ProblemPages:
-    """Turn a problem that a service raised into a page with its title and detail."""
+    """Turn a problem raised by a service into a page with the problem's title and detail."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

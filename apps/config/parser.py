@@ -1,6 +1,7 @@
-"""Parses requests to the API. Refuses unknown names, and also NUL characters, which PostgreSQL cannot store.
+"""Parses API requests. Refuses unknown names and NUL characters.
 
-`apps.accounts.bodies` makes bodies refuse unknown names; `names_known()` does so for query parameters and form fields.
+`apps.accounts.bodies` refuses unknown names in bodies; `names_known()` refuses them in query parameters and form
+fields.
 """
 
 from __future__ import annotations
@@ -22,10 +23,9 @@ CONTAINERS_MAX = 250_000
 
 
 class WithoutNul(Parser):
-    """Ninja's parser, extended to refuse a request with a 422 if any text in it contains a NUL character.
+    """Ninja's parser, extended to respond with 422 if any text in the request contains a NUL character.
 
-    A body's size in memory depends far more on the number of its lists and objects than on its bytes, so the lists and
-    objects are counted first.
+    It also limits the number of lists and objects in a body, because that number determines most of the memory needed.
     """
 
     def parse_body(self, request: HttpRequest) -> Any:
@@ -52,8 +52,8 @@ class WithoutNul(Parser):
 def names_known() -> None:
     """Make every operation refuse unknown parameters, which ninja would ignore.
 
-    Ninja has one class each for reading a query, a form, and a form's files. For each operation, ninja makes subclasses
-    of these, which know the names that the operation accepts.
+    Ninja reads the query, the form and its files with one class each. Each operation has subclasses of these classes,
+    which know the names that the operation accepts.
     """
     for model, given, what in (
         (QueryModel, "GET", "parameter"),
@@ -67,7 +67,9 @@ def names_known() -> None:
 
 
 def _strict_without(operation: type[Operation]) -> None:
-    """Refuse every parameter for an operation without parameters, because no class would read them."""
+    """Make operations without query parameters refuse every query parameter. No class of ninja reads the query for
+    them.
+    """
     lenient = operation._get_values
 
     def get_values(self: Operation, request: HttpRequest, *given: Any) -> Any:

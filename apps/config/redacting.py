@@ -1,4 +1,4 @@
-"""Removes secrets from the log: the secrets in the addresses of invitations, of share links, and of links in mails."""
+"""Removes secrets from the log. The addresses of invitations, share links and links in mails contain such secrets."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _PATHLIKE = re.compile(r"/[^\s\"']*")
 
 
 def redacted(text: str) -> str:
-    """Return the text with the secrets in its addresses removed."""
+    """Return the text with every secret in an address replaced."""
     return _PATHLIKE.sub(lambda found: _LONG.sub(SHOWN, _NAMED.sub(rf"\1{SHOWN}", found[0])), text)
 
 
 def redact(logger: Any, name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Redact one log event. This is a structlog processor for our own lines and those of every library."""
+    """Redact one log event. This structlog processor handles our own log lines and those of libraries."""
     for key, value in event.items():
         event[key] = _cleaned(value)
     return event
 
 
 def _cleaned(value: Any) -> Any:
-    """Redact a value; objects such as Django's request are converted to text first."""
+    """Redact a value. Objects such as Django's request are first converted to text."""
     if value is None or isinstance(value, int | float):
         return value
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The gunicorn worker of the product: an event loop for clients, and threads for requests (see apps/config/buffering.py)."""
+"""The gunicorn worker: an event loop handles clients, and threads handle requests (see apps/config/buffering.py)."""
 
 from __future__ import annotations
 
@@ -21,20 +21,18 @@ SWITCH_SECONDS = 0.0005
 
 
 class GuardedProtocol(ASGIProtocol):
-    """Gunicorn's connection, extended to close if the head of its first request does not arrive in time.
+    """Gunicorn's protocol, extended with a time limit for the head of a connection's first request.
 
-    Gunicorn's own keep-alive time limits later requests of a connection, and `Buffered` limits bodies.
+    Gunicorn's keep-alive setting limits the time for later requests, and `Buffered` limits the time for bodies.
     """
 
     def connection_made(self, transport: Any) -> None:
-        """Start the timeout for the head."""
+        """Start the time limit for the head."""
         super().connection_made(transport)
         self.worker.loop.call_later(settings.HEAD_SECONDS, self._end_without_head)
 
     def _send_error_response(self, status: int, message: str, extra_headers: Iterable[tuple[str, str]] = ()) -> None:
-        """Respond to a request that cannot be read. If its address is too long, the response is a page, because
-        browsers send such requests.
-        """
+        """Respond to a request that cannot be read. If the address is too long, respond with a page for people."""
         if status != HTTPStatus.REQUEST_URI_TOO_LONG:
             super()._send_error_response(status, message, extra_headers)
             return
@@ -51,16 +49,14 @@ class GuardedProtocol(ASGIProtocol):
 
 
 class BufferingWorker(gasgi.ASGIWorker):
-    """Serves a WSGI application; `--threads` is the number of requests processed at a time."""
+    """Serves a WSGI application. `--threads` is the number of requests processed at the same time."""
 
     @classmethod
     def check_config(cls, cfg: Any, log: Any) -> None:
-        """Skip gunicorn's warning that it ignores threads: this worker uses them."""
+        """Suppress gunicorn's warning that this kind of worker ignores `--threads`. This worker does use threads."""
 
     def init_process(self) -> None:
-        """Prepare the process: use our connection class, raise the limit of open files, and shorten the interval of
-        thread switches.
-        """
+        """Prepare the process: switch threads more often, use our protocol class, and raise the limit on open files."""
         sys.setswitchinterval(SWITCH_SECONDS)
         gasgi.ASGIProtocol = GuardedProtocol
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)

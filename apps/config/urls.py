@@ -1,4 +1,4 @@
-"""The URLs of all apps. The tables in tests/*/tenancy.py state who may open each of them."""
+"""The URLs of all apps. The tables in tests/*/tenancy.py state who may open each URL."""
 
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path

@@ -1,4 +1,4 @@
-"""Template context: what every page shows about a demo visit and about sample data."""
+"""The template context about demo visits and sample data."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ READ_BY_ADMINISTRATORS = (
 
 
 def demo(request: HttpRequest) -> dict[str, Any]:
-    """`is_visit`; `can_visit` for the landing page; and, for administrators, `sampled`: the organisations that have
-    sample data.
+    """Return the demo's template context.
+
+    `is_visit`: whether the reader is a visitor. `can_visit`, only on the landing page: whether a visit can begin.
+    `sampled`, only for administrators: the organisations that have sample data.
     """
     if not isinstance(getattr(request, "user", None), User):
         return {"can_visit": request.path == "/" and visit_open()}

@@ -1,4 +1,6 @@
-"""What the demo's customer buys, and when. Instants count from midnight (UTC) of the day on which the demo was made."""
+"""What the demo's customer buys, and when. Times are relative to midnight (UTC) on the day on which the demo was
+created.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,9 @@ LENGTH = 33 * DAY
 
 @dataclass(frozen=True)
 class Deal:
-    """One contract to be made: its program by model and batch, device hours, class, form and window.
+    """One contract to create: its program (by model and batch), device hours, class, form and window.
 
-    `hours` is the device time of the whole contract. `week` is the share of the reserved time that is used on each
-    weekday.
+    `hours` is the device time of the whole contract. `week` is the share of the reserved time used on each weekday.
     """
 
     name: str
@@ -38,9 +39,7 @@ class Deal:
     quota: Quota | None = None
 
     def volume(self, each: Fraction, parts: int) -> int:
-        """The number of executions that fit in `hours`, rounded down to the same whole number for each part of a spread
-        contract.
-        """
+        """Return the number of executions that fit in `hours`, rounded down to a multiple of `parts`."""
         whole = min(int(self.hours * 3600 / each), MOST_EXECUTIONS)
         return whole // parts * parts
 
@@ -114,7 +113,7 @@ DEALS = (
 
 
 def deals(*, now: datetime, midnight: datetime) -> list[Deal]:
-    """The contracts, in the order in which they are accepted; all their device time lies before `now`."""
+    """Return the contracts in the order of acceptance. All of their device time is before `now`."""
     today = now - midnight
     recount = Deal(
         "Recount of yesterday",

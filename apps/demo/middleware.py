@@ -1,5 +1,5 @@
-"""Lets visitors without an account read the demo's pages; requests that would change something are refused with a
-sentence.
+"""Lets visitors without an account read the demo's pages. Their requests to change something are refused with an
+explanation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REFUSED = (
 
 
 class Visits:
-    """Identifies visitors. It runs after authentication, so that a signed-in person is never a visitor, and before the
+    """Identifies visitors. It runs after authentication, so a signed-in person is never a visitor. It runs before the
     middleware that requires a sign-in.
     """
 
@@ -54,13 +54,13 @@ class Visits:
         return None if request.method in READING else _refused(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """A visitor who opens a page of another role reads how to get one."""
+        """If a visitor opens a page that the viewer role may not read, show how to create an account."""
         is_forbidden = isinstance(exception, PermissionDenied) and getattr(request, "visit", False)
         return _refused(request) if is_forbidden else None
 
 
 def _is_over(request: HttpRequest) -> bool:
-    """Whether this request ends the visit: a visit ends when a person signs in, and at the address for signing out."""
+    """Whether this request ends the visit. Signing in ends it, and so does opening the sign-out address."""
     is_visit = getattr(request, "visit", False)
     return not is_visit and (request.user.is_authenticated or request.path == reverse("accounts:sign_out"))
 
@@ -70,7 +70,7 @@ def _is_readable(match: ResolverMatch) -> bool:
 
 
 def _enter(request: HttpRequest, visitor: Principal) -> None:
-    """Make the visitor the user of this request only, with a session that stores nothing."""
+    """Make the visitor the user of this request, with a session that stores nothing."""
     request.user = visitor.user
     request.session = NoSession()
     request._principal = visitor  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Records of the sample data that has already been made."""
+"""Records of the sample data created so far."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from apps.accounts.models import Organisation
 
 
 class SampleStep(models.Model):
-    """A completed step of an organisation's sample data, recorded in the same transaction as its results, so that each
-    step happens once.
+    """A completed step of an organisation's sample data. It is recorded in the same transaction as the step's results,
+    so each step happens once.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -1,9 +1,9 @@
-"""A month of past sample data for the demo organisation, made by the product's own services with the clock as an argument.
+"""Creates a month of past sample data for the demo organisation. It calls the product's own services with past times.
 
 The month is a list of steps in chronological order. Each step is one transaction, which also records the step
-(`SampleStep`), so after an interruption the next run continues where the last one stopped. The instant up to which
-everything is sample data is stored with the organisation first, and all other instants follow from it: the same instant
-and the same programs give the same month.
+(`SampleStep`), so the next run after an interruption continues where the last one stopped. The first run stores the
+instant at which the sample data ends, and all other times are computed from this instant. The same instant and the same
+programs therefore give the same month.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ log = structlog.get_logger("demo")
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the month: `act` is called with the instant `at`."""
+    """One step of the month. `act` is called with the time `at`."""
 
     at: datetime
     name: str
@@ -62,14 +62,14 @@ class Step:
 
 @dataclass
 class Month:
-    """The month of sample data of an organisation, which ends at `until`."""
+    """An organisation's month of sample data. The month ends at `until`."""
 
     organisation: Organisation
     until: datetime
     people: dict[Role, User] = field(default_factory=dict)
 
     def steps(self) -> list[Step]:
-        """All steps, in chronological order."""
+        """Return all steps in chronological order."""
         start = self.midnight - LENGTH
         found = [
             Step(start, "cap", self._cap),
@@ -91,7 +91,7 @@ class Month:
         return midnight(self.until)
 
     def person(self, role: Role) -> User:
-        """The member with this role who joined first."""
+        """Return the first member who joined with this role."""
         if role not in self.people:
             of_role = self.organisation.memberships.filter(role=role).select_related("user")
             self.people[role] = of_role.order_by("created_at", "id")[0].user
@@ -109,8 +109,8 @@ class Month:
         return [(model, target) for model in models for target in TARGETS]
 
     def _compiler(self, model: str, target: str) -> Callable[[datetime], None]:
-        """A step that compiles a sample model, within the step's transaction, so that a worker's sweep never sees an
-        unfinished compile.
+        """Return a step that compiles a sample model. The whole compilation is one transaction, so no worker sees it
+        unfinished.
         """
 
         def act(now: datetime) -> None:
@@ -165,8 +165,8 @@ class Month:
         return made.filter(dims=dims).select_related("model_version__model").order_by("created_at", "id")[0]
 
     def _end(self, day: datetime) -> datetime:
-        """The instant at which a day's work is done: just before midnight or, on the last day, just before the month
-        ends.
+        """Return the instant at which a day's work is done: just before midnight, or on the last day, just before the
+        month ends.
         """
         return min(day + DAY, self.until) - MINUTE
 
@@ -177,7 +177,7 @@ class Month:
             day += DAY
 
     def _runner(self, day: datetime) -> Callable[[datetime], None]:
-        """A step that runs the jobs that begin on a day, then closes the contracts that are used up or have ended."""
+        """Return a step that runs the jobs that begin on a day, then closes contracts that are used up or have ended."""
 
         def act(now: datetime) -> None:
             begun = [deal for deal in self._deals() if self.midnight + deal.accepted < day + DAY]
@@ -210,7 +210,7 @@ class Month:
         return [SampleOrder(contract, program, one.executions, engineer, one.at - MINUTE) for one in due]
 
     def _quota_pieces(self, day: datetime, each: Fraction, *, since: datetime) -> list[Piece]:
-        """The jobs of a quota on a day: twenty minutes of device time on every third evening."""
+        """Return the jobs of a quota on this day. Every third evening has one job of twenty minutes of device time."""
         at = day + 22 * HOUR + 20 * MINUTE
         is_due = (day - midnight(since)).days % 3 == 0 and since < at < self.midnight - DAY
         return [Piece(at, int(20 * 60 / each))] if is_due else []
@@ -218,8 +218,10 @@ class Month:
     # Papers
 
     def _papers(self) -> list[Step]:
-        """The steps that issue three invoices, one of them for the previous calendar month, and those that settle them. All but
-        the last invoice are paid; a part of the last one is credited.
+        """Return the steps that issue, pay and credit invoices.
+
+        There are three invoices, one of them for the previous calendar month. All but the last are paid. Part of the
+        last one is credited.
         """
         asked = self.midnight - 18 * DAY + 10 * MINUTE
         last = self.midnight - 5 * DAY + 10 * MINUTE
@@ -246,7 +248,7 @@ class Month:
             invoice_issue(organisation=self.organisation, until=until, actor=None, now=now, carry=True)
 
     def _payer(self, now: datetime) -> None:
-        """Pay the open invoices by bank transfer, except those of the last days."""
+        """Pay the open invoices by bank transfer, except those issued in the last few days."""
         before = self.midnight - 6 * DAY
         for invoice in self._open_invoices().filter(issued_at__lt=min(now, before)):
             invoice_mark_paid(
@@ -271,7 +273,7 @@ class Month:
         return Invoice.objects.filter(organisation=self.organisation, state=InvoiceState.ISSUED)
 
     def _budget(self, now: datetime) -> None:
-        """Create a budget, most of which has been used this month."""
+        """Create a budget. Most of its amount has already been spent this month."""
         currency = book_in_force(at=now).currency
         used = spending_of_all(organisation_id=self.organisation.pk, first=currency, now=now)[0].used
         amount = max(Decimal(50), (used / BUDGET_USED).quantize(Decimal(10), rounding=ROUND_UP))
@@ -279,12 +281,12 @@ class Month:
         budget_create(organisation=self.organisation, amount=amount, currency=currency, actor=owner, now=now)
 
     def _visitor(self, now: datetime) -> None:
-        """Create the visitor without an account, after all other data exist."""
+        """Create the shared account of visitors, after all other data."""
         visitor_make(organisation=self.organisation, now=now)
 
 
 def month_due(organisation: Organisation) -> bool:
-    """Whether sample data is switched on and incomplete. An organisation with real transactions gets no sample data."""
+    """Whether sample data is switched on but not complete. An organisation with real transactions gets no sample data."""
     if not settings.DEMO_MONTH:
         return False
     if organisation.sample_until is None:
@@ -293,9 +295,9 @@ def month_due(organisation: Organisation) -> bool:
 
 
 def month_make(*, organisation: Organisation, now: datetime) -> int:
-    """Run every step that is not done yet; returns the number of steps. Safe to repeat, even after a run that was killed.
+    """Run every remaining step and return the number of steps. Can be repeated safely, even after a run was killed.
 
-    The first run decides the instant up to which everything is sample data.
+    The first run sets the instant at which the sample data ends.
     """
     until = organisation_sample_mark(organisation=organisation, until=now.replace(second=0, microsecond=0))
     organisation.refresh_from_db()

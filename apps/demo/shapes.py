@@ -1,5 +1,6 @@
-"""How demand rises and falls over a week, and how many executions it results in for each reserved window. Pure
-functions; the same seed gives the same result.
+"""How demand varies over a week, and the number of executions that result in each reserved window.
+
+Pure functions; the same seed gives the same result.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 class Piece(NamedTuple):
-    """A number of executions that begin in one window on one day (UTC), at the instant `at`."""
+    """The executions that begin in one window on one day (UTC). The first one begins at `at`."""
 
     at: datetime
     executions: int
 
 
 def midnight(instant: datetime) -> datetime:
-    """The start of the instant's day (UTC)."""
+    """Return the start of the day (UTC) that contains the instant."""
     return instant.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def pieces(
     windows: Sequence[tuple[datetime, datetime]], *, volume: int, each: Fraction, week: Sequence[float], seed: str
 ) -> list[Piece]:
-    """Cut a volume into one piece for each day of each window, weighted by the days of the week.
+    """Divide a volume into one piece for each day of each window. `week` is the share of the time used on each weekday.
 
-    `each` is the duration of one execution in seconds. With the week FULL, the pieces sum to the volume.
+    `each` is the duration of one execution in seconds. If `week` is FULL, the pieces add up to the volume.
     """
     dice = random.Random(seed)
     found: list[Piece] = []
@@ -57,7 +58,7 @@ def pieces(
 
 
 def _days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """The parts of a window, one per day. A part ends shortly before midnight, so that its last result belongs to the
+    """Yield the parts of a window, one per day. A part ends shortly before midnight, so its last result is ready on the
     same day.
     """
     first = start

@@ -1,4 +1,4 @@
-"""The pages with which a demo visit begins and ends."""
+"""The views that begin and end a demo visit."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def leave(request: HttpRequest) -> HttpResponse:
 
 
 def _see(name: str) -> HttpResponse:
-    """Redirect to a page, which is then requested with GET."""
+    """Redirect to a page with status 303, so the browser requests the page with GET."""
     return HttpResponse(status=303, headers={"Location": reverse(name)})

@@ -1,8 +1,8 @@
 """Visitors: people without an account who explore the organisation with the sample data.
 
-A visit is a signed cookie and nothing else: it has no session and no row, so that strangers can't fill the database. It
-only allows reading the pages in `READABLE`, as a viewer of that one organisation. On all other pages, and in the API, a
-visitor is not signed in.
+A visit consists only of a signed cookie. It has no session and no database row, so strangers cannot fill the database.
+A visitor can read only the pages in `READABLE` and `READABLE_ROOMS`, as a viewer of that one organisation. On all other
+pages, and in the API, a visitor is not signed in.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class NoSession(SessionBase):
-    """A session object for visits that stores nothing: its values are lost at the end of the request."""
+    """A session for visits. It stores nothing, so its values are lost when the request ends."""
 
     def __init__(self) -> None:
         super().__init__(None)
         self._session_cache: dict[str, object] = {}
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Set an attribute, but never mark the session as accessed or modified, so that no session cookie is set."""
+        """Set an attribute. The session is never marked as accessed or modified, so no session cookie is set."""
         super().__setattr__(name, False if name in {"accessed", "modified"} else value)
 
     def exists(self, session_key: str) -> bool:
@@ -65,8 +65,8 @@ class NoSession(SessionBase):
 
 
 def visitor_make(*, organisation: Organisation, now: datetime) -> User:
-    """Create the account that all visitors share, a viewer of the organisation. It has no password and is not active,
-    so nobody can sign in with it.
+    """Create the account that all visitors share, as a viewer of the organisation. Nobody can sign in with it: it is
+    inactive and has no password.
     """
     with transaction.atomic():
         user = User.objects.filter(email=EMAIL).first()
@@ -80,12 +80,12 @@ def visitor_make(*, organisation: Organisation, now: datetime) -> User:
 
 
 def visit_open() -> bool:
-    """Whether visitors are allowed: visits are switched on, and sample data exists."""
+    """Whether visits are allowed. They must be switched on, and sample data must exist."""
     return settings.DEMO_VISITORS and _membership() is not None
 
 
 def visitor_of(request: HttpRequest) -> Principal | None:
-    """The visitor that the request's cookie identifies, always as a viewer; None without a valid visit."""
+    """Return the visitor identified by the request's cookie, with the viewer role; None if there is no valid visit."""
     if not settings.DEMO_VISITORS or COOKIE not in request.COOKIES:
         return None
     try:
@@ -99,7 +99,7 @@ def visitor_of(request: HttpRequest) -> Principal | None:
 
 
 def visit_begin(response: HttpResponse) -> None:
-    """Begin a visit: set its signed cookie in the browser."""
+    """Begin a visit by setting its signed cookie."""
     response.set_cookie(
         COOKIE,
         signing.dumps("visit", salt=SALT),
@@ -111,6 +111,8 @@ def visit_begin(response: HttpResponse) -> None:
 
 
 def _membership() -> Membership | None:
-    """The visitor's membership in the organisation with the sample data; an owner who removes it ends all visits."""
+    """Return the visitor's membership in the organisation with the sample data. Removing this membership ends all
+    visits.
+    """
     rows = Membership.objects.filter(user__email=EMAIL, user__is_platform_admin=False)
     return rows.filter(organisation__sample_until__isnull=False).select_related("user").order_by("created_at").first()

@@ -1,4 +1,4 @@
-"""The page /api/v1/docs: every operation of the OpenAPI document, with an example in curl and one in Python."""
+"""The page /api/v1/docs: every operation of the OpenAPI document, with a curl example and a Python example."""
 
 from apps.config.reference.page import Reference
 

@@ -1,5 +1,5 @@
-"""Renders the API reference on our own page. Ninja would load a viewer from another site, which the content security
-policy forbids.
+"""Renders the API reference on our own page. Ninja's own page loads its viewer from another site, which the content
+security policy forbids.
 """
 
 from __future__ import annotations
@@ -38,14 +38,12 @@ def _is_for_administrators(operations: list[Operation]) -> bool:
 
 @cache
 def _groups(api: NinjaAPI) -> dict[str, list[Operation]]:
-    """Return the operations grouped by subject. The result is cached, because the document does not change while the
-    process runs.
-    """
+    """Return the operations grouped by subject. The result is cached, because it never changes while the process runs."""
     return operations(api.get_openapi_schema(), site=settings.SITE_URL, needs=_needs(api))
 
 
 def _needs(api: NinjaAPI) -> dict[str, str]:
-    """Return the scope and roles that each operation requires according to its own `auth=`."""
+    """Return the scope and roles that each operation requires, as declared in its `auth=`."""
     found: dict[str, str] = {}
     for prefix, router in api._routers:
         for path, view in router.path_operations.items():

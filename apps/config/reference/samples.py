@@ -1,4 +1,4 @@
-"""Example values for JSON schemas, as small as possible while still recognisable."""
+"""Makes example values for JSON schemas. The values are small but realistic."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ NAMED = {
 
 
 def resolved(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema that a reference points to, or the first alternative that is not null."""
+    """Follow references, and in a list of alternatives choose the first one that is not null. Return the resulting
+    schema.
+    """
     while True:
         if "$ref" in schema:
             schema = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
@@ -45,8 +47,9 @@ def resolved(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]
 
 
 def sample(schema: dict[str, Any], document: dict[str, Any], *, name: str = "", depth: int = 0) -> Any:
-    """Return an example value for `schema`; for an object, with its required fields or, if it has none, with its first
-    field.
+    """Return an example value for `schema`.
+
+    An object contains its required fields. If no field is required, it contains its first field.
     """
     schema = resolved(schema, document)
     if "examples" in schema or "example" in schema:

@@ -1,4 +1,4 @@
-"""Django's settings, split by topic. Everything that differs between machines is an environment variable."""
+"""Django's settings, split by topic. Environment variables set everything that differs between machines."""
 
 import gc
 

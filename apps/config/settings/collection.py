@@ -1,4 +1,4 @@
-"""Settings of collection through Stripe. Without an API key, invoices are paid by bank transfer; nothing else changes."""
+"""Settings for collection through Stripe. Without an API key, customers pay invoices by bank transfer."""
 
 from apps.config import env
 

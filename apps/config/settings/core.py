@@ -1,4 +1,4 @@
-"""Settings of apps, middleware and templates."""
+"""Settings for apps, middleware and templates."""
 
 from pathlib import Path
 

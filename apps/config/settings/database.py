@@ -1,4 +1,4 @@
-"""Settings of PostgreSQL and of the cache in Redis."""
+"""Settings for PostgreSQL and for the cache in Redis."""
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured

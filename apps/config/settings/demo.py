@@ -1,4 +1,4 @@
-"""Settings of the demo: sample data in the demo organisation, and visitors who explore it without an account."""
+"""Settings for the demo: the sample data of the demo organisation, and visits without an account."""
 
 from django.core.exceptions import ImproperlyConfigured
 

@@ -1,4 +1,4 @@
-"""Settings of structured logs: JSON lines in production, readable lines on a terminal."""
+"""Settings for structured logs: JSON lines in production, readable lines on a terminal."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
-"""Settings of mail: sent through the server EMAIL_HOST; without one, written to a folder that a local page shows, or to
-the log.
+"""Settings for mail. Mail is sent through the server EMAIL_HOST; without a server, it is written to a folder or to the
+log.
 """
 
 from apps.config import env

@@ -1,5 +1,5 @@
-"""Settings of people's accounts with django-allauth: addresses confirmed by mail, two factors, passkeys, OpenID
-Connect, sessions.
+"""Settings for user accounts with django-allauth: confirmed e-mail addresses, second factors, passkeys, OpenID Connect
+and sessions.
 """
 
 from typing import Any

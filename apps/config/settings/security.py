@@ -1,4 +1,4 @@
-"""Settings of security: who may sign in, and what a browser may load."""
+"""Settings for security: who may sign in, and what a browser may load."""
 
 from csp.constants import NONE, SELF
 

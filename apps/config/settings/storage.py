@@ -1,5 +1,5 @@
-"""Settings of storage: static files come from the image, artefacts from Django's storage API (the file system or an
-S3-compatible store).
+"""Settings for storage. Static files come from the image; artefacts are stored in the file system or an S3-compatible
+store.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ MEDIA_URL = "/media-is-not-served/"
 
 
 def _artefacts() -> dict[str, Any]:
-    """Parse STORAGE_URL: `file` for MEDIA_ROOT, `file:///a/folder`, or the endpoint of an S3-compatible store."""
+    """Parse STORAGE_URL. It is `file` for MEDIA_ROOT, `file:///a/folder`, or the endpoint of an S3-compatible store."""
     url = env.text("STORAGE_URL", "file")
     if url == "file":
         return {"BACKEND": "apps.accounts.storages.FolderStorage"}

@@ -1,4 +1,4 @@
-"""Checks that all stored data are complete: chains, accounts, and the files that rows refer to."""
+"""Verifies the stored data: every organisation's ledger chain, its accounts, and every file that a database row names."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ class Command(BaseCommand):
 
 
 def _files() -> tuple[int, list[str]]:
-    """Return the number of files that rows refer to, and a sentence for each file that is missing or does not have the
-    recorded digest.
-    """
+    """Return the number of files that database rows name, and one sentence for each file that is missing or altered."""
     count, faults = 0, []
     for what, key, digest in _named():
         count += 1

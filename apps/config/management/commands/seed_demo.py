@@ -52,14 +52,15 @@ class Command(BaseCommand):
 
 
 def _begun(now: datetime) -> datetime:
-    """The start of the demo data: in a fresh installation, early enough for a month of sample data before now;
-    otherwise now.
+    """Return the instant at which the demo data starts.
+
+    In a fresh installation with DEMO_MONTH, it leaves room for a month of sample data. Otherwise it is `now`.
     """
     return now - LENGTH - DAY if settings.DEMO_MONTH and not Organisation.objects.exists() else now
 
 
 def _write(path: Path, people: People, *, is_month_due: bool) -> None:
-    """Write the file with the sign-ins, readable by its owner only. It is replaced atomically."""
+    """Write the sign-ins to a file that only its owner can read. Replaces the file atomically."""
     document = {"url": settings.SITE_URL, **people.sign_in, "pools": pool_slugs(), "is_month_due": is_month_due}
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

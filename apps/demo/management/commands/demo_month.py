@@ -1,4 +1,4 @@
-"""Makes the demo organisation's month of sample data. A repeated run continues where the last one stopped."""
+"""Creates the demo organisation's month of sample data. A repeated run continues where the last one stopped."""
 
 from __future__ import annotations
 
