@@ -1,4 +1,4 @@
-"""JSON API of jobs: submit, follow, rename, fetch outputs, cancel."""
+"""JSON API of jobs: submit jobs, follow, rename and cancel them, and fetch their outputs."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class JobNameIn(RequestBody):
 
 
 class PromiseOut(Schema):
-    """A promise and its exact values: seconds and shares as fractions ("3/4"), instants, amounts. `kept` is empty while
-    the actual value is unknown.
+    """A promise and its outcome, both exact: a fraction ("3/4") for seconds or a share, an instant, or an amount.
+    `kept` is the actual value; it is empty while unknown.
     """
 
     name: Literal["accuracy", "latency", "completion", "price"]
@@ -173,7 +173,7 @@ def job_out(job: Job, *, now: datetime) -> JobOut:
 
 
 def _contract(request: HttpRequest, pk: UUID) -> Contract:
-    """Return the contract that the request names. Raises Problem(404) unless it exists and the caller may use it."""
+    """Return the contract named in the request. Raises Problem(404) if the caller may not use it or it does not exist."""
     try:
         return org_object_get(request, Contract.objects.select_related("pool"), roles=ENGINEERING, pk=pk)
     except Http404:
@@ -214,8 +214,8 @@ def _submit(
 @router.post("/jobs", auth=RUN, response={201: JobOut}, summary="Submit a job with JSON inputs")
 @idempotent
 def job_create(request: HttpRequest, payload: JobIn) -> tuple[int, JobOut]:
-    """Submits a job. `inputs` maps the name of each input to nested lists; the outer list holds the items. If the
-    contract is a quota, `program` names the program to run.
+    """Submits a job. `inputs` maps the name of each input to nested lists whose outermost list holds the items. For a
+    quota contract, `program` names the program to run.
     """
     contract = _contract(request, payload.contract)
     try:
@@ -234,8 +234,8 @@ def job_create_npz(
     program: Form[UUID | None] = None,
     name: Form[str] = "",
 ) -> tuple[int, JobOut]:
-    """Submits a job. The file has one array for each input; the first axis holds the items. A program with one input
-    also accepts a .npy file.
+    """Submits a job. The file has one array for each input, with the items along the first axis. For a program with
+    only one input, the file can also be a .npy file.
     """
     owned = _contract(request, contract)
     return _submit(request, owned, arrays_of(inputs, owned, program), program, name)
@@ -258,7 +258,7 @@ def arrays_of(file: UploadedFile, contract: Contract, wanted: UUID | None = None
 @router.get("/jobs", auth=requires(Scope.READ), response=list[JobRow], summary="The organisation's jobs")
 @paginate(Cursor, ordering=("-submitted_at", "-id"))
 def job_list(request: HttpRequest, state: str = "", contract: str = "") -> QuerySet[Job]:
-    """Lists jobs, newest first, filtered by `state` and `contract` if given."""
+    """Lists jobs, newest first. `state` and `contract` filter the list."""
     if state and state not in JobState.values:
         raise Problem(
             422, "Unknown state", f"A job's state is one of {', '.join(JobState.values)}.", kind="state-unknown"
@@ -268,15 +268,13 @@ def job_list(request: HttpRequest, state: str = "", contract: str = "") -> Query
 
 @router.get("/jobs/{uuid:pk}", auth=requires(Scope.READ), response=JobOut, summary="A job's state")
 def job_get(request: HttpRequest, pk: UUID) -> JobOut:
-    """Returns the job's state, times and blocks, and its cost next to the quoted price. Amounts are exact decimals as
-    text.
-    """
+    """Returns the job with its state, times, blocks, cost and quoted price. Amounts are exact decimals as text."""
     return job_out(_job(request, pk), now=timezone.now())
 
 
 @router.patch("/jobs/{uuid:pk}", auth=RUN, response=JobOut, operation_id="job_rename", summary="Name a job")
 def job_rename(request: HttpRequest, pk: UUID, payload: JobNameIn) -> JobOut:
-    """Sets the name; nothing else about the job changes."""
+    """Sets the job's name and changes nothing else."""
     job, now = _job(request, pk, roles=ENGINEERING), timezone.now()
     job.name = services.job_rename(job_id=job.pk, name=payload.name, actor=principal_get(request).user, now=now).name
     return job_out(job, now=now)
@@ -314,12 +312,12 @@ def _block_out(lease: Lease, program: str, amount: Decimal | None) -> BlockOut:
     openapi_extra=download_described("application/zip"),
 )
 def job_outputs(request: HttpRequest, pk: UUID) -> FileResponse:
-    """Returns one array for each output; the first axis holds the items."""
+    """Returns one array for each output, with the items along the first axis."""
     return outputs_response(_job(request, pk))
 
 
 def outputs_response(job: Job) -> FileResponse:
-    """Return the outputs as a download. Raises Problem(409) if there are none yet."""
+    """Return the outputs as a download. Raises Problem(409) if the job has no outputs."""
     if not job.outputs_key:
         detail = (
             "This job has no outputs."
@@ -337,9 +335,9 @@ def outputs_response(job: Job) -> FileResponse:
 
 @router.post("/jobs/{uuid:pk}/labels", auth=RUN, response=JobOut, summary="Add labels to the items of a finished job")
 def job_labels(request: HttpRequest, pk: UUID, labels: File[UploadedFile | None] = None) -> JobOut:
-    """Adds labels to a finished job: a .npz file with `labels`, a .npy file, or CSV with one line for each item. The
-    job's outputs are evaluated with the metric of the contract's task, or for accuracy if the contract has no task; see
-    `promises`. Later labels replace earlier ones.
+    """Adds labels to a finished job, as a .npz file with the array `labels`, a .npy file, or a CSV file with one line
+    for each item. The outputs are evaluated with the metric of the contract's task. If the contract has no task,
+    accuracy is computed. See `promises` for the result. Later labels replace earlier ones.
     """
     job, now = _job(request, pk, roles=ENGINEERING), timezone.now()
     if labels is None:
@@ -358,15 +356,17 @@ def job_labels(request: HttpRequest, pk: UUID, labels: File[UploadedFile | None]
     summary="A contract's promises, and whether each was met",
 )
 def contract_promises(request: HttpRequest, pk: UUID) -> list[PromiseOut]:
-    """Evaluates the promises over all jobs of the contract. The list is empty for a contract without a plan."""
+    """Evaluates the promises over all jobs of the contract. The list is empty if the contract was not bought from a
+    plan.
+    """
     contract = org_object_get(request, Contract.objects.select_related("pool", "organisation"), pk=pk)
     return [PromiseOut(**one.to_json()) for one in promises_of_contract(contract, now=timezone.now())]
 
 
 @router.post("/jobs/{uuid:pk}/cancel", auth=RUN, response=JobOut, summary="Cancel a job")
 def job_cancel(request: HttpRequest, pk: UUID) -> JobOut:
-    """Cancels the job. Finished blocks are kept and billed; the remaining executions return to the contract. Returns
-    409 if the job has ended.
+    """Cancels the job. Finished blocks are kept and billed; the other executions are returned to the contract. Responds
+    with 409 if the job has ended.
     """
     job = _job(request, pk, roles=ENGINEERING)
     now = timezone.now()

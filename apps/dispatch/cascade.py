@@ -1,8 +1,8 @@
 """Cascades and ensembles: several programs that together produce one answer per item. Pure functions.
 
-In a cascade, a cheap program runs on every item, and each further program runs on the items of which the previous one
-was unsure. In an ensemble, three programs run on every item; an answer on which two agree counts, otherwise the first
-program's answer.
+In a cascade, a cheap program runs on every item. Each further program runs on the items of which the previous program
+was unsure. In an ensemble, three programs run on every item. The answer on which two programs agree counts. If all
+three differ, the first program's answer counts.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def confidences(output: Array) -> Array:
-    """Return the largest value of each item's output, in the shape [items]; it is a probability if the output holds
-    probabilities.
+    """Return the confidence for each item: the largest value in the item's output. If the output holds probabilities,
+    the confidence is one.
     """
     largest: Array = output.reshape(len(output), -1).max(axis=1)
     return largest
 
 
 def unsure_items(output: Array, threshold: Decimal) -> Array:
-    """Return the items whose confidence is below the threshold, the lowest confidence first. NaN counts as the lowest.
+    """Return the items whose confidence is below the threshold, in ascending order of confidence. NaN counts as the
+    lowest.
 
-    Confidences are rounded to six places, as in the evaluation by which the threshold was chosen.
+    Confidences are rounded to six decimal places, as in the evaluation that determined the threshold.
     """
     sure = np.nan_to_num(confidences(output).astype(np.float64).round(6), nan=-np.inf)
     order = np.argsort(sure, kind="stable")
@@ -37,16 +38,14 @@ def unsure_items(output: Array, threshold: Decimal) -> Array:
 
 
 def answers(output: Array) -> Array:
-    """Return the class with the highest score for each item, in the shape [items]; -1 if a score is not a number, as in
-    evaluations.
-    """
+    """Return the class with the highest score for each item; -1 if any score of the item is not a number."""
     found: Array = best_of(output.reshape(len(output), -1))
     return found
 
 
 def elected(first: Array, second: Array, third: Array) -> tuple[Array, Array]:
-    """Return two arrays of the shape [items]: whether the other two programs outvote the first, and how many programs
-    gave the answer that counts.
+    """Return two arrays with one value per item: whether the second and third programs outvote the first, and the
+    number of programs that gave the answer that counts.
     """
     outvoted: Array = (second == third) & (first != second)
     votes = np.where(outvoted, 2, 1 + (first == second).astype(np.uint8) + (first == third).astype(np.uint8))

@@ -1,4 +1,4 @@
-"""The facts about a contract and its programs that dispatch needs."""
+"""What dispatch needs to know about a contract and its programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMBINED = {"cascade", "ensemble"}
 
 
 class Line(NamedTuple):
-    """A program of a contract, with the executions that were bought and those that no job has used yet."""
+    """A program of a contract, with the number of executions bought and the number that no job has used yet."""
 
     program: Program
     executions: int
@@ -34,8 +34,8 @@ class Line(NamedTuple):
 class Combination(NamedTuple):
     """A cascade or ensemble: the programs that process a job's items together, in the order in which they run.
 
-    In a cascade, program i passes on the items whose `outputs[i]` has no value of at least `thresholds[i]`. An ensemble
-    has no thresholds: every program runs on every item, and `outputs` names the output of each that holds its answer.
+    In a cascade, program i passes on an item if all values of its output `outputs[i]` are below `thresholds[i]`. An
+    ensemble has no thresholds; `outputs[i]` names the output that holds program i's answer.
     """
 
     programs: tuple[Program, ...]
@@ -53,21 +53,21 @@ class Combination(NamedTuple):
 
 
 def counts_of(program: Program) -> Counts:
-    """Return the counts by which one execution is billed."""
+    """Return the operations and cycles for which one execution is billed."""
     return Counts(operations=program.operations, cycles=program.interval_cycles)
 
 
 def inputs_of(program: Program) -> list[TensorType]:
-    """Return the inputs of one execution."""
+    """Return the names, types and shapes of the inputs of one execution."""
     return [TensorType(one["name"], one["dtype"], tuple(one["shape"])) for one in program.inputs]
 
 
 def pace_of(contract: Contract, program: Program) -> Pace:
     """Return the pace of the program on the contract's pool.
 
-    On a deterministic pool, it consists of proven numbers of cycles at the pool's clock, and of the loading cycles that
-    the contract reserved; on a host pool, it is the newest measured 95th percentile. Raises Problem(409) if a host pool
-    has not measured the program yet.
+    On a deterministic pool, cycle counts are proven, and loading cycles are those that the contract reserved. On a host
+    pool, the pace is the latest measured 95th percentile. Raises Problem(409) if the host pool has not measured the
+    program yet.
     """
     pool = contract.pool
     if not pool.is_host:
@@ -81,9 +81,7 @@ def pace_of(contract: Contract, program: Program) -> Pace:
 
 
 def _load_cycles(contract: Contract, program: Program) -> int:
-    """Return the loading cycles of the contract's line as sold; 0 for a quota, which names no program and reserves no
-    loading.
-    """
+    """Return the loading cycles sold with the contract's line; 0 for a quota, which reserves no loading time."""
     if contract.form == FormName.QUOTA:
         return 0
     return snapshot_of_line(terms_line(contract, program.digest)).load_cycles
@@ -92,7 +90,7 @@ def _load_cycles(contract: Contract, program: Program) -> int:
 def description_check(contract: Contract, program: Program) -> None:
     """Raises Problem(409) if the description of the pool's processor has changed since the program was compiled.
 
-    The proven facts about the program do not hold for a different description.
+    What was proven about the program may not hold for a new description.
     """
     processor = contract.pool.processor
     if processor is None or processor.digest == program.target_digest:
@@ -107,7 +105,7 @@ def description_check(contract: Contract, program: Program) -> None:
 
 
 def lines_of(contract: Contract) -> list[Line]:
-    """Return the contract's programs in the order of its lines; for a quota, every program that may use it."""
+    """Return the contract's programs in the order of its lines. For a quota, return every program that may use it."""
     if contract.form == FormName.QUOTA:
         drawing = quota_programs(contract)
         return [Line(program, left, left) for program, left in drawing]
@@ -117,7 +115,7 @@ def lines_of(contract: Contract) -> list[Line]:
 
 
 def line_of(contract: Contract, program: Program) -> Line:
-    """Return the current line of a program. Raises KeyError."""
+    """Return the contract's current line for a program. Raises KeyError if there is none."""
     for line in lines_of(contract):
         if line.program.digest == program.digest:
             return line
@@ -125,9 +123,9 @@ def line_of(contract: Contract, program: Program) -> Line:
 
 
 def combination_of(contract: Contract) -> Combination | None:
-    """Return the cascade or ensemble that the contract's plan chose; None for other contracts.
+    """Return the cascade or ensemble that was bought with the contract's plan; None for other contracts.
 
-    Plans that were stored before cascades could have three programs have a single `threshold` and `output`.
+    Older plans have a single `threshold` and `output`, because cascades then had only two programs.
     """
     if contract.plan_id is None:
         return None
@@ -144,10 +142,10 @@ def combination_of(contract: Contract) -> Combination | None:
 
 
 def _candidate(contract: Contract, plan: Plan) -> dict[str, Any]:
-    """Return the plan's candidate that was bought: the one whose number is in the terms, otherwise one with the
-    contract's programs.
+    """Return the bought candidate of the plan.
 
-    Terms have no number if they were stored before promises existed, or if they are for work on another pool.
+    If the terms state its number, return that candidate. Otherwise return one with the contract's programs, or an empty
+    dictionary if there is none. Terms state no number if they are older than promises or are for work on another pool.
     """
     number = contract.terms.get("promises", {}).get("number")
     if number is not None:
@@ -159,7 +157,7 @@ def _candidate(contract: Contract, plan: Plan) -> dict[str, Any]:
 
 
 def limits_of(contract: Contract, duration: Fraction, *, now: datetime) -> Limits:
-    """Return the time in which `duration` seconds of the contract's work may run from now on, under the same rules as
-    its quote.
+    """Return the limits on when `duration` seconds of the contract's work may run from `now` on. The rules are those of
+    the contract's quote.
     """
     return contract_allowed(contract, now, duration)

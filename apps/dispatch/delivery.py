@@ -1,5 +1,5 @@
-"""The class of service that was delivered: the bought class if its promised times were kept, otherwise a lesser one.
-Pure functions.
+"""The class of service that was delivered. If the bought class's promise was missed, it is a lesser class. Pure
+functions.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from apps.pricing.rating import PriceBookDocument, PriceClass
 
 
 def class_delivered(*, book: PriceBookDocument, bought: str, since: datetime, work: Fraction, end: datetime) -> str:
-    """Return the lesser class that was delivered if the promise of the bought class was missed; empty if it was kept.
+    """Return the lesser class that was delivered; empty if the promise of the bought class was kept or no lesser class
+    fits.
 
-    The work could begin at `since` and ended at `end`. `work` is the device time, in seconds, of everything that was
-    promised together; a class with a promised start may take that long after its start. Of the cheaper classes whose
-    promise was kept, the most expensive counts. Classes that are limited to off-peak hours or priced by time of day,
-    and classes whose unused time is charged, are never lesser classes.
+    The work could begin at `since` and ended at `end`. `work` is the device time, in seconds, of all work promised
+    together. If a class promises a start, the work must end within `work` of the latest promised start. Of the cheaper
+    classes whose promise was kept, return the most expensive one. Classes that are limited to off-peak hours, priced by
+    time of day, or charge for unused time are never lesser classes.
     """
     promised = book.price_class(bought)
     if _is_in_time(promised, since, work, end):
@@ -33,7 +34,7 @@ def class_delivered(*, book: PriceBookDocument, bought: str, since: datetime, wo
 
 
 def _factor(price_class: PriceClass) -> Fraction:
-    """The price of the class as a fraction of the list price."""
+    """Return the price of the class as a fraction of the list price."""
     return Fraction(price_class.surcharge) * Fraction(price_class.discount)
 
 
@@ -47,5 +48,5 @@ def _is_in_time(price_class: PriceClass, since: datetime, work: Fraction, end: d
 
 
 def _span(seconds: Fraction) -> timedelta:
-    """The seconds as a timedelta, rounded up to a whole microsecond."""
+    """Convert seconds to a timedelta, rounded up to a whole microsecond."""
     return timedelta(microseconds=ceil(seconds * 10**6))

@@ -1,10 +1,9 @@
-"""Device time (window start + cycles / clock, in exact fractions), and how a job is cut into leases along it. Pure
-functions.
+"""Computes device time in exact fractions (window start + cycles / clock) and divides jobs into leases. Pure functions.
 
-Execution k of a run that begins at cycle c issues at c + k * interval and ends `latency` later. Executions of one
-program follow each other in one pipeline, also across leases. A different program waits until the pipeline has drained
-and is then loaded, because a device holds one program at a time. A host pool has no such clock: there, a cycle is a
-nanosecond and the interval is a measured percentile.
+If a run begins at cycle c, execution k issues at c + k * interval and ends `latency` cycles later. Executions of one
+program follow each other in one pipeline, also across leases. A device holds one program at a time, so a different
+program is loaded only when the pipeline has drained. On a host pool, a cycle is a nanosecond and the interval is a
+measured percentile.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ MICROSECONDS = 1_000_000
 class Pace:
     """The pace of a program: cycles of one execution, cycles between two executions, and cycles per second.
 
-    `load` is the number of cycles for loading the program, if its contract reserved them.
+    `load` is the number of cycles reserved for loading the program; 0 if none are reserved.
     """
 
     latency: int
@@ -33,28 +32,29 @@ class Pace:
 
     @property
     def setup(self) -> Fraction:
-        """The seconds that a window needs beyond the intervals of its executions: the time for loading, and the time by
-        which the latency of an execution exceeds the interval.
+        """The seconds that a window needs in addition to one interval for each execution.
+
+        They cover loading, and the excess of latency over the interval.
         """
         return Fraction(self.load + max(0, self.latency - self.interval), self.clock_hz)
 
     @property
     def each(self) -> Fraction:
-        """The seconds from one execution to the next."""
+        """The seconds between the starts of two consecutive executions."""
         return Fraction(self.interval, self.clock_hz)
 
     def duration(self, count: int) -> Fraction:
-        """The seconds of a window that fits exactly `count` executions."""
+        """Return the length in seconds of a window that fits exactly `count` executions."""
         return self.setup + count * self.each
 
     def span(self, count: int) -> int:
-        """The cycles from the first issue to the last result of `count` executions."""
+        """Return the number of cycles from the first issue to the last result of `count` executions."""
         return (count - 1) * self.interval + self.latency
 
 
 @dataclass(frozen=True)
 class Room:
-    """The free part of a window: executions may issue from cycle `cursor` on and must end by cycle `cycles`."""
+    """The free part of a window. Executions may issue from the cycle `cursor` and must end by the cycle `cycles`."""
 
     window: str
     device: str
@@ -70,7 +70,9 @@ class Room:
 
 @dataclass(frozen=True)
 class Cut:
-    """A planned lease: `count` items from `first_item` on; the first one issues at `first_cycle` of the window."""
+    """A planned lease: `count` items, starting with `first_item`. Its first item issues at the window's cycle
+    `first_cycle`.
+    """
 
     window: str
     device: str
@@ -80,12 +82,12 @@ class Cut:
 
 
 def instant_at(start: datetime, cycles: int, clock_hz: int) -> datetime:
-    """Return the instant `cycles` after `start`, rounded down to whole microseconds."""
+    """Return the instant that is `cycles` after `start`, rounded down to whole microseconds."""
     return start + (cycles * MICROSECONDS // clock_hz) * MICROSECOND
 
 
 def seconds_at(start: datetime, cycles: int, clock_hz: int) -> Fraction:
-    """Return the instant `cycles` after `start` as exact seconds since 1970, as the device's clock shows it."""
+    """Return the instant that is `cycles` after `start`, as the exact number of seconds since 1970."""
     return Fraction((start - EPOCH) // MICROSECOND, MICROSECONDS) + Fraction(cycles, clock_hz)
 
 
@@ -95,17 +97,16 @@ def cycles_between(start: datetime, end: datetime, clock_hz: int) -> int:
 
 
 def cursor_at(start: datetime, now: datetime, clock_hz: int) -> int:
-    """Return the first cycle of a window from `start` that is not before `now`."""
+    """Return the first cycle at or after `now` in a window that starts at `start`."""
     return max(0, -(-((now - start) // MICROSECOND) * clock_hz // MICROSECONDS))
 
 
 def cursor_loaded(cursor: int, now: int, load: int, *, is_loaded: bool, is_known: bool) -> int:
-    """Return the first cycle at which a program may issue in a window. Its leases end by the cycle `cursor`; `now` is
-    the current cycle.
+    """Return the first cycle at which a program may issue in a window.
 
-    `is_loaded`: this program was the last to run in the window. `is_known`: nothing has run in it yet and the contract
-    has no other program, so loading begins with the window. Otherwise loading begins when the work is known and the
-    device is free.
+    `cursor` is the first cycle after the window's leases, and `now` is the current cycle. `is_loaded`: this program was
+    the last to run in the window. `is_known`: the window has no leases and the contract has no other program, so
+    loading begins with the window. Otherwise, loading begins at `cursor` or `now`, whichever is later.
     """
     if is_loaded:
         return max(cursor, now)
@@ -115,9 +116,9 @@ def cursor_loaded(cursor: int, now: int, load: int, *, is_loaded: bool, is_known
 def cut_leases(
     count: int, pace: Pace, rooms: Sequence[Room], *, block: int, first_item: int = 0
 ) -> tuple[list[Cut], int]:
-    """Place `count` executions in the free rooms, in order, as leases of at most `block` executions.
+    """Place `count` executions in the free rooms, in order. Each lease has at most `block` executions.
 
-    Returns the leases, and the number of executions that did not fit.
+    Returns the leases and the number of executions that did not fit.
     """
     cuts: list[Cut] = []
     item, left = first_item, count
@@ -134,10 +135,10 @@ def cut_leases(
 
 
 def cursor_after(leases: Iterable[tuple[int, int, Pace, bool]]) -> int:
-    """Return the first free cycle after the leases of one window, each given as (first cycle, count, pace, whether it
-    runs the program that comes next).
+    """Return the first free cycle after the leases of one window.
 
-    A program continues one interval after its own last issue; a different program waits for the last result.
+    Each lease is given as (first cycle, count, pace, whether it runs the program that comes next). The same program can
+    continue one interval after its last issue. A different program waits for the last result.
     """
     cursor = 0
     for first_cycle, count, pace, is_same in leases:
@@ -147,6 +148,6 @@ def cursor_after(leases: Iterable[tuple[int, int, Pace, bool]]) -> int:
 
 
 def _blocks(count: int, block: int) -> list[int]:
-    """Divide `count` into pieces of at most `block` that are as equal as possible."""
+    """Divide `count` into pieces of at most `block`. The pieces differ by at most one."""
     pieces = -(-count // block)
     return [count // pieces + (1 if index < count % pieces else 0) for index in range(pieces)]

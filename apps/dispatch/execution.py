@@ -1,5 +1,5 @@
-"""Runs a lease on a worker: claims it, runs the block, stores the outputs, and completes the lease. The process keeps
-no state in between.
+"""Runs a lease on a worker: claims it, runs the block, stores the outputs and completes the lease. The worker process
+keeps no state between leases.
 """
 
 from __future__ import annotations
@@ -36,12 +36,11 @@ Clock = Callable[[], datetime]
 
 
 def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> bool:
-    """Run one lease, from claiming it to billing. Returns False if this worker may not run the lease, or lost it in the
-    meantime.
+    """Run one lease, from claim to billing. Returns False if the lease was not completed by this worker.
 
-    An error that a retry would repeat (a failing model, or counters that differ) fails the job. If the storage is
-    unavailable or full, the lease is returned and offered again. Any other error is raised, and the lease is offered
-    again once its heartbeat has been missing for some time.
+    An error that would recur in a retry (a failing model, or differing counters) fails the job. If the storage is
+    unavailable or full, the lease is returned and offered again. Any other error is raised; the lease is offered again
+    when its heartbeat has been missing for some time.
     """
     try:
         services.lease_take(lease_id=lease_id, epoch=epoch, host=host, now=clock())
@@ -79,10 +78,10 @@ def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> boo
 
 
 def _interrupted(lease_id: UUID, epoch: int, error: Exception, clock: Clock) -> bool:
-    """Handle an error of storage or database. A missing file fails the job; after an outage the lease is returned.
+    """Handle an error of the storage or the database. A missing file fails the job. After an outage, the lease is
+    returned.
 
-    Raises any other error. Also raises an exception if the database stays unavailable; the lease then gets no more
-    heartbeats.
+    Raises any other error. If the database stays unavailable, raises its error.
     """
     if isinstance(error, FileNotFoundError):
         reason = "A file of this job is no longer in our storage, so the job cannot run. This is our fault, not yours."
@@ -106,7 +105,7 @@ def _run(lease: Lease, progress: Progress, clock: Clock) -> Outcome:
 
 
 def _feeds(lease: Lease, items: np.ndarray) -> list[Feeds]:
-    """Return the inputs of the given items of the job."""
+    """Return the inputs of the job's given items."""
     seed = lease.stage.job.seed
     if seed is None:
         return feeds_of(_inputs(lease), items)
@@ -120,7 +119,7 @@ def _inputs(lease: Lease) -> dict[str, np.ndarray]:
 
 
 def _items(stage: JobStage) -> np.ndarray:
-    """Return the job's items that the stage runs on, in order."""
+    """Return, in order, the items of the job on which the stage runs."""
     if not stage.selection_key:
         return np.arange(stage.count)
     with default_storage.open(stage.selection_key) as file:
@@ -128,7 +127,7 @@ def _items(stage: JobStage) -> np.ndarray:
 
 
 def _outputs_store(lease: Lease, epoch: int, outcome: Outcome) -> str:
-    """Store the block's outputs under a name with the epoch, so that a replaced worker cannot overwrite its successor's
+    """Store the block's outputs under a name that contains the epoch, so a replaced worker cannot overwrite newer
     outputs.
     """
     name = f"jobs/{lease.stage.job_id}/leases/{lease.pk}-{epoch}.npz"
@@ -136,7 +135,7 @@ def _outputs_store(lease: Lease, epoch: int, outcome: Outcome) -> str:
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether the platform caused the failure: the wrong binary, differing counts, or a refusal by the platform itself.
+    """Whether the platform caused the failure: a wrong binary, differing counters, or a refusal by the platform.
 
     If a program cannot run on its inputs, the platform is not at fault.
     """
@@ -154,7 +153,7 @@ def _sentence(error: Exception) -> str:
 
 
 class Heartbeat:
-    """Renews a lease from a thread while the block runs, and tells the runner when the lease is lost."""
+    """Renews a lease from a thread while the block runs, and tells the runner if the lease is lost."""
 
     def __init__(self, lease_id: UUID, epoch: int, clock: Clock) -> None:
         self.lease_id, self.epoch, self.clock = lease_id, epoch, clock
@@ -171,16 +170,16 @@ class Heartbeat:
         self._thread.join()
 
     def wait_lost(self, seconds: float) -> bool:
-        """Wait until the lease is known to be lost. Returns False if that does not happen within `seconds`."""
+        """Wait until the worker learns that the lease is lost. Returns False after `seconds`."""
         return self._lost.wait(seconds)
 
     def wait_renewed(self, seconds: float) -> bool:
-        """Wait for the next renewal. Returns False if there is none within `seconds`."""
+        """Wait for the next renewal. Returns False after `seconds`."""
         self._renewed.clear()
         return self._renewed.wait(seconds)
 
     def progress(self, done: int) -> None:
-        """Record the number of finished items. Raises LeaseLost if the lease is lost, so the runner stops."""
+        """Record the number of finished items. Raises LeaseLost if the lease is lost, which stops the runner."""
         self.done = done
         if self._lost.is_set():
             raise LeaseLost(f"lease {self.lease_id} went to another worker, or its job has ended")

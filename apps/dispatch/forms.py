@@ -1,4 +1,4 @@
-"""The form that submits a job."""
+"""The form to submit a job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEITHER = "Choose a file of inputs, or enter a number of test inputs to generate
 
 
 class JobForm(forms.Form):
-    """The form's fields: a contract, and either a file of inputs or a number of inputs to generate."""
+    """The form to submit a job: a contract, and either an input file or the number of inputs to generate."""
 
     contract = forms.ChoiceField(label="Contract", error_messages={"required": "Choose a contract."})
     inputs = forms.FileField(
@@ -47,7 +47,7 @@ class JobForm(forms.Form):
         self.fields["inputs"].widget.attrs["accept"] = ".npz,.npy"
 
     def clean(self) -> dict[str, Any]:
-        """Require either a file or a number, but not both."""
+        """Require either a file or a number of inputs, not both."""
         cleaned: dict[str, Any] = super().clean() or {}
         if not self.errors and bool(cleaned.get("inputs")) == bool(cleaned.get("sample_items")):
             raise forms.ValidationError(BOTH if cleaned.get("inputs") else NEITHER)

@@ -1,6 +1,6 @@
 """Changes to the fleet while its time is being sold. A change that would lose sold time is refused as a whole.
 
-This package depends on sales and dispatch, because windows move together with the leases that are planned in them.
+This package depends on sales and dispatch, because leases must move together with their windows.
 """
 
 from apps.dispatch.fleet.applying import fleet_apply, fleet_edit, fleet_undo

@@ -1,4 +1,4 @@
-"""JSON API of the fleet for platform administrators: the fleet as one document, and single edits."""
+"""JSON API of the fleet for platform administrators: the whole fleet as one document, and single edits."""
 
 from __future__ import annotations
 
@@ -37,37 +37,37 @@ class FleetFileIn(RequestBody):
 
 
 class FleetApplyIn(FleetFileIn):
-    """A fleet file to apply. `expected` is the digest of the fleet that you saw; the file is refused if the fleet has
-    changed since.
+    """A fleet file to apply. `expected` is the digest of the fleet that you saw. The file is refused if the fleet has
+    changed since then.
     """
 
     expected: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
 class FleetUndoIn(RequestBody):
-    """A request to undo the last change. `expected` is the digest of the current fleet."""
+    """A request to undo the last change. `expected` is the digest of the fleet that you saw."""
 
     expected: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
 class FleetProcessorIn(RequestBody):
-    """A processor's TOML file; the guide to processors describes its format."""
+    """A processor's TOML file. The guide to processors describes its format."""
 
     file: str = Field(max_length=LARGEST, pattern=TEXT)
 
 
 class FleetSiteIn(RequestBody):
-    """A site; its time zone is an IANA name."""
+    """A site. Its time zone is an IANA name."""
 
     name: str = Field(max_length=80)
     time_zone: str = Field(default="UTC", max_length=60)
 
 
 class FleetPoolIn(RequestBody):
-    """The settings of a pool; fields that are left out do not change. A new pool needs a site and a processor ("host"
-    for the machine's own CPU).
+    """The settings of a pool. Omitted fields do not change. A new pool needs a site and a processor; the processor
+    "host" is the machine's own CPU.
 
-    `klass` is the pool's price class, by default that of the processor. It cannot be changed later.
+    `klass` is the pool's price class. It defaults to that of the processor and cannot be changed later.
     """
 
     name: str | None = Field(default=None, max_length=80)
@@ -79,8 +79,8 @@ class FleetPoolIn(RequestBody):
 
 
 class FleetCostIn(RequestBody):
-    """The cost of a pool's devices. Decimals are texts, and `begins` needs a time zone. A month of depreciation has 730
-    hours.
+    """The cost of a pool's devices. Decimals are sent as text, and `begins` needs a time zone. For depreciation, a
+    month has 730 hours.
     """
 
     begins: str = Field(max_length=40)
@@ -93,7 +93,7 @@ class FleetCostIn(RequestBody):
 
 
 class FleetDevicesIn(RequestBody):
-    """The number of devices to add; they are named with the first free numbers."""
+    """The number of devices to add, and their state. New devices get the lowest free numbers as names."""
 
     count: Whole
     state: str = Field(default="active", max_length=10)
@@ -142,8 +142,8 @@ class FleetPromiseOut(Schema):
 
 
 class FleetDiffOut(Schema):
-    """The effect of applying the file now. `broken` lists the contracts that would lose their time; if there are any,
-    applying is refused.
+    """The effect of applying the file now. `broken` lists the contracts that would lose their time. While it is not
+    empty, the file cannot be applied.
     """
 
     before: str
@@ -178,7 +178,7 @@ class FleetChangeOut(Schema):
 
 
 class FleetEditOut(Schema):
-    """The digest of the current fleet, and the change, which is null if nothing changed."""
+    """The digest of the current fleet, and the change that was made; null if nothing changed."""
 
     digest: str
     change: FleetChangeOut | None
@@ -186,14 +186,14 @@ class FleetEditOut(Schema):
 
 @router.get("/fleet", auth=ADMIN, response=FleetOut, summary="The current fleet")
 def fleet_get(request: HttpRequest) -> Raw:
-    """Returns the fleet as data, and as a file for `POST /fleet/apply`."""
+    """Returns the fleet as data and as a file for `POST /fleet/apply`."""
     document = document_now()
     return {"digest": document.digest, "document": document.to_json(), "toml": write(document)}
 
 
 @router.post("/fleet/check", auth=ADMIN, response=FleetCheckedOut, summary="Check a fleet file")
 def fleet_check(request: HttpRequest, payload: FleetFileIn) -> Raw:
-    """Checks a fleet file. Returns all its faults together, each with its place and the remedy."""
+    """Checks a fleet file. Returns all faults together; each names its place and the remedy."""
     document = document_parse(payload.toml)
     devices = sum(len(pool.devices) for pool in document.pools.values())
     return {"digest": document.digest, "pools": len(document.pools), "devices": devices}
@@ -201,14 +201,16 @@ def fleet_check(request: HttpRequest, payload: FleetFileIn) -> Raw:
 
 @router.post("/fleet/diff", auth=ADMIN, response=FleetDiffOut, summary="Preview a fleet file")
 def fleet_diff(request: HttpRequest, payload: FleetFileIn) -> Raw:
-    """Shows the effect of a fleet file without changing anything. Changes that would be refused are listed in full too."""
+    """Shows the effect of a fleet file without changing anything. The response is complete even if applying would be
+    refused.
+    """
     return _told(fleet_preview(document=document_parse(payload.toml), now=timezone.now()))
 
 
 @router.post("/fleet/apply", auth=ADMIN, response=FleetEditOut, summary="Apply a fleet file")
 @idempotent
 def fleet_apply_file(request: HttpRequest, payload: FleetApplyIn) -> Raw:
-    """Applies the file in one transaction. If a contract would lose its time, nothing changes, and the error names the
+    """Applies the file in one transaction. If any contract would lose its time, nothing changes and the error names the
     contracts.
     """
     document = document_parse(payload.toml)
@@ -221,8 +223,8 @@ def fleet_apply_file(request: HttpRequest, payload: FleetApplyIn) -> Raw:
 @router.post("/fleet/undo", auth=ADMIN, response=FleetEditOut, summary="Undo the last change to the fleet")
 @idempotent
 def fleet_undo_last(request: HttpRequest, payload: FleetUndoIn) -> Raw:
-    """Restores the earlier fleet. This is refused if contracts that were sold since have no place in it; the error
-    names them.
+    """Restores the fleet as it was before the last change. If newer contracts would lose their time, nothing changes
+    and the error names the contracts.
     """
     change = fleet_undo(expected=payload.expected, actor=principal_get(request).user, now=timezone.now())
     return _outcome(change)
@@ -237,25 +239,25 @@ def fleet_undo_last(request: HttpRequest, payload: FleetUndoIn) -> Raw:
 )
 @paginate(Cursor, ordering=("-id",))
 def fleet_change_list(request: HttpRequest) -> QuerySet[FleetChange]:
-    """Lists all changes. `POST /fleet/undo` undoes the newest change that is not yet undone."""
+    """Lists all changes, newest first. `POST /fleet/undo` undoes the newest change that has not been undone."""
     return FleetChange.objects.select_related("actor")
 
 
 @router.put("/fleet/sites/{slug}", auth=ADMIN, response=FleetEditOut, summary="Create or change a site")
 def fleet_site_set(request: HttpRequest, slug: str, payload: FleetSiteIn) -> Raw:
-    """Creates or changes a site. Like every edit of the fleet, this is recorded in the audit log and can be undone."""
+    """Creates or changes a site. Like every edit of the fleet, it is recorded in the audit log and can be undone."""
     return _edited(request, edits.site_set(slug, payload.dict()))
 
 
 @router.delete("/fleet/sites/{slug}", auth=ADMIN, response=FleetEditOut, summary="Remove a site")
 def fleet_site_remove(request: HttpRequest, slug: str) -> Raw:
-    """Removes a site. This is refused while the site has pools."""
+    """Removes a site. Refused while the site has pools."""
     return _edited(request, edits.site_remove(slug))
 
 
 @router.put("/fleet/processors/{slug}", auth=ADMIN, response=FleetEditOut, summary="Offer a custom processor")
 def fleet_processor_set(request: HttpRequest, slug: str, payload: FleetProcessorIn) -> Raw:
-    """Offers a custom processor, for which every organisation can then compile. Replacing its file is refused while
+    """Adds or replaces a custom processor. Every organisation can compile for it. Replacing its file is refused while
     contracts hold time on its pools.
     """
     return _edited(request, edits.processor_set(slug, payload.file))
@@ -263,14 +265,14 @@ def fleet_processor_set(request: HttpRequest, slug: str, payload: FleetProcessor
 
 @router.delete("/fleet/processors/{slug}", auth=ADMIN, response=FleetEditOut, summary="Stop offering a processor")
 def fleet_processor_remove(request: HttpRequest, slug: str) -> Raw:
-    """Removes a custom processor from the fleet. This is refused while a pool uses it."""
+    """Removes a custom processor from the fleet. Refused while a pool uses the processor."""
     return _edited(request, edits.processor_remove(slug))
 
 
 @router.put("/fleet/pools/{slug}", auth=ADMIN, response=FleetEditOut, summary="Create or change a pool")
 def fleet_pool_set(request: HttpRequest, slug: str, payload: FleetPoolIn) -> Raw:
-    """Creates or changes a pool. Changing the processor is refused while contracts hold the pool's time. The kind and
-    the price class cannot be changed.
+    """Creates or changes a pool. Changing the processor is refused while contracts hold time on the pool. The pool's
+    kind and price class cannot be changed.
     """
     facts = payload.dict(exclude_none=True)
     return _edited(request, edits.pool_set(slug, {"class" if name == "klass" else name: facts[name] for name in facts}))
@@ -278,14 +280,14 @@ def fleet_pool_set(request: HttpRequest, slug: str, payload: FleetPoolIn) -> Raw
 
 @router.delete("/fleet/pools/{slug}", auth=ADMIN, response=FleetEditOut, summary="Remove a pool")
 def fleet_pool_remove(request: HttpRequest, slug: str) -> Raw:
-    """Removes a pool and retires its devices. This is refused while contracts hold the pool's time."""
+    """Removes a pool and retires its devices. Refused while contracts hold time on the pool."""
     return _edited(request, edits.pool_remove(slug))
 
 
 @router.post("/fleet/pools/{slug}/costs", auth=ADMIN, response=FleetEditOut, summary="Set the cost of a pool's devices")
 @idempotent
 def fleet_cost_set(request: HttpRequest, slug: str, payload: FleetCostIn) -> Raw:
-    """Sets the cost of a pool's devices from `begins` on. It replaces a cost that begins at the same instant."""
+    """Sets the cost of a pool's devices, effective from `begins`. Replaces a cost that begins at the same instant."""
     facts = payload.dict()
     return _edited(request, edits.cost_set(slug, {"from": facts.pop("begins"), **facts}))
 
@@ -301,15 +303,15 @@ def fleet_devices_add(request: HttpRequest, slug: str, payload: FleetDevicesIn) 
     "/fleet/pools/{slug}/devices/{name}", auth=ADMIN, response=FleetEditOut, summary="Change the state of a device"
 )
 def fleet_device_set(request: HttpRequest, slug: str, name: str, payload: FleetDeviceIn) -> Raw:
-    """Changes the state of a device. If the new state requires it, the device's windows move to other devices of its
-    pool, at the same times.
+    """Changes the state of a device. If its new state requires it, the device's windows move to other devices of the
+    pool. The times of the windows do not change.
     """
     return _edited(request, edits.device_set(slug, name, payload.state))
 
 
 @router.delete("/fleet/pools/{slug}/devices/{name}", auth=ADMIN, response=FleetEditOut, summary="Retire a device")
 def fleet_device_retire(request: HttpRequest, slug: str, name: str) -> Raw:
-    """Retires a device, which leaves the fleet and costs nothing from now on."""
+    """Retires a device. It leaves the fleet and costs nothing from then on."""
     return _edited(request, edits.device_set(slug, name, None))
 
 

@@ -1,7 +1,7 @@
 """Applies a fleet document and undoes the last change, each in one transaction under locks.
 
-After the lock of the fleet itself, locks are acquired in the same order as in all code that allocates capacity
-(organisation, contract, devices by id). Code that places leases locks their contract, and code that sells time locks
+The fleet is locked first. Then contracts and devices are locked in the order used by all code that allocates capacity:
+organisation, contracts by id, devices by id. Code that places leases locks their contract. Code that sells time locks
 the devices.
 """
 
@@ -40,16 +40,16 @@ Lose = Callable[[FleetChange, list[UUID]], None]  # handles lost windows in the 
 
 
 class _InUse(Exception):
-    """Raised if a contract that was sold a moment ago is locked."""
+    """Raised if a contract that was just sold is locked."""
 
 
 def fleet_apply(
     *, document: Document, expected: str = "", actor: User | None, now: datetime, note: str = ""
 ) -> FleetChange | None:
-    """Apply a document and move the windows that have to move. Returns None if the fleet already matches the document.
+    """Apply a document and move the windows that must move. Returns None if the fleet already matches the document.
 
-    `expected` is the digest of the fleet that the caller saw. Raises Problem and changes nothing if the fleet has
-    changed since, or if a contract would lose its time.
+    `expected` is the digest of the fleet that the caller saw. Raises Problem if the fleet has changed since then, or if
+    a contract would lose its time. In these cases nothing changes.
     """
     return _retried(lambda: _apply(lambda _: document, expected=expected, actor=actor, now=now, note=note))
 
@@ -57,10 +57,10 @@ def fleet_apply(
 def fleet_edit(
     *, edit: Edit, expected: str = "", actor: User | None, now: datetime, note: str = "", lose: Lose | None = None
 ) -> FleetChange | None:
-    """Apply one edit to the current document as plain data; the result is checked like a file.
+    """Apply one edit to the current document, given as plain data. The result is checked like a fleet file.
 
-    `lose` is called with the windows of failed devices that have no other place. Without `lose`, such windows cause the
-    edit to be refused.
+    Windows of failed devices may have no other place. `lose` is called with these windows. Without `lose`, the edit is
+    refused.
     """
 
     def edited(before: Document) -> Document:
@@ -72,15 +72,15 @@ def fleet_edit(
 
 
 def fleet_undo(*, expected: str = "", actor: User | None, now: datetime) -> FleetChange:
-    """Undo the last change: restore the fleet, and return windows to their former devices if these are free.
+    """Undo the last change: restore the fleet, and return windows to their former devices where possible.
 
-    Raises Problem if there is nothing to undo, or if contracts that were sold since have no place in the earlier fleet.
+    Raises Problem if there is nothing to undo, or if newer contracts have no place in the earlier fleet.
     """
     return _retried(lambda: _undo(expected=expected, actor=actor, now=now))
 
 
 def change_last() -> FleetChange | None:
-    """Return the change that can be undone; None if there is none."""
+    """Return the last change that is not undone; None if there is none."""
     return FleetChange.objects.filter(undone_at__isnull=True).order_by("-id").first()
 
 
@@ -153,7 +153,7 @@ def _undo(*, expected: str, actor: User | None, now: datetime) -> FleetChange:
 
 
 def _expected_check(before: Document, expected: str) -> None:
-    """Raises Problem(409) if the fleet is not the expected one."""
+    """Raises Problem(409) if the fleet's digest differs from the expected one. An empty `expected` accepts any fleet."""
     if expected and expected != before.digest:
         raise Problem(
             409,
@@ -171,7 +171,9 @@ def _plan_locked(
     wanted: dict[UUID, str] | None = None,
     may_lose: bool = False,
 ) -> Plan:
-    """Make the plan under locks, so that nobody can sell, place or release time on the affected pools. Raises Problem."""
+    """Make the plan under locks, so nobody can sell, place or release time on the affected pools meanwhile. Raises
+    Problem.
+    """
     slugs = pools_affected(before, after)
     locked = _contracts_lock(slugs, now)
     _devices_lock(slugs)
@@ -215,8 +217,8 @@ def _devices_lock(slugs: Collection[str]) -> None:
 
 
 def _newer_lock(contracts: list[UUID]) -> None:
-    """Lock the contracts that were sold while the others were being locked. This does not wait, because the devices are
-    already locked.
+    """Lock the contracts that were sold while the other contracts were being locked. Raises _InUse instead of waiting,
+    because the devices are already locked.
     """
     rows = Contract.objects.filter(pk__in=contracts).select_for_update(no_key=True, nowait=True).order_by("id")
     try:
@@ -227,7 +229,7 @@ def _newer_lock(contracts: list[UUID]) -> None:
 
 
 def _in_use(slugs: Collection[str], now: datetime) -> set[UUID]:
-    """Return the windows with a lease that is locked elsewhere; locks the leases of the other windows."""
+    """Lock the leases of the pools' windows. Return the windows with a lease that another transaction has locked."""
     live = Lease.objects.filter(window__in=_windows(slugs, now), state__in=LIVE).order_by()
     locked = set(live.select_for_update(skip_locked=True, of=("self",), no_key=True).values_list("pk", flat=True))
     return {window for pk, window in live.values_list("pk", "window_id") if pk not in locked}
@@ -236,7 +238,7 @@ def _in_use(slugs: Collection[str], now: datetime) -> set[UUID]:
 def _move(moves: list[Move]) -> list[dict[str, str]]:
     """Move windows and their planned leases to their new devices. Returns the moves as JSON.
 
-    Windows may swap devices, so all are released first, within the transaction.
+    Windows may swap devices, so all of them are first released within the transaction.
     """
     devices = devices_by_name({move.pool for move in moves})
     before = dict(Window.objects.filter(pk__in=[move.window for move in moves]).values_list("pk", "device_id"))
@@ -254,7 +256,7 @@ def _move(moves: list[Move]) -> list[dict[str, str]]:
 
 
 def _holds_end(plan: Plan) -> None:
-    """Release held time that no longer has a place; the page of the plan that held it then says what has changed."""
+    """Release the held time that no longer has a place. The page of the plan then tells the customer."""
     held = Reservation.objects.filter(pk__in=plan.holds, state=ReservationState.ACTIVE, held_until__isnull=False)
     windows_release(list(held.select_for_update(no_key=True).order_by("id")))
 

@@ -1,4 +1,4 @@
-"""The page that shows the changes in a fleet document before it is applied."""
+"""The page that shows the changes in a fleet document before they are applied."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SHOWN = 200  # changes of a difference that a page lists
 
 
 class PageTexts(NamedTuple):
-    """The texts of the page around the list of changes.
+    """The texts around the list of changes.
 
-    `note` is stored with the change when it is applied. `action` is the address that applies the change, if it is not
-    the fleet's own.
+    `note` is stored with the applied change. `action` is the address that applies the change; if it is empty, the
+    fleet's own address is used.
     """
 
     title: str
@@ -31,10 +31,10 @@ class PageTexts(NamedTuple):
 
 
 def difference_page(request: HttpRequest, make: Callable[[], Document], shown: PageTexts) -> HttpResponse:
-    """Show the changes in the document that `make` returns and the reservations that would move, with a button that
-    applies the document.
+    """Show the effect of applying the document that `make` returns, with a button to apply it.
 
-    Shows the refusal if `make` raises Problem.
+    The page lists the changes and the reservations that would move. If `make` raises Problem, the page shows the
+    refusal.
     """
     try:
         document = make()

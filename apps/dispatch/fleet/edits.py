@@ -1,4 +1,6 @@
-"""Single edits of the fleet. Each edit changes the fleet's document as plain data, and the result is checked like a file."""
+"""Single edits of the fleet. An edit changes the fleet's document as plain data. The result is checked like a fleet
+file.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def site_remove(slug: str) -> Edit:
 
 
 def processor_set(name: str, text: str) -> Edit:
-    """Offer a custom processor, described by a file, or replace its file."""
+    """Offer a custom processor described by a file, or replace the file of an offered one."""
 
     def edit(raw: Raw) -> None:
         raw["processors"][name] = {"file": text}
@@ -51,7 +53,7 @@ def processor_remove(name: str) -> Edit:
 
 
 def pool_set(slug: str, facts: Raw) -> Edit:
-    """Create a pool, with as many devices as `facts` state, or change the given facts of a pool."""
+    """Create a pool from `facts`, or change the given facts of an existing pool."""
 
     def edit(raw: Raw) -> None:
         raw["pools"][slug] = {**raw["pools"].get(slug, {}), **facts}
@@ -70,7 +72,7 @@ def pool_remove(slug: str) -> Edit:
 
 
 def cost_set(slug: str, facts: Raw) -> Edit:
-    """Set the cost of a pool's devices from an instant on; replaces a cost that begins at the same instant."""
+    """Set the cost of a pool's devices, effective from a given time. Replaces a cost with the same start."""
 
     def edit(raw: Raw) -> None:
         pool = _known(raw["pools"], slug, "pool")
@@ -81,9 +83,7 @@ def cost_set(slug: str, facts: Raw) -> Edit:
 
 
 def _instant(text: Any) -> datetime | None:
-    """Parse an instant with any time zone. Returns None for any other text, which the check of the document refuses
-    later.
-    """
+    """Parse an instant in any time zone. Returns None for other text, which is refused when the document is checked."""
     try:
         return datetime.fromisoformat(text)
     except (TypeError, ValueError):
@@ -91,7 +91,7 @@ def _instant(text: Any) -> datetime | None:
 
 
 def devices_add(slug: str, count: int, state: str = "active") -> Edit:
-    """Add devices with the first free numbers as names."""
+    """Add devices to a pool. Their names end with the lowest free numbers."""
 
     def edit(raw: Raw) -> None:
         pool = _known(raw["pools"], slug, "pool")
@@ -110,7 +110,7 @@ def devices_add(slug: str, count: int, state: str = "active") -> Edit:
 
 
 def device_set(slug: str, name: str, state: str | None) -> Edit:
-    """Change the state of a device; None retires it."""
+    """Change the state of a device. If `state` is None, the device is retired."""
 
     def edit(raw: Raw) -> None:
         pool = _known(raw["pools"], slug, "pool")

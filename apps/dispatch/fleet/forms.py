@@ -1,4 +1,4 @@
-"""The forms of the fleet's pages. Their values are validated by the same check as fleet files."""
+"""The forms on the fleet's pages. Values are checked like those in a fleet file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NewSiteForm(SiteForm):
 
 
 class PoolForm(forms.Form):
-    """The form to change a pool. The pool's class cannot be changed."""
+    """The form to change a pool. The pool's price class cannot be changed."""
 
     name = forms.CharField(max_length=80)
     site = forms.ChoiceField()
@@ -47,7 +47,7 @@ class PoolForm(forms.Form):
         self._choices("processor", [(name, "host: this machine's CPU" if name == HOST else name) for name in names])
 
     def facts(self) -> dict[str, Any]:
-        """Return the pool's facts in the structure of a fleet file."""
+        """Return the pool's facts, structured as in a fleet file."""
         given = {"class" if name == "klass" else name: value for name, value in self.cleaned_data.items()}
         return {name: value for name, value in given.items() if value not in {None, ""}}
 
@@ -67,7 +67,7 @@ class NewPoolForm(PoolForm):
 
 
 class CostForm(forms.Form):
-    """The form for the cost of owning a device from an instant on. Numbers are parsed as in a fleet file."""
+    """The form to set the cost of owning a device, effective from a given time. Numbers are parsed as in a fleet file."""
 
     begins = forms.DateTimeField(
         label="From (UTC)",
@@ -82,14 +82,14 @@ class CostForm(forms.Form):
     pue = forms.CharField(label="PUE", max_length=40, initial="1.2")
 
     def facts(self) -> dict[str, Any]:
-        """Return the cost in the structure of a fleet file."""
+        """Return the cost, structured as in a fleet file."""
         given = dict(self.cleaned_data)
         begins: datetime = given.pop("begins")
         return {"from": begins.astimezone(UTC).isoformat(), **given}
 
 
 class DevicesForm(forms.Form):
-    """The form to add devices: their number and their state."""
+    """The form to add devices to a pool."""
 
     count = forms.IntegerField(min_value=1, initial=1)
     state = forms.ChoiceField(choices=[(state, state) for state in STATES])

@@ -1,12 +1,13 @@
-"""Reassigns a pool's windows when some of its devices leave. Every window keeps its start and end. Pure functions.
+"""Moves a pool's windows to other devices when some devices leave. Every window keeps its start and end. Pure
+functions.
 
-Windows that have begun stay where they are; all others may move to another device. Windows fit on k devices if and only
-if at most k of them, including those that have begun, overlap at any instant. In that case, a sweep in the order of
-starts that gives each window the next free device finds a placement. If there is none, and some windows may stay on a
-draining device, the sweep leaves as few of them there as possible: at each overflow, the window that ends last.
+Windows that have begun stay where they are. All other windows may move. The windows fit on k devices if and only if no
+more than k windows overlap at any instant. If they fit, a sweep finds a placement: it takes the windows in the order of
+their starts and gives each the next free device. If they do not fit, some windows may stay on draining devices. The
+sweep then leaves as few as possible there: at each overflow, the window that ends last.
 
-A direct placement, which moves only the windows of leaving devices, is tried first, because customers' pages show the
-device of each window.
+A direct placement, which moves only the windows of leaving devices, is tried first, because customers see the device of
+each window.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ NOWHERE = ""
 
 
 class Booking(NamedTuple):
-    """A window: its key, its device, [start, end) in microseconds, and whether it may change its device."""
+    """A window: its key, its device, its time [start, end) in microseconds, and whether it may move to another device."""
 
     key: str
     device: str
@@ -31,7 +32,9 @@ class Booking(NamedTuple):
 
 @dataclass
 class Placement:
-    """The result: the new device of each window that moves, by key, and the windows that found no new device and stay."""
+    """The result of matching. `moves` maps the key of each window that moves to its new device. `stays` holds the
+    windows without a new device.
+    """
 
     moves: dict[str, str] = field(default_factory=dict)
     stays: list[Booking] = field(default_factory=list)
@@ -46,8 +49,8 @@ def place(
 ) -> Placement:
     """Place every window on an active device without changing its times, or leave it on one of the `draining` devices.
 
-    A window that stays on any other device counts as unplaced. `wanted` maps a window to the active or draining device
-    to which it returns if that device is free. Prefers to move only windows of leaving devices; ties are broken by the
+    A window that stays on any other device counts as unplaced. `wanted` maps windows to the devices to which they
+    return if possible. Placements that move only the windows of leaving devices are preferred. Ties are broken by the
     order of `active`.
     """
     rows = sorted(booked, key=lambda one: (one.start, one.end, one.key))
@@ -65,10 +68,9 @@ def place(
 
 
 def _with_returns(rows: Sequence[Booking], wanted: Mapping[str, str], devices: set[str]) -> list[Booking]:
-    """Return the windows, moved to their wanted devices where they fit. Others stay on their own device if it is free
-    then.
+    """Return all windows, with each moved to its wanted device if it fits there.
 
-    A window that fits on neither gets the device NOWHERE.
+    A window that does not fit stays on its own device if it still fits there. Otherwise its device becomes NOWHERE.
     """
     returning = {one.key: one for one in rows if one.is_free and wanted.get(one.key) in devices}
     staying = [one for one in rows if one.key not in returning]
@@ -83,20 +85,20 @@ def _with_returns(rows: Sequence[Booking], wanted: Mapping[str, str], devices: s
 def _goals_reached(
     windows: Mapping[str, Booking], goals: Mapping[str, str], calendars: Mapping[str, _Calendar]
 ) -> dict[str, str]:
-    """Add each window to the calendar of its goal if its time is free there. Returns the goals of the windows that were
-    added, keyed by window.
+    """Add each window to the calendar of its goal if the time is free there. Return the goals of the added windows by
+    key.
     """
     return {key: goals[key] for key, one in windows.items() if calendars[goals[key]].add_if_open(one)}
 
 
 def _unplaced(placement: Placement, draining: Collection[str]) -> tuple[int, int]:
-    """Count the movable windows that are unplaced, and all movable windows that stay."""
+    """Return the number of movable windows that are unplaced, and the number of movable windows that stay."""
     free = [one for one in placement.stays if one.is_free]
     return sum(one.device not in draining for one in free), len(free)
 
 
 class _Calendar:
-    """The windows of a device, sorted; they never overlap."""
+    """The times of a device's windows, sorted. They never overlap."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int]] = []
@@ -113,7 +115,7 @@ class _Calendar:
         insort(self.rows, (start, end))
 
     def add_if_open(self, one: Booking) -> bool:
-        """Add a window if its time is free. Returns whether it was."""
+        """Add a window if its time is free. Returns whether the window was added."""
         is_open = self.is_open(one.start, one.end)
         if is_open:
             self.add(one.start, one.end)
@@ -129,7 +131,9 @@ def _calendars(rows: Iterable[Booking], active: Sequence[str]) -> dict[str, _Cal
 
 
 def _direct(rows: Sequence[Booking], active: Sequence[str], draining: set[str]) -> Placement:
-    """Move only windows of leaving devices: first those that must move and, among these, the longest first."""
+    """Move only the windows of leaving devices. Windows that must move come first, then windows of draining devices; in
+    each group, the longest comes first.
+    """
     calendars = _calendars(rows, active)
     found = Placement()
     leaving = [one for one in rows if one.device not in calendars]
@@ -144,8 +148,10 @@ def _direct(rows: Sequence[Booking], active: Sequence[str], draining: set[str]) 
 
 
 class _Sweep:
-    """The state of a sweep in the order of starts: the fixed windows, the original devices of the others, and the last
-    window on each device.
+    """The state of a sweep over the windows in the order of their starts.
+
+    It holds the windows that cannot move, the original devices of the other windows, and the last window on each
+    device.
     """
 
     def __init__(self, rows: Sequence[Booking], active: Sequence[str], draining: set[str]) -> None:
@@ -156,8 +162,8 @@ class _Sweep:
         self.found = Placement(stays=[one for one in rows if not one.is_free and one.device not in self.fixed])
 
     def device_for(self, one: Booking) -> str | None:
-        """Return a free device, otherwise a device freed by leaving its last window on a draining device; None if there
-        is neither.
+        """Return a free device. If there is none, try to free a device with `_evict`. Returns None if this is not
+        possible either.
         """
         usable = [name for name in self.active if self.fixed[name].is_open(one.start, one.end)]
         free = [name for name in usable if (last := self.last[name]) is None or last.end <= one.start]
@@ -169,10 +175,11 @@ class _Sweep:
         self.found.moves[one.key] = device
 
     def _evict(self, one: Booking, usable: Sequence[str]) -> str | None:
-        """Free a device for `one` by cancelling a planned move; return the freed device, or None.
+        """Free a device for `one` by cancelling another window's move. Return the device; None if no move can be
+        cancelled.
 
-        Of the windows that may stay on their draining devices, the one that ends last stays. If `one` may stay on its own
-        device, this happens only if that window ends later than `one`.
+        The other window must come from a draining device. Of such windows, the one that ends last stays where it was.
+        If `one` is on a draining device too, the move is cancelled only if the other window ends later than `one`.
         """
         candidates = [
             (last.end, name)
@@ -192,9 +199,9 @@ class _Sweep:
 
 
 def _sweep(rows: Sequence[Booking], active: Sequence[str], draining: set[str]) -> Placement | None:
-    """Place the windows; every window that has not begun may move.
+    """Place all windows. Every window that has not begun may move.
 
-    Returns None if a window of a remaining device finds no place.
+    Returns None if a window on a remaining device finds no place.
     """
     sweep = _Sweep(rows, active, draining)
     for one in (row for row in rows if row.is_free):
@@ -209,9 +216,10 @@ def _sweep(rows: Sequence[Booking], active: Sequence[str], draining: set[str]) -
 
 
 def _choice(one: Booking, names: Sequence[str], homes: Mapping[str, _Calendar]) -> str | None:
-    """Choose among devices so that few windows move; None if `names` is empty.
+    """Choose a device so that few windows move; None if `names` is empty.
 
-    Prefers the window's own device, then a device on which no original window overlaps it, then the first.
+    Prefers the window's own device, then a device on which no original window overlaps the window, then the first
+    device.
     """
     if one.device in names:
         return one.device

@@ -1,4 +1,4 @@
-"""The consequences of a change to the fleet: which windows move, which stay, and which promises would break."""
+"""The consequences of a change to the fleet: which windows move, which stay, and which contracts would lose their time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Move(NamedTuple):
 
 
 class Stay(NamedTuple):
-    """A draining device that keeps windows, and the end of the last one."""
+    """A draining device that keeps windows: their number, and the end of the last one."""
 
     pool: str
     device: str
@@ -44,7 +44,7 @@ class Stay(NamedTuple):
 
 
 class Promise(NamedTuple):
-    """A contract that the change would break."""
+    """A contract that would lose its time because of the change."""
 
     contract: UUID
     organisation: str
@@ -60,8 +60,8 @@ class Promise(NamedTuple):
 class Plan:
     """A change to the fleet and its consequences.
 
-    `after` is the given document, with spare devices in place of failed ones. `lost` lists the windows of failed
-    devices that have no other place.
+    `after` is the given document, in which spare devices may have replaced failed ones. `lost` lists the windows of
+    failed devices that have no other place.
     """
 
     before: Document
@@ -99,9 +99,9 @@ class Plan:
         return f"{self.difference.summary()}: {moves}, {lost}.{''.join(kept)}{spares}"
 
     def check(self, *, may_lose: bool = False) -> None:
-        """Raises Problem(409) with the contracts if a promise would break.
+        """Raises Problem(409), with the contracts, if any contract would lose its time.
 
-        With `may_lose`, windows of failed devices may be lost; the loss is recorded.
+        With `may_lose`, contracts may lose windows on failed devices.
         """
         broken = [one for one in self.broken if not (may_lose and one.is_failure)]
         if not broken:
@@ -128,12 +128,12 @@ class Plan:
 
 
 def fleet_preview(*, document: Document, now: datetime) -> Plan:
-    """Return the plan for applying the document now. Acquires no lock and changes nothing."""
+    """Return the plan for applying the document now. Takes no locks and changes nothing."""
     return plan_make(before=document_now(), after=document, now=now)
 
 
 def pools_affected(before: Document, after: Document) -> set[str]:
-    """Return the existing pools whose windows a change may touch."""
+    """Return the slugs of the existing pools whose windows a change may affect."""
     changed = pools_touched(difference(before, after)) | pools_redescribed(before, after)
     return {slug for slug in changed if slug in before.pools}
 
@@ -148,8 +148,8 @@ def plan_make(
 ) -> Plan:
     """Return the plan for a change.
 
-    `in_use` holds windows that others have locked. For an undo, `wanted` maps windows to the names of the devices to
-    which they return if possible; the fleet is then exactly `after`, without activated spares.
+    `in_use` contains the windows that other transactions have locked. `wanted` is given only for an undo: it maps
+    windows to the names of the devices to which they return if possible. An undo activates no spare devices.
     """
     pools_check(after)
     plan = Plan(before, after)
@@ -164,7 +164,7 @@ def plan_make(
 
 
 def _sold(slug: str, now: datetime) -> list[Window]:
-    """Return the pool's windows that have not ended, by start, including those held for plans."""
+    """Return the pool's windows that have not ended, sorted by start. Windows held for plans are included."""
     rows = Window.objects.filter(
         device__pool__slug=slug, device__owned_until__isnull=True, state=WindowState.ACTIVE, period__endswith__gt=now
     )
@@ -174,7 +174,7 @@ def _sold(slug: str, now: datetime) -> list[Window]:
 def _pool_plan(
     plan: Plan, slug: str, windows: list[Window], *, now: datetime, in_use: set[UUID], wanted: Mapping[UUID, str] | None
 ) -> None:
-    """Find a device for every window of the pool, replacing failed devices with as few spares as possible."""
+    """Find a device for every window of the pool. Failed devices are replaced with as few spares as possible."""
     if not windows:
         return
     states = plan.after.pools[slug].devices
@@ -195,7 +195,9 @@ def _pool_plan(
 def _placed(
     booked: list[Booking], states: Mapping[str, str], spares: list[str], wishes: dict[str, str]
 ) -> tuple[Placement, list[Booking]]:
-    """Return the placement and the unplaced windows, with the fewest spares that let every movable window be placed."""
+    """Return the placement and the unplaced windows. Uses as few spares as possible, but all of them if windows stay
+    unplaced.
+    """
     active = sorted((name for name, state in states.items() if state == "active"), key=natural)
     draining = {name for name, state in states.items() if state == "draining"}
     for count in range(len(spares) + 1):
@@ -207,14 +209,16 @@ def _placed(
 
 
 def _begun(windows: Iterable[Window], now: datetime) -> set[UUID]:
-    """Return the windows that stay on their device, because they have begun or a worker may have one of their leases."""
+    """Return the windows that cannot move: they have begun, or a worker may have one of their leases."""
     rows = Lease.objects.filter(window__in=[one.pk for one in windows], state__in=HOLDING)
     worked = rows.exclude(state=LeaseState.PLANNED).order_by().values_list("window_id", flat=True).distinct()
     return {one.pk for one in windows if one.start <= now} | set(worked)
 
 
 def _spares(plan: Plan, slug: str) -> list[str]:
-    """Return the spare devices that may replace a device which fails with this change."""
+    """Return the names of the spare devices that may replace devices which this change marks as failed; empty if none
+    fails.
+    """
     old, new = plan.before.pools[slug].devices, plan.after.pools[slug].devices
     if not any(state == "failed" and old.get(name) not in {None, "failed"} for name, state in new.items()):
         return []
@@ -229,7 +233,7 @@ def _spares_use(plan: Plan, slug: str, names: set[str]) -> None:
 
 
 def _outcome(plan: Plan, slug: str, windows: list[Window], placement: Placement, lost: list[Booking]) -> None:
-    """Add the consequences for the pool to the plan: moves, stays, lost windows and broken promises."""
+    """Add the pool's moves, stays, lost windows and broken promises to the plan."""
     by_key = {str(one.pk): one for one in windows}
     for key, device in placement.moves.items():
         one = by_key[key]
@@ -246,7 +250,7 @@ def _outcome(plan: Plan, slug: str, windows: list[Window], placement: Placement,
 
 
 def _stays_add(plan: Plan, slug: str, staying: list[tuple[str, Window]]) -> None:
-    """Add the number of windows that each draining device keeps, and the end of the last one."""
+    """Add to the plan, for each draining device, the number of windows that it keeps and the end of the last one."""
     by_device: dict[str, list[Window]] = defaultdict(list)
     for device, window in staying:
         by_device[device].append(window)
@@ -256,10 +260,9 @@ def _stays_add(plan: Plan, slug: str, staying: list[tuple[str, Window]]) -> None
 
 
 def _promises(plan: Plan, windows: list[Window], slug: str) -> list[Promise]:
-    """Return one promise per contract, with the end of its last window.
+    """Return one promise for each contract, with the end of the contract's last window.
 
-    Time that is held for a plan is not promised yet. If there is no other place for it, it is released and does not
-    prevent the change.
+    Time held for a plan is not a promise. If it has no other place, the plan's hold is released.
     """
     until: dict[UUID, datetime] = {}
     names: dict[UUID, str] = {}
@@ -274,7 +277,7 @@ def _promises(plan: Plan, windows: list[Window], slug: str) -> list[Promise]:
 
 
 def _promises_of(plan: Plan, slug: str, now: datetime) -> list[Promise]:
-    """Return every contract that has future time of the pool reserved, or that may still run on it."""
+    """Return a promise for every contract that has future time on the pool reserved or may still run there."""
     found = {one.contract: one for one in _promises(plan, _sold(slug, now), slug)}
     rows = Contract.objects.filter(pool__slug=slug, state=ContractState.ACTIVE, ends_at__gt=now)
     for contract in rows.select_related("organisation").order_by("id"):
@@ -283,6 +286,6 @@ def _promises_of(plan: Plan, slug: str, now: datetime) -> list[Promise]:
 
 
 def devices_by_name(slugs: Collection[str]) -> dict[tuple[str, str], UUID]:
-    """Return the ids of the devices of these pools that are in use, keyed by pool and name."""
+    """Return the ids of the devices in use in these pools, by pool and device name."""
     rows = Device.objects.filter(pool__slug__in=slugs, owned_until__isnull=True)
     return {(slug, name): pk for slug, name, pk in rows.values_list("pool__slug", "name", "pk")}

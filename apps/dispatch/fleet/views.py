@@ -30,7 +30,7 @@ RETIRED = "retired"  # the value that the page sends for a device to retire
 
 
 def _edited(request: HttpRequest, edit: Edit, note: str) -> bool:
-    """Apply an edit and show its result as a message. Returns whether it was applied."""
+    """Apply an edit and show the result as a message. Returns whether the edit was applied."""
     try:
         change = fleet_edit(edit=edit, actor=principal_get(request).user, now=timezone.now(), note=note)
     except Problem as refusal:
@@ -66,7 +66,7 @@ def devices_add(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 @platform_admin_required
 def processor(request: HttpRequest) -> HttpResponse:
-    """Offer the processor of an uploaded file, or stop offering the one that `remove` names."""
+    """Offer the processor in an uploaded file, or stop offering the processor named by `remove`."""
     name = request.POST.get("remove", "")
     try:
         edit = edits.processor_remove(name) if name else _processor_read(_uploaded(request))
@@ -78,7 +78,7 @@ def processor(request: HttpRequest) -> HttpResponse:
 
 
 def _processor_read(data: bytes) -> Edit:
-    """Return the edit that offers the processor described by a file, under the name stated in it. Raises Problem(422)."""
+    """Return the edit that offers the processor described in a file. Raises Problem(422)."""
     try:
         text = data.decode("utf-8")
         return edits.processor_set(targets.parse(text).name, text)
@@ -102,7 +102,7 @@ def pool_new(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def pool_edit(request: HttpRequest, slug: str) -> HttpResponse:
-    """The page of a pool's facts and costs; `action` names the form that was submitted."""
+    """The page to change a pool's facts and costs. `action` names the submitted form."""
     document = document_now()
     if slug not in document.pools:
         raise Http404
@@ -117,7 +117,7 @@ def pool_edit(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _pool_edit(slug: str, action: str, form: PoolForm, cost: CostForm) -> Edit | None:
-    """Return the edit of the submitted form; None if none was submitted, or if it has errors."""
+    """Return the edit of the submitted form; None if no form was submitted or the form has errors."""
     if action == "remove":
         return edits.pool_remove(slug)
     if action == "cost" and cost.is_valid():
@@ -143,7 +143,7 @@ def site_new(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def site_edit(request: HttpRequest, slug: str) -> HttpResponse:
-    """The page of a site's name and time zone; a site without pools can be removed."""
+    """The page to change a site's name and time zone, or to remove a site without pools."""
     site, action = document_now().sites.get(slug), request.POST.get("action", "")
     if site is None:
         raise Http404
@@ -159,7 +159,7 @@ def site_edit(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _unless_known(section: str, slug: str, edit: Edit) -> Edit:
-    """Wrap the edit so that it raises Problem(409) if the name is in use."""
+    """Wrap the edit so that it raises Problem(409) if the name is already in use."""
 
     def checked(raw: edits.Raw) -> None:
         if slug in raw[section]:
@@ -174,7 +174,7 @@ def _unless_known(section: str, slug: str, edit: Edit) -> Edit:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def fleet_file(request: HttpRequest) -> HttpResponse:
-    """GET: the current fleet as a file. POST: the changes in an uploaded file, and the reservations that would move."""
+    """GET: download the current fleet as a file. POST: show the effect of applying an uploaded file."""
     if request.method == "GET":
         response = HttpResponse(write(document_now()), content_type="application/toml; charset=utf-8")
         response["Content-Disposition"] = 'attachment; filename="fleet.toml"'
@@ -194,14 +194,14 @@ def _uploaded(request: HttpRequest) -> bytes:
 @require_POST
 @platform_admin_required
 def fleet_apply_file(request: HttpRequest) -> HttpResponse:
-    """Apply the file whose changes were shown, unless the fleet has changed since."""
+    """Apply the file that was previewed, unless the fleet has changed since then."""
     return _done(request, lambda: _apply(request))
 
 
 @require_POST
 @platform_admin_required
 def change_undo(request: HttpRequest) -> HttpResponse:
-    """Undo the last change, unless the fleet has changed since it was shown."""
+    """Undo the last change, unless the fleet has changed since the page was opened."""
     return _done(request, lambda: _undo(request))
 
 
@@ -233,7 +233,7 @@ def _undo(request: HttpRequest) -> str:
 @require_GET
 @platform_admin_required
 def change_list(request: HttpRequest) -> HttpResponse:
-    """The page of the changes to the fleet, newest first. The newest change that is not yet undone can be undone."""
+    """The page of all changes to the fleet, newest first. The newest change that has not been undone can be undone."""
     rows = FleetChange.objects.select_related("actor", "undone_by")
     page = page_of(request, rows, ordering=("-id",), size=PER_PAGE)
     return render(request, "fleet/change_list.html", {"page": page, "last": change_last()})
@@ -242,7 +242,7 @@ def change_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def change_detail(request: HttpRequest, pk: int) -> HttpResponse:
-    """The page of the details of one change to the fleet."""
+    """The page with the details of one change to the fleet."""
     change = get_object_or_404(FleetChange.objects.select_related("actor", "undone_by"), pk=pk)
     changes = difference(document_stored(change.before), document_stored(change.after)).changes
     context = {"change": change, "changes": changes[:SHOWN], "more": len(changes) - SHOWN}

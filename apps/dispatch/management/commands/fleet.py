@@ -1,4 +1,7 @@
-"""`manage.py fleet`: handles the fleet as a file. Exit status: 0 done, 1 refused, 2 invalid file."""
+"""`manage.py fleet`: export, check, compare, apply or undo the whole fleet as one TOML file.
+
+Exit status: 0 done, 1 refused, 2 invalid file.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,7 @@ class Command(BaseCommand):
 
 
 def _read(path: Path) -> Document:
-    """Read a fleet file. Reads at most one byte more than the largest allowed file. Raises Problem(422)."""
+    """Read a fleet file, but at most one byte more than the size limit. Raises Problem(422)."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)

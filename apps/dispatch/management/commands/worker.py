@@ -1,6 +1,6 @@
-"""`manage.py worker --pool lpu-a`: runs this machine as a host of a pool.
+"""`manage.py worker --pool lpu-a`: makes this machine a host of a pool.
 
-The process needs DATABASE_URL, REDIS_URL and STORAGE_URL, and stores nothing on this machine.
+The process needs DATABASE_URL, REDIS_URL and STORAGE_URL. It stores nothing on this machine.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Command(BaseCommand):
 
 
 def heartbeat(name: str, pool_slug: str, concurrency: int) -> None:
-    """Report this host to the fleet every few seconds while the process runs."""
+    """Send a heartbeat for this host every few seconds while the process runs."""
     is_start, rest = True, threading.Event()
     while True:
         try:
