@@ -1,4 +1,4 @@
-"""Jobs, their stages and leases. A lease is a block of a job's items in the timetable of one device."""
+"""Jobs, their stages and their leases. A lease is a block of a job's items with its place in the timetable of a device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from apps.timetable.models import Window
 
 
 class JobState(models.TextChoices):
-    """The state of a job. It is queued until the first lease runs; the last three states are final."""
+    """The state of a job. A job is queued until its first lease runs. The last three states are final."""
 
     QUEUED = "queued", "Queued"
     RUNNING = "running", "Running"
@@ -34,10 +34,10 @@ FINAL = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
 
 
 class Job(Numbered):
-    """A job: items to run under a contract. Inputs and outputs are .npz files; the first axis of each array holds the
-    items.
+    """A job: items that run under a contract. Inputs and outputs are .npz files, with the items along the first axis of
+    each array.
 
-    If the job has no file, its inputs are generated from `seed`, block by block, when the blocks run.
+    A job without an input file has a `seed`. Its inputs are generated block by block when the blocks run.
     """
 
     number_kind = NumberKind.JOB
@@ -81,12 +81,12 @@ class Job(Numbered):
 
     @property
     def is_final(self) -> bool:
-        """Whether the job has ended, so that its state will not change again."""
+        """Whether the job has ended. Its state then never changes."""
         return self.state in FINAL
 
 
 class StageState(models.TextChoices):
-    """The state of a stage. `waiting`: the timetable has no room yet; the next sweep tries again."""
+    """The state of a stage. A waiting stage has no place in the timetable yet; the next sweep tries to place it."""
 
     WAITING = "waiting", "Waiting for room"
     RUNNING = "running", "Running"
@@ -94,14 +94,14 @@ class StageState(models.TextChoices):
 
 
 class JobStage(models.Model):
-    """One stage of a job: one program, run on some of the job's items.
+    """One stage of a job: one program that runs on some or all of the job's items.
 
-    A cascade has up to three stages; each processes the items of which the previous one was unsure (`selection_key`).
-    An ensemble has three stages from the start, each for all items. `unsure_left` is the number of unsure items that no
-    further program processed.
+    A cascade has up to three stages; each later stage processes the items of which the previous one was unsure
+    (`selection_key`). An ensemble has three stages from the start, each for all items. `unsure_left` is the number of
+    unsure items that no further program processed.
 
     The pace is frozen here: cycles of one execution, cycles between two executions, cycles per second, and cycles for
-    loading the program in each window. On a host pool a cycle is a nanosecond, and the pace is a measured percentile.
+    loading the program in each window. On a host pool, a cycle is a nanosecond and the pace is a measured percentile.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -129,15 +129,15 @@ class JobStage(models.Model):
 
     @property
     def pace(self) -> Pace:
-        """The frozen pace as a `Pace`."""
+        """The stage's frozen pace."""
         return Pace(self.latency_cycles, self.interval_cycles, self.clock_hz, self.load_cycles)
 
 
 class JobLabels(models.Model):
-    """The comparison of a job's outputs with labels that were added later: `correct` of `total` items according to
-    `metric`.
+    """The result of comparing a job's outputs with labels that were added later. According to `metric`, `correct` of
+    `total` items are right.
 
-    `output` is the output that was compared. `digest` is that of the file of labels, which is not stored.
+    `output` is the output that was compared. `digest` is the digest of the label file, which is not stored.
     """
 
     job = models.OneToOneField(Job, on_delete=models.PROTECT, primary_key=True, related_name="labels")
@@ -163,7 +163,7 @@ class JobLabels(models.Model):
 
 
 class LeaseState(models.TextChoices):
-    """The state of a lease: planned until its device time comes, then offered until a worker claims it. Revoked and
+    """The state of a lease. A planned lease is offered at its device time and runs when a worker claims it. Revoked and
     failed leases never run again.
     """
 
@@ -183,12 +183,15 @@ NOT_BILLED = models.Q(state__in=["revoked", "failed"]) | models.Q(epoch__gt=1)
 
 
 class Lease(models.Model):
-    """A lease: the items [from_item, from_item + count) of a stage. The first one issues at `first_cycle` of a window.
+    """A lease: the items [from_item, from_item + count) of a stage. Its first item issues at the window's cycle
+    `first_cycle`.
 
-    `epoch`: the fencing token. It grows whenever the lease is offered again, and only the worker with the current epoch
-    may renew or complete the lease. `device_from`, `device_to`: the exact instants, rounded down to microseconds.
-    `wall_ns`: how long the execution took on the host, which is never billed for a deterministic device. `is_missed`:
-    the lease failed, and the customer was not the cause.
+    `epoch` is the fencing token. It grows whenever the lease is offered again. Only the worker with the current epoch
+    may renew or complete the lease.
+
+    `device_from` and `device_to` are exact instants, rounded down to microseconds. `wall_ns` is the execution time on
+    the host; for a deterministic device it is never billed. `is_missed` means that the lease failed and the customer
+    was not the cause.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -263,17 +266,17 @@ class Lease(models.Model):
         return f"{self.from_item}+{self.count} {self.state}"
 
     def is_silent(self, *, now: datetime, after_seconds: float) -> bool:
-        """Whether the lease is running and its worker has sent no heartbeat for more than `after_seconds`."""
+        """Whether the lease is running but its worker has sent no heartbeat for more than `after_seconds`."""
         heard = self.heartbeat_at or self.taken_at
         return self.state == LeaseState.RUNNING and heard is not None and (now - heard).total_seconds() > after_seconds
 
 
 class DeviceHour(models.Model):
-    """The device time of finished leases that began in one hour (UTC), summed for the revenue reports.
+    """The device time of finished leases that began in the same hour (UTC), summed for the revenue reports.
 
-    `cycles` counts from the first issue of a lease to that of the next lease, at `clock_hz`; on a host pool, it is in
-    microseconds of the host's wall clock. `klass` is the class of service that was delivered. `until` is the latest end
-    of these leases. A trigger maintains the rows; the reconciliation sums the leases again and compares.
+    `cycles` counts from the first issue of each lease to the first issue of the next one, at `clock_hz`. On a host
+    pool, cycles are microseconds of wall-clock time. `klass` is the class of service that was delivered. `until` is the
+    latest end of these leases. A database trigger maintains the rows, and the reconciliation checks them.
     """
 
     id = models.BigAutoField(primary_key=True)

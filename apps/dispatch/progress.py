@@ -1,4 +1,4 @@
-"""A job's progress, times and costs, as shown on its page and in the API."""
+"""A job's progress, times and costs, for its page and for the API."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ NOT_STARTED = (LeaseState.PLANNED, LeaseState.OFFERED)
 
 
 class Segment(NamedTuple):
-    """A period in a job's life: its name, its start and end (None while unknown), its length so far, and a note on how
-    it is measured.
+    """A period in a job's life: its name, start and end (None while unknown), its length so far, and a note on how it
+    is measured.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Segment(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A lease as shown on the job's page. `amount` is its cost, None while it has none."""
+    """A lease as shown on the job's page. `amount` is its cost; None if it has not been billed."""
 
     lease: Lease
     program: str
@@ -46,7 +46,7 @@ class Block(NamedTuple):
 
 
 class Executed(NamedTuple):
-    """The largest count of any execution of a data-dependent program so far, and the bound, which is billed."""
+    """The largest count so far in any execution of a data-dependent program, and the program's bound."""
 
     program: str
     title: str
@@ -55,13 +55,13 @@ class Executed(NamedTuple):
 
     @property
     def part(self) -> float:
-        """The count as a share of the bound, from 0 to 1."""
+        """The largest count as a fraction of the bound."""
         return self.most / self.bound if self.bound else 0.0
 
 
 class Ahead(NamedTuple):
-    """The numbers of other jobs' blocks that run before a job's next block on its pool: those of all other jobs, and
-    those of the organisation's own.
+    """The number of other jobs' blocks that start before a job's next block on its pool. `own` counts those of the same
+    organisation.
     """
 
     blocks: int
@@ -70,10 +70,10 @@ class Ahead(NamedTuple):
 
 @dataclass(frozen=True)
 class JobView:
-    """A job at one moment. Amounts are exact; `quoted` is the price of its stages under the contract.
+    """A job at one moment. Amounts are exact. `quoted` is the price of the job's stages under its contract.
 
-    `fallbacks`: for each program of a cascade that passes items on, (confidence, output): below this confidence of this
-    output, an item goes to the next program.
+    `fallbacks` has a pair (confidence, output) for each program of a cascade that passes items on: an item whose
+    confidence in this output is lower goes to the next program.
     """
 
     job: Job
@@ -99,18 +99,18 @@ class JobView:
 
     @property
     def share_done(self) -> float:
-        """The share of the placed blocks that are done, from 0 to 1."""
+        """The fraction of the placed blocks that are done."""
         return self.blocks_done / self.blocks_total if self.blocks_total else 0.0
 
     @property
     def title(self) -> str:
-        """The names of the models and the pool."""
+        """The names of the models and the pool, as one title."""
         names = " then ".join(stage.program.model_version.model.name for stage in self.stages)
         return f"{names} on {self.job.contract.pool.slug}"
 
     @property
     def api_path(self) -> str:
-        """The address of the job in the API."""
+        """The path of the job in the API."""
         return f"/api/v1/jobs/{self.job.pk}"
 
     @property
@@ -125,13 +125,15 @@ class JobView:
 
     @property
     def starts_later(self) -> bool:
-        """Whether nothing has run yet and the first block's device time is still to come."""
+        """Whether no block has started and the device time of the first block is still to come."""
         is_waiting = all(block.lease.state in NOT_STARTED for block in self.blocks)
         return is_waiting and self.starts_at is not None and self.starts_at > self.now
 
     @property
     def quoted_note(self) -> str:
-        """A note on what the quoted amount covers; for a finished job, on how the cost compares with it."""
+        """A note about the quoted amount. It says what the amount covers, or for a finished job, how the cost compares
+        with the quote.
+        """
         if not self.job.is_final:
             return "for the blocks placed so far" if self.job.threshold is not None else "for all items"
         return self.comparison
@@ -147,12 +149,12 @@ class JobView:
 
     @property
     def blocks_shown(self) -> list[Block]:
-        """The blocks that the page shows; the API lists all of them."""
+        """The blocks that the page shows. The API lists all blocks."""
         return self.blocks[:BLOCKS_SHOWN]
 
     @property
     def wall(self) -> timedelta:
-        """The total time that the execution of the blocks took on the hosts."""
+        """The total execution time of the blocks on the hosts, by the wall clock."""
         return timedelta(microseconds=sum(row.lease.wall_ns or 0 for row in self.blocks) // 1000)
 
     @property
@@ -162,7 +164,7 @@ class JobView:
 
 
 def job_view(job: Job, *, now: datetime) -> JobView:
-    """Return a job's progress, position, times and money at `now`."""
+    """Return the job's progress, times and amounts at `now`."""
     stages = list(job.stages.select_related("program__model_version__model").order_by("position"))
     leases = list(Lease.objects.filter(stage__job=job).select_related("stage", "device__pool", "window"))
     placed = [lease for lease in leases if lease.state in {*LIVE, LeaseState.DONE}]
@@ -195,24 +197,24 @@ def job_view(job: Job, *, now: datetime) -> JobView:
 
 
 def _first(leases: Sequence[Lease]) -> datetime | None:
-    """The start of the first of these leases."""
+    """Return the start of the earliest lease; None if there are no leases."""
     return min((lease.device_from for lease in leases), default=None)
 
 
 def _last(leases: Sequence[Lease]) -> datetime | None:
-    """The end of the last of these leases."""
+    """Return the end of the latest lease; None if there are no leases."""
     return max((lease.device_to for lease in leases), default=None)
 
 
 def _blocks(stages: Sequence[JobStage], leases: Sequence[Lease], amounts: dict[UUID, Decimal]) -> list[Block]:
-    """The leases with their models and amounts, sorted by stage and item."""
+    """Return the leases with their models and amounts, sorted by stage and first item."""
     names = {stage.pk: stage.program.model_version.model.name for stage in stages}
     ordered = sorted(leases, key=lambda lease: (lease.stage.position, lease.from_item))
     return [Block(lease, names[lease.stage_id], amounts.get(lease.pk)) for lease in ordered]
 
 
 def _executed(stages: list[JobStage], done: list[Lease]) -> list[Executed]:
-    """The largest counts of cycles and operations so far for each data-dependent program."""
+    """Return the largest counts of cycles and operations so far for each data-dependent program."""
     found = []
     for stage in stages:
         counted = [lease.counters for lease in done if lease.stage_id == stage.pk and lease.counters]
@@ -225,7 +227,7 @@ def _executed(stages: list[JobStage], done: list[Lease]) -> list[Executed]:
 
 
 def _amounts(job: Job, leases: list[Lease]) -> dict[UUID, Decimal]:
-    """The cost of each lease according to the ledger; the query also filters by contract, because that column has an
+    """Return the cost of each lease from the ledger. The query also filters by contract, because that column has an
     index.
     """
     rows = UsageRow.objects.filter(contract_id=job.contract_id, lease_id__in=[lease.pk for lease in leases])
@@ -233,7 +235,7 @@ def _amounts(job: Job, leases: list[Lease]) -> dict[UUID, Decimal]:
 
 
 def _quoted(job: Job, stage: JobStage, executions: int, now: datetime) -> Decimal:
-    """The contract's price for this number of executions of the stage's program."""
+    """Return the contract's price for this number of executions of the stage's program."""
     rating = contract_lease_rate(
         contract=job.contract,
         program_digest=stage.program.digest,
@@ -245,8 +247,10 @@ def _quoted(job: Job, stage: JobStage, executions: int, now: datetime) -> Decima
 
 
 def _quoted_most(job: Job, stages: list[JobStage], now: datetime) -> Decimal:
-    """The maximum price of a cascade, if its programs pass on as many items as the contract allows. For other jobs, the
-    quoted price.
+    """Return the job's maximum price.
+
+    For a cascade, it is the price if each program passes on as many items as the contract allows. For any other job, it
+    is the quoted price.
     """
     plan = contracts.combination_of(job.contract)
     if plan is None or plan.is_ensemble:
@@ -265,8 +269,10 @@ def _quoted_most(job: Job, stages: list[JobStage], now: datetime) -> Decimal:
 
 
 def fallbacks_of(job: Job) -> list[tuple[str, str]]:
-    """The (confidence, output) of each program of a cascade that passes on items below that confidence; empty for other
+    """Return a pair (confidence, output) for each program of a cascade that passes items on; an empty list for other
     jobs.
+
+    If an item's confidence in this output is below the given confidence, the item goes to the next program.
     """
     plan = contracts.combination_of(job.contract)
     if plan is None or plan.is_ensemble:
@@ -275,7 +281,7 @@ def fallbacks_of(job: Job) -> list[tuple[str, str]]:
 
 
 def _ahead(job: Job, placed: list[Lease]) -> Ahead:
-    """Count the blocks of other jobs that come before this job's next one on its pool."""
+    """Count the blocks of other jobs on the pool that start before this job's next block."""
     waiting = [lease.device_from for lease in placed if lease.state in NOT_STARTED]
     if job.is_final or not waiting:
         return Ahead(0, 0)
@@ -285,7 +291,9 @@ def _ahead(job: Job, placed: list[Lease]) -> Ahead:
 
 
 def _waiting_reason(job: Job, placed: list[Lease], ahead: Ahead, now: datetime) -> str:
-    """The reason why no block of an open job has run yet, although the job has a place in the timetable; otherwise empty."""
+    """Return the reason why no block of a placed job has started. Empty if a block has started, the job has ended, or
+    there is nothing to report.
+    """
     if job.is_final or not placed or any(lease.state not in NOT_STARTED for lease in placed):
         return ""
     pool = job.contract.pool
@@ -302,7 +310,7 @@ def _waiting_reason(job: Job, placed: list[Lease], ahead: Ahead, now: datetime) 
 
 
 def _segments(job: Job, leases: list[Lease], done: list[Lease], now: datetime) -> list[Segment]:
-    """The segments "Queued" and "Running" in wall-clock time, and "Billed" in device time."""
+    """Return the segments "Queued" and "Running" in wall-clock time, and "Billed" in device time."""
     first_taken = min((lease.taken_at for lease in leases if lease.taken_at), default=None)
     queued_end = first_taken or job.finished_at
     queued = (queued_end or now) - job.submitted_at

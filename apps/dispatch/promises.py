@@ -1,4 +1,4 @@
-"""The promises of a plan and whether they were kept, for one job or for a contract with all its jobs. Reads only.
+"""Evaluates the promises of a plan, for one job or for a contract with all its jobs. Reads only.
 
 Latency is counted in device cycles. Completion is the instant at which the results were stored. The metric is computed
 from labels that are added later.
@@ -31,9 +31,8 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 class Promise:
     """One promise and its outcome.
 
-    `promised` and `kept` are exact: a fraction (seconds or a share), an instant, or an amount; `kept` is empty while
-    the actual value is unknown. `verdict`: "kept", "missed", "within chance" (below the promise, but chance can explain
-    it), "not known yet", or "not judged" (the items were submitted too late).
+    `promised` and `kept` (the actual value) are exact: a fraction for seconds or a share, an instant, or an amount.
+    `kept` is empty while the actual value is unknown. `verdict` is "kept", "missed", "within chance" (the shortfall may be due to chance), "not known yet" or "not judged" (items were submitted too late).
     """
 
     name: str
@@ -50,12 +49,12 @@ class Promise:
 
 
 def promises_of_job(job: Job, *, now: datetime) -> list[Promise]:
-    """Return those promises of the job's contract that apply to a single job."""
+    """Return the promises of the job's contract that apply to a single job."""
     return _promises(job.contract, [job], now=now, is_whole=False)
 
 
 def promises_of_contract(contract: Contract, *, now: datetime) -> list[Promise]:
-    """Return all promises of a contract, including the price, over all its jobs."""
+    """Return all promises of a contract, evaluated over all its jobs."""
     jobs = Job.objects.filter(contract=contract).select_related("contract__pool").order_by("submitted_at")
     return _promises(contract, list(jobs), now=now, is_whole=True)
 
@@ -98,8 +97,8 @@ def _accuracy(promises: dict[str, Any], jobs: Sequence[Job]) -> Promise:
 
 
 def _latency(most: Fraction, contract: Contract, jobs: Sequence[Job]) -> Promise:
-    """Evaluate the promised latency against the sum of the longest execution of each program so far, since one item may
-    run on all of them.
+    """Evaluate the promised latency. One item may run on several programs, so the actual latency is the sum of each
+    program's longest execution so far.
     """
     worst: dict[int, Fraction] = {}
     stages = JobStage.objects.filter(job__in=jobs)
@@ -119,8 +118,9 @@ def _latency(most: Fraction, contract: Contract, jobs: Sequence[Job]) -> Promise
 
 
 def _seconds(lease: Lease, *, is_host: bool) -> Fraction | None:
-    """Return the seconds of the longest execution of a lease; on a host pool, the mean, because only whole leases are
-    timed.
+    """Return the seconds of the longest execution in a lease; None if they are unknown.
+
+    On a host pool, return the mean, because only whole leases are timed.
     """
     if is_host:
         micros = int((lease.device_to - lease.device_from).total_seconds() * 10**6)
@@ -145,8 +145,9 @@ def _completion(by: datetime, items: int, jobs: Sequence[Job], contract: Contrac
 
 
 def _items_done(items: int, jobs: Sequence[Job]) -> tuple[int, datetime | None]:
-    """Return the number of items of finished jobs, and the instant at which the last of the promised `items` was done,
-    None while some are missing.
+    """Return the number of items in finished jobs, and the instant at which the last promised item was done.
+
+    The instant is None while promised items are missing.
     """
     done = 0
     for job in sorted((one for one in jobs if one.state == JobState.DONE and one.finished_at), key=_finished):
@@ -157,9 +158,9 @@ def _items_done(items: int, jobs: Sequence[Job]) -> tuple[int, datetime | None]:
 
 
 def _due(by: datetime, items: int, jobs: Sequence[Job], contract: Contract, now: datetime) -> datetime:
-    """Return the promised instant, moved later if items were submitted after the start of their reserved time.
+    """Return the instant by which the items are due. It is later than promised if items were submitted late.
 
-    Returns NEVER if items were submitted after the promised instant, or if some are still missing.
+    Returns NEVER if promised items were submitted after the promised instant or have not been submitted.
     """
     submitted, last = 0, now
     for job in sorted(jobs, key=lambda one: one.submitted_at):

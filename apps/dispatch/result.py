@@ -1,4 +1,4 @@
-"""A job's outputs as shown on its page: a summary of each array, and one item with its input."""
+"""A job's outputs on its page: a summary of each array, and a preview of one item."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ NOT_READABLE = "The outputs cannot be read at the moment. Try again in a minute.
 
 @dataclass(frozen=True)
 class Result:
-    """A job's outputs for its page. `item` is the item that is previewed; `problem` is a sentence if there is nothing
-    to preview.
-    """
+    """A job's outputs for its page. `item` is the previewed item. If there is no preview, `problem` says why."""
 
     item: int
     last: int
@@ -37,19 +35,19 @@ class Result:
 
     @property
     def previous(self) -> int | None:
-        """The item before this one; None for the first."""
+        """The number of the previous item; None for the first item."""
         return self.item - 1 if self.item > 0 else None
 
     @property
     def following(self) -> int | None:
-        """The item after this one; None for the last."""
+        """The number of the next item; None for the last item."""
         return self.item + 1 if self.item < self.last else None
 
 
 def job_result(job: Job, stages: Sequence[JobStage], *, item: str = "") -> Result | None:
-    """Return the outputs of a job with a preview of one item; None if the job has no outputs.
+    """Return the job's outputs with a preview of one item; None if the job has no outputs.
 
-    `item` is the item's number as given in the URL; an empty text means the first item.
+    `item` is the item's number as text. If it is empty, the first item is previewed.
     """
     if not job.outputs_key:
         return None
@@ -79,7 +77,9 @@ def _read(job: Job, stages: Sequence[JobStage], item: int) -> Result:
 
 
 def _labels(stages: Sequence[JobStage], classes: int) -> list[str]:
-    """The class names of the first program's model; none if its file is deleted or does not name them."""
+    """Return the class names of the first program's model; an empty list if its file is deleted or does not name its
+    classes.
+    """
     version = stages[0].program.model_version
     if version.deleted_at is not None:
         return []
@@ -91,7 +91,7 @@ def _labels(stages: Sequence[JobStage], classes: int) -> list[str]:
 
 
 def _answered_by(file: NpzFile, row: int, stages: Sequence[JobStage]) -> str:
-    """The name of the model whose answer counts for a row; empty if only one program ran."""
+    """Return the name of the model whose answer counts for a row; empty if only one program ran."""
     if len(stages) < 2 or "takt_stage" not in file.arrays:
         return ""
     position = file.row(file.arrays["takt_stage"], row)
@@ -99,7 +99,7 @@ def _answered_by(file: NpzFile, row: int, stages: Sequence[JobStage]) -> str:
 
 
 def _inputs(job: Job, item: int) -> list[Preview]:
-    """The item's inputs that are images; empty if the inputs were generated, because these are not stored."""
+    """Return previews of the item's inputs that are images. Generated inputs are not stored, so they have no previews."""
     if not job.inputs_key:
         return []
     with default_storage.open(job.inputs_key) as opened:

@@ -1,4 +1,4 @@
-"""The periodic tasks of dispatch. An expired message is dropped, because the next one triggers the same work."""
+"""The periodic tasks of dispatch. A message that expires is dropped, because the next message starts the same work."""
 
 SCHEDULE = {
     "dispatch-offer-due": {

@@ -1,4 +1,4 @@
-"""Read access to jobs and to the contracts under which they run."""
+"""Read access to jobs and their contracts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def jobs_of(organisation: Organisation, *, state: str = "", contract: str = "") 
 
 
 def jobs_shown(organisation: Organisation, *, state: str = "", contract: str = "") -> QuerySet[Job]:
-    """Return the jobs with their models, numbers of blocks and start. These are computed only for the rows of the page."""
+    """Return the jobs with their models, numbers of blocks and start. Only the rows of the requested page are computed."""
     leases = Lease.objects.filter(stage__job=OuterRef("pk")).order_by()
     holding = leases.filter(state__in=[*LIVE, LeaseState.DONE])
     return (
@@ -48,12 +48,12 @@ def jobs_shown(organisation: Organisation, *, state: str = "", contract: str = "
 
 
 def _counted(leases: QuerySet[Lease]) -> Coalesce:
-    """A subquery that counts the leases of each job."""
+    """Return a subquery that counts the leases of each job."""
     return Coalesce(Subquery(leases.values("stage__job").annotate(n=Count("pk")).values("n")), 0)
 
 
 class Offer(NamedTuple):
-    """A contract under which a job can be submitted: its programs, their inputs, and the executions left."""
+    """A contract under which jobs can be submitted, with its programs, their inputs, and the number of executions left."""
 
     contract: Contract
     lines: list[contracts.Line]
@@ -63,27 +63,29 @@ class Offer(NamedTuple):
 
     @property
     def left(self) -> int:
-        """The largest number of items that can still be submitted for one of the programs."""
+        """The largest number of items that can still be submitted; the maximum over the programs."""
         return max((left for _, _, left in self.inputs), default=0)
 
     @property
     def key(self) -> str:
-        """The contract's id, followed by the program's id if the contract is a quota."""
+        """The contract's id. For a quota, the program's id follows."""
         return f"{self.contract.pk}:{self.wanted}" if self.wanted else str(self.contract.pk)
 
     @property
     def choice(self) -> str:
-        """The label of the offer in a form."""
+        """The offer's label in a form."""
         return f"{self.contract.title}: {self.title} on {self.contract.pool.slug}, {self.left:,} left"
 
     @property
     def title(self) -> str:
-        """The names of the models."""
+        """The names of the models, separated by commas."""
         return ", ".join(dict.fromkeys(line.program.model_version.model.name for line in self.lines))
 
 
 def offer_of(contract: Contract, wanted: UUID | None = None) -> Offer:
-    """Return the offer of a contract, for all its programs or only the `wanted` one. Raises Problem(422)."""
+    """Return the offer of a contract. It covers all programs, or only the program `wanted`. Raises Problem(422) if the
+    contract has no such program.
+    """
     lines = [line for line in contracts.lines_of(contract) if wanted in (None, line.program.pk)]
     if not lines:
         raise Problem(422, "No such program", "The contract does not include this program.", kind="not-in-contract")
@@ -96,7 +98,7 @@ def offer_of(contract: Contract, wanted: UUID | None = None) -> Offer:
 
 
 def _combined(plan: contracts.Combination) -> str:
-    """Describe in words how the programs of a combination answer together."""
+    """Describe how the programs of a combination answer together."""
     if plan.is_ensemble:
         return (
             "Every item runs on all three models. If two models agree, their answer is used. Otherwise, the answer of "
@@ -115,7 +117,9 @@ def contracts_left(organisation: Organisation, *, now: datetime) -> QuerySet[Con
 
 
 def offers_open(organisation: Organisation, *, now: datetime, wanted: str = "") -> list[Offer]:
-    """Return the offers of the newest open contracts with executions left, and of the `wanted` contract whatever its age."""
+    """Return the offers of the newest open contracts with executions left. If `wanted` is such a contract, it is always
+    included.
+    """
     rows = contracts_left(organisation, now=now).prefetch_related("lines__program__model_version__model")
     newest = list(rows.order_by("-accepted_at", "-id")[:OFFERS_SHOWN])
     if wanted and wanted not in {str(contract.pk) for contract in newest}:
@@ -130,9 +134,10 @@ def offers_open(organisation: Organisation, *, now: datetime, wanted: str = "") 
 
 
 def lease_device_time(lease: Lease) -> Fraction:
-    """Return the device time of a lease in seconds: the number of its executions times the interval between two of them.
+    """Return the device time of a lease in seconds: its number of executions, times the interval between two
+    executions.
 
-    Revenue and utilisation use the same time. On a host pool, it is the measured wall-clock time.
+    Revenue and utilisation are computed from the same time. On a host pool, it is the measured wall-clock time.
     """
     if lease.device.pool.is_host:
         return Fraction((lease.device_to - lease.device_from) // timedelta(microseconds=1), 10**6)
@@ -140,7 +145,7 @@ def lease_device_time(lease: Lease) -> Fraction:
 
 
 def queue_depths() -> dict[str, dict[str, int]]:
-    """Return the number of waiting and running leases, by pool and state."""
+    """Return the number of planned, offered and running leases, by pool and state."""
     rows = (
         Lease.objects.filter(state__in=LIVE)
         .values("device__pool__slug", "state")

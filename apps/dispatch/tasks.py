@@ -1,5 +1,5 @@
-"""The Celery tasks of dispatch. Each calls one service. A task may be delivered twice; services claim their work by
-state and epoch.
+"""The Celery tasks of dispatch. Each task calls one service. A task may be delivered twice, so services check the state
+and epoch before they start work.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def offer_due() -> None:
 
 @shared_task(name="apps.dispatch.tasks.sweep", queue="dispatch", ignore_result=True)
 def sweep() -> None:
-    """Recover from silent workers and lost messages, and place stages that are waiting for room."""
+    """Offer leases of silent workers and lost messages again, and place waiting stages."""
     services.leases_reoffer_silent(now=timezone.now())
     services.jobs_advance_due(now=timezone.now())
 
@@ -49,7 +49,7 @@ def evaluations_take_up() -> None:
 
 @shared_task(name="apps.dispatch.tasks.measure_due", queue="dispatch", ignore_result=True)
 def measure_due() -> None:
-    """Request measurements of programs that the host pools have not measured yet."""
+    """Request measurements of programs that have no recent measurement on a host pool."""
     measurement.measurements_request_due(now=timezone.now())
 
 

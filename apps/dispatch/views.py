@@ -1,4 +1,4 @@
-"""The pages of jobs. Each view authorises, makes one service call, and returns the response."""
+"""The views for jobs. Each view checks permissions, makes one service call, and returns the response."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def job_new(request: HttpRequest) -> HttpResponse:
-    """The page of the form that submits a job; a POST submits it."""
+    """The page of the form to submit a job. POST submits the job."""
     organisation = organisation_get(request, roles=ENGINEERING)
     asked = (request.POST or request.GET).get("contract", "")
     offers = selectors.offers_open(organisation, now=timezone.now(), wanted=_uuid_text(asked.partition(":")[0]))
@@ -82,26 +82,26 @@ def job_new(request: HttpRequest) -> HttpResponse:
 
 
 def _status(form: JobForm, refusal: Problem | None) -> int:
-    """The HTTP status of the form's page."""
+    """Return the HTTP status of the form's page."""
     if refusal is not None:
         return refusal.status
     return 422 if form.errors else 200
 
 
 def _choices(offers: Sequence[selectors.Offer], chosen: str | None) -> list[tuple[str, str]]:
-    """The contracts to choose from. If none is preselected, the first option is a prompt."""
+    """Return the contracts to choose from. If none is preselected, the first choice is a prompt."""
     choices = [(one.key, one.choice) for one in offers]
     return choices if chosen is not None else [("", "Choose a contract"), *choices]
 
 
 def _more(organisation: Organisation, offers: Sequence[selectors.Offer]) -> int:
-    """The number of open contracts that the page does not list."""
+    """Return the number of open contracts that the page does not list."""
     listed = {one.contract.pk for one in offers}
     return selectors.contracts_left(organisation, now=timezone.now()).count() - len(listed)
 
 
 def _refusal_context(refusal: Problem | None) -> dict[str, Any]:
-    """The template context of a refusal: its faults one by one, or its sentence if it lists none."""
+    """Return the template context of a refusal: its list of faults, or if it lists none, its sentence."""
     faults = [error["message"] for error in refusal.errors if "message" in error] if refusal else []
     return {
         "refusal": refusal,
@@ -111,15 +111,15 @@ def _refusal_context(refusal: Problem | None) -> dict[str, Any]:
 
 
 def _chosen(offers: Sequence[selectors.Offer], asked: str) -> str | None:
-    """The key of the offer that the URL names, or of the newest offer if it names none; None if that offer is not open."""
+    """Return the key of the offer named in the URL; None if that offer is not open. If the URL names none, return the
+    newest offer's key.
+    """
     fitting = [one.key for one in offers if asked in {"", one.key, str(one.contract.pk)}]
     return next(iter(fitting), None)
 
 
 def _submit_once(request: HttpRequest, form: JobForm) -> str:
-    """Submit the job and return its URL. If the same form is sent again, the URL is that of the job created the first
-    time.
-    """
+    """Submit the job and return its URL. If the same form was already sent, return the URL of the job created then."""
 
     def make() -> str:
         return reverse("dispatch:job_detail", kwargs={"pk": _submit(request, form).pk})
@@ -152,7 +152,7 @@ def _submit(request: HttpRequest, form: JobForm) -> Job:
 
 @require_GET
 def job_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page of a job; for htmx, only the part that changes."""
+    """The page of a job. For htmx requests, only the part that changes is rendered."""
     job = org_object_get(
         request, Job.objects.select_related("contract__pool", "contract__organisation", "submitted_by"), pk=pk
     )
@@ -213,7 +213,7 @@ def job_labels(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def job_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Cancel a job; a job that has already ended is not changed."""
+    """Cancel a job. A job that has already ended does not change."""
     job = org_object_get(request, Job, roles=ENGINEERING, pk=pk)
     try:
         services.job_cancel(job_id=job.pk, actor=principal_get(request).user, now=timezone.now())
@@ -228,7 +228,7 @@ def job_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _uuid_text(text: str) -> str:
-    """Return the text if it is a UUID, otherwise an empty text, which applies no filter."""
+    """Return the text if it is a UUID; otherwise an empty text, which filters nothing."""
     try:
         return str(UUID(text))
     except ValueError:

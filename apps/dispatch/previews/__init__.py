@@ -1,6 +1,6 @@
-"""Previews of a job's outputs: a summary of every array, and one item as an image, as scores or as values.
+"""Previews of a job's outputs: a summary of every array, and one item shown as an image, as scores or as values.
 
-Pure: NumPy and an open file, no Django. Only a bounded part of the file is read, however large it is.
+Uses NumPy and an open file, but not Django. Reads only a bounded part of the file.
 """
 
 from apps.dispatch.previews.arrays import NpzFile, StoredArray

@@ -1,4 +1,4 @@
-"""Random access to the arrays of an uncompressed .npz file, as jobs store them."""
+"""Random access to the arrays of an uncompressed .npz file, the format in which jobs store arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOCAL_HEADER = 30  # bytes before the name of a member of a ZIP file; its lengt
 
 @dataclass(frozen=True)
 class StoredArray:
-    """An array of a file: its element type, its shape with the rows first, and the byte at which its values begin."""
+    """An array in a file: its element type, its shape (rows first), and the byte offset of its values."""
 
     name: str
     dtype: np.dtype[Any]
@@ -28,7 +28,7 @@ class StoredArray:
 
     @property
     def rows(self) -> int:
-        """The length of the first axis; 0 for a single number."""
+        """The length of the first axis; 0 if the array is a single number."""
         return self.shape[0] if self.shape else 0
 
     @property
@@ -43,7 +43,7 @@ class StoredArray:
 
 
 class NpzFile:
-    """The arrays of an open .npz file, by name. Raises ValueError if an array is compressed or not in C order."""
+    """Return the arrays of an open .npz file by name. Raises ValueError if an array is compressed or not in C order."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -64,7 +64,7 @@ class NpzFile:
         return StoredArray(info.filename.removesuffix(".npy"), dtype, tuple(map(int, shape)), start)
 
     def row(self, array: StoredArray, index: int) -> Array | None:
-        """One row; None if it has more than ROW_BYTES_MAX bytes. Raises IndexError."""
+        """Return one row; None if the row has more than ROW_BYTES_MAX bytes. Raises IndexError if there is no such row."""
         if not 0 <= index < array.rows:
             raise IndexError(index)
         if array.row_bytes > ROW_BYTES_MAX:
@@ -76,7 +76,7 @@ class NpzFile:
         return values.reshape(array.row_shape)
 
     def pieces(self, array: StoredArray, most: int) -> Iterator[Array]:
-        """Yield an array's values, flattened, in pieces of at most PIECE_BYTES and at most `most` bytes in total."""
+        """Yield an array's values, flattened, in pieces of at most PIECE_BYTES. Stops after `most` bytes."""
         each = array.dtype.itemsize
         left = min(most, each * int(np.prod(array.shape, dtype=np.int64))) // each * each if each else 0
         self._file.seek(array.start)
@@ -88,7 +88,7 @@ class NpzFile:
             yield np.frombuffer(data, array.dtype)
 
     def position(self, array: StoredArray, value: int) -> int | None:
-        """The index of an integer in an ascending one-dimensional array, found by bisection; None if it is missing."""
+        """Return the index of an integer in an ascending one-dimensional array; None if the array does not contain it."""
         low, high = 0, array.rows
         while low < high:
             middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Previews of one item of an array in a form that people can read."""
+"""Previews of one item of an array, in readable form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEATURES = re.compile(r"embed|hidden|pool|feature|state|box|coord|loc", re.IGNOR
 
 @dataclass(frozen=True)
 class Score:
-    """A class with its score; `share` is its probability, computed with softmax if the model returns raw scores."""
+    """A class and its score. `share` is the probability of the class; raw scores are converted with softmax."""
 
     number: int
     label: str
@@ -32,7 +32,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Preview:
-    """The preview of an item. `kind`: image, scores, values, or "too large"."""
+    """The preview of an item. `kind` is "image", "scores", "values" or "too large"."""
 
     name: str
     kind: str
@@ -45,9 +45,9 @@ class Preview:
 
 
 def preview(name: str, values: Array | None, labels: Callable[[int], Sequence[str]] = lambda _: ()) -> Preview:
-    """Make the preview of an item. `values` is None for an item that is too large to read.
+    """Return the preview of an item. `values` is None if the item is too large to read.
 
-    `labels` returns the names of the classes for a given number of classes, or nothing.
+    `labels` takes the number of classes and returns their names; an empty list if they are unknown.
     """
     if values is None:
         return Preview(name, "too large")
@@ -62,8 +62,8 @@ def preview(name: str, values: Array | None, labels: Callable[[int], Sequence[st
 
 
 def _is_scores(name: str, values: Array) -> bool:
-    """Whether the values are scores of classes: a vector of finite floats whose name does not suggest a vector of
-    features.
+    """Whether the values are scores of classes. They must form a vector of finite floats, and `name` must not suggest a
+    feature vector.
     """
     axes = [size for size in values.shape if size > 1]
     is_vector = len(axes) == 1 and 2 <= axes[0] <= CLASSES_MAX and values.dtype.kind == "f"
@@ -83,7 +83,7 @@ def _scores(name: str, scores: Array, labels_for: Callable[[int], Sequence[str]]
 
 
 def softmax(scores: Array) -> Array:
-    """Softmax in double precision: exp(score - largest score), divided by the sum of these values over all classes."""
+    """Return the softmax in double precision: exp(score - largest score), divided by the sum over all classes."""
     powers = np.exp(scores - scores.max())
     shares: Array = powers / powers.sum()
     return shares

@@ -1,7 +1,7 @@
-"""The names of a model's classes, from the metadata of its ONNX file.
+"""Reads the names of a model's classes from the metadata of its ONNX file.
 
-Exporters store them under different keys: `names` as a Python dictionary literal, `id2label` or `labels` as JSON. Only
-the metadata is read; the graph with its weights is skipped, so reading is fast even for large files.
+Exporters store the names under different keys: `names` holds a Python dictionary literal, `id2label` or `labels` holds
+JSON. The graph and its weights are skipped, so even large files are read quickly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _PAIR = re.compile(r"""(\d{1,6})['"]?\s*:\s*(?:'([^'\n]*)'|"([^"\n]*)")""")
 
 
 def labels_of(file: IO[bytes], classes: int) -> list[str]:
-    """Return one name per class, in the order of the classes; empty if the file does not name exactly `classes` of them."""
+    """Return one name for each class, in class order; an empty list if the file does not name exactly `classes`
+    classes.
+    """
     metadata = _metadata(file)
     for key in KEYS:
         found = _names(metadata.get(key, ""))
@@ -31,7 +33,7 @@ def labels_of(file: IO[bytes], classes: int) -> list[str]:
 
 
 def _names(text: str) -> list[str]:
-    """Parse the names in a text: a JSON list or object, a Python dictionary literal, or comma-separated words."""
+    """Parse names from a JSON list or object, a Python dictionary literal, or comma-separated words."""
     try:
         read: Any = json.loads(text)
     except (ValueError, RecursionError):
@@ -43,7 +45,7 @@ def _names(text: str) -> list[str]:
 
 
 def _ordered(named: Mapping[Any, Any]) -> list[str]:
-    """The names in the order of class numbers; empty unless the numbers are 0, 1, 2 and so on."""
+    """Return the names in the order of class numbers; an empty list unless the numbers are 0, 1, 2 and so on."""
     try:
         by_number = {int(number): str(name) for number, name in named.items()}
     except (TypeError, ValueError):
@@ -52,7 +54,7 @@ def _ordered(named: Mapping[Any, Any]) -> list[str]:
 
 
 def _metadata(file: IO[bytes]) -> dict[str, str]:
-    """The metadata of an ONNX model by key; damaged entries are left out."""
+    """Return the metadata of an ONNX model by key, without damaged entries."""
     found: dict[str, str] = {}
     try:
         for data in _entries(file):
@@ -64,7 +66,7 @@ def _metadata(file: IO[bytes]) -> dict[str, str]:
 
 
 def _entries(file: IO[bytes]) -> Iterator[bytes]:
-    """The metadata entries of the model, without reading any other field."""
+    """Yield the model's metadata entries as bytes. All other fields are skipped."""
     at, size, left = 0, file.seek(0, 2), METADATA_BYTES_MAX
     for _ in range(FIELDS_MAX):
         if at >= size:
@@ -85,7 +87,9 @@ def _entries(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _plain(head: bytes, used: int, kind: int) -> int:
-    """The size in bytes of a numeric field including its tag. Raises ValueError for a wire type that ONNX does not use."""
+    """Return the size in bytes of a numeric field, including its tag. Raises ValueError for a wire type that ONNX does
+    not use.
+    """
     if kind == 0:
         return _varint(head, used)[1]
     if kind in {1, 5}:
@@ -94,8 +98,8 @@ def _plain(head: bytes, used: int, kind: int) -> int:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and bytes of each field of a message that holds only strings. Raises ValueError or IndexError if
-    the message is damaged.
+    """Yield the number and bytes of each field of a message that contains only strings. Raises ValueError or IndexError
+    if the message is damaged.
     """
     at = 0
     while at < len(data):
@@ -108,9 +112,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Decode a varint: returns the number and the position after it. Raises IndexError if the data ends within the
-    number.
-    """
+    """Decode a varint. Return the number and the position after it. Raises IndexError if the data ends too early."""
     number = shift = 0
     while True:
         byte = data[at]

@@ -1,4 +1,4 @@
-"""Formats output values for people."""
+"""Formats output values for readers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ DIGITS = 4
 
 
 def number_text(value: float) -> str:
-    """Format with four significant digits, and with an exponent if the number is very large or small: 0.1235, 12,
-    1.5e-07.
-    """
+    """Format a number with four significant digits: 0.1235, 12. Very large or small numbers get an exponent: 1.5e-07."""
     if isnan(value):
         return "not a number"
     if not isfinite(value):

@@ -1,4 +1,4 @@
-"""Shows arrays as pictures: detects arrays that look like images, and encodes them as PNG."""
+"""Detects arrays that look like images and encodes them as PNG."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHANNELS = (1, 3, 4)
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG as a data URL, its size in pixels, and the values that black and white represent."""
+    """A PNG image as a data URL, with its size in pixels and the values shown as black and white."""
 
     address: str
     width: int
@@ -30,11 +30,11 @@ class Picture:
 
 
 def image_axes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, int, int] | None:
-    """The (channel, height, width) axes of an item whose shape looks like an image; None for any other shape.
+    """Return the (channel, height, width) axes of an item that looks like an image; None for any other item.
 
-    Images have one, three or four channels, before or after the height and width: [1, 3, 224, 224], [224, 224, 3]. An
-    image with a single channel could be mistaken for other data, so it needs four axes, such as [1, 1, 64, 64], or
-    values of type uint8.
+    An image has one, three or four channels, before or after its height and width: [1, 3, 224, 224], [224, 224, 3].
+    Arrays with one channel may be other data. They count as images only if they have four axes, such as [1, 1, 64, 64],
+    or the type uint8.
     """
     if dtype.kind not in "uif" or len(shape) not in {3, 4} or (len(shape) == 4 and shape[0] != 1):
         return None
@@ -48,15 +48,14 @@ def image_axes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, int, 
 
 
 def _is_plane(sizes: tuple[int, int]) -> bool:
-    """Whether the height and width are those of a picture, neither tiny nor a narrow strip."""
+    """Whether the height and width suit a picture. A tiny image or a narrow strip is not shown as one."""
     return min(sizes) >= SIDE_MIN and max(sizes) <= min(sizes) * RATIO_MAX
 
 
 def picture(values: Array) -> Picture | None:
-    """The picture of an item; None if its shape does not look like an image.
+    """Return the picture of an item; None if the item does not look like an image.
 
-    Values of type uint8 are shown unchanged. Other numbers are scaled so that the smallest is black and the largest
-    white.
+    Values of type uint8 are shown unchanged. Other values are scaled: the smallest becomes black, the largest white.
     """
     axes = image_axes(values.shape, values.dtype)
     if axes is None:
@@ -71,7 +70,9 @@ def picture(values: Array) -> Picture | None:
 
 
 def _scaled(planes: Array) -> tuple[Array, str]:
-    """Scale an array [height, width, channels] to bytes; returns it with a text about what black and white represent."""
+    """Scale an array [height, width, channels] to bytes. Return the bytes and a text that says which values are black
+    and white.
+    """
     if planes.dtype == np.uint8:
         return planes, "black 0, white 255"
     numbers = planes.astype(np.float64)
@@ -85,7 +86,7 @@ def _scaled(planes: Array) -> tuple[Array, str]:
 
 
 def png(pixels: Array) -> bytes:
-    """Encode bytes of the shape [height, width, 1, 3 or 4 channels] as a PNG file."""
+    """Encode bytes of the shape [height, width, channels] as a PNG file. The number of channels is 1, 3 or 4."""
     height, width, channels = pixels.shape
     colour = {1: 0, 3: 2, 4: 6}[channels]
     rows = np.zeros((height, 1 + width * channels), np.uint8)  # each row begins with its filter: none

@@ -1,4 +1,4 @@
-"""The size, type and range of every array of a file."""
+"""Summarises the size, type and range of every array in a file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ READ_BYTES_MAX = 16 << 20  # of all arrays of a file together
 
 @dataclass(frozen=True)
 class Summary:
-    """The summary of one array. The range comes from the first `values_read` of `values`; strings and other types have
-    none.
+    """The summary of one array. Its range covers the first `values_read` of `values` values. Arrays that are not
+    numeric have no range.
     """
 
     name: str
@@ -30,19 +30,17 @@ class Summary:
 
     @property
     def shape_text(self) -> str:
-        """The shape as text: 300 x 10."""
+        """The shape as text, such as "300 x 10"."""
         return " x ".join(f"{size:,}" for size in self.shape) or "one number"
 
     @property
     def is_partial(self) -> bool:
-        """Whether only a part of the values was read."""
+        """Whether only some of the values were read."""
         return self.values_read < self.values
 
 
 def summaries(file: NpzFile) -> list[Summary]:
-    """Summarise every array, reading at most READ_BYTES_MAX in total; small arrays come first, so that they are read
-    completely.
-    """
+    """Summarise every array. At most READ_BYTES_MAX are read in total; the smallest arrays are read first."""
     left = READ_BYTES_MAX
     found: dict[str, Summary] = {}
     waiting = sorted(file.arrays.values(), key=lambda one: one.row_bytes * one.rows)
@@ -54,7 +52,7 @@ def summaries(file: NpzFile) -> list[Summary]:
 
 
 def summary(file: NpzFile, array: StoredArray, most: int) -> Summary:
-    """Summarise one array from its first `most` bytes. The mean is that of the finite values, in double precision."""
+    """Summarise one array from its first `most` bytes. The mean is computed in double precision from the finite values."""
     total = int(np.prod(array.shape, dtype=np.int64))
     if array.dtype.kind not in "biuf":
         return Summary(array.name, str(array.dtype), array.shape, values=total, values_read=total)

@@ -1,4 +1,4 @@
-"""The inputs and the outcome of a block of items."""
+"""The inputs and the outcome of running a block of items."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a block: the outputs with the items along the first axis, the counters of one execution, and the
+    """The outcome of a block: its outputs with the items along the first axis, the counters of one execution, and the
     duration on this host.
 
-    `measured` holds the start and end by the wall clock, which are the device time on a host pool; None on other pools.
+    `measured` holds the start and end by the wall clock. They are the device time on a host pool; on other pools
+    `measured` is None.
     """
 
     outputs: dict[str, Array]
@@ -30,10 +31,10 @@ class Outcome:
 
 
 def feeds_of(arrays: dict[str, Array], items: Array) -> list[Feeds]:
-    """Split arrays with the items along the first axis into one feed per item."""
+    """Split arrays along the first axis into one feed for each item."""
     return [{name: np.ascontiguousarray(array[item]) for name, array in arrays.items()} for item in items]
 
 
 def stack(results: Sequence[Feeds]) -> dict[str, Array]:
-    """Stack the results of single items along a new first axis."""
+    """Stack the outputs of single items along a new first axis."""
     return {name: np.stack([result[name] for result in results]) for name in results[0]}

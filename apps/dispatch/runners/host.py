@@ -38,7 +38,7 @@ NUMPY_OF_ONNX = {
 
 
 def run(program: Program, feeds: Sequence[Feeds], progress: Progress, clock: Callable[[], datetime]) -> Outcome:
-    """Execute the model once per feed, one after another, on one thread."""
+    """Execute the model once for each feed, in sequence and on one thread."""
     session, constants, outputs = _prepared(program)
     durations: list[int] = []
     results: list[Feeds] = []
@@ -55,8 +55,8 @@ def run(program: Program, feeds: Sequence[Feeds], progress: Progress, clock: Cal
 
 
 def measure(program: Program) -> list[int]:
-    """Return durations of single executions in nanoseconds, on generated inputs and after a warm-up. Measures for 10
-    seconds at most.
+    """Measure single executions on generated inputs, after a warm-up, for at most 10 seconds. Return their durations in
+    nanoseconds.
     """
     session, constants, outputs = _prepared(program)
     feed = {**_seeded(program), **constants}
@@ -72,7 +72,9 @@ def measure(program: Program) -> list[int]:
 
 
 def _prepared(program: Program) -> tuple[InferenceSession, Feeds, list[str]]:
-    """Return the model's session, the inputs that are constants in the program, and the names of the program's outputs."""
+    """Return the model's session, the inputs that the program fixes as constants, and the names of the program's
+    outputs.
+    """
     session = _session(str(program.model_version_id), modelversion_bytes(program.model_version))
     constants: Feeds = {}
     for wanted in session.get_inputs():
@@ -84,12 +86,14 @@ def _prepared(program: Program) -> tuple[InferenceSession, Feeds, list[str]]:
 
 @lru_cache(maxsize=4)
 def _session(version_id: str, data: bytes) -> InferenceSession:
-    """Open a session and cache it, because loading a model takes longer than running it."""
+    """Open a session and cache it. Loading a model takes longer than running it."""
     return session_open(data)
 
 
 def _seeded(program: Program) -> dict[str, Any]:
-    """Generate inputs of the program's types and shapes: small non-negative numbers, the same every time."""
+    """Generate inputs with the program's types and shapes. The values are small non-negative numbers, the same every
+    time.
+    """
     random = np.random.default_rng(0)
     feed: dict[str, Any] = {}
     for one in program.inputs:

@@ -1,6 +1,4 @@
-"""ONNX Runtime as used on a host pool, with one thread. Does not need Django, so that a benchmark can measure the same
-code.
-"""
+"""ONNX Runtime with one thread, as used on host pools. Django is not needed, so a benchmark can measure the same code."""
 
 from __future__ import annotations
 

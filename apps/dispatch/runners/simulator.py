@@ -1,4 +1,4 @@
-"""Runs a program in the simulator, which needs only the binary and its target."""
+"""Runs a program in the simulator. The simulator needs only the binary and its target."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WrongBinary(Exception):
 
 
 def run(program: Program, feeds: Sequence[Feeds], progress: Progress) -> Outcome:
-    """Execute the block's items back to back, as the device does. The counters are those of one execution."""
+    """Execute the block's items back to back, as the device does. The outcome's counters are those of one execution."""
     data = _binary(program)
     described = processor_find(name=program.target, digest=program.target_digest)
     if described is not None:  # a custom processor: the fleet has its file
@@ -37,7 +37,7 @@ def _binary(program: Program) -> bytes:
 
 @lru_cache(maxsize=8)
 def _bytes_of(digest: str, program_hex: str) -> bytes:
-    """Return the binary from storage. Raises WrongBinary if its digest is not the one that was sold."""
+    """Return the stored binary. Raises WrongBinary if its digest differs from that of the binary that was sold."""
     from hashlib import sha256
     from uuid import UUID
 

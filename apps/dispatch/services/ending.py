@@ -1,4 +1,4 @@
-"""Ends jobs and revokes leases before all items are done."""
+"""Ends jobs early and revokes their leases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ log = structlog.get_logger("dispatch")
 
 
 def job_end(*, job: Job, state: JobState, problem: str, now: datetime) -> None:
-    """End a locked job early: revoke its live leases, and return the executions that did not run to the contract."""
+    """End a job early. The caller must hold the job's lock.
+
+    Revokes the job's live leases. Executions that did not run are returned to the contract.
+    """
     for lease in Lease.objects.select_for_update().filter(stage__job=job, state__in=LIVE):
         lease_revoke(lease=lease, now=now)
     for stage in job.stages.select_related("program"):
@@ -30,6 +33,6 @@ def job_end(*, job: Job, state: JobState, problem: str, now: datetime) -> None:
 
 
 def lease_revoke(*, lease: Lease, now: datetime) -> None:
-    """Revoke a lease permanently, under its job's lock. The worker learns of it at its next renewal."""
+    """Revoke a lease permanently. The caller must hold the job's lock. The worker notices at its next renewal."""
     lease.state, lease.finished_at, lease.epoch = LeaseState.REVOKED, now, lease.epoch + 1
     lease.save(update_fields=["state", "finished_at", "epoch"])

@@ -10,7 +10,7 @@ from apps.dispatch.models import Job
 
 
 def job_files_sweep(*, now: datetime) -> int:
-    """Delete the files of jobs that do not exist. Returns the number of deleted files."""
+    """Delete the files of jobs that do not exist. Return the number of deleted files."""
     return files_sweep("jobs", _owned, now=now)
 
 

@@ -31,13 +31,13 @@ Inputs = dict[str, Array]
 
 
 class Seeded(NamedTuple):
-    """A number of items to generate. The workers generate them block by block."""
+    """The number of items to generate. Workers generate the items block by block."""
 
     items: int
 
 
 class Stored(NamedTuple):
-    """Items that were checked for the program and stored under `key`, for the job with the id `job`."""
+    """Items that are already checked and stored under `key`. `job` is the id that the job will get."""
 
     items: int
     job: UUID
@@ -45,7 +45,7 @@ class Stored(NamedTuple):
 
 
 def inputs_problem(error: InputError) -> Problem:
-    """Return the problem that lists every fault of the inputs."""
+    """Return a problem that lists every fault of the inputs."""
     errors = [{"message": sentence} for sentence in error.problems]
     return Problem(422, "The inputs do not fit", " ".join(error.problems), kind="inputs-do-not-fit", errors=errors)
 
@@ -53,10 +53,10 @@ def inputs_problem(error: InputError) -> Problem:
 def program_choose(
     contract: Contract, arrays: Inputs | Seeded | Stored, wanted: UUID | None = None
 ) -> tuple[Program, list[TensorType]]:
-    """Return the contract's program whose inputs have the shapes of these arrays, with its input types.
+    """Return the contract's program whose inputs fit the arrays, with the types of these inputs.
 
-    For a cascade or an ensemble, this is the first program; for a quota, the `wanted` one. Generated and stored items
-    always use the first program. Raises Problem(422) with the inputs of each program if none fits.
+    The candidates are those of `_programs`. Generated or stored items take the first candidate. Raises Problem(422) if
+    there are several candidates and none fits; a single candidate is returned unchecked.
     """
     candidates = [(program, contracts.inputs_of(program)) for program in _programs(contract, wanted)]
     if isinstance(arrays, Seeded | Stored):
@@ -68,8 +68,10 @@ def program_choose(
 
 
 def _programs(contract: Contract, wanted: UUID | None) -> list[Program]:
-    """Return the programs for which a job's inputs can be intended: the first program of a combination, otherwise every
-    program of the contract. With `wanted`, only that program is returned. Raises Problem(422) if there are none.
+    """Return the programs that a job's inputs may be for. Raises Problem(422) if there are none.
+
+    For a combination, this is its first program. Otherwise, it is every program of the contract, or only the program
+    `wanted`.
     """
     plan = contracts.combination_of(contract)
     programs = [plan.programs[0]] if plan else [line.program for line in contracts.lines_of(contract)]
@@ -98,11 +100,12 @@ def job_create(
 ) -> Job:
     """Create a job: deduct its items from the contract's volume, and place its leases in the timetable.
 
-    `arrays`: the inputs by name with the items along the first axis, a number of items to generate, or items that are
-    already stored for this job (so that a caller does not store files while it holds locks). `wanted`: the program that
-    the inputs are for, if the contract has several. `token_id`: the API token of the request, which is recorded with
-    the usage. `name`: the customer's own name for the job. Raises Problem: inputs that do not fit or are too many, or
-    an unusable name (422); no volume left, contract ended, processor changed, or no capacity (409).
+    `arrays` is one of the following: the inputs by name, with the items along the first axis; the number of items to
+    generate; or items that the caller has already stored. `wanted` is the program to run if the contract has several.
+    `token_id` is the API token that is recorded with the usage. `name` is the customer's own name for the job.
+
+    Raises Problem(422) if the inputs do not fit, there are too many, or the name is invalid. Raises Problem(409) if the
+    contract has ended, its volume is used up, its processor has changed, or there is no capacity.
     """
     program, types = program_choose(contract, arrays, wanted)
     plan = contracts.combination_of(contract)
@@ -137,8 +140,8 @@ def job_create(
 
 
 def _confidence(plan: contracts.Combination | None) -> dict[str, Any]:
-    """The values of two of the job's columns: the first threshold of a combination, and the output to which that
-    threshold applies.
+    """Return the values of two columns of the job: the first threshold of a combination, and the output to which it
+    applies.
     """
     if plan is None:
         return {"threshold": None, "confidence_output": ""}
@@ -146,8 +149,8 @@ def _confidence(plan: contracts.Combination | None) -> dict[str, Any]:
 
 
 def _checked(arrays: Inputs | Seeded | Stored, types: list[TensorType]) -> tuple[Inputs, int]:
-    """Return the inputs converted to the program's types (empty if they are generated or stored), and the number of
-    items.
+    """Return the inputs converted to the program's types, and the number of items. Generated or stored inputs are not
+    returned.
     """
     if isinstance(arrays, Stored):
         return {}, arrays.items
@@ -167,7 +170,7 @@ def items_most(program: Program) -> int:
 
 
 def _blocks_check(program: Program, items: int) -> None:
-    """Limit the number of blocks, since the request writes a row for each. Blocks of large programs contain few items."""
+    """Raises Problem(422) if the job would have too many blocks. The request writes one row for each block."""
     most = items_most(program)
     if items > most:
         detail = f"A job of this program can have at most {most:,} items. Split your {items:,} items into several jobs."
@@ -188,9 +191,9 @@ def _refusal_record(contract: Contract, program: Program, items: int, refused: C
 
 
 def _job_store(job: Job, programs: Sequence[Program]) -> None:
-    """Store the job with a stage for each program that runs on every item.
+    """Store the job with one stage for each program that runs on every item.
 
-    The first stage must find room now; the other stages of an ensemble may wait for it.
+    The first stage must find room now. The other stages of an ensemble may wait for room.
     """
     contract, now = job.contract, job.submitted_at
     for program in programs:
@@ -218,8 +221,8 @@ def _job_store(job: Job, programs: Sequence[Program]) -> None:
 
 @file_transaction()
 def job_cancel(*, job_id: UUID, actor: User | None, now: datetime) -> Job:
-    """Cancel a job. Finished blocks are kept and billed; the remaining executions return to the contract. Raises
-    Problem(409).
+    """Cancel a job. Finished blocks are kept and billed; the other executions are returned to the contract. Raises
+    Problem(409) if the job has ended.
     """
     job = Job.objects.select_for_update().get(pk=job_id)
     if job.is_final:
@@ -236,7 +239,7 @@ def job_cancel(*, job_id: UUID, actor: User | None, now: datetime) -> Job:
 
 @file_transaction()
 def job_fail(*, job_id: UUID, problem: str, now: datetime) -> Job:
-    """End an open job with a sentence that says why; does nothing if it has ended."""
+    """End an open job and record the reason. Do nothing if the job has already ended."""
     job = Job.objects.select_for_update().get(pk=job_id)
     if not job.is_final:
         job_end(job=job, state=JobState.FAILED, problem=problem, now=now)

@@ -1,4 +1,4 @@
-"""Evaluates a finished job's outputs against labels, as an evaluation does."""
+"""Evaluates a finished job's outputs with labels, in the same way as an evaluation."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ LIMITS = Limits()
 
 
 def job_labels_add(*, job: Job, file: BinaryIO, size: int, actor: User | None, now: datetime) -> JobLabels:
-    """Evaluate a finished job's outputs against labels, one per item. Later labels replace earlier ones.
+    """Evaluate a finished job's outputs with one label for each item. Later labels replace earlier ones.
 
-    Uses the metric of the contract's task, or accuracy without a task. Raises Problem: the job has no outputs, or its
-    inputs were generated (409); the labels do not fit, with every fault (422); the file is too large (413).
+    Uses the metric of the contract's task, or accuracy if there is no task. Raises Problem(409) if the job has no
+    outputs or its inputs were generated, Problem(413) if the file is too large, and Problem(422), with every fault, if
+    the labels do not fit.
     """
     if not job.outputs_key or not job.is_final:
         raise Problem(
@@ -56,9 +57,7 @@ def job_labels_add(*, job: Job, file: BinaryIO, size: int, actor: User | None, n
 
 
 def _judged(job: Job, labels: np.ndarray) -> JobLabels:
-    """Compare the outputs with the labels, and return the counts as an unsaved row. For a job that ended early, only
-    processed items count.
-    """
+    """Compare the outputs with the labels and return the counts as an unsaved row. Only processed items count."""
     with default_storage.open(job.outputs_key) as stored:
         outputs = arrays_unpack(stored.read())
     if "takt_items" in outputs:
@@ -77,7 +76,7 @@ def _judged(job: Job, labels: np.ndarray) -> JobLabels:
 
 
 def task_of(plan_id: UUID | None) -> Task | None:
-    """Return the task of a contract's plan, whose metric is used to evaluate outputs; None if there is no plan."""
+    """Return the task of the contract's plan; None if the contract has no plan."""
     plan = Plan.objects.select_related("task").filter(pk=plan_id).first() if plan_id else None
     return plan.task if plan else None
 

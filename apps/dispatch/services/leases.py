@@ -1,9 +1,8 @@
-"""The operations on a lease: offer, take, renew, complete, fail and return, and recovery when a worker stops sending
-heartbeats.
+"""Operations on leases: offer, take, renew, complete, fail and return them, and recover them from silent workers.
 
-Every change to a lease locks its job first and the lease second. A lease is offered through the Celery queue of its
-pool. The message holds only the id and the epoch, so a stale or duplicate message finds a different epoch or state and
-does nothing.
+Every change to a lease first locks its job, then the lease. Leases are offered through the Celery queue of their pool.
+A message contains only the lease's id and epoch. A stale or duplicate message finds a different epoch or state and does
+nothing.
 """
 
 from __future__ import annotations
@@ -39,14 +38,16 @@ log = structlog.get_logger("dispatch")
 
 
 class LeaseLost(Exception):
-    """Raised if this worker no longer has the lease, because the lease has a different epoch or its job has ended."""
+    """Raised if the worker no longer has the lease: its epoch differs, or its job has ended."""
 
 
 def leases_offer_due(*, now: datetime) -> int:
-    """Offer every planned lease whose device time has come, and those whose message was lost. Returns their number.
+    """Offer planned leases whose device time has come, and offered leases whose message was lost. Return the number of
+    offers.
 
-    A message counts as lost if an idle host of its pool has received nothing for a while, or if the pool has received a
-    message that was sent later. The queue of a busy pool, or of one without hosts, keeps its messages.
+    A message counts as lost if a host of the pool is idle but the pool has taken no lease for a while. It also counts
+    as lost if the pool has taken a lease that was offered later. While all hosts of a pool are busy or offline, its
+    messages stay in the queue.
     """
     due = Q(state=LeaseState.PLANNED, device_from__lte=now)
     before = now - OFFER_AGAIN_AFTER
@@ -67,7 +68,7 @@ def leases_offer_due(*, now: datetime) -> int:
 
 
 def _pools_idle(*, since: datetime, now: datetime) -> list[UUID]:
-    """Return the pools that have an idle process on a live host but have taken no lease since `since`."""
+    """Return the pools that have an idle process on a live host and have taken no lease since `since`."""
     running = Lease.objects.filter(state=LeaseState.RUNNING, heartbeat_at__gt=now - SILENT_AFTER)
     busy_processes = Counter(running.values_list("host", flat=True))
     alive = WorkerHost.objects.filter(last_seen__gt=now - HOST_SILENT_AFTER)
@@ -77,15 +78,17 @@ def _pools_idle(*, since: datetime, now: datetime) -> list[UUID]:
 
 
 def _overtaken(*, since: datetime) -> list[tuple[UUID, datetime]]:
-    """Return the pools that have taken leases since `since`, each with the instant at which the latest of these leases
-    was offered. Queues keep their order, so earlier offers that were not taken are lost.
+    """Return the pools that have taken leases since `since`. For each pool, give the latest instant at which one of
+    these leases was offered.
+
+    Queues keep their order, so earlier offers that are still open are lost.
     """
     recent = Lease.objects.filter(taken_at__gt=since, offered_at__isnull=False).order_by()
     return list(recent.values_list("device__pool").annotate(newest=Max("offered_at")))
 
 
 def lease_offer(*, lease: Lease, now: datetime) -> None:
-    """Put the lease with its current epoch on the queue of its pool after the transaction commits."""
+    """Offer the lease: send its id and epoch to the queue of its pool when the transaction commits."""
     lease.state, lease.offered_at = LeaseState.OFFERED, now
     lease.save(update_fields=["state", "offered_at"])
     queue = lease.device.pool.queue
@@ -94,7 +97,9 @@ def lease_offer(*, lease: Lease, now: datetime) -> None:
 
 @transaction.atomic
 def lease_take(*, lease_id: UUID, epoch: int, host: str, now: datetime) -> Lease:
-    """Give an offered lease to a worker on `host`. Raises LeaseLost if it is not offered at this epoch."""
+    """Give an offered lease to a worker on `host`. Raises LeaseLost if the lease is not offered or has a different
+    epoch.
+    """
     job = _job_lock(lease_id)
     lease = Lease.objects.select_for_update().get(pk=lease_id)
     if lease.state != LeaseState.OFFERED or lease.epoch != epoch or job.is_final:
@@ -125,12 +130,12 @@ def lease_complete(
     measured: tuple[datetime, datetime] | None = None,
     now: datetime,
 ) -> Lease:
-    """Finish a lease in one transaction: fence by epoch, check the counters, rate under the frozen terms, and post the
+    """Complete a lease in one transaction: check the epoch and the counters, rate under the frozen terms, and post the
     usage.
 
-    On a deterministic device, `counters` must equal the program's resources in every field; otherwise raises
-    `CountersDiffer` and posts nothing. `measured`: the wall-clock instants of an execution on a host pool, which are its
-    device time. Raises LeaseLost for an old epoch and for a second completion, so a lease is billed once.
+    On a deterministic device, raises CountersDiffer and posts nothing if `counters` contradict the program's resources.
+    `measured` is the start and end by the wall clock, given only on a host pool. Raises LeaseLost if the epoch is old
+    or the lease is already complete, so a lease is billed only once.
     """
     job = _job_lock(lease_id, "contract__pool")
     related = "device__pool", "stage__program__model_version__model"  # the rating reads these
@@ -155,11 +160,13 @@ def lease_complete(
 
 
 class CountersDiffer(Exception):
-    """Raised if the counters of the execution differ from the compiler's. The job fails, and the lease is not billed."""
+    """Raised if the execution's counters differ from the compiler's. The job fails, and the lease is not billed."""
 
 
 def counters_check(*, expected: dict[str, Any], counted: dict[str, Any]) -> None:
-    """Raises CountersDiffer unless every count equals the program's, or is at most the program's if that is a bound."""
+    """Raises CountersDiffer if a count differs from the program's resources. If these are bounds, only a higher count
+    differs.
+    """
     proven, seen = Resources.from_json(expected).to_json(), Resources.from_json(counted).to_json()
     is_exact = proven["exact"]
     if "load" not in seen:  # a worker of the previous release does not count loading
@@ -174,7 +181,7 @@ def counters_check(*, expected: dict[str, Any], counted: dict[str, Any]) -> None
 
 
 def _leaves(proven: dict[str, Any], seen: dict[str, Any], path: str = "") -> list[tuple[str, int, int]]:
-    """Return (path, proven, counted) for every number; `exact` and `reason` are not numbers."""
+    """Return (path, proven, counted) for every number. Skips `exact` and `reason`, which are not numbers."""
     found: list[tuple[str, int, int]] = []
     for name, want in proven.items():
         if isinstance(want, dict):
@@ -186,9 +193,10 @@ def _leaves(proven: dict[str, Any], seen: dict[str, Any], path: str = "") -> lis
 
 @file_transaction()
 def lease_fail(*, lease_id: UUID, epoch: int, reason: str, now: datetime, is_ours: bool = True) -> None:
-    """Fail a lease and its job permanently, with `reason`. The lease is not billed.
+    """Fail a lease and its job permanently. The lease is not billed.
 
-    `is_ours`: the customer was not the cause; the reserved time then counts as missed and is credited.
+    `reason` is shown with the job. `is_ours` means that the customer was not the cause; the reserved time then counts
+    as missed and is credited.
     """
     job = _job_lock(lease_id)
     lease = Lease.objects.select_for_update().get(pk=lease_id)
@@ -202,8 +210,7 @@ def lease_fail(*, lease_id: UUID, epoch: int, reason: str, now: datetime, is_our
 
 @transaction.atomic
 def lease_return(*, lease_id: UUID, epoch: int, reason: str, now: datetime) -> None:
-    """Return a lease to the state "planned", because a part of the platform is unavailable. This does not count as an
-    attempt.
+    """Return a lease to the state "planned", because part of the platform is unavailable. The epoch does not change.
 
     Does nothing if the worker no longer has the lease.
     """
@@ -217,10 +224,10 @@ def lease_return(*, lease_id: UUID, epoch: int, reason: str, now: datetime) -> N
 
 
 def leases_reoffer_silent(*, now: datetime) -> int:
-    """Offer every running lease again, at the next epoch, if its worker has stopped sending heartbeats. Returns the
-    number of such leases.
+    """Offer running leases again, at the next epoch, if their workers no longer send heartbeats. Return the number of
+    these leases.
 
-    Skips locked leases, so that a worker that froze inside a transaction does not stop the sweep.
+    Skips locked leases, so a worker that froze inside a transaction does not block the sweep.
     """
     silent = Lease.objects.filter(state=LeaseState.RUNNING, heartbeat_at__lt=now - SILENT_AFTER)
     found = list(silent.values_list("pk", "stage__job_id"))
@@ -235,8 +242,8 @@ def leases_reoffer_silent(*, now: datetime) -> int:
 
 @file_transaction()
 def _reoffer(lease_id: UUID, job_id: UUID, *, now: datetime) -> bool:
-    """Take a lease away from its silent worker. Returns False if the lease is locked, or if the worker has sent a
-    heartbeat in the meantime.
+    """Take a lease away from its silent worker. Returns False if the lease is locked or its worker has sent a
+    heartbeat.
     """
     if not Job.objects.select_for_update(skip_locked=True).filter(pk=job_id).exists():
         return False
@@ -256,13 +263,13 @@ def _reoffer(lease_id: UUID, job_id: UUID, *, now: datetime) -> bool:
 
 
 def _usage_post(*, lease: Lease, job: Job, counters: dict[str, Any], now: datetime) -> None:
-    """Rate the lease and post its usage. Raises Problem(409) if this has already been done."""
+    """Rate the lease and post its usage. Raises Problem(409) if the usage is already posted."""
     _, is_new = usage_post(usage_of(lease=lease, job=job, counters=counters, now=now), now=now)
     if not is_new:
         raise Problem(409, "Already billed", f"Lease {lease.pk} has already been billed.", kind="already-billed")
 
 
 def _job_lock(lease_id: UUID, *related: str) -> Job:
-    """Lock and return the job of a lease, with the `related` objects. Locks the job before the lease."""
+    """Lock and return the job of a lease, together with its `related` objects. Call this before locking the lease."""
     jobs = Job.objects.select_for_update(of=("self",)).select_related(*(related or (None,)))
     return jobs.get(stages__leases=lease_id)

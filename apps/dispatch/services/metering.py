@@ -1,4 +1,6 @@
-"""The usage and cost of a finished lease, which depend on the hours in which it ran and on the class that was delivered."""
+"""The usage and cost of a finished lease. They depend on the hours in which the lease ran and on the class that was
+delivered.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,11 @@ from apps.sales.services import contract_lease_rate
 
 
 def usage_of(*, lease: Lease, job: Job, counters: dict[str, Any], now: datetime) -> Usage:
-    """Return the usage of a lease, rated under its contract's frozen terms. Its idempotency key identifies the lease
-    whatever its epoch.
+    """Return the usage of a lease, rated under its contract's frozen terms. The idempotency key is the same for all
+    epochs.
 
-    `counters` are those of the longest execution of the block. They are charged if the terms charge measured counts.
+    `counters` are those of the longest execution in the block. They are charged only if the terms charge measured
+    counts.
     """
     program = lease.stage.program
     model = program.model_version.model
@@ -53,7 +56,7 @@ def usage_of(*, lease: Lease, job: Job, counters: dict[str, Any], now: datetime)
 
 
 def delivered_class(lease: Lease, job: Job) -> str:
-    """Return the class that was delivered if it is lower than the contract's; otherwise an empty text."""
+    """Return the delivered class if it is lower than the contract's class; otherwise an empty text."""
     contract, stage = job.contract, lease.stage
     book = contract.book
     work = max(contract_duration(contract), stage.pace.duration(stage.count))
@@ -61,8 +64,8 @@ def delivered_class(lease: Lease, job: Job) -> str:
 
 
 def _since(lease: Lease, job: Job) -> datetime:
-    """Return the instant from which the class's promise counts: as soon as the stage's items are known and the contract
-    has started.
+    """Return the instant from which the promise of the class counts. By then, the stage's items are known and the
+    contract has started.
     """
     begun = max(job.submitted_at, job.contract.starts_at)
     if not lease.stage.selection_key:  # all items of the job: known from the start
@@ -73,7 +76,9 @@ def _since(lease: Lease, job: Job) -> datetime:
 
 
 def _seconds(lease: Lease) -> Fraction:
-    """Return the device time from one execution to the next, in seconds; on a host pool, the mean over the lease."""
+    """Return the device time from one execution to the next, in seconds. On a host pool, return the mean over the
+    lease.
+    """
     if not lease.device.pool.is_host:
         return lease.stage.pace.each
     span = lease.device_to - lease.device_from
@@ -81,7 +86,7 @@ def _seconds(lease: Lease) -> Fraction:
 
 
 def _measured(lease: Lease, counters: dict[str, Any]) -> Counts | None:
-    """Return the measured counts of the lease; None for an exact program, and on a host pool, where no counts are proven."""
+    """Return the measured counts of the lease; None for an exact program or on a host pool."""
     if lease.device.pool.is_host or lease.stage.program.exact:
         return None
     return Counts(counters["operations"] * lease.count, counters["interval"] * lease.count)

@@ -1,4 +1,4 @@
-"""Records promised device time as missed: fails its blocks and releases the rest of its windows."""
+"""Records promised device time as missed: fails its blocks and releases the remaining windows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from apps.timetable.models import Window, WindowState
 
 
 def windows_fail(*, windows: Collection[UUID], reason: str, now: datetime) -> list[Lease]:
-    """Fail the live blocks in these windows as our fault, end their jobs with `reason`, and release the future part of
-    the windows.
+    """Fail the live blocks in these windows as our fault, end their jobs, and release the future part of the windows.
+    Return the failed blocks.
 
-    Returns the failed blocks. Runs in a transaction that has already locked contracts and devices. Other code locks
-    jobs before contracts and devices, so this function must not wait for a job: it raises Problem(503) if one is
-    locked.
+    `reason` is recorded with the jobs. The caller must have locked the contracts and devices. Other code locks jobs
+    first, so waiting for a job could deadlock: raises Problem(503) if a job is locked.
     """
     live = Lease.objects.filter(window__in=windows, state__in=LIVE)
     rows = Job.objects.filter(
@@ -45,7 +44,7 @@ def windows_fail(*, windows: Collection[UUID], reason: str, now: datetime) -> li
 
 
 def _release(window: Window, now: datetime) -> None:
-    """Release the future part of a window; the past part stays reserved."""
+    """Release the future part of a window. Its past part stays reserved."""
     if window.start >= now:
         window.state = WindowState.RELEASED
         window.save(update_fields=["state"])

@@ -1,4 +1,4 @@
-"""The customer's own names for jobs."""
+"""Sets the customer's own names for jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.dispatch.models import Job
 
 @transaction.atomic
 def job_rename(*, job_id: UUID, name: str, actor: User | None, now: datetime) -> Job:
-    """Set the name of a job; an empty name removes it. Raises Problem(422)."""
+    """Set the name of a job. An empty name removes it. Raises Problem(422) if the name is invalid."""
     name = name_clean(name)
     job = Job.objects.select_for_update(no_key=True).get(pk=job_id)
     if name == job.name:

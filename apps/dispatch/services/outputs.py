@@ -25,14 +25,16 @@ def stage_outputs(stage: JobStage) -> dict[str, np.ndarray]:
 
 
 def _blocks(stage: JobStage) -> Iterator[dict[str, np.ndarray]]:
-    """Yield the outputs of each finished lease, in the order of the items. Only one is in memory at a time."""
+    """Yield the outputs of each finished lease, in the order of the items. Only one lease's outputs are in memory at a
+    time.
+    """
     for key in stage.leases.filter(state=LeaseState.DONE).order_by("from_item").values_list("outputs_key", flat=True):
         with default_storage.open(key) as file:
             yield arrays_unpack(file.read())
 
 
 def stage_items(stage: JobStage) -> np.ndarray:
-    """Return the items of the job that the stage's finished leases processed."""
+    """Return the job's items that the stage's finished leases processed."""
     ranges = stage.leases.filter(state=LeaseState.DONE).order_by("from_item").values_list("from_item", "count")
     local = np.concatenate([np.arange(start, start + count) for start, count in ranges] or [np.arange(0)])
     if not stage.selection_key:
@@ -44,11 +46,11 @@ def stage_items(stage: JobStage) -> np.ndarray:
 
 
 def outputs_assemble(job: Job) -> str:
-    """Store the job's outputs as one .npz file and return its key; empty if no lease was finished.
+    """Store the job's outputs as one .npz file and return its key; an empty text if no lease was finished.
 
-    A job that ended early adds `takt_items`: the item of each row. A cascade or an ensemble adds `takt_stage`: 0, 1 or
-    2 for the program whose answer counts. An ensemble adds `takt_votes`: the number of programs that gave the answer,
-    or 0 if the job ended before all of them ran on the item.
+    If the job ended early, the array `takt_items` gives the item of each row. For a cascade or an ensemble,
+    `takt_stage` gives the program whose answer counts (0, 1 or 2). For an ensemble, `takt_votes` gives the number of
+    programs that gave this answer, or 0 if not all programs ran on the item.
     """
     first, *others = list(job.stages.order_by("position"))
     items = stage_items(first)
@@ -76,8 +78,8 @@ def outputs_assemble(job: Job) -> str:
 def _outvote(
     joined: Joined, plan: Combination, stages: list[JobStage], items: np.ndarray, decided: np.ndarray
 ) -> np.ndarray:
-    """Use the second program's rows for the items on which it and the third program outvote the first. Returns the
-    number of votes for each row's answer.
+    """Return the number of votes for each row's answer. Where the second and third programs outvote the first, use the
+    second program's rows.
     """
     votes = np.zeros(len(items), np.uint8)
     seen = [stage_items(stage) for stage in stages]
@@ -97,14 +99,15 @@ def _outvote(
 
 
 def _answers(stage: JobStage, output: str) -> np.ndarray:
-    """Return the class that the stage predicted for each of its finished items, in their order."""
+    """Return the class that the stage predicted for each finished item, in the order of the items."""
     return np.concatenate([cascade.answers(block[output]) for block in _blocks(stage)])
 
 
 def _overrule(joined: Joined, stage: JobStage, items: np.ndarray, decided: np.ndarray, chosen: np.ndarray) -> None:
-    """Replace the rows of the `chosen` items with those of this stage, for outputs of the same name and shape.
+    """Overwrite the rows of the `chosen` items with the rows of this stage, in every output with the same name and
+    shape.
 
-    Other outputs are added as `second_<name>` or `third_<name>`, with one row per chosen item.
+    Other outputs of the stage are added as `second_<name>` or `third_<name>`, with one row for each chosen item.
     """
     own, at = stage_items(stage), 0
     for block in _blocks(stage):

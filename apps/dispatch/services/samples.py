@@ -1,8 +1,8 @@
-"""Sample jobs, the history of a demo: placed, rated and posted like every job, but executed by no worker.
+"""Sample jobs: the history of a demo. They are placed, rated and posted like other jobs, but no worker executes them.
 
-A worker would count exactly what the compiler proved, so the leases are completed with the program's own counts. Such
-jobs are created only in an organisation that is marked as sample data, and only before the instant up to which it is
-marked.
+A worker would count exactly what the compiler proved, so leases are completed with the program's proven counts. Sample
+jobs are created only in an organisation marked as sample data, and only before the instant at which its sample data
+ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HOST = "sample data"
 
 
 class SampleOrder(NamedTuple):
-    """An order for a sample job: items for a program under a contract, submitted by a person at an instant."""
+    """An order for a sample job: a contract, a program, the number of items, and who submits the job when."""
 
     contract: Contract
     program: Program
@@ -41,9 +41,9 @@ class SampleOrder(NamedTuple):
 
 @transaction.atomic
 def sample_jobs_run(orders: Sequence[SampleOrder]) -> list[Job]:
-    """Place the jobs in the order of their submission, then complete their leases in the order in which they end.
+    """Place the jobs in the order of submission, then complete their leases in the order of their ends.
 
-    Raises ValueError for an organisation that is not marked as sample data at that time, and Problem if the contract or
+    Raises ValueError if the organisation is not marked as sample data at that time. Raises Problem if the contract or
     its pool does not allow a job.
     """
     jobs = [_placed(order) for order in sorted(orders, key=lambda one: one.at)]
@@ -58,7 +58,7 @@ def sample_jobs_run(orders: Sequence[SampleOrder]) -> list[Job]:
 
 
 def _placed(order: SampleOrder) -> Job:
-    """Create the job with its stage and its planned leases."""
+    """Create a job with its stage and planned leases."""
     contract, now = order.contract, order.at
     if not contract.organisation.is_sample_at(now):
         raise ValueError(f"{contract.organisation} is not marked as sample data at {now:%Y-%m-%d %H:%M}")
@@ -92,7 +92,7 @@ def _placed(order: SampleOrder) -> Job:
 
 
 def _completed(lease: Lease, job: Job) -> None:
-    """Rate and post the lease with the counts that the compiler proved, at the end of its device time."""
+    """Complete the lease at the end of its device time: rate the counts that the compiler proved, and post the usage."""
     counters = program_resources(lease.stage.program)
     usage_post(usage_of(lease=lease, job=job, counters=counters, now=lease.device_to), now=lease.device_to)
     lease.state, lease.host, lease.counters = LeaseState.DONE, HOST, counters
@@ -103,7 +103,7 @@ def _completed(lease: Lease, job: Job) -> None:
 
 
 def _finished(job: Job) -> None:
-    """Finish the job at the instant at which its last lease finished."""
+    """Finish the job at the end of its last lease."""
     ends = Lease.objects.filter(stage__job=job).order_by("device_from")
     first, last = ends.first(), ends.last()
     assert first is not None

@@ -1,4 +1,4 @@
-"""Places the stages of a job in the timetable, and advances a job from stage to stage."""
+"""Places the stages of a job in the timetable, and advances jobs from stage to stage."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ log = structlog.get_logger("dispatch")
 
 
 def stage_create(*, job: Job, position: int, program: Program, count: int, selection_key: str = "") -> JobStage:
-    """Create a stage with the pace of the program on the contract's pool."""
+    """Create a stage with the program's pace on the contract's pool."""
     pace = contracts.pace_of(job.contract, program)
     return JobStage.objects.create(
         job=job,
@@ -65,10 +65,10 @@ def stage_create(*, job: Job, position: int, program: Program, count: int, selec
 
 
 def stage_place(*, stage: JobStage, now: datetime) -> None:
-    """Place the stage's items in the contract's windows, and in new windows for those that have passed.
+    """Place the stage's items in the contract's windows. If windows have passed, reserve new ones.
 
-    Locks the contract's row until the transaction ends, so that two jobs never place leases at the same time. Offers
-    leases whose time has come. Raises `CapacityTaken`.
+    Locks the contract's row until the transaction ends, so two jobs never place leases at the same time. Offers leases
+    whose device time has come. Raises CapacityTaken if there is no capacity.
     """
     contract = Contract.objects.select_for_update(no_key=True).get(pk=stage.job.contract_id)
     pool = contract.pool
@@ -95,12 +95,14 @@ def lease_block(program: Program) -> int:
 
 
 def sample_block(pace: Pace) -> int:
-    """Return the number of items in a lease of a sample job, which lasts an hour of device time."""
+    """Return the number of items in a lease of a sample job. Such a lease takes an hour of device time."""
     return max(1, int(SAMPLE_SECONDS / pace.each))
 
 
 def _rooms(contract: Contract, stage: JobStage, now: datetime) -> list[Room]:
-    """Return the free part of each of the contract's windows for this stage from `now` on, in chronological order."""
+    """Return the free part of each of the contract's windows for this stage, in chronological order. Parts before `now`
+    are not free.
+    """
     windows = [window for window in windows_of(contract.pk) if window.end > now]
     placed = Lease.objects.filter(window__in=windows, state__in=HOLDING).select_related("stage")
     is_only = len(contract.terms["lines"]) == 1
@@ -111,7 +113,7 @@ def _rooms(contract: Contract, stage: JobStage, now: datetime) -> list[Room]:
 
 
 def _room(window: Window, stage: JobStage, placed: list[Lease], *, is_known: bool, now: datetime) -> Room:
-    """Return the free part of a window. With `is_known`, no other program than the stage's can be loaded at its start."""
+    """Return the free part of a window. `is_known` means that the window can hold no other program than the stage's."""
     pace, program = stage.pace, stage.program_id
     earlier = [(one.first_cycle, one.count, one.stage.pace, one.stage.program_id == program) for one in placed]
     last = max(placed, key=lambda one: one.first_cycle, default=None)
@@ -132,7 +134,7 @@ def _room(window: Window, stage: JobStage, placed: list[Lease], *, is_known: boo
 
 
 def _windows_more(contract: Contract, pace: Pace, count: int, *, now: datetime) -> list[Window]:
-    """Reserve new windows for work whose windows have passed, under the rules of the contract's class."""
+    """Reserve new windows for work whose windows have passed. The rules of the contract's class apply."""
     duration = pace.duration(count)
     limits = contracts.limits_of(contract, duration, now=now)
     replace = partial(
@@ -176,8 +178,9 @@ def _offer_due(leases: list[Lease], pool: Pool, *, now: datetime) -> None:
 
 
 def jobs_advance_due(*, now: datetime) -> int:
-    """Advance open jobs without live leases, whose message was lost or for which a stage had no room. Returns the
-    number of these jobs.
+    """Advance open jobs without live leases. Return the number of these jobs.
+
+    Either a message was lost, or a stage found no room.
     """
     open_jobs = Job.objects.filter(state__in=[JobState.QUEUED, JobState.RUNNING])
     idle = open_jobs.exclude(stages__leases__state__in=LIVE).filter(submitted_at__lt=now - STALLED_AFTER)
@@ -192,7 +195,7 @@ def jobs_advance_due(*, now: datetime) -> int:
 
 @file_transaction()
 def job_advance(*, job_id: UUID, now: datetime) -> None:
-    """Place a waiting stage, start the next one, or finish the job with its outputs. Safe to repeat."""
+    """Place a waiting stage, start the next stage, or finish the job with its outputs. Can be repeated safely."""
     job = Job.objects.select_for_update().get(pk=job_id)
     if job.is_final or Lease.objects.filter(stage__job=job, state__in=LIVE).exists():
         return
@@ -212,7 +215,7 @@ def job_advance(*, job_id: UUID, now: datetime) -> None:
 
 
 def stage_place_or_wait(*, stage: JobStage, now: datetime) -> None:
-    """Place the stage, or store why it must wait; the next sweep tries again."""
+    """Place the stage. If it finds no room, store the reason; the next sweep tries again."""
     try:
         with transaction.atomic():
             stage_place(stage=stage, now=now)
@@ -222,9 +225,9 @@ def stage_place_or_wait(*, stage: JobStage, now: datetime) -> None:
 
 
 def _stage_next(job: Job, stage: JobStage, *, now: datetime) -> JobStage | None:
-    """Create the next stage of a cascade from the unsure items of this one; None if there is none.
+    """Create the next stage of a cascade from the unsure items of this stage; return None if there is none.
 
-    If the contract does not have enough executions left, the items with the lowest confidence are passed on first.
+    If the contract has too few executions left, only the items with the lowest confidence are passed on.
     """
     plan = contracts.combination_of(job.contract)
     if plan is None or stage.position >= len(plan.thresholds):

@@ -1,4 +1,4 @@
-"""Template tags with which the pages of other apps show parts about jobs."""
+"""Template tags that show information about jobs on the pages of other apps."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ register = template.Library()
 
 @register.inclusion_tag("dispatch/_promises.html")
 def promises_kept(contract: Contract) -> dict[str, Any]:
-    """{% promises_kept contract %} shows the promises of a contract, and whether its jobs kept them."""
+    """{% promises_kept contract %} shows the promises of a contract and whether they were kept."""
     return {"promises": promises_of_contract(contract, now=timezone.now())}
