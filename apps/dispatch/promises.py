@@ -32,7 +32,8 @@ class Promise:
     """One promise and its outcome.
 
     `promised` and `kept` (the actual value) are exact: a fraction for seconds or a share, an instant, or an amount.
-    `kept` is empty while the actual value is unknown. `verdict` is "kept", "missed", "within chance" (the shortfall may be due to chance), "not known yet" or "not judged" (items were submitted too late).
+    `kept` is empty while the actual value is unknown. `verdict` is "kept", "missed", "within chance"
+    (the shortfall may be due to chance), "not known yet" or "not judged" (items were submitted too late).
     """
 
     name: str
