@@ -1,8 +1,7 @@
-"""Formats figures for people: bytes, counts, cycles, durations, money and instants.
+"""Formats figures for readers: bytes, counts, cycles, durations, money and instants.
 
-This module belongs to no app and imports none. Pages, documents and messages format every figure here, so the same
-number never appears in two formats. Nothing is computed in floating point: amounts are `Decimal`, ratios and times are
-`Fraction`.
+This module belongs to no app and imports none. Pages, documents and messages format every figure here, so a number
+always looks the same. No figure is computed in floating point: amounts are `Decimal`; ratios and times are `Fraction`.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _CONTEXT = Context(prec=120)
 
 
 def fraction(value: Number | None) -> Fraction | None:
-    """`value` as an exact fraction ("7/2", "1.5", 3 or a Decimal), or None if it is not a number."""
+    """Convert `value` to an exact fraction; None if it is not a number. It may be "7/2", "1.5", 3 or a Decimal."""
     if value is None or isinstance(value, bool):
         return None
     try:
@@ -50,7 +49,7 @@ def fraction(value: Number | None) -> Fraction | None:
 
 
 def fixed(value: Fraction, places: int) -> str:
-    """Format `value` with exactly `places` decimals, rounded half to even, with commas between thousands."""
+    """Format `value` with exactly `places` decimal places, rounded half to even, with commas between thousands."""
     scaled = round(value * 10**places)
     sign = "-" if scaled < 0 else ""
     whole, part = divmod(abs(scaled), 10**places)
@@ -58,13 +57,13 @@ def fixed(value: Fraction, places: int) -> str:
 
 
 def _significant(value: Fraction, digits: int) -> str:
-    """Format `value` with about `digits` significant digits, never in exponent form."""
+    """Format `value` with about `digits` significant digits and without an exponent."""
     magnitude = len(str(abs(int(value)))) if abs(value) >= 1 else 1
     return fixed(value, max(0, digits - magnitude))
 
 
 def count_format(value: Number | None) -> str:
-    """Format a count with commas between thousands: 1,234,567. A number that is not whole gets two decimals."""
+    """Format a count with commas between thousands: 1,234,567. A fraction gets two decimal places."""
     number = fraction(value)
     if number is None:
         return NOT_KNOWN
@@ -72,7 +71,7 @@ def count_format(value: Number | None) -> str:
 
 
 def short_format(value: Number | None, unit: str = "") -> str:
-    """Format with about three significant digits and a decimal prefix: 352 M, 1.24 G."""
+    """Format a number with about three significant digits and a decimal prefix: 352 M, 1.24 G."""
     number = fraction(value)
     if number is None:
         return NOT_KNOWN
@@ -85,7 +84,7 @@ def short_format(value: Number | None, unit: str = "") -> str:
 
 
 def bytes_format(value: Number | None) -> str:
-    """Format a size in binary units: 412 KiB, 3.2 MiB; below 1,024, as the exact number of bytes."""
+    """Format a size in binary units: 412 KiB, 3.2 MiB. A size below 1,024 is given in bytes."""
     number = fraction(value)
     if number is None:
         return NOT_KNOWN
@@ -97,13 +96,13 @@ def bytes_format(value: Number | None) -> str:
 
 
 def cycles_format(value: Number | None) -> str:
-    """Format a whole number of clock cycles."""
+    """Format a number of clock cycles."""
     number = fraction(value)
     return NOT_KNOWN if number is None else f"{count_format(number)}{NARROW_SPACE}cycles"
 
 
 def duration_format(seconds: Number | timedelta | None) -> str:
-    """Format a duration in a suitable unit: 812 ns, 43.1 µs, 2.71 ms, 1.2 s, 3 min 5 s, 2 h 4 min, 3 d 2 h."""
+    """Format a duration in a suitable unit, such as 812 ns, 43.1 µs, 2.71 ms, 1.2 s, 3 min 5 s, 2 h 4 min or 3 d 2 h."""
     number = (
         Fraction(seconds // timedelta(microseconds=1), 10**6) if isinstance(seconds, timedelta) else fraction(seconds)
     )
@@ -119,12 +118,14 @@ def duration_format(seconds: Number | timedelta | None) -> str:
 
 
 def notice_format(minutes: int) -> str:
-    """Format a notice period: in hours if it is a whole number of hours ("24 h", not "1 d"), otherwise in minutes."""
+    """Format a notice period. A whole number of hours is given in hours ("24 h", not "1 d"), any other period in
+    minutes.
+    """
     return f"{minutes // 60:,}{NARROW_SPACE}h" if minutes and minutes % 60 == 0 else f"{minutes:,}{NARROW_SPACE}min"
 
 
 def _long_duration(seconds: int) -> str:
-    """Format whole seconds, at least a minute, in the two largest units."""
+    """Format a duration of at least a minute, given in whole seconds, in its two largest units."""
     parts: list[str] = []
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
         amount, seconds = divmod(seconds, size)
@@ -136,7 +137,7 @@ def _long_duration(seconds: int) -> str:
 
 
 def energy_format(femtojoules: Number | None) -> str:
-    """Format an energy in femtojoules in a suitable unit: 812 pJ, 1.60 mJ."""
+    """Format an energy, given in femtojoules, in a suitable unit, such as 812 pJ or 1.60 mJ."""
     number = fraction(femtojoules)
     if number is None:
         return NOT_KNOWN
@@ -149,7 +150,8 @@ def energy_format(femtojoules: Number | None) -> str:
 def percent_format(value: Number | None, places: int = 1) -> str:
     """Format a share (0 to 1) in per cent: 0.314 -> 31.4 %.
 
-    A share above 0 is never shown as 0 %, nor a share below 1 as 100 %: "<" or ">" marks what rounding would hide.
+    Rounding never turns a share above 0 into 0 %, or a share below 1 into 100 %. Such a share is shown as "< 0.1 %" or
+    "> 99.9 %".
     """
     number = fraction(value)
     if number is None:
@@ -163,12 +165,12 @@ def percent_format(value: Number | None, places: int = 1) -> str:
 
 
 def share_format(share: Decimal) -> str:
-    """Format an agreed share without trailing zeros: 0.4 -> 40 %, 0.375 -> 37.5 %."""
+    """Format a share that was agreed exactly, without trailing zeros: 0.4 -> 40 %, 0.375 -> 37.5 %."""
     return f"{(share * 100).normalize():f}{NARROW_SPACE}%"
 
 
 def decimal(value: Decimal | int | str | None) -> Decimal | None:
-    """`value` as a Decimal. A float is rejected, because it has already lost precision."""
+    """Convert `value` to a Decimal; None if it is not a finite number. A float gives None, because it is not exact."""
     if value is None or isinstance(value, bool | float):
         return None
     try:
@@ -181,8 +183,7 @@ def decimal(value: Decimal | int | str | None) -> Decimal | None:
 def money_format(amount: Decimal | int | str | None, currency: Currency) -> str:
     """Format an amount, rounded to its currency's minor unit: € 1,234.50, JPY 1,234, KWD 1.500.
 
-    An unknown price is shown as "not priced", never as zero. A positive amount that would round to zero keeps three
-    significant digits.
+    An unknown amount is shown as "not priced". An amount that would be rounded to zero keeps three significant digits.
     """
     number = decimal(amount)
     if number is None:
@@ -195,10 +196,9 @@ def money_format(amount: Decimal | int | str | None, currency: Currency) -> str:
 
 
 def price_format(amount: Decimal | int | str | None, currency: Currency) -> str:
-    """Format a unit price with the currency's decimal places, or with more if four significant digits need them (€
-    0.01423).
+    """Format a unit price with four significant digits, and with at least the currency's decimal places: € 0.01423.
 
-    Trailing zeros beyond the currency's places are dropped.
+    Trailing zeros beyond the currency's decimal places are dropped.
     """
     number = decimal(amount)
     if number is None:
@@ -211,8 +211,9 @@ def price_format(amount: Decimal | int | str | None, currency: Currency) -> str:
 
 
 def unit_price_scale(prices: Iterable[Decimal | None]) -> int:
-    """The scale (1, a thousand or a million) for unit prices: the smallest at which the cheapest price is at least a
-    hundredth of the currency's unit. `prices` are each for one item.
+    """Return the scale for unit prices: 1, a thousand or a million. `prices` are prices for one item.
+
+    It is the smallest scale at which every price is at least a hundredth of the currency's unit.
     """
     known = [one for one in prices if one]
     return next((scale for scale in _SCALES if all(one * scale >= READABLE for one in known)), max(_SCALES))
@@ -226,9 +227,9 @@ def unit_price_format(
     of: int = 1,
     scale: int | None = None,
 ) -> tuple[str, str]:
-    """Format a unit price as (price, "per million executions"). The scale is chosen for readability unless it is given.
+    """Format a unit price as a pair such as ("€ 0.01423", "per million executions").
 
-    `amount` is the price of `of` things, and `of` is a power of ten. Prices have four significant digits.
+    `amount` is the price of `of` things; `of` must be a power of ten. If no `scale` is given, a readable one is chosen.
     """
     number = decimal(amount)
     if number is None:
@@ -242,14 +243,14 @@ def unit_price_format(
 
 
 def plain(text: str) -> str:
-    """Convert a formatted amount for terminals that can show only ASCII: "€ 3.00" -> "EUR 3.00"."""
+    """Replace the currency symbol and narrow spaces in a formatted amount, for ASCII terminals: "€ 3.00" -> "EUR 3.00"."""
     for code, symbol in _SYMBOLS.items():
         text = text.replace(symbol, code)
     return text.replace(NARROW_SPACE, " ")
 
 
 def money_exact_format(amount: Decimal | int | str | None, currency: Currency) -> str:
-    """Format an amount with all its digits, without trailing zeros beyond the currency's decimal places."""
+    """Format an amount with all its digits. Trailing zeros beyond the currency's decimal places are dropped."""
     number = decimal(amount)
     if number is None:
         return "not priced"
@@ -260,7 +261,7 @@ def money_exact_format(amount: Decimal | int | str | None, currency: Currency) -
 
 
 def _unit(currency: Currency) -> tuple[str, int]:
-    """The code and the number of decimal places of a currency."""
+    """Return the code of a currency and its number of decimal places."""
     if isinstance(currency, str):
         return currency.upper(), places_of(currency)
     return str(currency["code"]).upper(), int(currency["exponent"])
@@ -271,13 +272,13 @@ def _rounded(number: Decimal, places: int) -> Decimal:
 
 
 def _with_currency(text: str, code: str) -> str:
-    """Put the sign before the currency and the digits: -€ 3.00."""
+    """Format a number with its currency. A minus sign comes first: -€ 3.00."""
     sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
     return f"{sign}{_SYMBOLS.get(code, code)}{NARROW_SPACE}{digits}"
 
 
 def instant_format(at: datetime | None, zone: str = "UTC", *, seconds: bool = False) -> str:
-    """Format an instant in `zone`, to the minute or second, with the zone's name: 2026-11-21 22:05 CET."""
+    """Format an instant in a time zone, to the minute or second: 2026-11-21 22:05 CET."""
     if at is None:
         return NOT_KNOWN
     local = at.astimezone(UTC if zone == "UTC" else ZoneInfo(zone))
@@ -285,7 +286,7 @@ def instant_format(at: datetime | None, zone: str = "UTC", *, seconds: bool = Fa
 
 
 def period_format(start: datetime | None, end: datetime | None, zone: str = "UTC") -> str:
-    """Format a half-open period in `zone`; the day appears once if both ends fall on the same day."""
+    """Format a half-open period in a time zone. If it starts and ends on the same day, the date appears only once."""
     if start is None or end is None:
         return NOT_KNOWN
     first, last = (at.astimezone(UTC if zone == "UTC" else ZoneInfo(zone)) for at in (start, end))

@@ -1,4 +1,4 @@
-"""JSON API: the pools that customers can plan for and buy from."""
+"""JSON API of the pools for which customers can plan and buy work."""
 
 from __future__ import annotations
 

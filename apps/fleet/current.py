@@ -1,4 +1,4 @@
-"""The current fleet as a document."""
+"""The current fleet as one document."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from compiler import targets
 
 @cache
 def shipped() -> dict[str, str]:
-    """The processors that ship with the compiler: a map from name to price class."""
+    """Return the processors that ship with the compiler, as a map from name to price class."""
     return {name: targets.load(name).price_class for name in targets.names()}
 
 
 def document_now() -> Document:
-    """The current fleet: sites, offered processors, and pools with the devices they own. Runs five queries."""
+    """Return the current fleet: sites, custom processors, and pools with the devices in use. Runs five queries."""
     owned = Prefetch("devices", queryset=Device.objects.filter(owned_until__isnull=True))
     pools = Pool.objects.filter(is_active=True).select_related("processor", "site").prefetch_related(owned, "costs")
     return Document(
@@ -34,7 +34,7 @@ def document_now() -> Document:
 
 
 def document_parse(data: bytes | str) -> Document:
-    """Parse a fleet file. Raises Problem(422), with a sentence for each fault that names its place and the remedy."""
+    """Parse a fleet file. Raises Problem(422), with one sentence for each fault that gives its place and the remedy."""
     try:
         return parse(data, known=shipped())
     except DocumentError as error:
@@ -42,7 +42,7 @@ def document_parse(data: bytes | str) -> Document:
 
 
 def document_check(raw: object) -> Document:
-    """Check a document given as plain data. Raises Problem(422), as `document_parse` does."""
+    """Check a document given as plain data. Raises Problem(422) in the same way as `document_parse`."""
     try:
         return check(raw, known=shipped())
     except DocumentError as error:
@@ -50,12 +50,12 @@ def document_check(raw: object) -> Document:
 
 
 def document_stored(raw: object) -> Document:
-    """Parse a stored document, which was checked when it was stored."""
+    """Parse a stored document. It was checked before it was stored."""
     return check(raw, known=None)
 
 
 def document_problem(error: DocumentError) -> Problem:
-    """Convert the faults of a document to a Problem."""
+    """Return a Problem that lists the faults of a document."""
     errors = [{"place": fault.place, "message": fault.said} for fault in error.faults]
     return Problem(422, "The fleet file has errors", str(error), kind="fleet-file", errors=errors)
 
@@ -73,7 +73,7 @@ def _pool(pool: Pool) -> PoolFacts:
 
 
 def cost_of(row: PoolCost) -> Cost:
-    """A stored cost as a `Cost` of a document."""
+    """Convert a stored cost to a document's `Cost`."""
     return Cost(
         row.begins.astimezone(UTC),
         row.currency,

@@ -68,7 +68,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of a processor's file: its label, value, key in the file, and source."""
+    """One figure in a processor's file: its key, label, value and source."""
 
     path: str
     label: str
@@ -79,7 +79,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Part:
-    """A unit, or another section of the file. `fact` is the text in the unit's box in the diagram."""
+    """A unit of the processor, or another section of its file. `fact` is the text in the unit's box in the diagram."""
 
     key: str
     title: str
@@ -90,7 +90,7 @@ class Part:
 
 
 def parts(target: Target) -> list[Part]:
-    """The units of the processor, in the order in which data pass through them."""
+    """Return the units of the processor, in the order in which data pass through them."""
     by_section = _by_section(target)
     return [
         Part(key, *UNITS[key], target.unit(key).instances, _fact(target, key), by_section.get(key, []))
@@ -100,7 +100,7 @@ def parts(target: Target) -> list[Part]:
 
 
 def others(target: Target) -> list[Part]:
-    """The sections other than units (clock, memory, scalar operators and energy), if the file has them."""
+    """Return the sections that are not units: clock, memory, scalar operators and energy. Empty sections are omitted."""
     by_section = _by_section(target)
     return [Part(key, title, "", 1, "", by_section[key]) for key, title in OTHERS.items() if by_section.get(key)]
 
@@ -122,7 +122,7 @@ def _value(value: Any) -> str:
 
 
 def _label(section: str, rest: str) -> str:
-    """A readable label for a figure. An operand is named by its letter."""
+    """Return a readable label for a figure. Operands are named by letter."""
     name = rest.rsplit(".", 1)[-1]
     if section == "passes":
         return name
@@ -132,7 +132,7 @@ def _label(section: str, rest: str) -> str:
 
 
 def _fact(target: Target, key: str) -> str:
-    """A short text on a unit's capacity, for example per cycle or per second."""
+    """Return a short text about a unit's capacity."""
     unit = target.unit(key)
     if key == "matrix":
         kind = next(kind for _, kind in (*PRECISIONS, ("", "u8")) if kind in target.matrix.tiles)
@@ -147,43 +147,47 @@ def _fact(target: Target, key: str) -> str:
 
 
 def per_second(target: Target, per_cycle: int, unit: str) -> str:
-    """Convert a rate per cycle to a text with the rate per second."""
+    """Convert a rate per cycle to text that states the rate per second."""
     return f"{figures.short_format(per_cycle * target.clock_hz, unit)}/s"
 
 
 def peak(target: Target, kind: str) -> int | None:
-    """The peak number of contraction operations per second for an element type; None if no plane supports the type."""
+    """Return the peak number of contraction operations per second for an element type; None if the processor does not
+    support the type.
+    """
     tile = target.matrix.tiles.get(kind)
     return 2 * tile[0] * tile[1] * target.matrix.instances * target.clock_hz if tile else None
 
 
 def passes(target: Target) -> list[tuple[int, list[str]]]:
-    """The scalar operators that need more than one pass, grouped as (passes, operators), fewest passes first."""
+    """Return the scalar operators that need more than one pass, grouped as (passes, operators). The fewest passes come
+    first.
+    """
     ordered = sorted((count, name) for name, count in target.passes.items())
     return [(count, [name for _, name in group]) for count, group in groupby(ordered, key=lambda pair: pair[0])]
 
 
 def energy(target: Target) -> list[tuple[str, str]]:
-    """Rows of (action, energy); the last row is the power that does not depend on the work."""
+    """Return rows of (action, energy). The last row gives the power that does not depend on the work."""
     actions = [(name, value) for name, value in target.energy.items() if value and name != "cycle"]
     rows = [(WORDS.get(name, name), figures.energy_format(value)) for name, value in actions]
     return [*rows, ("power that does not depend on the work", idle_power(target))]
 
 
 def idle_power(target: Target) -> str:
-    """The idle power of a processor, in watts."""
+    """Return the idle power of a processor, in watts."""
     watts = Fraction(target.energy.get("cycle", 0) * target.clock_hz, 10**15)
     return f"{figures.fixed(watts, 1 if watts >= 1 else 3)}{figures.NARROW_SPACE}W"
 
 
 def sources(target: Target) -> list[tuple[str, str, int]]:
-    """The kinds of sources as (kind, meaning, number of figures), the most reliable first."""
+    """Return the kinds of sources as (kind, meaning, number of figures). The most reliable kind comes first."""
     counted = Counter(source.split(":")[0].split(" ")[0] for _, source in target.figures.values())
     return [(kind, meaning, counted[kind]) for kind, meaning in KINDS.items() if counted[kind]]
 
 
 def comparison(targets: list[Target]) -> list[tuple[str, list[str]]]:
-    """The rows of the comparison table: (property, one text per processor)."""
+    """Return the rows of the comparison table as (property, one text for each processor)."""
     return [(title, [write(target) for target in targets]) for title, write in _rows()]
 
 

@@ -1,4 +1,4 @@
-"""Where work runs: processor versions, sites, pools of identical devices, and the hosts that serve them."""
+"""Where work runs: processor versions, sites, pools of identical devices, and the hosts that serve the pools."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class PoolKind(models.TextChoices):
 
 
 class DeviceState(models.TextChoices):
-    """The state of a device. Only an active device accepts new windows. A draining device keeps the windows that could
-    not move; failed and spare devices have no future windows.
+    """The state of a device. Only active devices accept new windows. A draining device keeps the windows that could not
+    be moved. Failed and spare devices have no future windows.
     """
 
     ACTIVE = "active", "Active"
@@ -31,10 +31,10 @@ class DeviceState(models.TextChoices):
 
 
 class ProcessorVersion(models.Model):
-    """One version of a processor; `digest` is the digest of the target's canonical description.
+    """One version of a processor. `digest` is the digest of the target's canonical description.
 
-    `text` is the file of a processor that does not ship with the compiler. Of the versions with the same name, the
-    fleet uses the one with `is_offered`.
+    `text` is the file of a custom processor; it is empty if the processor ships with the compiler. If several versions
+    have the same name, the fleet uses the one with `is_offered`.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -62,7 +62,7 @@ class ProcessorVersion(models.Model):
 
 
 class Site(models.Model):
-    """A location with a time zone, in which its hours are shown to administrators. An inactive site has no pools."""
+    """A location. Its hours are shown to administrators in its time zone. An inactive site has no pools."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     slug = models.SlugField(max_length=40, unique=True)
@@ -75,11 +75,11 @@ class Site(models.Model):
 
 
 class Pool(models.Model):
-    """A pool of identical devices at one site, with one price class. Customers buy work on a pool; windows are placed
-    on its devices.
+    """A pool of identical devices at one site, with one price class. Customers buy work on a pool, and windows are
+    placed on its devices.
 
-    `power_percent` is the pool's clock as a percentage of the processor's full clock. It does not change cycle counts;
-    times scale exactly.
+    `power_percent` is the pool's clock as a percentage of the processor's full clock. It scales all times exactly, but
+    does not change cycle counts.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -109,35 +109,37 @@ class Pool(models.Model):
 
     @property
     def queue(self) -> str:
-        """The Celery queue through which this pool's leases are offered."""
+        """The Celery queue of the pool's leases."""
         return f"pool-{self.slug}"
 
     @property
     def target(self) -> str | None:
-        """The compiler target whose binaries run here; None for a host pool, which runs the model itself."""
+        """The compiler target of binaries that run on the pool; None for a host pool, which runs the model itself."""
         return self.processor.name if self.processor else None
 
     @property
     def slowdown(self) -> Fraction:
-        """The factor by which times are longer than at full power."""
+        """The factor by which execution times exceed those at the full clock."""
         return Fraction(100, self.power_percent)
 
     def clock_at(self, clock_hz: int) -> int:
-        """The pool's clock in hertz, given the processor's full clock `clock_hz`. The fleet's checks ensure a whole number."""
+        """Return the pool's clock in hertz. `clock_hz` is the processor's full clock. The fleet's checks ensure that
+        the result is a whole number.
+        """
         return clock_hz * self.power_percent // 100
 
     @property
     def is_host(self) -> bool:
-        """Whether latencies here are measured rather than proven."""
+        """Whether the pool's latencies are measured rather than proven."""
         return self.kind == PoolKind.HOST
 
 
 class Device(models.Model):
-    """A device: one processor, whose time is sold in windows that never overlap.
+    """A device: one processor. Its time is sold in windows that never overlap.
 
-    The device is owned during [`owned_from`, `owned_until`). An empty start means since the pool was created; an empty
-    end means that it is still owned. A device that is out of service is still owned and still costs money. A new device
-    may reuse the name of a retired one.
+    The device is owned during [`owned_from`, `owned_until`). If `owned_from` is null, it has been owned since the pool
+    was created. If `owned_until` is null, it is still owned. A device that is out of service is still owned and still
+    costs money. A new device may have the same name as a retired one.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -169,8 +171,8 @@ class Device(models.Model):
 
 
 class PoolCost(models.Model):
-    """The cost of owning a device of the pool from an instant on; `apps.fleet.document.Cost` defines the cost of a
-    device-hour.
+    """The cost of owning a device of the pool, effective from a given time. `apps.fleet.document.Cost` computes the
+    cost of a device-hour.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -198,10 +200,11 @@ class PoolCost(models.Model):
 
 
 class FleetChange(models.Model):
-    """One change to the whole fleet, from one document to another. Changes form a stack: only the last one can be undone.
+    """One change to the whole fleet, from one document to another. Only the last change that is not undone can be
+    undone.
 
-    `moves` lists the windows that the change moved, each {"window", "from", "to"} with device ids; `made` and `retired`
-    list the ids of devices that it added and removed; `lost` lists the windows that were lost to a recorded failure.
+    `moves` lists the moved windows, each as {"window", "from", "to"} with device ids. `made` and `retired` list the ids
+    of the devices that the change added and removed. `lost` lists the windows that were lost because a device failed.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -228,7 +231,7 @@ class FleetChange(models.Model):
 
 
 class WorkerHost(models.Model):
-    """A worker process that serves a pool from any machine, and is known only by its heartbeat."""
+    """A worker host that serves a pool. It may be any machine and is known only by its heartbeats."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=120)
@@ -250,10 +253,10 @@ class WorkerHost(models.Model):
 
 
 class HostMeasurement(models.Model):
-    """The duration of one execution of a program's model on a host pool, as measured on one day. It guarantees nothing
-    about other days.
+    """The duration of one execution of a program's model on a host pool, measured on one day. It guarantees nothing for
+    other days.
 
-    Times are whole nanoseconds of wall-clock time; percentiles are over `samples` executions on `hardware`.
+    Times are whole nanoseconds of wall-clock time. Percentiles are over `samples` executions on `hardware`.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -290,7 +293,7 @@ class HostMeasurement(models.Model):
 
     @property
     def p95_seconds(self) -> Fraction:
-        """The 95th percentile of the duration in seconds, which is the time that a window on a host pool reserves per
+        """The 95th percentile of the duration in seconds. A window on a host pool reserves this time for each
         execution.
         """
         return Fraction(self.p95_ns, 1_000_000_000)

@@ -1,4 +1,4 @@
-"""Demo data: the fleet of a demo site, from an ordinary fleet file."""
+"""Demo data: the fleet of a demo site, read from an ordinary fleet file."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ FILE = Path(__file__).with_name("demo.toml")
 
 
 def seed(*, now: datetime, organisation: Organisation, owner: User, admin: User) -> None:
-    """Create missing parts of the demo fleet. Safe to run again."""
+    """Create the missing pools of the demo fleet. Can be repeated safely."""
     fleet_seed(now=now)
 
 
 def demo_fleet() -> Document:
-    """The demo fleet's document."""
+    """Return the demo fleet's document."""
     return document_parse(FILE.read_bytes())
 
 
 @transaction.atomic
 def fleet_seed(*, now: datetime) -> None:
-    """Add the pools of the file that have never existed in this installation, with their sites. Does not change
-    existing pools or restore removed ones.
+    """Add the pools in the file that never existed in this installation, with their sites. Existing and removed pools
+    do not change.
     """
     fleet_lock()
     shipped_follow(now=now)

@@ -18,18 +18,18 @@ MEASUREMENTS_SHOWN = 20  # of each pool, the newest
 
 
 def pools() -> QuerySet[Pool]:
-    """Active pools with processor, site and active devices, ordered by slug."""
+    """Return the active pools with processor, site and active devices, ordered by slug."""
     devices = Prefetch("devices", queryset=Device.objects.filter(state=DeviceState.ACTIVE))
     return Pool.objects.filter(is_active=True).select_related("processor", "site").prefetch_related(devices)
 
 
 def pool_slugs() -> list[str]:
-    """The slugs of the active pools."""
+    """Return the slugs of the active pools."""
     return list(Pool.objects.filter(is_active=True).values_list("slug", flat=True))
 
 
 def pool_get(slug: str) -> Pool:
-    """The active pool with this slug. Raises a Problem that lists the known slugs if there is none."""
+    """Return the active pool with this slug. If there is none, raises a Problem that lists the known slugs."""
     pool = pools().filter(slug=slug).first()
     if pool is None:
         wrong = f"There is no pool '{slug}'. Choose" if slug else "Name a pool:"
@@ -43,28 +43,30 @@ def pool_get(slug: str) -> Pool:
 
 
 def pools_for_target(target: str) -> QuerySet[Pool]:
-    """The pools that run binaries for this target."""
+    """Return the pools that run binaries for this target."""
     return pools().filter(kind=PoolKind.SIMULATED, processor__name=target)
 
 
 def devices_of(pool: Pool) -> list[Device]:
-    """The pool's active devices in the order of their ids, in which they are locked."""
+    """Return the pool's active devices, ordered by id. Devices are always locked in this order."""
     return list(Device.objects.filter(pool=pool, state=DeviceState.ACTIVE).order_by("id"))
 
 
 def host_measurement_latest(*, pool: Pool, program_digest: str) -> HostMeasurement | None:
-    """The latest measurement of a program's model on a host pool; None if it has not been measured there."""
+    """Return the latest measurement of a program's model on a host pool; None if there is none."""
     rows = HostMeasurement.objects.filter(pool=pool, program_digest=program_digest)
     return rows.order_by("-measured_at").first()
 
 
 def processors_offered() -> dict[str, str]:
-    """The fleet's custom processors: a map from name to file."""
+    """Return the fleet's custom processors as a map from name to file."""
     return dict(ProcessorVersion.objects.filter(is_offered=True).order_by("name").values_list("name", "text"))
 
 
 def targets_known() -> list[Target]:
-    """Every processor that can be compiled for: those that ship with the compiler, then the fleet's custom ones."""
+    """Return every processor for which models can be compiled: shipped processors first, then the fleet's custom
+    processors.
+    """
     return [
         *(targets.load(name) for name in targets.names()),
         *(described(text) for text in processors_offered().values()),
@@ -72,7 +74,9 @@ def targets_known() -> list[Target]:
 
 
 def processor_find(*, name: str, digest: str) -> Target | None:
-    """The description of a present or former custom processor of the fleet, by its digest; None if unknown."""
+    """Return the description of a custom processor by its digest, even if the fleet no longer offers it; None if the
+    digest is unknown.
+    """
     text = (
         ProcessorVersion.objects.filter(name=name, digest=digest)
         .exclude(text="")
@@ -84,18 +88,18 @@ def processor_find(*, name: str, digest: str) -> Target | None:
 
 @lru_cache(maxsize=64)
 def described(text: str) -> Target:
-    """The parsed file of a processor, which was checked when it was stored."""
+    """Parse the file of a custom processor. The file was checked before it was stored."""
     return targets.parse(text)
 
 
 def host_pools() -> list[Pool]:
-    """The pools whose latencies are measured rather than proven."""
+    """Return the pools whose latencies are measured rather than proven."""
     return list(pools().filter(kind=PoolKind.HOST))
 
 
 class PoolInFull(NamedTuple):
-    """A pool with its status for administrators. `alive` lists the hosts with a recent heartbeat, `measurements` the
-    latest measurements.
+    """A pool with its status for administrators. `alive` lists the hosts with a recent heartbeat. `measurements` lists
+    the latest measurements.
     """
 
     pool: Pool
@@ -106,7 +110,7 @@ class PoolInFull(NamedTuple):
 
 
 def pools_in_full(*, now: datetime) -> list[PoolInFull]:
-    """All active pools with devices, hosts and latest measurements, in a fixed number of queries."""
+    """Return all active pools with devices, hosts and latest measurements, in a fixed number of queries."""
     seen = WorkerHost.objects.filter(last_seen__gt=now - HOSTS_SHOWN_FOR).order_by("-last_seen")
     measured = HostMeasurement.objects.order_by("-measured_at")[:MEASUREMENTS_SHOWN]
     rows = Pool.objects.filter(is_active=True).select_related("processor", "site")

@@ -15,10 +15,10 @@ from compiler import targets
 
 @transaction.atomic
 def shipped_follow(*, now: datetime) -> int:
-    """Update all pools of processors that ship with the compiler to the current descriptions. Returns the number of
-    updated pools.
+    """Switch all pools of shipped processors to the compiler's current descriptions. Return the number of pools that
+    changed.
 
-    Work that was sold for an earlier description is refused with a reason when it is due to run (`description_check`).
+    Work sold for an earlier description will be refused with a reason (`description_check`).
     """
     moved = 0
     for pool in (
@@ -34,7 +34,7 @@ def shipped_follow(*, now: datetime) -> int:
 
 
 def workerhost_seen(*, name: str, pool_slug: str, concurrency: int, is_start: bool, now: datetime) -> WorkerHost:
-    """Record the heartbeat of a worker host; `is_start` marks the first heartbeat of a new process."""
+    """Record the heartbeat of a worker host. `is_start` marks the first heartbeat of a new process."""
     pool = Pool.objects.filter(slug=pool_slug, is_active=True).first()
     if pool is None:
         known = ", ".join(Pool.objects.filter(is_active=True).values_list("slug", flat=True)) or "none yet"
@@ -54,7 +54,7 @@ def workerhost_seen(*, name: str, pool_slug: str, concurrency: int, is_start: bo
 def hostmeasurement_record(
     *, pool: Pool, program_digest: str, durations_ns: Sequence[int], hardware: str, now: datetime
 ) -> HostMeasurement:
-    """Store nearest-rank percentiles of the measured durations of single executions, in nanoseconds."""
+    """Store nearest-rank percentiles of measured durations. Each duration is that of one execution, in nanoseconds."""
     if not pool.is_host:
         raise ValueError(f"{pool.slug} is deterministic: its latency is proven, not measured")
     ordered = sorted(durations_ns)
@@ -73,6 +73,8 @@ def hostmeasurement_record(
 
 
 def _percentile(ordered: Sequence[int], percent: int) -> int:
-    """The nearest-rank percentile: the smallest value that at least `percent` per cent of the values do not exceed."""
+    """Return the nearest-rank percentile: the smallest value such that at least `percent` per cent of the values are
+    not larger.
+    """
     rank = -(-percent * len(ordered) // 100)
     return max(1, ordered[max(rank, 1) - 1])

@@ -1,6 +1,7 @@
 """Stores a fleet document: updates the rows, and records the change so that it can be undone.
 
-Callers that remove devices or change processors must first make sure that no sold time is lost (`apps.dispatch.fleet`).
+Before removing devices or changing processors, callers must make sure that no sold time is lost
+(`apps.dispatch.fleet`).
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ LOCK_TIMEOUT = "30s"
 
 @dataclass
 class Written:
-    """The devices that a change created and retired."""
+    """The devices that a change created or retired."""
 
     made: list[UUID] = field(default_factory=list)
     retired: list[UUID] = field(default_factory=list)
 
 
 def fleet_lock() -> None:
-    """Lock the fleet against other changes until the transaction ends. Raises Problem(503) after `LOCK_TIMEOUT`."""
+    """Lock the fleet against other changes until the transaction ends. Raises Problem(503) if it is still locked after
+    `LOCK_TIMEOUT`.
+    """
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError("fleet_lock needs a transaction that holds the lock")
     try:
@@ -57,10 +60,11 @@ def fleet_write(
     note: str = "",
     said: str = "",
 ) -> FleetChange:
-    """Turn the current fleet `before` into `after` under the fleet's lock; store and audit the change.
+    """Change the fleet from its current state `before` to `after`; record and audit the change. The caller must hold
+    the fleet's lock.
 
-    `moved` is the number of windows that the caller moves as part of the change; the caller adds them to the row's
-    `moves`.
+    `moved` is the number of windows that the caller moves, for the audit log. The caller adds the moves to the returned
+    row.
     """
     change = difference(before, after)
     written = document_store(before=before, after=after, now=now)
@@ -82,8 +86,9 @@ def fleet_write(
 
 
 def document_store(*, before: Document, after: Document, now: datetime, revive: Sequence[str] = ()) -> Written:
-    """Update the rows from their current state `before` to `after`. New devices reuse the rows with ids in `revive`
-    that have the same pool and name.
+    """Update the rows from their current state `before` to `after`.
+
+    `revive` lists ids of retired devices. A new device reuses the row of such a device with the same pool and name.
     """
     pools_check(after)
     change = difference(before, after)
@@ -109,8 +114,8 @@ def document_store(*, before: Document, after: Document, now: datetime, revive: 
 
 
 def processor_row(*, name: str, text: str, now: datetime) -> ProcessorVersion:
-    """Return the row of a processor's description, which ships with the compiler or comes from the file `text`; the row
-    is created if new.
+    """Return the row of a processor's description, which is read from `text` or, if `text` is empty, ships with the
+    compiler. Creates the row if necessary.
     """
     target = targets.parse(text) if text else targets.load(name)
     version, _ = ProcessorVersion.objects.get_or_create(
@@ -131,7 +136,7 @@ def pools_touched(change: Difference) -> set[str]:
 
 
 def pools_redescribed(before: Document, after: Document) -> set[str]:
-    """The pools that exist before and after the change, and whose processor's file changes."""
+    """Return the pools that exist before and after the change and whose processor's file changes."""
     changed = {name for name, text in after.processors.items() if before.processors.get(name, text) != text}
     return {slug for slug, pool in after.pools.items() if slug in before.pools and pool.processor in changed}
 
@@ -161,7 +166,7 @@ def _sites(before: Document, after: Document) -> None:
 def _pool(
     slug: str, facts: PoolFacts, row: Pool | None, site: Site, *, keeps: bool, after: Document, now: datetime
 ) -> Pool:
-    """Create or update the pool's row. With `keeps`, the pool keeps its version of the processor's description."""
+    """Create or update the pool's row. If `keeps` is true, the pool keeps its version of the processor."""
     kind = PoolKind.HOST if facts.is_host else PoolKind.SIMULATED
     if row is None:
         row = Pool(slug=slug, kind=kind, processor_class=facts.klass, created_at=now)
@@ -174,8 +179,10 @@ def _pool(
 
 
 def pools_check(document: Document) -> None:
-    """Raises Problem if a pool would change its kind or price class, which its history depends on, or if its clock
-    would not be a whole number of hertz.
+    """Raises Problem if a pool's clock would not be a whole number of hertz, or if its kind or price class would
+    change.
+
+    The pool's past costs depend on its kind and price class.
     """
     for slug, pool in document.pools.items():
         _power_check(slug, pool, document)

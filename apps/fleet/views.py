@@ -1,4 +1,4 @@
-"""The processors that programs compile for, and the administrator's fleet page."""
+"""The pages about processors, and the fleet page for administrators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from compiler import targets
 
 @require_GET
 def target_list(request: HttpRequest) -> HttpResponse:
-    """The page of all processor versions, with the pools that offer them."""
+    """The page of all processor versions and the pools that offer them."""
     known = selectors.targets_known()
     context = {
         "targets": known,
@@ -30,14 +30,14 @@ def target_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def target_detail(request: HttpRequest, name: str) -> HttpResponse:
-    """The page of all figures of a processor version, with their sources."""
+    """The page of a processor version, with all its figures and their sources."""
     target = _target(name)
     pools = selectors.pools_for_target(name)
     return render(request, "fleet/target_detail.html", {**described(target), "pools": pools, "is_shipped": True})
 
 
 def _target(name: str) -> targets.Target:
-    """The processor with this name."""
+    """Return the processor with this name."""
     known = {target.name: target for target in selectors.targets_known()}
     if name not in known:
         raise Http404
@@ -45,7 +45,7 @@ def _target(name: str) -> targets.Target:
 
 
 def described(target: targets.Target) -> dict[str, Any]:
-    """The template context of a processor's page."""
+    """Return the template context of a processor's page."""
     peaks = [(title, descriptions.peak(target, kind)) for title, kind in descriptions.PRECISIONS]
     return {
         "target": target,
@@ -61,7 +61,7 @@ def described(target: targets.Target) -> dict[str, Any]:
 
 @require_GET
 def target_file(request: HttpRequest, name: str) -> HttpResponse:
-    """Download the file that describes a processor version, as a starting point for a custom one."""
+    """Download the file of a processor version, as a template for a custom processor."""
     _target(name)
     text = selectors.processors_offered().get(name) or targets.text(name)
     response = HttpResponse(text, content_type="application/toml; charset=utf-8")
@@ -72,7 +72,7 @@ def target_file(request: HttpRequest, name: str) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def fleet(request: HttpRequest) -> HttpResponse:
-    """The administrator's page of pools, devices, the hosts that serve them, and measurements."""
+    """The fleet page for administrators: pools, devices, worker hosts and measurements."""
     now = timezone.now()
     context = {"pools": selectors.pools_in_full(now=now), "now": now, "states": [*DeviceState.values, "retired"]}
     context["processors"] = [selectors.described(text) for text in selectors.processors_offered().values()]

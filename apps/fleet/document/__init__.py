@@ -1,6 +1,7 @@
-"""The fleet as one document: sites, custom processors, pools, devices, costs. Pure: no Django, no database, no clock.
+"""The fleet as one document: sites, custom processors, pools, devices and costs. No Django, database or clock.
 
-`parse` reads a TOML file, `check` reads plain data, `write` writes the file, `difference` compares two documents.
+`parse` reads a TOML file, `check` reads plain data, `write` returns a TOML text, and `difference` compares two
+documents.
 
 >>> document = parse('format = "takt-fleet/1"\\n[sites.home]\\nname = "Home"\\ntime_zone = "UTC"', known={})
 >>> parse(write(document), known={}) == document

@@ -1,4 +1,4 @@
-"""The changes between two fleet documents, as data and as one sentence."""
+"""The changes between two fleet documents, as data and as a sentence."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ VERBS = {"active": "put in service", "draining": "drained", "failed": "failed", 
 
 
 class Change(NamedTuple):
-    """One change: the kind of object (`what`: site, processor, pool, device or cost), its place, and its text before
-    and after. None means that the object did not or will not exist.
+    """One change to an object of the kind `what`: site, processor, pool, device or cost.
+
+    `before` and `after` are texts about the object. `before` is None if the object is new; `after` is None if it is
+    removed.
     """
 
     what: str
@@ -26,7 +28,7 @@ class Change(NamedTuple):
 
     @property
     def verb(self) -> str:
-        """What happens to the object, in one or two words."""
+        """The change in one or two words, such as "added"."""
         if self.before is None:
             return "added"
         if self.after is None:
@@ -36,7 +38,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference:
-    """All changes from one document to another, in the order of the file."""
+    """All changes from one document to another, sorted by kind of object."""
 
     changes: tuple[Change, ...]
 
@@ -44,7 +46,7 @@ class Difference:
         return bool(self.changes)
 
     def summary(self) -> str:
-        """A summary such as "2 devices added, 1 drained, 1 pool changed"."""
+        """Return a summary such as "2 devices added, 1 drained, 1 pool changed"."""
         counts = Counter((one.what, one.verb) for one in self.changes)
         parts: list[str] = []
         last = ""
@@ -56,7 +58,7 @@ class Difference:
 
 
 def difference(before: Document, after: Document) -> Difference:
-    """Compute the changes that turn `before` into `after`."""
+    """Return the changes that turn `before` into `after`."""
     return Difference(tuple(sorted(_changes(before, after), key=lambda one: _ORDER[one.what])))
 
 
@@ -100,5 +102,5 @@ def _costs(pool: Pool | None) -> dict[str, str]:
 
 
 def _json(facts: dict[str, Any]) -> str:
-    """The facts about an object in one readable line."""
+    """Return the facts about an object in one readable line."""
     return ", ".join(f"{key} {json.dumps(value, ensure_ascii=False)}" for key, value in facts.items())

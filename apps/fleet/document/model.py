@@ -1,4 +1,4 @@
-"""The contents of a fleet document, its canonical form and its digest."""
+"""A fleet document: its contents, its canonical form and its digest."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ PLACES: Final = 12  # of a decimal in a document
 
 @dataclass(frozen=True)
 class Site:
-    """A location; its time zone is an IANA name."""
+    """A location. Its time zone is an IANA name."""
 
     name: str
     time_zone: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data in the structure of the file."""
+        """Return plain data, structured as in the file."""
         return {"name": self.name, "time_zone": self.time_zone}
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of owning a device from `begins` on: `capital` in `currency`, depreciated evenly over `months`, plus
+    """The cost of owning a device, effective from `begins`: `capital`, depreciated evenly over `months`, plus
     electricity.
 
-    `watts` is the power draw of one device, `energy_price` is per kilowatt-hour, and `pue` is the power usage
-    effectiveness of the building.
+    `watts` is the power draw of one device. `energy_price` is the price of a kilowatt-hour. `pue` is the power usage
+    effectiveness of the building. `currency` applies to all amounts.
     """
 
     begins: datetime
@@ -51,19 +51,21 @@ class Cost:
 
     @property
     def per_hour(self) -> Fraction:
-        """The exact cost of one device-hour; a month has 730 hours."""
+        """The exact cost of one device-hour. A month has 730 hours."""
         capital = Fraction(self.capital) / (self.months * HOURS_PER_MONTH)
         return capital + Fraction(self.watts) * Fraction(self.energy_price) * Fraction(self.pue) / WATTS_PER_KILOWATT
 
     @property
     def shown(self) -> Decimal:
-        """The cost of one device-hour, rounded half-even to 12 places, because its exact value may not terminate."""
+        """The cost of one device-hour, rounded half to even to 12 decimal places. The exact value may have infinitely
+        many.
+        """
         with localcontext(prec=60, rounding=ROUND_HALF_EVEN):
             exact = self.per_hour
             return (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(Decimal(1).scaleb(-PLACES))
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data in the structure of the file."""
+        """Return plain data, structured as in the file."""
         return {
             "from": self.begins.isoformat(),
             "currency": self.currency,
@@ -77,9 +79,9 @@ class Cost:
 
 @dataclass(frozen=True)
 class Pool:
-    """Identical devices. `processor` is a processor's name or "host"; `devices` maps each device's name to its state.
+    """A pool of identical devices. `processor` is a processor's name or "host". `devices` maps device names to states.
 
-    `power_percent` is the share of the processor's full clock at which the devices run.
+    `power_percent` is the devices' clock as a percentage of the processor's full clock.
     """
 
     name: str
@@ -92,11 +94,11 @@ class Pool:
 
     @property
     def is_host(self) -> bool:
-        """Whether the pool's work runs on the machine's own CPU."""
+        """Whether the pool's work runs on the CPU of its hosts."""
         return self.processor == HOST
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data in the structure of the file: devices in numerical order, costs in chronological order."""
+        """Return plain data, structured as in the file. Devices are in numerical order, costs in chronological order."""
         return {
             "name": self.name,
             "site": self.site,
@@ -110,14 +112,16 @@ class Pool:
 
 @dataclass(frozen=True)
 class Document:
-    """A whole fleet. `processors` maps the names of custom processors, which do not ship with the compiler, to their files."""
+    """A whole fleet. `processors` maps the names of custom processors to their files. Shipped processors are not
+    listed.
+    """
 
     sites: Mapping[str, Site] = field(default_factory=dict)
     processors: Mapping[str, str] = field(default_factory=dict)
     pools: Mapping[str, Pool] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data in canonical order, from which `check` makes an equal document."""
+        """Return plain data in canonical order. `check` converts the data to an equal document."""
         return {
             "format": FORMAT,
             "sites": {slug: self.sites[slug].to_json() for slug in sorted(self.sites)},
@@ -127,13 +131,15 @@ class Document:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON: equal documents have equal digests, however their files are formatted."""
+        """The SHA-256 digest of the canonical JSON. Equal documents have equal digests, however their files are
+        formatted.
+        """
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def natural(name: str) -> tuple[list[tuple[int, int, str]], str]:
-    """A sort key that puts `pool-10` after `pool-9`."""
+    """Return a sort key that puts `pool-10` after `pool-9`."""
     parts = re.split(r"([0-9]+)", name)
     return [(0, int(part), "") if part.isdecimal() and part.isascii() else (1, 0, part) for part in parts], name
 

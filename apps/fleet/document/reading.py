@@ -1,4 +1,4 @@
-"""Reads fleet documents. Reports all faults at once, each in a sentence that names the place and the remedy."""
+"""Reads fleet documents. Reports all faults together; each fault gives its place and the remedy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
 
 
 class Fault(NamedTuple):
-    """One fault: its place in the document, and a sentence that says what is wrong and what to do."""
+    """One fault: its place in the document, and a sentence that gives the fault and the remedy."""
 
     place: str
     said: str
@@ -40,7 +40,7 @@ class Fault(NamedTuple):
 
 
 class DocumentError(ValueError):
-    """Raised if the document can't be used; `faults` lists everything that is wrong."""
+    """Raised if the document has faults. `faults` lists all of them."""
 
     def __init__(self, faults: list[Fault]) -> None:
         self.faults = faults
@@ -50,8 +50,9 @@ class DocumentError(ValueError):
 
 
 def parse(data: bytes | str, *, known: Mapping[str, str]) -> Document:
-    """Parse a TOML file. `known` maps the processors that ship with the compiler to their price classes. Raises
-    DocumentError.
+    """Parse a TOML file. Raises DocumentError with every fault.
+
+    `known` maps the processors that ship with the compiler to their price classes.
     """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(raw) > LARGEST:
@@ -72,10 +73,10 @@ def parse(data: bytes | str, *, known: Mapping[str, str]) -> Document:
 
 
 def check(raw: object, *, known: Mapping[str, str] | None) -> Document:
-    """Read a document from plain data. `known` maps the processors that ship with the compiler to their price classes;
-    if it is None, any name is accepted.
+    """Read a document from plain data. Raises DocumentError with every fault.
 
-    Raises DocumentError with every fault.
+    `known` maps the processors that ship with the compiler to their price classes. If it is None, any processor name is
+    accepted.
     """
     reader = _Reader(known)
     document = reader.document(raw)
@@ -90,9 +91,7 @@ def _time_zones() -> frozenset[str]:
 
 
 class _Reader:
-    """The reader of a document: it reads as much as possible and collects every fault. If there are faults, the result
-    is discarded.
-    """
+    """Reads a document and collects all its faults. If there are faults, the document must not be used."""
 
     def __init__(self, known: Mapping[str, str] | None) -> None:
         self.known = known
@@ -121,7 +120,7 @@ class _Reader:
         return Site(self._text(f"{place}.name", table.get("name")), zone)
 
     def _processor(self, place: str, name: str, raw: object) -> tuple[str, str]:
-        """Read a custom processor: returns its file and its price class."""
+        """Read a custom processor. Return its file and its price class."""
         table = self._table(place, raw, {"file"})
         text = table.get("file")
         if not isinstance(text, str) or not text:
@@ -159,7 +158,9 @@ class _Reader:
         )
 
     def _pool_processor(self, place: str, raw: object, classes: Mapping[str, str] | None) -> tuple[str, str | None]:
-        """Read the name of a pool's processor; returns it with the price class that the processor usually has."""
+        """Read the name of a pool's processor. Return it with the processor's default price class; None if there is
+        none.
+        """
         processor = self._text(place, raw, most=SHORT_MAX)
         if processor == HOST:
             return processor, HOST
@@ -177,7 +178,7 @@ class _Reader:
         return raw
 
     def _devices_counted(self, slug: str, place: str, count: int) -> dict[str, str]:
-        """Generate devices that are named after their pool."""
+        """Return `count` active devices, named after their pool."""
         if not 0 <= count <= DEVICES_MAX:
             self._fault(place, f"a pool has 0 to {DEVICES_MAX:,} devices; write a number in that range.")
             return {}
@@ -187,8 +188,8 @@ class _Reader:
         return {f"{slug}-{number}": STATES[0] for number in range(count)}
 
     def _devices(self, slug: str, place: str, raw: object) -> dict[str, str]:
-        """Read the names and states of devices from a number of devices, or from a list of names or of tables with name
-        and state.
+        """Read the names and states of devices. `raw` is a number of devices, a list of names, or a list of tables with
+        name and state.
         """
         if isinstance(raw, int) and not isinstance(raw, bool):
             return self._devices_counted(slug, place, raw)
@@ -267,7 +268,7 @@ class _Reader:
         return value.astimezone(UTC)
 
     def _decimal(self, place: str, raw: object, *, least: Decimal = Decimal(0)) -> Decimal:
-        """Read a number with at most 12 decimal places. TOML numbers are read exactly, never as binary fractions."""
+        """Read a number with at most 12 decimal places. TOML numbers are read exactly, not as binary fractions."""
         value = _decimal_of(raw)
         if value is None:
             self._fault(place, 'write a number such as 1250 or "0.28".')
@@ -292,7 +293,9 @@ class _Reader:
         return raw
 
     def _named(self, table: Mapping[str, Any], key: str) -> list[tuple[str, str, Any]]:
-        """Yield (name, place, value) for each entry of a section with a valid name."""
+        """Return (name, place, value) for each entry in a section. Entries with invalid names are faults and are
+        skipped.
+        """
         section = table.get(key, {})
         if not isinstance(section, dict):
             self._fault(key, f"write a table for each, such as [{key}.home].")
@@ -310,7 +313,7 @@ class _Reader:
         return found
 
     def _table(self, place: str, raw: object, names: set[str]) -> dict[str, Any]:
-        """Read the table at a place. An unknown key is a fault that suggests the nearest known key."""
+        """Read a table without its unknown keys. Each unknown key is a fault."""
         if not isinstance(raw, dict):
             self._fault(place, "a table is expected here; write its keys one by one.")
             return {}
@@ -328,9 +331,7 @@ class _Reader:
 
 
 def _decimal_of(raw: object) -> Decimal | None:
-    """Convert a number, or a string that holds a number, to a Decimal; None if it is not a number, or is not below
-    10^12.
-    """
+    """Convert a number, or text that contains a number, to a Decimal; None if it is not a number or is 10^12 or more."""
     value = None
     if isinstance(raw, int | Decimal) and not isinstance(raw, bool):
         value = Decimal(str(raw))

@@ -1,4 +1,4 @@
-"""Writes a fleet document as a TOML file, from which the same document can be read."""
+"""Writes a fleet document as TOML. Reading the file gives the same document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FULL_POWER = 100
 
 
 def write(document: Document) -> str:
-    """Return the file's text: sites, custom processors and pools, each sorted by name."""
+    """Return the file's text: sites, custom processors and pools. Each section is sorted by name."""
     return "\n".join([f"format = {_text(FORMAT)}", *_sites(document), *_processors(document), *_pools(document), ""])
 
 
@@ -48,7 +48,9 @@ def _pools(document: Document) -> Iterator[str]:
 
 
 def _devices(slug: str, pool: Pool) -> str:
-    """Format devices as a number if all are active and named by number, otherwise with one line per device."""
+    """Format a pool's devices. If all are active and have the default names, return their number; otherwise one line
+    for each device.
+    """
     if dict(pool.devices) == {f"{slug}-{number}": STATES[0] for number in range(len(pool.devices))}:
         return str(len(pool.devices))
     rows = [
@@ -72,6 +74,6 @@ def _text(value: str) -> str:
 
 
 def _lines(value: str) -> str:
-    """Quote a multi-line text, without changing it if TOML allows that."""
+    """Quote a multi-line text. If TOML's literal quotes cannot hold the text, its special characters are escaped."""
     is_plain = "'''" not in value and "\r" not in value and not value.endswith("'")
     return f"'''\n{value}'''" if is_plain else _text(value)
