@@ -1,1 +1,1 @@
-"""Customers' invoices, credit notes, payments and credits, and the outbox."""
+"""Invoices, credit notes, payments and credits of customers, and the outbox."""

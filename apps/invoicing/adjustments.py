@@ -1,6 +1,7 @@
 """The lines of an invoice that are not usage: free operations, commitment shortfalls, minimum charges and credits.
 
-The rules are in `apps.pricing.rating.months`; this module applies them to stored records.
+The rules are in `apps.pricing.rating.months`. This module applies them to stored records.
+A section is a calendar month (UTC), or the part of one in which the same credits are valid.
 """
 
 from __future__ import annotations
@@ -56,8 +57,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Adjustment:
-    """An invoice line that is not usage, with a signed amount; `account` is its counterpart in the ledger. For a
-    credit, `uses` holds the amounts that it pays by section.
+    """An invoice line that is not usage. Its amount may be negative. `account` is the line's counterpart in the ledger.
+
+    For a credit, `uses` holds the amounts that the credit pays, by section.
     """
 
     kind: str
@@ -70,7 +72,7 @@ class Adjustment:
     uses: tuple[tuple[datetime, Decimal], ...] = ()
 
     def to_json(self, number: int, share: Decimal) -> dict[str, Any]:
-        """Return the line as stored in the document."""
+        """Return the line as it is stored in the document."""
         return {
             "number": number,
             "kind": self.kind,
@@ -84,7 +86,7 @@ class Adjustment:
 
 @dataclass(frozen=True)
 class RatedUsage:
-    """One rated usage of a draft, and the section in which it was recorded."""
+    """One rated usage of a draft, and the section to which it belongs."""
 
     section: datetime
     book: PriceBookDocument
@@ -93,7 +95,7 @@ class RatedUsage:
 
 @dataclass(frozen=True)
 class DraftAdjustments:
-    """The lines of a draft that are not usage, its amounts by section, and the basis of its credits."""
+    """The lines of a draft that are not usage, the draft's amounts by section, and the basis of its credits."""
 
     adjustments: tuple[Adjustment, ...]
     own: dict[datetime, Held]
@@ -111,8 +113,8 @@ def draft_adjustments(
 ) -> DraftAdjustments:
     """Compute the lines of a draft that are not usage. `used` is all open usage before `until`.
 
-    The order is: the free operations of each month, commitment shortfalls, the minimum charge of every ended month, and
-    credits.
+    The lines are in this order: the free operations of each month, commitment shortfalls, the minimum charge of every
+    ended month, and credits.
     """
     funds = funds or credit_funds_of(organisation, currency=currency)
     cuts = funds.purse.cuts
@@ -149,7 +151,7 @@ def _own_sections(
 
 
 def shortfalls_of(organisation: Organisation, *, currency: str, until: datetime) -> list[Adjustment]:
-    """Return the commitment shortfall of every ended month that is not invoiced yet."""
+    """Return the commitment shortfalls of ended months that are not on a valid invoice."""
     ended = shortfalls_ended(organisation, currency=currency, until=until)
     standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state="void")
     charged = (
@@ -170,7 +172,7 @@ def shortfalls_of(organisation: Organisation, *, currency: str, until: datetime)
 
 
 def _free(line: FreeLine) -> Adjustment:
-    """Return the line of free operations in a section, less those already granted on other invoices."""
+    """Return the line of free operations in a section. Operations granted on other invoices are excluded."""
     sentence = (
         f"{decimal_text(Decimal(line.most).scaleb(-TERA))} tera-operations are free in {line.section:%B %Y}, the dearest "
         f"first; {line.free.operations:,} operations of these lines are."
@@ -197,7 +199,7 @@ def _is_closed(
     own: Mapping[datetime, Held],
     standing: Standing,
 ) -> bool:
-    """Return whether a month was closed under version 1 of the rules and has not changed since. Such a month is not
+    """Whether a month was closed under version 1 of the rules and has not changed since then. Such a month is not
     invoiced again.
     """
     touched = any(month_start(section) == month for section in own) or standing.of_month(month)
@@ -208,7 +210,7 @@ def _is_closed(
 
 
 def _credits(funds: CreditFunds, uses: dict[tuple[datetime, str], Decimal], currency: str) -> list[Adjustment]:
-    """Return a line for each credit that pays for something, sorted by expiry."""
+    """Return a line for each credit that pays for something. The earliest expiry comes first."""
     found = []
     for key, one in funds.credits.items():
         parts = tuple(sorted((section, amount) for (section, credit), amount in uses.items() if credit == key))
@@ -233,8 +235,10 @@ def _credits(funds: CreditFunds, uses: dict[tuple[datetime, str], Decimal], curr
 
 
 def _grant_basis(one: CreditLeft, parts: Sequence[tuple[datetime, Decimal]]) -> dict[str, Any]:
-    """Return the basis of a credit line: the grant, its remaining amount, the amounts that it pays by section, and the
-    rating of a missed guarantee.
+    """Return the basis of a credit line: the grant, the amount left before this line, and the amounts that it pays by
+    section.
+
+    If the credit compensates for a missed guarantee, the basis also has the rating.
     """
     rating = one.grant.basis.get("rating")
     return {

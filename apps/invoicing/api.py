@@ -44,14 +44,14 @@ BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
 class InvoiceIn(RequestBody):
-    """An invoice to issue. `currency` defaults to the first one with something to invoice."""
+    """An invoice to issue. By default, `currency` is the first currency with something to invoice."""
 
     until: Instant | None = None
     currency: Code | None = None
 
 
 class InvoiceRowOut(Schema):
-    """An invoice without its document; `GET /invoices/{id}` returns the document."""
+    """An invoice without its document. `GET /invoices/{id}` returns the document."""
 
     id: UUID
     number: str
@@ -82,9 +82,9 @@ class InvoiceOut(InvoiceRowOut):
 class DraftOut(Schema):
     """The draft of an invoice for everything that was open at `made_at`.
 
-    With up to 1,000 open usage rows, the draft is computed now. With more rows, the response is the stored draft, which
-    contains the first rows of each line and the number of the others as `more`; `document` and `made_at` are null
-    before the first draft exists. `asked_at` is the instant at which a newer draft was requested.
+    With up to 1,000 open usage rows, the draft is computed for this request. With more rows, the latest stored draft is
+    returned. Each of its lines has only the first usage rows; `more` is the number of the other rows. Before the first
+    draft exists, `document` and `made_at` are null. `asked_at` is the instant at which a newer draft was requested.
     """
 
     document: dict[str, Any] | None
@@ -94,14 +94,14 @@ class DraftOut(Schema):
 
 
 class DraftAskedOut(Schema):
-    """A requested draft. It is ready once `GET /invoices/draft` in this currency has a null `asked_at`."""
+    """A requested draft. It is ready when `GET /invoices/draft` returns null as `asked_at` for this currency."""
 
     currency: str
     asked_at: datetime
 
 
 class DraftIn(RequestBody):
-    """A draft to request. `currency` defaults to the first one with something to invoice."""
+    """A draft to request. By default, `currency` is the first currency with something to invoice."""
 
     currency: Code | None = None
 
@@ -109,8 +109,8 @@ class DraftIn(RequestBody):
 class PaidIn(RequestBody):
     """A received payment. `amount` is in the currency of the invoice.
 
-    An amount above the open amount is refused (409) unless `overpaid` is true; the excess is then added to the
-    customer's balance.
+    An `amount` above the invoice's open amount is refused with 409. If `overpaid` is true, it is accepted, and the
+    excess is added to the customer's balance.
     """
 
     amount: Entered
@@ -127,8 +127,8 @@ class UsageOut(Schema):
 
 
 class CapIn(RequestBody):
-    """The cap to set in `currency`, which defaults to that of the price book in force. If `amount` is null, the cap is
-    removed.
+    """The spend cap to set. If `amount` is null, the cap is removed. By default, `currency` is the currency of the
+    price book in force.
     """
 
     amount: Entered | None = None
@@ -136,8 +136,8 @@ class CapIn(RequestBody):
 
 
 class CapOut(Schema):
-    """A spend cap and its use. `refuses` is true if another currency has a cap but this one has none; no quote in this
-    currency can then be accepted.
+    """A spend cap, with the amounts used and held. `refuses` is true if there are caps in other currencies but none in
+    this one. Quotes in this currency can then not be accepted.
     """
 
     cap: str | None
@@ -154,7 +154,7 @@ def _invoice(request: HttpRequest, pk: UUID) -> Invoice:
 @router.get("/invoices", response=list[InvoiceRowOut], operation_id="invoice_list", summary="Invoices")
 @paginate(Cursor, ordering=("-issued_at", "id"))
 def invoice_list(request: HttpRequest) -> QuerySet[Invoice]:
-    """Lists the organisation's invoices, newest first, without their documents."""
+    """Lists the organisation's invoices without their documents, newest first."""
     return selectors.invoices_of(organisation_get(request))
 
 
@@ -163,7 +163,7 @@ def invoice_list(request: HttpRequest) -> QuerySet[Invoice]:
 )
 @idempotent
 def invoice_create(request: HttpRequest, payload: InvoiceIn) -> tuple[int, Invoice]:
-    """Issues an invoice for all open usage in one currency before `until` (default: now)."""
+    """Issues an invoice for all open usage in one currency before `until`. By default, `until` is now."""
     organisation = organisation_get(request, roles=MONEY)
     return 201, services.invoice_issue(
         organisation=organisation,
@@ -176,9 +176,9 @@ def invoice_create(request: HttpRequest, payload: InvoiceIn) -> tuple[int, Invoi
 
 @router.get("/invoices/draft", response=DraftOut, operation_id="invoice_draft", summary="Draft invoice")
 def draft(request: HttpRequest, currency: Code | None = None) -> dict[str, Any] | HttpResponse:
-    """Returns the draft in one currency, by default the first with something to invoice.
+    """Returns the draft in one currency. By default, `currency` is the first currency with something to invoice.
 
-    `document` is null if nothing is open; `open` lists all currencies with something to invoice.
+    `document` is null if there is nothing to invoice. `open` lists all currencies with something to invoice.
     """
     organisation, now = organisation_get(request), timezone.now()
     shown = draft_status(organisation=organisation, currency=currency, now=now)
@@ -191,14 +191,16 @@ def draft(request: HttpRequest, currency: Code | None = None) -> dict[str, Any] 
 )
 @idempotent
 def draft_create(request: HttpRequest, payload: DraftIn) -> tuple[int, KeptDraft]:
-    """Requests a new draft, which a worker makes. With few open usage rows this is not needed, because each `GET`
-    computes the draft.
+    """Requests a new draft, which a worker creates. With up to 1,000 open usage rows, a request is not needed, because
+    every `GET` computes the draft.
     """
     return 202, draft_start(request, payload.currency)
 
 
 def draft_start(request: HttpRequest, currency: str | None) -> KeptDraft:
-    """Request a draft from a worker. Raises Problem if there is no usage to invoice (409) or after too many requests (429)."""
+    """Request a draft from a worker. Raises Problem(409) if there is nothing to invoice, and Problem(429) after too
+    many requests.
+    """
     organisation, now = organisation_get(request), timezone.now()
     long = has_many_rows(organisation, until=now)
     waiting = currencies_waiting(organisation, until=now, long=long)
@@ -217,14 +219,14 @@ def invoice_get(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _with_document(answer: Schema, stored: Stored) -> HttpResponse:
-    """Return the response with the stored document in it, without parsing the document."""
+    """Return the response with the stored document. The document is inserted as text, without parsing."""
     text = f'{answer.model_dump_json(exclude={"document"})[:-1]},"document":{document_text(stored)}}}'
     return HttpResponse(text, content_type="application/json; charset=utf-8")
 
 
 @router.get("/invoices/{uuid:pk}/file", operation_id="invoice_file", summary="An invoice as PDF, CSV or JSON")
 def invoice_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "json"] = "pdf") -> HttpResponse:
-    """Downloads the JSON file, which is the input of `takt verify`."""
+    """Downloads the invoice as a file. The JSON file is the input of `takt verify`."""
     return invoice_file_response(_invoice(request, pk), kind)
 
 
@@ -237,7 +239,7 @@ def invoice_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv", "js
 )
 @idempotent
 def invoice_paid(request: HttpRequest, pk: UUID, payload: PaidIn) -> Invoice:
-    """Records a payment; for administrators."""
+    """Records a payment. Only administrators may do so."""
     invoice = Invoice.objects.filter(pk=pk).first()
     if invoice is None:
         raise Http404
@@ -254,15 +256,16 @@ def invoice_paid(request: HttpRequest, pk: UUID, payload: PaidIn) -> Invoice:
 @router.get("/usage", response=list[UsageOut], operation_id="usage_list", summary="Usage rows")
 @paginate(Cursor, ordering=("-created_at", "id"))
 def usage_list(request: HttpRequest) -> QuerySet[UsageRow]:
-    """Lists the usage rows, one for each lease, with their ratings."""
+    """Lists usage rows with their ratings. There is one row for each lease."""
     return UsageRow.objects.filter(organisation=organisation_get(request))
 
 
 @router.get("/spend-cap", response=CapOut, operation_id="spend_cap_get", summary="Spend cap with used and held amounts")
 def spend_cap_get(request: HttpRequest, currency: Code | None = None) -> dict[str, Any]:
-    """Returns the cap of this calendar month (UTC), by default in the currency of the price book in force.
+    """Returns the spend cap and its use in this calendar month (UTC). By default, `currency` is that of the price book
+    in force.
 
-    `/spend-caps` lists every cap.
+    `/spend-caps` lists all caps.
     """
     now = timezone.now()
     return _cap(organisation_get(request).id, currency_chosen(currency, now=now).code, now)
@@ -270,8 +273,8 @@ def spend_cap_get(request: HttpRequest, currency: Code | None = None) -> dict[st
 
 @router.put("/spend-cap", auth=BILLING, response=CapOut, operation_id="spend_cap_set", summary="Set the spend cap")
 def spend_cap_set(request: HttpRequest, payload: CapIn) -> dict[str, Any]:
-    """Sets or removes the cap. Quotes that would exceed the cap of their currency cannot be accepted, nor can quotes in
-    a currency without a cap.
+    """Sets or removes the spend cap of a currency. Quotes that would exceed the cap cannot be accepted. While another
+    currency has a cap, quotes in a currency without one cannot be accepted.
     """
     organisation, now = organisation_get(request, roles=MONEY), timezone.now()
     chosen = currency_chosen(payload.currency, now=now)

@@ -1,5 +1,5 @@
-"""Credits as funds for the pricing rules: the time in which each can pay, and the amounts that invoices have used for
-each section.
+"""Credits as funds for the pricing rules: the period in which each credit can pay, and the amounts already used by
+section.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class CreditLeft:
 
     @property
     def used(self) -> Decimal:
-        """The total that was used by invoices, expired or was withdrawn."""
+        """The total amount that was used by invoices, has expired or was withdrawn."""
         return subtract(self.grant.amount, self.left)
 
 
 def credits_left(organisation: Organisation) -> list[CreditLeft]:
-    """Return every grant with the amount left, in all currencies, sorted by expiry."""
+    """Return every grant with the amount left, in all currencies. The earliest expiry comes first."""
     used = Coalesce(Sum("uses__amount"), Value(Decimal(0)), output_field=amount_field())
     rows = CreditGrant.objects.filter(organisation=organisation).select_related("end__ended_by").annotate(used=used)
     ordered = rows.order_by(F("expires_at").asc(nulls_last=True), "granted_at", "id")
@@ -47,7 +47,9 @@ def credits_of(organisation: Organisation, *, currency: str) -> list[CreditLeft]
 
 @dataclass(frozen=True)
 class CreditFunds:
-    """The credits in one currency. `credits`: by id, sorted by expiry. `purse`: in the form that the pricing rules use."""
+    """The credits in one currency. `credits` maps ids to credits, the earliest expiry first. `purse` holds the same
+    credits for the pricing rules.
+    """
 
     credits: Mapping[str, CreditLeft]
     purse: Purse
@@ -56,8 +58,8 @@ class CreditFunds:
 def credit_funds_of(organisation: Organisation, *, currency: str) -> CreditFunds:
     """Return the credits in one currency.
 
-    A credit pays for usage from the time of its grant until it expires or is ended. An amount restored by a credit note
-    pays for usage from the time of that note on. Ended and expired amounts are excluded.
+    A credit pays for usage from its grant until it expires or is ended. An amount restored by a credit note pays only
+    for usage after that note. Amounts that expired or were withdrawn are excluded.
     """
     known = {str(one.grant.id): one for one in credits_of(organisation, currency=currency)}
     if not known:

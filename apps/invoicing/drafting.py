@@ -66,7 +66,7 @@ TAX_NOTES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class DraftLine:
-    """A line of a draft: the usage rows of one program under one contract, and one rating of their sum."""
+    """A line of a draft: usage rows of one program under one contract, and the rating of their sum."""
 
     section: datetime
     contract: Contract
@@ -78,7 +78,7 @@ class DraftLine:
 
 @dataclass(frozen=True)
 class Draft:
-    """An invoice that is not issued yet: its lines, exact totals and the payable amount."""
+    """An invoice that has not been issued: its lines, exact totals and the payable amount."""
 
     organisation: Organisation
     period_start: datetime
@@ -100,40 +100,40 @@ class Draft:
 
     @property
     def adjustments(self) -> tuple[Adjustment, ...]:
-        """The lines other than usage."""
+        """The lines that are not usage."""
         return self.computed.adjustments
 
     @property
     def carried_in(self) -> Decimal:
-        """The rounding remainder of earlier invoices; negative if they charged too much."""
+        """The rounding remainder of earlier invoices. It is negative if they charged too much."""
         return self.asked.carried
 
     @property
     def tax(self) -> Decimal:
-        """The tax, rounded to the smallest unit."""
+        """The tax, rounded to the currency's smallest unit."""
         return self.taxed.payable
 
     @property
     def due(self) -> Decimal:
-        """The amount to pay, with tax."""
+        """The amount to pay, including tax."""
         return exact_sum([self.rounded.payable, self.tax])
 
     @property
     def unit(self) -> dict[str, Any]:
-        """The currency as stated in the document, with the decimal places of the total."""
+        """The currency as stated in the document, with the number of decimal places of the total."""
         return {"code": self.currency, "exponent": self.exponent}
 
 
 def usage_open(organisation: Organisation, *, until: datetime) -> QuerySet[UsageRow]:
-    """Return the usage recorded before `until` that is on no invoice, in the order of recording."""
+    """Return the usage that was recorded before `until` and is on no invoice, in the order of recording."""
     rows = UsageRow.objects.filter(organisation=organisation, created_at__lt=until, invoiced__isnull=True)
     return rows.order_by("created_at", "occurred_from", "program_digest", "id")
 
 
 def currencies_open(organisation: Organisation, *, until: datetime) -> list[str]:
-    """Return the currencies with something to invoice: usage, commitment shortfalls, or minimum charges.
+    """Return the currencies with something to invoice: usage, commitment shortfalls or minimum charges.
 
-    Each currency gets its own invoice.
+    Each currency gets an invoice of its own.
     """
     used = usage_open(organisation, until=until).order_by().values_list("currency", flat=True).distinct()
     promised = Commitment.objects.filter(organisation=organisation, period__startswith__lt=until)
@@ -146,7 +146,7 @@ def currencies_open(organisation: Organisation, *, until: datetime) -> list[str]
 
 
 def organisations_with_minimum(*, until: datetime) -> QuerySet[Organisation]:
-    """Return the organisations with usage before `until` in a currency that has or had a minimum charge."""
+    """Return the organisations with usage before the month of `until` in a currency that has or had a minimum charge."""
     spent = Spend.objects.filter(currency__in=currencies_with_minimum(), month__lt=until.date())
     return Organisation.objects.filter(pk__in=spent.values("organisation"))
 
@@ -154,8 +154,8 @@ def organisations_with_minimum(*, until: datetime) -> QuerySet[Organisation]:
 def _draft_end(organisation: Organisation, currency: str, until: datetime) -> datetime:
     """Return the end of the period of an invoice that was requested for usage before `until`.
 
-    If the previous month has a minimum charge and open usage, it gets an invoice of its own, so the period ends with
-    that month.
+    A month with a minimum charge gets an invoice of its own. If the previous month has one and its usage is still open,
+    the period therefore ends with that month. Otherwise, it ends at `until`.
     """
     start = month_start(until)
     month = month_start(start - MICROSECOND)
@@ -167,8 +167,8 @@ def invoice_draft(*, organisation: Organisation, until: datetime, currency: str 
     """Return the draft for all open usage before `until`, with commitment shortfalls and minimum charges; None if it is
     empty.
 
-    By default, the currency is the first one with something to invoice. The draft ends earlier if a month with a
-    minimum charge is not closed yet.
+    By default, `currency` is the first currency with something to invoice. The draft may end before `until`; see
+    `_draft_end`.
     """
     currency = currency or next(iter(currencies_open(organisation, until=until)), None)
     if currency is None:
@@ -177,7 +177,7 @@ def invoice_draft(*, organisation: Organisation, until: datetime, currency: str 
 
 
 def credits_waiting(organisation: Organisation, *, currency: str, until: datetime) -> dict[str, Decimal]:
-    """Return, for each credit, the amount that is reserved for uninvoiced usage from before `until`."""
+    """Return the amount of each credit that is reserved for uninvoiced usage before `until`, by the id of the grant."""
     draft = _draft(organisation, currency, until)
     lines = draft.adjustments if draft else ()
     return {str(one.grant.id): one.amount.copy_negate() for one in lines if one.grant is not None}
@@ -224,7 +224,7 @@ def _draft(organisation: Organisation, currency: str, until: datetime) -> Draft 
 
 
 def _rows(organisation: Organisation, currency: str, until: datetime) -> list[tuple[UsageRow, Rating]]:
-    """Return the open usage in a currency with its ratings. Rows with the same rating share one object."""
+    """Return the open usage in a currency with its ratings. Rows with equal ratings share one object."""
     known: dict[str, Rating] = {}
     found: list[tuple[UsageRow, Rating]] = []
     rows = usage_open(organisation, until=until).filter(currency=currency).defer("rating")
@@ -239,7 +239,9 @@ def _rows(organisation: Organisation, currency: str, until: datetime) -> list[tu
 def _period_start(
     organisation: Organisation, used: Sequence[datetime], lacked: Sequence[datetime], until: datetime
 ) -> datetime:
-    """Return the start of the period: the end of the last valid invoice, or earlier if older usage or charges are open."""
+    """Return the start of the period: the end of the last valid invoice. If older usage or charges are open, it starts
+    earlier.
+    """
     standing = Invoice.objects.filter(organisation=organisation, period_end__lt=until).exclude(state=InvoiceState.VOID)
     last = standing.order_by("-sequence").values_list("period_end", flat=True).first()
     begins = [*used, *([last] if last else [])]
@@ -247,7 +249,7 @@ def _period_start(
 
 
 def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, Any]:
-    """Return the self-contained document. With the model and the price book it can be verified offline."""
+    """Return the complete document. It can be verified offline with the model and the price book."""
     return {
         "format": FORMAT,
         "rules": RULES,
@@ -289,8 +291,10 @@ def document_of_draft(draft: Draft, *, identity: dict[str, Any]) -> dict[str, An
 
 
 def _sample_json(draft: Draft) -> dict[str, Any]:
-    """Return the document's key `sample` if some of the invoice's usage is sample data, for which nobody owes anything;
-    otherwise an empty dictionary.
+    """If some of the draft's usage is sample data, return a dictionary with the one key `sample`. Otherwise, return an
+    empty dictionary.
+
+    Nobody owes anything for sample data.
     """
     is_sample = any(draft.organisation.is_sample_at(row.created_at) for line in draft.lines for row in line.rows)
     until = draft.organisation.sample_until
@@ -298,8 +302,10 @@ def _sample_json(draft: Draft) -> dict[str, Any]:
 
 
 def _adjustments_json(draft: Draft) -> dict[str, Any]:
-    """Return the document's key `adjustments` with the lines other than usage, numbered after the usage lines; an empty
-    dictionary if there are none.
+    """If the draft has lines that are not usage, return a dictionary with the one key `adjustments`. Otherwise, return
+    an empty dictionary.
+
+    These lines are numbered after the usage lines.
     """
     shares = draft.shares[len(draft.lines) :]
     rows = [
@@ -310,7 +316,9 @@ def _adjustments_json(draft: Draft) -> dict[str, Any]:
 
 
 def line_json(line: DraftLine, share: Decimal, number: int) -> dict[str, Any]:
-    """Return a line with everything that determines its amount, its pool, and its usage rows."""
+    """Return a line as stored in the document, with everything that determines its amount, its pool, and its usage
+    rows.
+    """
     pool = line.contract.pool
     return {
         "number": number,
@@ -343,7 +351,7 @@ def line_json(line: DraftLine, share: Decimal, number: int) -> dict[str, Any]:
 
 
 def comparison_json(contract: Contract, usage: ContractUsage, named: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the comparison "quoted against actual" of one contract, with every difference explained in `named`."""
+    """Return the comparison "quoted against actual" of one contract. `named` explains every difference."""
     return {
         "contract": str(contract.id),
         "state": contract.state,
@@ -355,8 +363,10 @@ def comparison_json(contract: Contract, usage: ContractUsage, named: list[dict[s
 
 
 def _downgrade_json(line: DraftLine) -> dict[str, Any]:
-    """Return the line's key `downgrade` with the price in the class that was bought, if the work ran in a lower class;
-    otherwise an empty dictionary.
+    """If the work ran in a lower class, return a dictionary with the one key `downgrade`. Otherwise, return an empty
+    dictionary.
+
+    The value states the price in the bought class, the amount saved, and the reason.
     """
     served = line.rating.terms.served
     if not served or line.rating.unused:
@@ -370,8 +380,10 @@ def _downgrade_json(line: DraftLine) -> dict[str, Any]:
 def _lines(
     rows: Sequence[tuple[UsageRow, Rating]], cuts: Sequence[datetime], books: Mapping[str, PriceBookDocument]
 ) -> tuple[DraftLine, ...]:
-    """Group the rows into lines. Each line covers one program under the same terms in one section; charges for unused
-    volume have their own lines. Lines are in the order of their first usage.
+    """Group the rows into lines, in the order of their first usage. A line covers one program under the same terms in
+    one section.
+
+    Charges for unused volume have lines of their own.
     """
     groups: dict[tuple[datetime, UUID, str, str], list[tuple[UsageRow, Rating]]] = {}
     keys: dict[int, str] = {}
@@ -394,8 +406,10 @@ def _line(
     members: list[tuple[UsageRow, Rating]],
     book: PriceBookDocument,
 ) -> DraftLine:
-    """Make one line of a draft from its rows. Rating is linear, so the rating of the sum must equal the sum of the
-    ratings; if it differs, raises RuntimeError, so that nothing is invoiced.
+    """Make one line of a draft from its rows. Raises RuntimeError if the rating of their sum differs from the sum of
+    their ratings.
+
+    Rating is linear, so the two are equal unless there is a fault. In that case, nothing must be invoiced.
     """
     rating = merge_ratings(book, [rating for _, rating in members])
     metered = exact_sum(row.amount for row, _ in members)

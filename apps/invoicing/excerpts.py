@@ -1,5 +1,5 @@
-"""Excerpts of an invoice document, selected in the database, because a large document has every usage row but a page
-shows few.
+"""Excerpts of an invoice document, selected in the database. A large document has every usage row, but a page shows
+few.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ _TEXT = "SELECT document::text FROM {table} WHERE id = %(of)s"
 
 
 class Excerpt(NamedTuple):
-    """The document with only the lines of one page, each with its first usage rows, and the comparison of their contracts.
+    """An excerpt of the document: the lines of one page with their first usage rows, and the comparisons of their
+    contracts.
 
-    `total` counts all lines; `books` lists the versions of their price books.
+    `total` is the number of lines in the document. `books` lists the versions of their price books.
     """
 
     document: dict[str, Any]
@@ -58,35 +59,35 @@ class Excerpt(NamedTuple):
 
     @property
     def next(self) -> int | None:
-        """The first line of the next page; None on the last page."""
+        """The number of the first line on the next page; None on the last page."""
         return self.first + LINES_SHOWN if self.first + LINES_SHOWN <= self.total else None
 
     @property
     def previous(self) -> int | None:
-        """The first line of the previous page; None on the first page."""
+        """The number of the first line on the previous page; None on the first page."""
         return max(1, self.first - LINES_SHOWN) if self.first > 1 else None
 
     @property
     def last(self) -> int:
-        """The last line of the page."""
+        """The number of the last line on the page."""
         return min(self.total, self.first + LINES_SHOWN - 1)
 
 
 def first_line(text: str | None) -> int:
-    """Return the first line that the URL asks for; 1 if the number is invalid."""
+    """Return the line number given in the URL; 1 if it is missing or invalid."""
     return int(text) if text and text.isascii() and text.isdigit() and 0 < len(text) < 7 and int(text) else 1
 
 
 def stored_excerpt(stored: Stored, *, first: int) -> Excerpt:
-    """Return the excerpt of a stored document that starts with line `first`, counted from 1."""
+    """Return the excerpt of a stored document that starts at line `first`. Lines are numbered from 1."""
     *parts, count = _fetch(_EXCERPT, stored, first=first, lines=LINES_SHOWN, rows=ROWS_EACH)
     head, lines, compared, books = (json.loads(part) for part in parts)  # the driver returns jsonb as text
     return Excerpt({**head, "lines": lines, "quoted_against_actual": compared}, first, count, books)
 
 
 def document_excerpt(document: dict[str, Any], *, first: int) -> Excerpt:
-    """Return the excerpt that starts with line `first` of a document in memory. The document is either complete or has
-    only the first usage rows of each line.
+    """Return the excerpt that starts at line `first` of a document in memory. Lines of the document may be shortened to
+    their first usage rows.
     """
     shown = document["lines"][first - 1 : first - 1 + LINES_SHOWN]
     lines = [

@@ -1,4 +1,4 @@
-"""Downloads of usage and cost, from pages and the API. They are streamed, so they can have any length."""
+"""Downloads of usage and cost, for pages and the API. They are streamed, so their length is not limited."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ CHUNK = 1 << 16
 
 @require_GET
 def focus_file(request: HttpRequest, kind: str = "csv") -> StreamingHttpResponse:
-    """Download the cost export for `?from=2026-11-01&to=2026-12-01` (UTC days, half-open; by default this month).
-    `kind` is csv or parquet.
+    """Download the cost export for a period such as `?from=2026-11-01&to=2026-12-01`. `kind` is csv or parquet.
+
+    The days are in UTC, and the last day is excluded. The default is this month.
     """
     organisation = organisation_get(request)
     return _focus(organisation, _day(request.GET.get("from")), _day(request.GET.get("to")), kind)
@@ -46,10 +47,10 @@ def focus_file(request: HttpRequest, kind: str = "csv") -> StreamingHttpResponse
 def usage_focus(
     request: HttpRequest, start: Day | None = None, end: Day | None = None, kind: Literal["csv", "parquet"] = "csv"
 ) -> StreamingHttpResponse:
-    """Downloads the invoices and credit notes issued in [start, end), and the usage of that period that is not invoiced
+    """Downloads the invoices and credit notes issued in [start, end), and the usage in this period that is not invoiced
     yet.
 
-    The period is in UTC days, by default this month. Parquet stores amounts as decimals with 76 digits.
+    `start` and `end` are UTC days. The default is this month. Parquet files contain amounts as decimals with 76 digits.
     """
     return _focus(organisation_get(request), start, end, kind)
 
@@ -80,7 +81,7 @@ def _focus(organisation: Organisation, first: date | None, after: date | None, k
 
 
 def _parquet(rows: Iterator[Row]) -> Iterator[bytes]:
-    """Write the file to disk before sending it, because a Parquet file has its index at the end."""
+    """Yield the Parquet file in chunks. It is first written to disk, because its index is at the end."""
     with TemporaryFile() as file:
         focus_parquet(rows, file)
         file.seek(0)

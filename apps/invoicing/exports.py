@@ -1,4 +1,4 @@
-"""Exports invoices and credit notes as PDF, CSV and JSON from the stored document."""
+"""Exports invoices and credit notes as PDF, CSV and JSON. The exports are made from the stored documents."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ SAMPLE = "Sample data of a demo: nobody owes this amount."
 
 
 def invoice_json(invoice: Invoice) -> str:
-    """Return the document with its digest, as `takt verify` expects it."""
+    """Return the document with its digest as JSON, the input of `takt verify`."""
     return json.dumps({**invoice.document, "digest": invoice.digest}, indent=1, ensure_ascii=False) + "\n"
 
 
 def invoice_csv(invoice: Invoice) -> str:
-    """Return CSV rows: one for each step of each line, then the other lines and the totals. Totals have no line number."""
+    """Return the invoice as CSV: one row for each step of each usage line, then the other lines and the totals. Totals
+    have no line number.
+    """
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     code = invoice.document["currency"]["code"]
@@ -82,13 +84,13 @@ def invoice_pdf(invoice: Invoice) -> bytes:
 
 
 def _addressee(addressee: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the billing address, without empty fields."""
+    """Return the billing address as (title, text) pairs, without empty fields."""
     named = (("To", "name"), ("Address", "address"), ("Tax id", "tax_id"))
     return [(title, addressee[key]) for title, key in named if addressee[key] or key == "name"]
 
 
 def _print_lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
-    """Print the table of lines, each with its explanation below it."""
+    """Print the table of lines and the explanations below it."""
     adjustments = document.get("adjustments", [])
     pdf.heading("Lines")
     pdf.table(
@@ -110,7 +112,7 @@ def _print_lines(pdf: PdfDocument, document: dict[str, Any], currency: dict[str,
 
 
 def _print_comparison(pdf: PdfDocument, document: dict[str, Any], currency: dict[str, Any]) -> None:
-    """Print the comparison "quoted against actual", with a sentence for each difference."""
+    """Print the comparison "quoted against actual", with one sentence for each difference."""
     pdf.heading("Quoted against actual")
     for one in document["quoted_against_actual"]:
         quoted, actual, rest = (money_exact_format(one[key], currency) for key in ("quoted", "actual", "difference"))
@@ -120,7 +122,7 @@ def _print_comparison(pdf: PdfDocument, document: dict[str, Any], currency: dict
 
 
 def _print_check(pdf: PdfDocument, invoice: Invoice) -> None:
-    """Print instructions for recomputing the invoice offline."""
+    """Print instructions for checking the invoice offline."""
     pdf.heading("Check it yourself")
     pdf.text(
         "Download the invoice and the price book as JSON. Then run the commands below offline with the model file. "
@@ -156,7 +158,7 @@ def credit_note_json(note: CreditNote) -> str:
 
 
 def credit_note_csv(note: CreditNote) -> str:
-    """Return CSV rows, one for each credited line."""
+    """Return the credit note as CSV, with one row for each credited line."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(["credit_note", "invoice", "line", "title", "exact_amount", "share", "currency"])

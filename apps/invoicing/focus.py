@@ -1,9 +1,9 @@
 """Usage and cost as rows of FOCUS 1.2, the FinOps Foundation's specification for cost data.
 
-Amounts are exact and never rounded. The rounding of an invoice, and the remainder carried to the next one, have their
-own rows, so that the BilledCost of an invoice's rows before tax sums to its payable amount. A credit note appears as an
-invoice with corrections. Usage that is not invoiced yet has no InvoiceId. Payments, balances and refunds settle
-charges, so they have no rows.
+Amounts are exact and never rounded. An invoice's rounding and the remainder carried to the next invoice have rows of
+their own. The BilledCost of an invoice's rows before tax therefore sums to its payable amount. A credit note appears as
+an invoice with corrections. Usage that is not invoiced yet has no InvoiceId. Payments, balances and refunds have no
+rows, because they are not charges.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CHUNK = 500
 
 
 def focus_rows(*, organisation: Organisation, start: datetime, end: datetime) -> Iterator[Row]:
-    """Yield the charges of invoices and credit notes issued in [start, end), then the usage of that period that is not
+    """Yield the charges on invoices and credit notes issued in [start, end), then the usage in that period that is not
     invoiced yet.
     """
     names = names_of(organisation)
@@ -54,7 +54,7 @@ def focus_rows(*, organisation: Organisation, start: datetime, end: datetime) ->
 
 
 def _frame(names: Names, currency: str, start: datetime, end: datetime, number: str | None = None) -> Row:
-    """Return the columns that all rows of a billing period share."""
+    """Return a row with the columns that are the same for all charges of a billing period."""
     return dict.fromkeys(column.name for column in COLUMNS) | {
         "BillingAccountId": str(names.organisation.id),
         "BillingAccountName": names.organisation.name,
@@ -110,7 +110,9 @@ def _adjustment_row(frame: Row, one: dict[str, Any], amount: Decimal, names: Nam
 
 
 def _note_rows(note: CreditNote, names: Names) -> Iterator[Row]:
-    """Yield the corrections of a credit note. They sum to its net amount, and their period is that of its invoice."""
+    """Yield the corrections in a credit note. They sum to the note's amount with tax. Their period is that of the
+    invoice.
+    """
     invoice = note.invoice
     frame = _frame(names, note.currency, *month_of(note.issued_at), note.number) | {
         "ChargePeriodStart": invoice.period_start,
@@ -135,8 +137,8 @@ def _note_rows(note: CreditNote, names: Names) -> Iterator[Row]:
 
 
 def _line_about(line: dict[str, Any], names: Names) -> Row:
-    """Return the columns that identify the subject of a corrected line. Quantities and prices are stated by the
-    invoice's rows only.
+    """Return the columns that identify what a corrected line is about. Only the invoice's own rows state quantities and
+    prices.
     """
     program, contract = line["program"] or {"digest": "", "project_id": ""}, line["contract"]
     about = about_row(
@@ -151,7 +153,7 @@ def _line_about(line: dict[str, Any], names: Names) -> Row:
 
 
 def _named_about(adjustment: dict[str, Any] | None, names: Names) -> Row:
-    """Return the columns of the commitment whose shortfall is corrected; empty for any other correction."""
+    """Return the columns of the commitment whose shortfall is corrected; an empty row for other corrections."""
     if adjustment is None or adjustment["kind"] != "shortfall":
         return {}
     commitment = names.commitments[adjustment["basis"]["commitment"]]

@@ -24,7 +24,7 @@ COSTS = ("BilledCost", "ContractedCost", "EffectiveCost", "ListCost")
 
 @dataclass(frozen=True)
 class Place:
-    """The region of a contract."""
+    """The region in which a contract's work runs."""
 
     region: str
     region_name: str
@@ -32,7 +32,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Names:
-    """The objects that rows refer to: projects, commitments, and the region and commitment of each contract."""
+    """The objects to which rows refer: projects, commitments, and the region and commitment of each contract."""
 
     organisation: Organisation
     projects: dict[str, str]
@@ -41,13 +41,13 @@ class Names:
     commitments: dict[str, Commitment]
 
     def commitment_of(self, contract_id: str) -> Commitment | None:
-        """Return the commitment that a contract counts towards, or None."""
+        """Return the commitment to which a contract's usage counts; None if there is none."""
         return self.commitments.get(self.promised.get(contract_id, ""))
 
 
 @dataclass(frozen=True)
 class Part:
-    """Those executions of a usage row that have the same price."""
+    """The executions in a usage row that have the same price."""
 
     name: str
     executions: int
@@ -57,12 +57,12 @@ class Part:
 
     @property
     def quantity(self) -> Decimal:
-        """The quantity in units of the price list."""
+        """The quantity in the units of the price list."""
         return CONTEXT.scaleb(self.operations, -TERA)
 
 
 def usage_rows(usage: UsageRow, frame: Row, names: Names) -> Iterator[Row]:
-    """Yield one row for each price of the usage; a lease that ran in hours with different prices has several."""
+    """Yield one row for each price of the usage. If a lease ran in hours with different prices, it has several rows."""
     rating = Rating.from_json(usage.rating)
     whose = frame | {
         "ChargePeriodStart": usage.occurred_from,
@@ -96,15 +96,16 @@ def usage_rows(usage: UsageRow, frame: Row, names: Names) -> Iterator[Row]:
 
 
 def _spent(promise: Commitment | None, amount: Decimal) -> Row:
-    """Return the columns of the amount that counts towards a commitment."""
+    """Return the columns for the amount that counts towards a commitment; an empty row if there is none."""
     if promise is None:
         return {}
     return {"CommitmentDiscountQuantity": amount, "CommitmentDiscountUnit": promise.currency}
 
 
 def _sum_of_money(usage: UsageRow, rating: Rating, sold: tuple[str, str], description: str) -> Row:
-    """Return the columns of a charge that is an amount of money and not a quantity of work. Its quantity is the amount,
-    in units of the currency at a price of 1. `sold` is (SKU, meter).
+    """Return the columns of a charge for an amount of money instead of a quantity of work. `sold` is (SKU, meter).
+
+    The quantity is the amount in units of the currency, at a price of 1.
     """
     (sku, meter), amount = sold, rating.amount
     details = {"x_Class": rating.terms.klass, "x_PriceBook": str(rating.book_version)}
@@ -128,8 +129,9 @@ def _sum_of_money(usage: UsageRow, rating: Rating, sold: tuple[str, str], descri
 
 
 def about_row(names: Names, *, contract: str, digest: str, model: str, project: str, unused: bool) -> Row:
-    """Return the columns that identify the subject of a charge: the program (or the contract, for quotas and unused
-    volume), region and project.
+    """Return the columns that identify the program, region and project of a charge.
+
+    For quotas and unused volume, the contract takes the place of the program.
     """
     place = names.places.get(contract)
     return {
@@ -147,7 +149,7 @@ def about_row(names: Names, *, contract: str, digest: str, model: str, project: 
 
 
 def promised_row(commitment: Commitment | None, status: str) -> Row:
-    """Return the columns that name a commitment; empty if there is none."""
+    """Return the columns that name a commitment; an empty row if there is none."""
     if commitment is None:
         return {}
     return {
@@ -161,13 +163,15 @@ def promised_row(commitment: Commitment | None, status: str) -> Row:
 
 
 def plain_row(frame: Row, category: str, amount: Decimal, description: str) -> Row:
-    """Return a charge without quantity and price."""
+    """Return the row of a charge that has no quantity and no price."""
     costs = dict.fromkeys(COSTS, amount)
     return frame | costs | {"ChargeCategory": category, "ChargeFrequency": "One-Time", "ChargeDescription": description}
 
 
 def shortfall_row(frame: Row, adjustment: dict[str, Any], amount: Decimal, names: Names) -> Row:
-    """Return a commitment shortfall as unused usage of the commitment, in units of the currency at a price of 1."""
+    """Return the row of a commitment shortfall. It counts as unused commitment, in units of the currency at a price of
+    1.
+    """
     basis, currency = adjustment["basis"], frame["BillingCurrency"]
     commitment = names.commitments[basis["commitment"]]
     sku = f"commitment/{commitment.kind}"
@@ -197,12 +201,12 @@ def shortfall_row(frame: Row, adjustment: dict[str, Any], amount: Decimal, names
 
 
 def category_of(kind: str) -> str:
-    """Return the charge category of a line that is not usage."""
+    """Return the charge category of an invoice line that is not usage."""
     return "Credit" if kind in CREDITS else "Usage" if kind == "shortfall" else "Adjustment"
 
 
 def names_of(organisation: Organisation) -> Names:
-    """Load the objects that the rows of an organisation refer to."""
+    """Load the names of the objects to which an organisation's rows refer."""
     contracts = Contract.objects.filter(organisation=organisation).select_related("pool__site")
     places: dict[str, Place] = {}
     promised: dict[str, str] = {}
@@ -236,7 +240,9 @@ def _parts(rating: Rating) -> Sequence[Part]:
 
 
 def _priced(usage: UsageRow, rating: Rating, part: Part) -> Row:
-    """Return usage with its price. Each step of a price is a factor, so unit prices are finite decimals."""
+    """Return the columns of usage with its price. Every step of a price is a factor, so unit prices are finite
+    decimals.
+    """
     terms = rating.terms
     sku = f"{terms.processor_class}/{terms.precision}"
     details = {"x_Class": terms.klass, "x_Commitment": terms.commitment, "x_PriceBook": str(rating.book_version)}
