@@ -1,4 +1,4 @@
-"""Middleware: the request log, the sign-in requirement, and one format for errors."""
+"""Middleware for the request log, rate limits, the sign-in requirement and error responses."""
 
 from __future__ import annotations
 

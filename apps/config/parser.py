@@ -67,8 +67,8 @@ def names_known() -> None:
 
 
 def _strict_without(operation: type[Operation]) -> None:
-    """Make operations without query parameters refuse every query parameter. No class of ninja reads the query for
-    them.
+    """Make operations without query parameters refuse every query parameter. Ninja does not read the query for such
+    operations.
     """
     lenient = operation._get_values
 

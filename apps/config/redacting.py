@@ -1,4 +1,4 @@
-"""Removes secrets from the log. The addresses of invitations, share links and links in mails contain such secrets."""
+"""Removes secrets from the log. Invitation links, share links and links in mails contain secrets."""
 
 from __future__ import annotations
 

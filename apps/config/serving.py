@@ -32,7 +32,7 @@ class GuardedProtocol(ASGIProtocol):
         self.worker.loop.call_later(settings.HEAD_SECONDS, self._end_without_head)
 
     def _send_error_response(self, status: int, message: str, extra_headers: Iterable[tuple[str, str]] = ()) -> None:
-        """Respond to a request that cannot be read. If the address is too long, respond with a page for people."""
+        """Respond to a request that cannot be read. If the address is too long, respond with an HTML page."""
         if status != HTTPStatus.REQUEST_URI_TOO_LONG:
             super()._send_error_response(status, message, extra_headers)
             return
@@ -64,5 +64,5 @@ class BufferingWorker(gasgi.ASGIWorker):
         super().init_process()
 
     def load_wsgi(self) -> None:
-        """Return the WSGI application behind the buffer."""
+        """Load the WSGI application behind the buffer."""
         self.asgi = Buffered(self.app.wsgi(), threads=self.cfg.threads)

@@ -1,4 +1,4 @@
-"""How demand varies over a week, and the number of executions that result in each reserved window.
+"""Computes how demand varies over a week and how many executions it causes in each reserved window.
 
 Pure functions; the same seed gives the same result.
 """

@@ -173,7 +173,9 @@ def job_out(job: Job, *, now: datetime) -> JobOut:
 
 
 def _contract(request: HttpRequest, pk: UUID) -> Contract:
-    """Return the contract named in the request. Raises Problem(404) if the caller may not use it or it does not exist."""
+    """Return the contract named in the request. Raises Problem(404) if the contract does not exist or the caller may
+    not use it.
+    """
     try:
         return org_object_get(request, Contract.objects.select_related("pool"), roles=ENGINEERING, pk=pk)
     except Http404:

@@ -157,7 +157,7 @@ def _candidate(contract: Contract, plan: Plan) -> dict[str, Any]:
 
 
 def limits_of(contract: Contract, duration: Fraction, *, now: datetime) -> Limits:
-    """Return the limits on when `duration` seconds of the contract's work may run from `now` on. The rules are those of
-    the contract's quote.
+    """Return the times at which `duration` seconds of the contract's work may run, starting from `now`. The rules are
+    those of the contract's quote.
     """
     return contract_allowed(contract, now, duration)

@@ -1,5 +1,6 @@
-"""The class of service that was delivered. If the bought class's promise was missed, it is a lesser class. Pure
-functions.
+"""Determines the class of service that was delivered: the bought class, or a lesser class if a promise was missed.
+
+Pure functions.
 """
 
 from __future__ import annotations

@@ -148,6 +148,6 @@ def cursor_after(leases: Iterable[tuple[int, int, Pace, bool]]) -> int:
 
 
 def _blocks(count: int, block: int) -> list[int]:
-    """Divide `count` into pieces of at most `block`. The pieces differ by at most one."""
+    """Divide `count` into pieces of at most `block`. The sizes of the pieces differ by at most one."""
     pieces = -(-count // block)
     return [count // pieces + (1 if index < count % pieces else 0) for index in range(pieces)]

@@ -81,7 +81,7 @@ def _interrupted(lease_id: UUID, epoch: int, error: Exception, clock: Clock) -> 
     """Handle an error of the storage or the database. A missing file fails the job. After an outage, the lease is
     returned.
 
-    Raises any other error. If the database stays unavailable, raises its error.
+    Raises any other error. Raises DatabaseError if the database stays unavailable.
     """
     if isinstance(error, FileNotFoundError):
         reason = "A file of this job is no longer in our storage, so the job cannot run. This is our fault, not yours."

@@ -130,7 +130,7 @@ def _seconds(lease: Lease, *, is_host: bool) -> Fraction | None:
 
 
 def _completion(by: datetime, items: int, jobs: Sequence[Job], contract: Contract, now: datetime) -> Promise:
-    """Evaluate the promised completion: the instant at which the results of the last promised item were stored."""
+    """Evaluate the promised completion. Work is complete when the results of the last promised item are stored."""
     done, at = _items_done(items, jobs)
     zone = contract.organisation.time_zone
     text = f"{done:,} of {items:,} items done" if at is None else instant_format(at, zone, seconds=True)

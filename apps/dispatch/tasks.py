@@ -35,7 +35,7 @@ def offer_due() -> None:
 
 @shared_task(name="apps.dispatch.tasks.sweep", queue="dispatch", ignore_result=True)
 def sweep() -> None:
-    """Offer leases of silent workers and lost messages again, and place waiting stages."""
+    """Recover leases of silent workers and leases whose message was lost, and place waiting stages."""
     services.leases_reoffer_silent(now=timezone.now())
     services.jobs_advance_due(now=timezone.now())
 

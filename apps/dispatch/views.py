@@ -101,7 +101,7 @@ def _more(organisation: Organisation, offers: Sequence[selectors.Offer]) -> int:
 
 
 def _refusal_context(refusal: Problem | None) -> dict[str, Any]:
-    """Return the template context of a refusal: its list of faults, or if it lists none, its sentence."""
+    """Return a refusal's template context: the list of its faults, or its text if it lists no faults."""
     faults = [error["message"] for error in refusal.errors if "message" in error] if refusal else []
     return {
         "refusal": refusal,

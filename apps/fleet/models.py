@@ -119,7 +119,7 @@ class Pool(models.Model):
 
     @property
     def slowdown(self) -> Fraction:
-        """The factor by which execution times exceed those at the full clock."""
+        """The ratio of execution times on this pool to those at the full clock."""
         return Fraction(100, self.power_percent)
 
     def clock_at(self, clock_hz: int) -> int:

@@ -114,8 +114,9 @@ def document_store(*, before: Document, after: Document, now: datetime, revive: 
 
 
 def processor_row(*, name: str, text: str, now: datetime) -> ProcessorVersion:
-    """Return the row of a processor's description, which is read from `text` or, if `text` is empty, ships with the
-    compiler. Creates the row if necessary.
+    """Return the row of a processor's description. Creates the row if necessary.
+
+    The description is `text`. If `text` is empty, the description that ships with the compiler is used.
     """
     target = targets.parse(text) if text else targets.load(name)
     version, _ = ProcessorVersion.objects.get_or_create(
@@ -136,7 +137,7 @@ def pools_touched(change: Difference) -> set[str]:
 
 
 def pools_redescribed(before: Document, after: Document) -> set[str]:
-    """Return the pools that exist before and after the change and whose processor's file changes."""
+    """Return the slugs of the pools that the change keeps but whose processor's file it changes."""
     changed = {name for name, text in after.processors.items() if before.processors.get(name, text) != text}
     return {slug for slug, pool in after.pools.items() if slug in before.pools and pool.processor in changed}
 

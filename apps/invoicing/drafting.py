@@ -154,7 +154,7 @@ def organisations_with_minimum(*, until: datetime) -> QuerySet[Organisation]:
 def _draft_end(organisation: Organisation, currency: str, until: datetime) -> datetime:
     """Return the end of the period of an invoice that was requested for usage before `until`.
 
-    A month with a minimum charge gets an invoice of its own. If the previous month has one and its usage is still open,
+    A month with a minimum charge gets an invoice of its own. If the previous month has a minimum charge and open usage,
     the period therefore ends with that month. Otherwise, it ends at `until`.
     """
     start = month_start(until)
@@ -406,10 +406,10 @@ def _line(
     members: list[tuple[UsageRow, Rating]],
     book: PriceBookDocument,
 ) -> DraftLine:
-    """Make one line of a draft from its rows. Raises RuntimeError if the rating of their sum differs from the sum of
-    their ratings.
+    """Make one line of a draft by rating the sum of its rows.
 
-    Rating is linear, so the two are equal unless there is a fault. In that case, nothing must be invoiced.
+    Rating is linear, so the amount must equal the sum of the rows' amounts. Raises RuntimeError if the amounts differ,
+    so that no wrong amount is invoiced.
     """
     rating = merge_ratings(book, [rating for _, rating in members])
     metered = exact_sum(row.amount for row, _ in members)

@@ -153,7 +153,7 @@ def _adjustment_row(one: dict[str, Any], currency: dict[str, Any]) -> list[str]:
 
 
 def credit_note_json(note: CreditNote) -> str:
-    """Return the document with its digest."""
+    """Return the credit note's document with its digest, as JSON."""
     return json.dumps({**note.document, "digest": note.digest}, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -41,7 +41,7 @@ class Names:
     commitments: dict[str, Commitment]
 
     def commitment_of(self, contract_id: str) -> Commitment | None:
-        """Return the commitment to which a contract's usage counts; None if there is none."""
+        """Return the commitment towards which a contract's usage counts; None if there is none."""
         return self.commitments.get(self.promised.get(contract_id, ""))
 
 

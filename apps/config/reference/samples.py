@@ -32,9 +32,7 @@ NAMED = {
 
 
 def resolved(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
-    """Follow references, and in a list of alternatives choose the first one that is not null. Return the resulting
-    schema.
-    """
+    """Return the schema with references followed. Of several alternatives, the first that is not null is chosen."""
     while True:
         if "$ref" in schema:
             schema = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]

@@ -162,8 +162,8 @@ class _Sweep:
         self.found = Placement(stays=[one for one in rows if not one.is_free and one.device not in self.fixed])
 
     def device_for(self, one: Booking) -> str | None:
-        """Return a free device. If there is none, try to free a device with `_evict`. Returns None if this is not
-        possible either.
+        """Return a free device. If there is none, try to free a device with `_evict`. Returns None if no device can be
+        freed.
         """
         usable = [name for name in self.active if self.fixed[name].is_open(one.start, one.end)]
         free = [name for name in usable if (last := self.last[name]) is None or last.end <= one.start]

@@ -1,4 +1,4 @@
-"""The pages on which platform administrators change the fleet. Each change is one edit of its document."""
+"""The pages on which platform administrators change the fleet. Each change is one edit of the fleet's document."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def program_choose(
 
 
 def _programs(contract: Contract, wanted: UUID | None) -> list[Program]:
-    """Return the programs that a job's inputs may be for. Raises Problem(422) if there are none.
+    """Return the programs for which a job's inputs may be intended. Raises Problem(422) if there are none.
 
     For a combination, this is its first program. Otherwise, it is every program of the contract, or only the program
     `wanted`.

@@ -113,7 +113,9 @@ def lease_take(*, lease_id: UUID, epoch: int, host: str, now: datetime) -> Lease
 
 
 def lease_renew(*, lease_id: UUID, epoch: int, progress: int, now: datetime) -> None:
-    """Record the worker's heartbeat and the number of finished items. Raises LeaseLost."""
+    """Record the worker's heartbeat and the number of finished items. Raises LeaseLost if the worker no longer has the
+    lease.
+    """
     own = Lease.objects.filter(pk=lease_id, epoch=epoch, state=LeaseState.RUNNING)
     if not own.update(heartbeat_at=now, progress=progress):
         raise LeaseLost(f"lease {lease_id} is no longer held at epoch {epoch}")
@@ -164,8 +166,8 @@ class CountersDiffer(Exception):
 
 
 def counters_check(*, expected: dict[str, Any], counted: dict[str, Any]) -> None:
-    """Raises CountersDiffer if a count differs from the program's resources. If these are bounds, only a higher count
-    differs.
+    """Raises CountersDiffer if a count differs from the program's resources. If the resources are upper bounds, lower
+    counts are allowed.
     """
     proven, seen = Resources.from_json(expected).to_json(), Resources.from_json(counted).to_json()
     is_exact = proven["exact"]

@@ -180,7 +180,7 @@ def _offer_due(leases: list[Lease], pool: Pool, *, now: datetime) -> None:
 def jobs_advance_due(*, now: datetime) -> int:
     """Advance open jobs without live leases. Return the number of these jobs.
 
-    Either a message was lost, or a stage found no room.
+    In such a job, a message was lost or a stage found no room.
     """
     open_jobs = Job.objects.filter(state__in=[JobState.QUEUED, JobState.RUNNING])
     idle = open_jobs.exclude(stages__leases__state__in=LIVE).filter(submitted_at__lt=now - STALLED_AFTER)

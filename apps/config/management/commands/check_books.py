@@ -1,4 +1,4 @@
-"""Verifies the stored data: every organisation's ledger chain, its accounts, and every file that a database row names."""
+"""Verifies the stored data: every organisation's ledger chain and accounts, and every file named in the database."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Command(BaseCommand):
 
 
 def _files() -> tuple[int, list[str]]:
-    """Return the number of files that database rows name, and one sentence for each file that is missing or altered."""
+    """Return the number of files named in the database, and one sentence for each file that is missing or altered."""
     count, faults = 0, []
     for what, key, digest in _named():
         count += 1
