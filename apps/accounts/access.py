@@ -45,7 +45,7 @@ class Principal:
 
 
 def principal_of_user(user: User, wanted: str | None) -> Principal:
-    """Return the principal for a signed-in person. `wanted` is the id of the organisation that the session stores."""
+    """Return the principal for a signed-in person. `wanted` is the organisation id that is stored in the session."""
     rows = Membership.objects.filter(user=user).order_by("created_at", "id").values_list("organisation_id", "role")
     memberships = {organisation: Role(role) for organisation, role in rows}
     current = next((key for key in memberships if str(key) == wanted), next(iter(memberships), None))
@@ -112,7 +112,7 @@ def org_object_get(
 
 
 def platform_admin_check(request: HttpRequest) -> Principal:
-    """Return the principal if it is a platform administrator. Otherwise, raise Http404, so that the pages stay hidden."""
+    """Return the principal if it is a platform administrator. Otherwise, raise Http404, so that the page stays hidden."""
     principal = principal_get(request)
     if not principal.is_platform_admin:
         raise Http404

@@ -99,7 +99,10 @@ class BrowserSession(APIKeyCookie):
 
 
 def _counted(principal: Principal) -> Principal:
-    """Count a request against the account's limit, which all its tokens share. Raises Problem(429)."""
+    """Count a request against the account's limit, which is shared by all tokens of the account.
+
+    Raises Problem(429) if the limit is reached.
+    """
     rate_take(Rate("api-account", settings.API_PER_MINUTE, 60), str(principal.user.pk))
     return principal
 
@@ -110,7 +113,7 @@ def requires(scope: Scope | None, *, roles: frozenset[Role] = ANY_ROLE) -> list[
     The operation accepts a session, or a token with `scope`. The person who signed in or created the token must have
     one of `roles`.
 
-    Two values of `scope` ignore `roles`. `Scope.ADMIN` requires a platform administrator. None admits every person who
-    has signed in and every valid token.
+    For two values of `scope`, `roles` is ignored: `Scope.ADMIN` requires a platform administrator, and None admits
+    everyone who has signed in or sends a valid token.
     """
     return [BearerToken(scope, roles), BrowserSession(scope, roles)]

@@ -17,8 +17,9 @@ SHOWN = 60  # characters of a name that a refusal repeats
 
 
 class RequestBody(Schema):
-    """The base class of request bodies and the objects in them. An unknown name gives a 422 that suggests the nearest
-    known one.
+    """The base class of request bodies and the objects in them.
+
+    An unknown field name gives a 422 that suggests the nearest known name.
     """
 
     model_config = ConfigDict(extra="forbid")

@@ -1,7 +1,7 @@
 """Sends tasks to the broker after the commit, within a bounded time, and never raises an error in the caller.
 
-The caller's commit holds whether or not the broker responds. A message that can't be sent is dropped on purpose. A
-periodic sweep in the app that wrote the row sends it again (docs/adr/0040).
+The caller's commit holds whether or not the broker responds. A message that can't be sent is dropped on purpose,
+because a periodic sweep sends it again (docs/adr/0040).
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def name_clean(text: str) -> str:
 
 
 class Numbered(models.Model):
-    """The base class of objects that have a number and an optional name, which the customer gives them.
+    """The base class of objects that have a number and, optionally, a name given by the customer.
 
     Subclasses set `number_kind`, and add a unique constraint on `organisation` and `number`.
     """

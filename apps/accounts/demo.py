@@ -31,8 +31,9 @@ class People:
 
 
 def demo_people(*, known: dict[str, str], now: datetime) -> People:
-    """Create the missing people. `known` holds the previous contents of var/demo.json. Its passwords and tokens are
-    kept while they are valid.
+    """Create the missing people.
+
+    `known` holds the previous contents of var/demo.json. Passwords and tokens in it are kept while they are valid.
     """
     password = known.get("password") or secrets.token_urlsafe(12)
     admin_password = known.get("admin_password") or secrets.token_urlsafe(12)

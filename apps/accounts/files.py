@@ -44,7 +44,9 @@ def file_drop(key: str) -> None:
 
 
 def file_drop_on_commit(key: str) -> None:
-    """Delete a file after the transaction that removed the last reference to the file has committed."""
+    """Delete a file once the current transaction has committed. The transaction must remove the last reference to the
+    file.
+    """
     transaction.on_commit(lambda: file_drop(key), robust=True)
 
 

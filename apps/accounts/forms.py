@@ -104,7 +104,7 @@ class PasswordSetForm(SetPasswordForm):
 
 
 class PasswordResetForm(ResetPasswordKeyForm):
-    """The form to reset a password, opened through the link in a mail."""
+    """The form to choose a new password after opening a reset link."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

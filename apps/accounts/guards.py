@@ -1,6 +1,6 @@
 """Limits on password guessing and on sign-ups, without lockouts that strangers could use against an account.
 
-Wrong passwords are counted per account and client address together, per client address, and per account. A browser in
+Wrong passwords are counted for each account, for each client address, and for each combination of the two. A browser in
 which a person has signed in before carries a signed cookie and is counted separately, so that attempts from elsewhere
 can't lock the owner out (a "device cookie", OWASP Authentication Cheat Sheet).
 """
@@ -56,7 +56,7 @@ def password_renewed(email: str) -> None:
 
 
 def mail_allowed(template: str, email: str) -> bool:
-    """Return whether another mail of this kind may be sent to the address, and count it if so."""
+    """Return False if the address may receive no further mail of this kind for now. Otherwise, count the mail."""
     try:
         rate_take(MAILS, f"{template} {_account(email)}")
     except Problem:

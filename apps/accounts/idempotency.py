@@ -91,7 +91,7 @@ def _claim(request: HttpRequest, key: str) -> HttpResponse | None:
 
 
 def form_once(request: HttpRequest, mark: str, make: Callable[[], str]) -> tuple[str, bool]:
-    """Submit a page's form at most once. Return the URL to redirect to, and True if this submission called `make()`.
+    """Submit a page's form at most once. Return the URL to redirect to, and whether this submission called `make()`.
 
     `mark` is a token rendered with the form. The same token with different content counts as a different form. If the
     same form is submitted twice at the same time, the second submission waits for the first. If `make` raises a

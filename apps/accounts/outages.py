@@ -33,7 +33,7 @@ class Unavailable(Problem):
 
 
 def storage_unavailable(error: BaseException | None = None) -> Unavailable:
-    """Return the error for a storage that can't read or write files. The message differs if the disk is full."""
+    """Return the error for a storage that can't read or write files. If the disk is full, the message says so."""
     if isinstance(error, OSError) and error.errno in FULL:
         return Unavailable("The file storage is full, so nothing was accepted.")
     return Unavailable("The file storage is not responding, so nothing was accepted.")

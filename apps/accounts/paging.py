@@ -77,7 +77,7 @@ class Part(Generic[M]):
 
 
 def part_of(rows: QuerySet[M], *, ordering: Sequence[str], size: int, place: Place | None) -> Part[M]:
-    """Return at most `size` rows at a position. The other rows of the list are not counted.
+    """Return the part of a list at a position, with at most `size` rows. The other rows of the list are not counted.
 
     Raises the database's error if the position is invalid.
     """
@@ -94,7 +94,7 @@ def part_of(rows: QuerySet[M], *, ordering: Sequence[str], size: int, place: Pla
 def _rows_from(rows: QuerySet[M], ordering: Sequence[str], size: int, place: Place | None) -> tuple[list[M], bool]:
     """Return at most `size` rows at a position, and whether more rows follow in the same direction.
 
-    The rows are in the list's order in either direction.
+    In both directions, the rows are in the list's order.
     """
     back = place is not None and place.back
     chosen = rows.order_by(*(_turned(name) if back else name for name in ordering))
@@ -173,7 +173,7 @@ class Cursor(CursorPagination):
 def paginate(
     kind: type[Cursor], *, ordering: tuple[str, ...], attach: Callable[[list[Any]], None] | None = None
 ) -> Callable[[F], F]:
-    """Ninja's decorator for operations with postponed annotations (`from __future__ import annotations`)."""
+    """Return ninja's pagination decorator, adapted to postponed annotations (`from __future__ import annotations`)."""
 
     def decorate(operation: F) -> F:
         # ninja wraps the operation and then looks its annotations up in its own module, where our types are unknown.

@@ -114,7 +114,9 @@ View = Callable[..., HttpResponseBase]
 def limited(
     rate: Rate, *, key: Callable[[HttpRequest], str] = client_key, methods: tuple[str, ...] = ("POST",)
 ) -> Callable[[View], View]:
-    """Limit a page. Each request with one of `methods` counts against `rate`, by default per client address."""
+    """Limit the requests to a page. A request with one of `methods` counts against `rate`, by default per client
+    address.
+    """
 
     def decorate(view: View) -> View:
         @wraps(view)

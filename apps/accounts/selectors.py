@@ -36,6 +36,6 @@ def audit_list(organisation: Organisation) -> QuerySet[AuditEntry]:
 
 
 def factors_of(user: User) -> dict[str, int]:
-    """Map each kind of second factor to the number of such factors that the person has."""
+    """Return the number of second factors of each kind that the person has."""
     kinds = Authenticator.objects.filter(user=user).values_list("type", flat=True)
     return {kind.value: sum(found == kind for found in kinds) for kind in Authenticator.Type}

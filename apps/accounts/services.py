@@ -63,8 +63,8 @@ def user_create(
 ) -> User:
     """Create a person. Raises Problem(409) if the address is in use. The caller must have checked the password.
 
-    `is_confirmed` means that the address is known to be the person's: they received a secret that was mailed to it, or
-    an operator vouches for it. If it is False, the person must open a mailed link before the first sign-in.
+    `is_confirmed` means that the address is known to belong to the person: the person received a secret that was mailed
+    to it, or an operator vouches for it. If it is False, the person must open a mailed link before the first sign-in.
     """
     user = User(email=email.strip().lower(), name=name.strip(), is_platform_admin=is_platform_admin, created_at=now)
     user.set_password(password)
@@ -157,9 +157,9 @@ def membership_leave(*, organisation: Organisation, user: User, now: datetime) -
 
 @transaction.atomic
 def person_delete(*, user: User, now: datetime) -> None:
-    """Delete an account and its personal data. Records that an organisation must keep show "Deleted person" instead.
+    """Delete an account and its personal data. Raises Problem(409) if the person is the last owner of an organisation.
 
-    Raises Problem(409) if the person is the last owner of an organisation.
+    In records that an organisation must keep, "Deleted person" replaces the name.
     """
     for membership in Membership.objects.filter(user=user).select_related("organisation").order_by("organisation_id"):
         membership_leave(organisation=membership.organisation, user=user, now=now)
@@ -229,8 +229,8 @@ def invitation_create(
 ) -> tuple[Invitation, str]:
     """Create an invitation, mail it to the address, and return it with its secret. It is valid for a week.
 
-    The secret is sent only by mail, so opening the link proves that the address is the person's. The inviter does not
-    learn whether an account with this address exists.
+    The secret is sent only by mail, so opening the link proves that the address belongs to the person. The inviter does
+    not learn whether an account with this address exists.
     """
     email = email.strip().lower()
     if Membership.objects.filter(organisation=organisation, user__email=email).exists():

@@ -65,7 +65,7 @@ def rated(book: PriceBookDocument, stated: dict[str, Any]) -> Rating:
 
 
 def steps_same(place: str, stated: list[dict[str, str]], computed: list[dict[str, str]]) -> None:
-    """Raise Difference at the first step that differs from the computed one."""
+    """Raise Difference at the first step that differs from the computed step."""
     for mine, theirs in zip(computed, stated, strict=False):
         for key in ("name", "operation", "input", "factor", "result", "unit", "title", "rule"):
             same(f"{place}, step {mine['name']!r}, {key}", theirs[key], mine[key])

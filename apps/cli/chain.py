@@ -1,8 +1,8 @@
 """Checks the ledger's hash chain offline: every transaction must follow from the one before it.
 
-The file comes from the portal. It contains the hash of the last transaction (the head), all transactions in order, each
-with the hash of the one before, and the daily roots. It also contains digests of the usage rows, computed from their
-columns when the file was written.
+The file comes from the portal. It contains the hash of the last transaction (the head), the daily roots, and all
+transactions in order. Each transaction states the hash of the one before it. The file also contains digests of the
+usage rows, computed from their columns when the file was written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recomputes a quote's late-cancellation terms, their maximum cost, and the deadline for a free release."""
+"""Recomputes a quote's late-cancellation terms, their maximum cost, and the deadline for a release free of charge."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def late_verify(document: dict[str, Any], books: dict[str, PriceBookDocument]) -
 def _counted(document: dict[str, Any]) -> list[tuple[dict[str, Any], int]]:
     """Return each line with its number of executions.
 
-    A quota line has a number of operations instead, and a line of a plan its expected executions.
+    For a quota line, this is a number of operations. For a line of a plan, it is the expected number of executions.
     """
     key = "expected_executions" if document.get("plan") is not None else "executions"
     return [(line, _volume(line) if line["program"] is None else line[key]) for line in document["lines"]]

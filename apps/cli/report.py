@@ -22,7 +22,7 @@ def reports(path: Path, options: argparse.Namespace, book: PriceBookDocument | N
     """Return one report for each combination of sizes of the variable dimensions.
 
     A report states the counts of one execution. With a price book, it also states the price of `options.executions`
-    executions in every class. `options` come from `compiler.commands.options`. Raises compiler.ModelError.
+    executions in every class. `options` comes from `compiler.commands.options`. Raises compiler.ModelError.
     """
     file = model_of(path, files.read(path, "", "a model"))
     made = compiled(path, options)

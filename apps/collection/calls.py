@@ -164,7 +164,7 @@ def calls_settle(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime
 def customer_call_open(*, organisation: Organisation, given: dict[str, Any], now: datetime) -> StripeCall | None:
     """Return the call that creates the organisation's customer at Stripe; None if the customer already exists.
 
-    The call is recorded unless it is already open.
+    If no such call is open, a new call is recorded.
     """
     locked = Organisation.objects.select_for_update(no_key=True).get(pk=organisation.pk)
     if StripeCustomer.objects.filter(organisation=locked).exists():

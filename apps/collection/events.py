@@ -109,10 +109,10 @@ def _apply(event: StripeEvent, *, client: stripe.StripeClient, now: datetime) ->
 
 
 def _listed_until() -> datetime | None:
-    """Return the time of the newest event that came from a list; before the first list, the time of our first customer.
+    """Return the time of the newest event that came from Stripe's list of events.
 
-    Returns None if there are no customers. Delivered events do not count, because a delivered event does not prove that
-    earlier events arrived.
+    Before the list is first read, return the time at which our first customer was created; None if there are no
+    customers. Delivered events do not count, because a delivered event does not prove that earlier events arrived.
     """
     listed = StripeEvent.objects.exclude(listed_at=None).order_by("-created").values_list("created", flat=True).first()
     return listed or StripeCustomer.objects.order_by("created_at").values_list("created_at", flat=True).first()

@@ -13,7 +13,7 @@ from apps.collection.gateway import call_with_retry
 
 @dataclass(frozen=True)
 class Operation:
-    """One call: an operation of the table below, its idempotency key, its parameters, and the object that it changes."""
+    """One call: an operation in the table below, its idempotency key, its parameters, and the object that it changes."""
 
     operation: str
     key: str

@@ -40,7 +40,7 @@ class Stripe:
     name = "stripe"
 
     def collects(self, *, due: Decimal, currency: str) -> bool:
-        """Return whether Stripe can collect the amount. Without an API key, it cannot."""
+        """Return whether Stripe can collect the amount; False if no API key is set."""
         if not settings.STRIPE_API_KEY or currency not in SMALLEST or due < Decimal(SMALLEST[currency]):
             return False
         return not CONTEXT.remainder(due, Decimal(1).scaleb(-places_of(currency)))

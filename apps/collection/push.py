@@ -55,7 +55,10 @@ def outbox_handle(row: OutboxRow, *, now: datetime) -> None:
 
 
 def settlement_handle(row: OutboxRow, *, now: datetime) -> None:
-    """Mark the organisation's open invoices at Stripe for an update, because a payment elsewhere may have reduced them."""
+    """Mark the organisation's open invoices at Stripe for an update.
+
+    A payment elsewhere may have reduced their open amounts.
+    """
     if not settings.STRIPE_API_KEY:
         return
     touched = Invoice.objects.filter(

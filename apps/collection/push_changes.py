@@ -58,8 +58,7 @@ def changes_push(*, invoice_id: UUID, client: stripe.StripeClient, now: datetime
 
 
 def changes_push_due(*, client: stripe.StripeClient, now: datetime) -> int:
-    """Push every invoice that changed in our database, or that is settled there but not at Stripe, or that has an open
-    call.
+    """Push every invoice that changed in our database, is settled there but not at Stripe, or has an open call.
 
     Return the number of pushed invoices. Open calls that belong to no invoice are resolved first. Failures are retried
     by the next run.
@@ -154,8 +153,8 @@ def _notes_push(push: StripePush, invoice: Invoice, found: stripe.Invoice, recor
 def _note_push(invoice: Invoice, note: CreditNote, found: stripe.Invoice, record: Recorder) -> None:
     """Push one credit note.
 
-    If the customer had already paid some of its amount, this goes to the customer's balance with us, and Stripe records
-    it as credited outside Stripe.
+    Any part of its amount that the customer has already paid goes to the customer's balance with us. Stripe records
+    this part as credited outside Stripe.
     """
     total = _minor(invoice, note.total)
     before = min(total, found.amount_remaining)

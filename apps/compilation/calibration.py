@@ -104,7 +104,7 @@ def _written(shape: Sequence[object]) -> str:
 def _typed(name: str, array: Array, wanted: Wanted) -> Array:
     """Convert the array to the model's element type.
 
-    Raises CalibrationError if the conversion would lose more than float rounding does.
+    Raises CalibrationError if the conversion would change values by more than float rounding.
     """
     kind = np.dtype(wanted.dtype)
     if array.dtype == kind:

@@ -84,7 +84,7 @@ def _role(name: str, inputs: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
 
 
 def _image_roles(shape: Sequence[int | str]) -> dict[int, str]:
-    """Map the axes of an image's height and width to these names; return {} for any other shape.
+    """Map an image's axes to "height" and "width". Return {} if the shape is not that of an image.
 
     The channels come before or after height and width.
     """
@@ -160,8 +160,7 @@ def _written(name: str, values: Sequence[Fraction]) -> str:
 def _is_staircase(rises: Sequence[Fraction], steps: Sequence[int]) -> bool:
     """Return whether the values rise like a staircase.
 
-    All steps must have the same integer height and be equally spaced. The first step must be at most one spacing from
-    0.
+    All steps must have the same integer height and the same spacing. The first step must be at most one spacing from 0.
     """
     if len(steps) < 2 or len({rises[size - 1] for size in steps}) > 1:
         return False

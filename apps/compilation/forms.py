@@ -17,7 +17,7 @@ NOT_SIZES = f"Enter whole numbers from 1 to {SIZE_MAX:,}, for example 16 or 16, 
 
 
 class CompileForm(forms.Form):
-    """The form that requests one compile for each pair of chosen processor and precision."""
+    """The form that requests a compile for each chosen processor in each chosen precision."""
 
     targets = forms.MultipleChoiceField(
         widget=forms.CheckboxSelectMultiple,

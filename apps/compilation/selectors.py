@@ -180,7 +180,7 @@ def jobs_of_version(version: ModelVersion) -> list[CompileJob]:
 
 
 def jobs_last(version: ModelVersion) -> list[CompileJob]:
-    """Return the version's latest compile, with all other compiles of the same request."""
+    """Return the version's latest compile and all other compiles of the same request."""
     rows = CompileJob.objects.filter(model_version=version, compares_with=None)
     jobs = rows.select_related("request").order_by("-created_at", "-id")
     last = jobs.first()

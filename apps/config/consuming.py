@@ -40,8 +40,8 @@ redis.Channel.QoS = PatientQoS
 class PatientConsumer(Consumer):
     """A consumer that reconnects sooner than Celery's and survives a broker that refuses writes.
 
-    Celery's consumer waits up to 30 s between two attempts to connect; this consumer waits at most 3 s. When its disk
-    is full, Valkey refuses writes. This would end a worker with Celery's consumer.
+    Celery's consumer waits up to 30 s between two attempts to connect; this consumer waits at most 3 s. Valkey refuses
+    writes when its disk is full. With Celery's consumer, this would end the worker.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -67,8 +67,8 @@ def _smi(*options: str) -> str | None:
 class Meter:
     """Measures the mean power between `begin` and `end`.
 
-    If the model runs on a GPU, the power of the GPU is measured; otherwise, the power of the CPU packages, as read from
-    RAPL. Power drawn from the wall socket is not measured.
+    If the model runs on a GPU, this is the power of the GPU. Otherwise, it is the power of the CPU packages, as read
+    from RAPL. Power drawn from the wall socket is not measured.
     """
 
     provider: str
@@ -100,8 +100,9 @@ class Meter:
             self._before, self._reason = {}, f"RAPL cannot be read: {getattr(error, 'strerror', None) or error}"
 
     def end(self, wall_ns: int) -> tuple[dict[str, Any] | None, str]:
-        """End the measurement. Return ({"source", "milliwatts"}, "") with the mean power, or (None, reason) if it is
-        unknown.
+        """End the measurement. Return ({"source", "milliwatts"}, "") with the mean power.
+
+        If the power is unknown, return (None, reason).
         """
         if self._watching is not None:
             return self._of_gpu(self._watching)

@@ -33,7 +33,7 @@ class Fleet:
         return [name for name, state in self.task.fleet.pools[pool].devices.items() if state == ACTIVE]
 
     def busy(self, duration: Fraction) -> Fraction:
-        """Return the number of devices that this work keeps busy.
+        """Return the number of devices that the work keeps busy.
 
         If the volume has a peak, this is the number at the peak; otherwise, it is the average over the window.
         """

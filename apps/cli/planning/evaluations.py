@@ -161,8 +161,8 @@ def _part(path: Path, name: str, part: Mapping[str, Any]) -> Answers:
 def _counts(model: Model) -> Evaluated:
     """Read the counts that the owner states.
 
-    Stated counts can't be used to choose thresholds or to build cascades, because it is unknown which items are
-    correct.
+    Stated counts can't be used to choose thresholds or to build cascades, because the answer to each single item is
+    unknown.
     """
     table = model.table.table("stated") or model.table
     table.only(("correct", "total"))
@@ -315,7 +315,10 @@ def _answers(verdict: Verdict, items: Array) -> Answers:
 
 
 def _output(result: Mapping[str, Array]) -> str:
-    """Return the name of the first output with one score per class; if there is none, of the first output."""
+    """Return the name of the first output that has one score per class.
+
+    If there is no such output, return the name of the first output.
+    """
     scored = [name for name, array in result.items() if sum(size != 1 for size in array.shape) == 1]
     return [*scored, *result][0]
 

@@ -161,7 +161,7 @@ class Table:
         return Table(self.path, self.at(key), self.values[key]) if key in self.values else None
 
     def tables(self, key: str) -> Iterator[tuple[str, Table]]:
-        """Yield the tables of a section with their names, such as [models.NAME]."""
+        """Yield the name and the table of each entry in a section, such as [models.NAME]."""
         section = self.table(key)
         for name in section.values if section else ():
             yield name, Table(self.path, f"{self.at(key)}.{name}", section.values[name])  # type: ignore[union-attr]

@@ -43,7 +43,7 @@ def job_create(
     `calibration` is a .npz file of example inputs for float16 and int8, with the items along the leading axis. If it is
     not given, inputs are generated. The compile starts after the transaction has committed.
 
-    Raises Problem(422) with every missing or invalid size, and Problem(429) if too many compiles are queued.
+    Raises Problem(422), which lists all missing or invalid sizes, and Problem(429) if too many compiles are queued.
     """
     chosen = dims_checked(version, dims or {})
     _place_check(version.organisation, target, precision)

@@ -22,10 +22,10 @@ PROCESSORS_MAX = 20
 
 @transaction.atomic
 def processor_add(*, organisation: Organisation, data: bytes, actor: User, now: datetime) -> OwnProcessor:
-    """Store a processor's file. It replaces a file with the same name; programs that were compiled for it stay
-    unchanged.
+    """Store a processor's file. It replaces any earlier file with the same name.
 
-    Raises Problem(422) if the file is not valid, or if the name belongs to a processor that everybody can use.
+    Programs that were compiled for the replaced processor stay unchanged. Raises Problem(422) if the file is not valid,
+    or if the name belongs to a processor that everybody can use.
     """
     if len(data) > LARGEST:
         raise Problem(

@@ -189,7 +189,7 @@ def _marks(folder: Path) -> list[tuple[str, float]]:
 
 
 def _keep(job: CompileJob, epoch: int, index: int, folder: Path, facts: dict[str, Any], clock: Clock) -> None:
-    """Store the bucket's program; for a comparison, compare it instead.
+    """Store the bucket's program or, for a comparison, compare it with the earlier program.
 
     Then run the last stage, which computes the price.
     """
@@ -225,7 +225,7 @@ def jobs_sweep(*, now: datetime, send: Callable[[UUID], object]) -> list[UUID]:
     """Requeue jobs without a recent heartbeat, because their task or their worker was lost.
 
     If a worker is merely slow, requeuing fences it. A queued job may wait for a long time while other jobs compile. If
-    no job compiles, the message of the waiting job was lost.
+    a job waits although no job compiles, its message was lost.
     """
     state = CompileJob.State
     is_busy = CompileJob.objects.filter(state=state.RUNNING, heartbeat_at__gt=now - SILENT_AFTER).exists()
