@@ -256,7 +256,7 @@ def pricelist_remove(request: HttpRequest, pk: UUID) -> tuple[int, None]:
 @router.post("/places/machines", auth=BUILD, response={201: OwnMachineOut}, summary="Add a machine of your own")
 @idempotent
 def machine_add(request: HttpRequest, payload: OwnMachineIn) -> tuple[int, OwnMachine]:
-    """A machine with this name is replaced if you already have one."""
+    """If you already have a machine with the same name, it is replaced."""
     organisation = organisation_get(request, roles=ENGINEERING)
     facts = services.MachineFacts(**payload.model_dump())
     actor, now = principal_get(request).user, timezone.now()

@@ -1,4 +1,4 @@
-"""Compare a plan with rented and owned machines, whose data were imported."""
+"""Compare a plan with rented and owned machines, from imported measurements and prices."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _expired(at: datetime) -> str:
 
 
 def _task_facts(plan: Plan) -> TaskFacts:
-    """Return the plan's models with their item sizes and proven accuracies. Each model counts only as a single program."""
+    """Return the plan's requirements, and the models that the plan tried as single programs."""
     rows = [row for row in plan.candidates if row["kind"] == "single"]
     versions = _versions(plan, rows)
     known = [(row, versions[pk]) for row in rows if (pk := row["models"][0]["version"]) in versions]
@@ -134,7 +134,7 @@ def _task_facts(plan: Plan) -> TaskFacts:
 
 
 def _versions(plan: Plan, rows: Rows) -> dict[str, ModelVersion]:
-    """Return the model versions of these candidates by id."""
+    """Return the model versions of these candidates, keyed by id."""
     wanted = {UUID(row["models"][0]["version"]) for row in rows}
     found = ModelVersion.objects.filter(organisation=plan.organisation_id, pk__in=wanted).select_related("model")
     return {str(one.pk): one for one in found}

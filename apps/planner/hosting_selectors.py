@@ -25,7 +25,7 @@ def pricelists_list(organisation: Organisation) -> QuerySet[PriceListFile]:
 
 
 def machines_list(organisation: Organisation) -> QuerySet[OwnMachine]:
-    """Return the machines that the organisation owns, by name."""
+    """Return the machines that the organisation owns, sorted by name."""
     return OwnMachine.objects.filter(organisation=organisation).order_by("name", "id")
 
 

@@ -1,8 +1,8 @@
 """The format of a metric's score: its name, its unit, and whether lower is better. Pure: no Django.
 
 The planner compares one number with the requirement `accuracy`: a share from 0 to 1, where more is better. People enter
-and read scores in the metric's own unit. For the mean error, this unit is an error, where less is better. Its share is
-1 - error / limit (apps/planner/metrics.py).
+and read scores in the metric's own unit. A mean error is written as an error, where less is better; its share is 1 -
+error / limit (apps/planner/metrics.py).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ScoreFormat:
         return f"{'an' if self.name[0] in 'ae' else 'a'} {self.name}"
 
     def text(self, share: Fraction | str, places: int = PLACES) -> str:
-        """Return a share as text: as a percentage or, for a mean error, as the error, rounded up."""
+        """Return a share as a percentage. For a mean error, return the error instead, rounded up."""
         if self.limit is None:
             return figures.percent_format(share, places)
         error = self.limit * (1 - Fraction(share))
@@ -64,7 +64,7 @@ class ScoreFormat:
         return shown.rstrip("0").rstrip(".")
 
     def share_of(self, stated: Fraction) -> Fraction:
-        """Return the share that a stated percentage or error means."""
+        """Return the share for a stated percentage or error."""
         return stated / 100 if self.limit is None else 1 - stated / self.limit
 
     @property

@@ -2,14 +2,14 @@
 
 Macro F1. For a class, F1 = 2 t / (2 t + e), where t is the share of true positives, and e the share of false positives
 and false negatives. Both are shares of independent items, so Clopper and Pearson bound t from below and e from above.
-With C classes, each of the 2 C bounds is computed at error / (2 C). All bounds then hold together, and their mean holds
-too. The only assumption is that items are independent. The bound is low for rare classes. The classes are those of the
-data set's labels.
+With C classes, each of the 2 C bounds is computed at error / (2 C), so that all of them hold together. The only
+assumption is that items are independent. The bound is low for rare classes. The classes are those of the data set's
+labels.
 
 Mean error. An item scores 1 - min(error, limit) / limit, between 0 and 1. The mean has two bounds for any distribution:
 Hoeffding's (1963), and the empirical one of Maurer and Pontil (2009, theorem 4). The second is tighter for scores that
-vary little. Each is computed at half of the error, and the larger one is used. A bootstrap gives no guarantee, so it is
-not used.
+vary little. Each bound is computed at half of the error, and the larger bound is used. A bootstrap gives no guarantee,
+so it is not used.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def mean_bound(scores: Sequence[float], error: Fraction) -> Fraction:
 
 
 def runs_needed(half_width: Fraction, error: Fraction) -> int:
-    """Return how many independent runs are needed to estimate a mean of values from 0 to 1 within `half_width`.
+    """Return the number of independent runs with which the mean of values from 0 to 1 is estimated to within `half_width`.
 
     The estimate holds with probability 1 - `error` (Hoeffding, two-sided). Raises ValueError unless both arguments are
     between 0 and 1.

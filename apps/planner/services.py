@@ -46,9 +46,9 @@ def plan_create(
     """Compare all candidates of a task, or all alternatives of a version, on every pool. Store the result as a plan.
 
     A candidate is feasible only if its quote would be accepted now. Its pool must have room before `until`; the default
-    is the end of a quote's default window. An empty `klass` means the price book's default class. `revises` is a
-    contract: its remaining work is planned, and its own reservations count as free. Raises Problem(422) for impossible
-    requirements or a class that is not offered, and Problem(409) without a price book.
+    is the end of a quote's default window. An empty `klass` means the price book's default class. `revises` names a
+    contract whose remaining work is planned; the contract's reservations count as free. Raises Problem(422) for
+    impossible requirements or a class that is not offered, and Problem(409) without a price book.
     """
     task = subject if isinstance(subject, Task) else None
     window = _window(requirements, task, until=until, now=now)

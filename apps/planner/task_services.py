@@ -117,10 +117,9 @@ def _versions_check(known: Sequence[ModelVersion], wanted: set[UUID], data_set: 
 
 
 def _candidates_check(task: Task, metric: Metric) -> None:
-    """Raise Problem(422) if there are no candidates.
+    """Raise Problem(422) if there are no candidates, or if there are too many for the metric.
 
-    Also raise it if there are several candidates and the metric compares a model's programs with its own float32
-    program.
+    A metric that compares a model's programs with its own float32 program allows only one candidate.
     """
     found = candidates.versions_of(task)
     if metric.compares_with_float32 and len(found) > 1:

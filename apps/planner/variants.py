@@ -93,7 +93,7 @@ def candidate_models_of_version(version: ModelVersion, dims: dict[str, int] | No
 
 
 def variants_collect(*, models: CandidateModels, klass: str, book: PriceBookDocument, instant: datetime) -> VariantSet:
-    """Return a variant for every candidate, active pool and precision. Includes programs that are still being compiled."""
+    """Return the variants of all candidates on all active pools, in every precision that is compiled or being compiled."""
     programs: dict[UUID, list[Program]] = defaultdict(list)
     for program in programs_of_versions([one.pk for one in models.versions]):
         if models.fits(program):
@@ -199,7 +199,7 @@ def alternatives(version: ModelVersion) -> tuple[list[ModelVersion], dict[UUID, 
 def missing_programs(
     *, version: ModelVersion, dims: dict[str, int] | None
 ) -> Iterator[tuple[ModelVersion, str, dict[str, int]]]:
-    """Yield (version, target, sizes) for each alternative and each processor on offer, if a program is missing.
+    """Yield (version, target, sizes) for each missing program of the alternatives, on every processor on offer.
 
     Programs that are already being compiled are left out.
     """

@@ -1,7 +1,7 @@
 """Delete an organisation. The deletion is refused while the organisation has open business.
 
-After the deletion, nobody can access the organisation. Records are kept if the law requires them or invoices are
-recomputed from them: contracts, invoices, the ledger, the audit log and the programs that these records name.
+After the deletion, nobody can access the organisation. Records that are required by law or for recomputing invoices are
+kept: contracts, invoices, the ledger, the audit log and the programs that these records name.
 """
 
 from __future__ import annotations

@@ -52,7 +52,10 @@ class Price:
 
 @dataclass(frozen=True)
 class ClassDerivation:
-    """The inputs, steps and prices of one processor class. `target` is the required revenue per hour, whether sold or not."""
+    """The inputs, steps and prices of one processor class.
+
+    `target` is the required revenue per hour, averaged over sold and unsold hours.
+    """
 
     name: str
     reference: str

@@ -32,8 +32,8 @@ def window_of(start: datetime | None, end: datetime | None, *, now: datetime) ->
 def tariff_instant(*, book: PriceBookDocument, price_class: PriceClass, window: Window) -> datetime:
     """Return the instant in the window that determines the tariff.
 
-    If the class runs off-peak only, return its first off-peak instant. If the price follows the hours, return the most
-    expensive instant. Otherwise, return the start of the window. Raises Problem if there is no off-peak hour.
+    If the class runs off-peak only, return the first off-peak instant; raise Problem if there is none. If the price
+    follows the hours, return the most expensive instant. Otherwise, return the start of the window.
     """
     bound = tariff_bound(book, price_class.name, window.start, window.end)
     if bound is None:

@@ -18,9 +18,9 @@ MOST = 10**15  # items per month; larger volumes are not searched
 class HostingOption:
     """A hosting option: a Takt pool, a rented machine or an owned machine, with its cost.
 
-    `key` is unique in the comparison. `kind` is one of the constants above. `machine` names the machine;
-    its hourly, monthly and spot options share this name. `certainty` is "exact", "bound" or "measured". `rate` is the
-    items per second of one machine. `latency` is the seconds for one item; None if unknown. `reasons` are the
+    `key` is unique in the comparison. `kind` is one of the constants above. `machine` names the machine; its hourly,
+    monthly and spot options share this name. `certainty` is "exact", "bound" or "measured". `rate` is the number of
+    items per second on one machine. `latency` is the time in seconds for one item; None if unknown. `reasons` are the
     requirements that the option does not meet.
     """
 
@@ -65,7 +65,7 @@ class BreakEven:
 class Group:
     """The hosting options in one currency.
 
-    `reference` is the cheapest pool that meets the requirements. If there is none, it is the machine with the lowest
+    `reference` is the cheapest pool that meets the requirements or, if there is none, the machine with the lowest
     hourly price. `volumes` are the rows of the table.
     """
 
@@ -127,7 +127,7 @@ def _break_even(place: HostingOption, against: HostingOption) -> BreakEven:
 def _marks(found: BreakEven) -> list[int]:
     """Return the first volume of the first cheaper range, and the volume just after that range.
 
-    Volumes of 1 and volumes that were not searched are left out.
+    A volume is left out if it is 1 or was not searched.
     """
     if not found.ranges:
         return []
@@ -140,8 +140,8 @@ def row_chosen(
 ) -> tuple[Row, Fraction] | None:
     """Return the best row of a measurement, with its rate in items per second; None if no row measured such items.
 
-    The best row has the highest rate among the rows within the required latency. If no row is within the latency, it is
-    the row with the lowest latency. `item` gives the sizes of one item; a batch may contain several items.
+    The best row has the highest rate among the rows within the required latency. If no row is within the latency, the
+    best row is the one with the lowest latency. `item` gives the sizes of one item; a batch may contain several items.
     """
     fitting = [(row, rate) for row in rows if (rate := item_rate(row, leading, item)) is not None]
     if not fitting:

@@ -21,7 +21,7 @@ class Cost:
     """The cost of N items per month: max(`least`, machines * `fixed` + N * `each`).
 
     `capacity` is the number of items that one machine can process per month. The number of machines is N / capacity,
-    rounded up. `capacity` is None if only the used time is charged.
+    rounded up. `capacity` is None for a machine that is charged only while it works.
     """
 
     each: Fraction
@@ -30,7 +30,7 @@ class Cost:
     least: Fraction = Fraction(0)
 
     def machines(self, items: int) -> int:
-        """Return the number of machines for a volume; 1 if only the used time is charged."""
+        """Return the number of machines for a volume; 1 for a machine that is charged only while it works."""
         return 1 if self.capacity is None else max(1, -(-items // self.capacity))
 
     def of(self, items: int) -> Fraction:
@@ -95,7 +95,7 @@ def ranges_cheaper(place: Cost, other: Cost, most: int) -> tuple[Range, ...]:
     """Return, as ascending ranges, the volumes from 1 to `most` at which `place` does not cost more than `other`.
 
     Both costs are linear between the volumes at which a machine is added or the minimum ends. Each linear range is
-    decided in whole numbers. Volumes that need more than `UNITS_MAX` machines are not searched.
+    solved in whole numbers. Volumes that need more than `UNITS_MAX` machines are not searched.
     """
     found: list[Range] = []
     for first, last in _pieces(place, other, most):

@@ -280,7 +280,7 @@ def _row_check(read: _Reader, row: Row, stated: Mapping[str, Any], where: str) -
 
 
 def _batches_check(read: _Reader, rows: list[Row | None], leading: str | None) -> None:
-    """Check that each batch size is the size of the leading dimension. Without a leading dimension, it must be 1."""
+    """Check that each batch size is the size of the leading dimension, or 1 if there is no leading dimension."""
     for place, row in enumerate(rows):
         if row is not None and row.batch != (1 if leading is None else row.dims.get(leading)):
             read.wrong(f"rows[{place}].batch", f"it is not the size of the dimension {shown(leading)} in dims.")

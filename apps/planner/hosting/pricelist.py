@@ -67,7 +67,10 @@ def pricelist_read(data: bytes, kind: Format) -> PriceList:
 
 
 def _keep(found: Found, price: Price, when: str, *, may_repeat: bool) -> None:
-    """Add a price. If the machine was added before, keep the newer price, or raise Refused unless `may_repeat`."""
+    """Add a price. If `may_repeat` is set and the machine was added before, keep the newer price.
+
+    Raises Refused if the machine was added before and `may_repeat` is not set.
+    """
     then, before = found.get(price.key, ("", None))
     if before is None or (may_repeat and when >= then):
         found[price.key] = (when, price)

@@ -35,7 +35,7 @@ class Duals:
         return cls(tuple(exact), Fraction(max(watts, 0.0)), unit)
 
     def values(self, instance: Instance, device: str) -> list[int]:
-        """Return each program's value on a device in units of 1/unit, rounded up to whole numbers."""
+        """Return each program's value on a device, counted in 1/unit and rounded up."""
         return [
             ceil((value - self.watts * program.watts.get(device, 0)) * self.unit)
             for value, program in zip(self.programs, instance.programs, strict=True)
@@ -78,7 +78,7 @@ def unit_of(sacks: Mapping[str, Knapsack], programs: Sequence[float]) -> Fractio
 def bound_of(instance: Instance, duals: Duals, worth: Mapping[str, int]) -> Bound:
     """Return the better bound of two ways to scale the duals.
 
-    `worth[device]` is the highest value of the device's patterns, in units of 1/unit.
+    `worth[device]` is the highest value of the device's patterns, counted in 1/unit.
     """
     values = {name: value / duals.unit for name, value in worth.items()}
     programs = watts = Fraction(1)
@@ -110,6 +110,9 @@ def _scaled(
 
 
 def rounded_up(instance: Instance, value: Fraction) -> Bound:
-    """Round a bound up to a possible cost. Every cost is a multiple of the greatest common divisor of all costs and penalties."""
+    """Round a bound up to a possible cost.
+
+    Every possible cost is a multiple of the greatest common divisor of all costs and penalties.
+    """
     step = gcd(*(device.cost for device in instance.devices), *(instance.penalty(p) for p in instance.programs)) or 1
     return Bound(ceil(value / step) * step, value)

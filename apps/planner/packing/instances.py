@@ -37,9 +37,9 @@ class DeviceType:
 class ProgramType:
     """Identical programs; `count` is their number.
 
-    `demands` is the capacity that one program uses on each device type that can run it. `watts` is the milliwatts that
-    one program adds to the device's own power, by device type. `penalty` is the cost of leaving out one program, in the
-    unit of `cost`; None if the program must run.
+    `demands` is the capacity that one program uses on each device type that can run it. `watts` is the power, in
+    milliwatts, that one program adds to a device's own power, by device type. `penalty` is the cost of leaving out one
+    program, in the unit of `cost`; None if the program must run.
     """
 
     name: str

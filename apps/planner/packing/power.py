@@ -1,8 +1,8 @@
 """Power settings: only a share s of a device's capability is switched on.
 
 The effective clock is s x clock: a device does s x the cycles per second, and an execution takes 1/s x the time. Links
-and memory do not change. The dynamic energy of an operation does not change either. The static power (`static`) is
-drawn for 1/s x the time; it may be lower when parts are switched off.
+and memory do not change. The dynamic energy of an operation does not change either. The static power (`static`) may be
+lower when parts are switched off, but it is drawn for 1/s x the time.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def with_settings(
 ) -> Instance:
     """Return the instance with one device type for each power setting, and with a limit in milliwatts.
 
-    Device types without a known draw do not change. A program adds dynamic power for the share of time that it works,
-    rounded up to a milliwatt.
+    Device types without a known draw do not change. A program's dynamic power is scaled by the share of time that the
+    program works, and rounded up to a milliwatt.
     """
     devices, names = [], {}
     for device in instance.devices:

@@ -1,9 +1,9 @@
 """Find the most valuable patterns of a device: a multi-dimensional knapsack, solved by branch and bound in integers.
 
 The search decides the number of programs of one type after another, and keeps its states in arrays. A state is dropped
-if its Lagrangian bound is below the wanted value. The bound has one multiplier per dimension, from the linear
-relaxation; it is valid for any multipliers. Weights are rounded down to a grid, so the bound is never too low. If more
-than `BEAM` states remain, only the most promising are kept. The returned bound includes the dropped states.
+if its Lagrangian bound is below the wanted value. The bound has one multiplier per dimension, taken from the linear
+relaxation. Any multipliers give a valid bound. Weights are rounded down to a grid, so the bound is never too low. If
+more than `BEAM` states remain, only the most promising are kept. The returned bound includes the dropped states.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Every tested combination weakens the bounds of all others. Half of the slots go to combinations that should meet every
 requirement, the best by the objective first. The next slots go to combinations that should meet every requirement
-except possibly the accuracy, those with the most right answers first. They are needed if the cheap combinations fall
-short on the test items. The remaining slots are filled in the order of the objective.
+except possibly the accuracy, the most accurate first. These are needed if the cheap combinations fall short on the test
+items. The remaining slots are filled in the order of the objective.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _fill(chosen: dict[tuple[object, ...], None], most: int, tuned: Iterable[Tun
 
 
 def _should(tuned: TunedCombination, requirements: Requirements, error: Fraction) -> bool:
-    """Whether accuracy and latency should suffice. This quick test spares the complete check by `estimated`."""
+    """Whether accuracy and latency should suffice. This quick test comes before the complete check by `estimated`."""
     there = tuned.combination.models[0].test.total
     needed = needed_of(requirements.accuracy, there, error)
     if requirements.accuracy is not None and (needed is None or tuned.seen.elsewhere(there).correct < needed):

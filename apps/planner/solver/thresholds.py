@@ -27,7 +27,7 @@ def choose_threshold(first: Evaluated, second: Evaluated, wanted: Fraction | Non
 
     Below the threshold, the second model answers. A threshold should reach `wanted` if its share of right tuning items
     would prove `wanted` on the test items. If no threshold does, or if `wanted` is None, return the threshold with the
-    most right answers. Of equal thresholds, return the lowest, because the fewest items fall back there.
+    most right answers. Of equal thresholds, return the lowest, at which the fewest items fall back.
     """
     gains = (second.tuning.hits - first.tuning.hits)[first.order]
     right = first.tuning.correct + np.concatenate(([0], np.cumsum(gains)))  # by how many items fall back

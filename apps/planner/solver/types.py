@@ -17,11 +17,10 @@ OBJECTIVES = (COST, LATENCY, DEVICE_TIME)
 class Requirements:
     """The requirements of a task. None means no requirement.
 
-    `items`: the number of items. `accuracy`: the minimum of the accuracy's lower bound. `latency`: the maximum seconds
-    for one item. `duration`: the maximum device seconds for all items. `completion`: the maximum seconds from now until
-    all items are done, including the wait for free devices. `budget`: the maximum price of all items, in the price
-    book's currency. `objective`: the figure to minimise, one of OBJECTIVES. `metric`: the title of the metric, for
-    sentences.
+    `items`: the number of items. `accuracy`: the accuracy that must be proven. `latency`: the maximum seconds for one
+    item. `duration`: the maximum device seconds for all items. `completion`: the maximum seconds from now until all
+    items are done, including the wait for free devices. `budget`: the maximum price of all items, in the price book's
+    currency. `objective`: the figure to minimise, one of OBJECTIVES. `metric`: the title of the metric, for sentences.
     """
 
     items: int
@@ -73,7 +72,7 @@ class Variant:
 
     `price(n)` returns the exact price of n executions, or raises ValueError with a sentence. `least` is the minimum
     price of a contract. `latency` and `interval` are in seconds. `certainty` is "exact", "bound" or "measured". `load`
-    is the seconds to load the program onto a device, once in each window.
+    is the time in seconds to load the program onto a device, once in each window.
 
     Variants can be combined if they have the same `takes` (inputs and evaluation items) and different values of
     `program`. For a vote, they also need the same number of `classes`; None means no classes.
@@ -113,10 +112,10 @@ class Candidate:
     """A single program or a combination on one pool. It is feasible if there are no `reasons` against it.
 
     `accuracy` is a lower bound that holds together with all other bounds. `gaps` are the requirements that could be
-    relaxed, each with the value that the candidate needs. For each program but the last, a cascade has `thresholds`,
-    `shares` (upper bounds of the shares that fall back) and `outputs` (which give the confidences). A vote has
-    `outputs` for each program. `price` is the price of the executions; candidates are compared by it. `total_price` is
-    the price of the quote; a budget limits it.
+    relaxed, each with the value that the candidate needs. A vote has `outputs` for each program. For each program but
+    the last, a cascade has `thresholds`, `shares` (upper bounds of the shares that fall back) and `outputs` (which give
+    the confidences). `price` is the price of the executions; candidates are compared by it. `total_price` is the price
+    of the quote, which must be within the budget.
     """
 
     kind: str
@@ -189,10 +188,10 @@ class Narrowed:
 class Solution:
     """All candidates, sorted from best to worst, with the infeasible ones last.
 
-    The candidates are every variant alone and the most promising combinations. `chosen` is an index; None if no
-    candidate is feasible. In that case, `changes` are the ways to make a candidate feasible. `examined` is the number
-    of single programs and combinations that were compared. `bounds` is the number of bounds; each is wrong with
-    probability at most `error`.
+    The candidates are every variant alone and the most promising combinations. `chosen` is the index of the best
+    feasible candidate. If no candidate is feasible, `chosen` is None, and `changes` are the ways to make one feasible.
+    `examined` is the number of single programs and combinations that were compared. `bounds` is the number of bounds;
+    each is wrong with probability at most `error`.
     """
 
     candidates: tuple[Candidate, ...]

@@ -31,8 +31,8 @@ class Currency:
 class LateCancellation:
     """The cost of a late release of reserved time.
 
-    `share` (above 0, at most 1) is the share of the price of unused work that is charged. It is charged if the reserved
-    time starts less than `notice_minutes` after the beginning of the hour of the release.
+    Unused work costs `share` (above 0, at most 1) of its price if its reserved time starts less than `notice_minutes`
+    after the beginning of the hour of the release.
     """
 
     notice_minutes: int

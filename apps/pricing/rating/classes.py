@@ -13,8 +13,8 @@ STANDARD = "standard"
 def classes_ordered(book: PriceBookDocument) -> list[PriceClass]:
     """Return all classes in display order.
 
-    Offered classes come first. Within each group, classes at the list price come first, then the others from expensive
-    to cheap.
+    Offered classes come before the others. In both groups, classes at the list price come first; the rest follow from
+    expensive to cheap.
     """
 
     def place(item: PriceClass) -> tuple[bool, bool, Decimal, str]:

@@ -51,7 +51,7 @@ def rate_schedule(*, book: PriceBookDocument, counts: Counts, terms: Terms) -> R
 
 
 def both_ends(book: PriceBookDocument, rating: Rating) -> tuple[Rating, Rating]:
-    """Return two prices of a contract's volume: if none of it is used, and if all of it is used."""
+    """Return the price of a contract's volume if none of it is used, and the price if all of it is used."""
     terms, counts, executions = replace(rating.terms, served=""), rating.counts, rating.executions
     least = rate(book=book, counts=counts, executions=executions, terms=terms, unused=True)
     return least, rate(book=book, counts=counts, executions=executions, terms=terms)
@@ -149,8 +149,8 @@ def rate_lease(
     """Price a lease whose executions start at `start` and follow each other every `seconds` of device time.
 
     If the price of the class follows the hours, each execution is charged at the price of the hour of its first cycle.
-    It never costs more than the agreed price. `measured` is the lease's total counts, used if the terms charge measured
-    counts.
+    An execution never costs more than the agreed price. `measured` is the lease's total counts, used if the terms
+    charge measured counts.
     """
     by_lease = [measured] if terms.measured and measured is not None else None
     periods: dict[str, int] | None = None
@@ -263,7 +263,7 @@ def free_tier(book: PriceBookDocument, ratings: Sequence[Rating], *, taken: int 
 
 
 def minimum_topup(book: PriceBookDocument, net: Decimal) -> Decimal:
-    """Return the amount by which a month's usage, `net`, falls short of the book's minimum charge; 0 if it does not."""
+    """Return the amount by which a month's usage (`net`) falls short of the minimum charge; 0 if the minimum is reached."""
     return max(subtract(book.minimum_charge, net), Decimal(0))
 
 
