@@ -181,7 +181,7 @@ class ControllerRule(models.Model):
 
 
 class ProposalState(models.TextChoices):
-    """The states of a proposal. Every state except OPEN is final."""
+    """The states of a proposal. A refused proposal is opened again if a later plan repeats it."""
 
     OPEN = "open", "Open"
     APPLIED = "applied", "Applied"

@@ -1,4 +1,6 @@
-"""Project a pool under a demand: utilisation, end of headroom, and waiting times. Pure: no database."""
+"""Project a pool's utilisation, the end of its headroom, and its waiting times under a given demand. The module does
+not use the database.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,9 @@ SEED = 1
 
 @dataclass(frozen=True, eq=False)
 class ProjectionInput:
-    """The inputs of a projection. `power`: a factor of the present speed. `used`: the device seconds used in each hour.
-    `factor`: the factor by which demand changes. `request_seconds`: the device time of one request. `seconds`: the
-    requests in each second of a day, if there is a trace.
+    """The inputs of a projection. `power`: the new speed as a factor of the present speed. `used`: the device seconds
+    used in each hour. `factor`: the factor by which demand changes. `request_seconds`: the device time of one request.
+    `seconds`: the number of requests in each second of a day; None without a trace.
     """
 
     devices: int
@@ -42,9 +44,9 @@ class ProjectionInput:
 
 @dataclass(frozen=True)
 class Projection:
-    """The result of a projection. `by_hour`: the share of device time used in each hour of the week (UTC, Monday first;
-    None if unknown). `headroom`: the instants at which headroom ends. `waits`: waiting times in seconds (None without
-    requests or devices).
+    """The result of a projection. `by_hour`: the share of device time used in each hour of the week (UTC, Monday
+    first); None if unknown. `headroom`: the times at which headroom ends. `waits`: waiting times in seconds; None if
+    there are no requests or no devices.
     """
 
     devices: int
@@ -61,7 +63,7 @@ class Projection:
 
 
 def project(inputs: ProjectionInput) -> Projection:
-    """Return the projection of these inputs."""
+    """Project a pool from these inputs."""
     scaled = None if inputs.used is None else inputs.used.scaled(inputs.factor / inputs.power)
     capacity = inputs.devices * 3600.0
     mean = peak = None
@@ -82,7 +84,7 @@ def _by_hour(series: Series, shares: np.ndarray[Any, Any]) -> list[float | None]
 
 
 def _headroom(series: Series | None, capacity: float) -> dict[str, str | None] | None:
-    """Return the instant at which headroom ends for each line of the forecast; None if there is too little history."""
+    """Return the time at which headroom ends, for each line of the forecast. None if the history is too short."""
     if series is None or not series.values.any():
         return None
     try:
@@ -93,7 +95,7 @@ def _headroom(series: Series | None, capacity: float) -> dict[str, str | None] |
 
 
 def _waits(inputs: ProjectionInput, scaled: Series | None) -> tuple[dict[str, float] | None, int]:
-    """Simulate a day with one program that is resident on every device; return waiting times, and the number of
+    """Simulate a day with one program that is resident on every device. Return the waiting times, and the number of
     requests not served.
     """
     requests, until = _requests(inputs, scaled)
@@ -111,8 +113,8 @@ def _waits(inputs: ProjectionInput, scaled: Series | None) -> tuple[dict[str, fl
 
 
 def _requests(inputs: ProjectionInput, scaled: Series | None) -> tuple[Requests | None, int]:
-    """Return the requests of the trace's last day or, without a trace, random requests that use the device time of the
-    last 24 hours.
+    """Return the requests to simulate and the end of the simulation. The requests are those in the trace's last day.
+    Without a trace, they are random and use the device time of the last 24 hours.
     """
     dice = np.random.default_rng(SEED)
     if inputs.seconds is not None:

@@ -1,4 +1,6 @@
-"""The pages that show what-ifs and proposals of capacity plans as changes of the fleet. The fleet pages apply and undo them."""
+"""Pages that show what-ifs and capacity plan proposals as changes of the fleet. The fleet pages apply and undo the
+changes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ router = Router(tags=["capacity"])
 
 
 class ProposedOut(Schema):
-    """A fleet file to send to `POST /fleet/diff` and, together with `expected`, to `POST /fleet/apply`."""
+    """A fleet file. Send it to `POST /fleet/diff`, or with `expected` to `POST /fleet/apply`."""
 
     expected: str
     toml: str
@@ -39,7 +41,7 @@ class ProposedOut(Schema):
     summary="Get a what-if as a fleet file",
 )
 def what_if_fleet_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """This request changes nothing. Demand and prices are not part of the file."""
+    """Changes nothing. The file describes only the fleet, not demand or prices."""
     return _proposed(document_of_what_if(get_object_or_404(WhatIf, pk=pk), now=timezone.now()))
 
 
@@ -51,7 +53,7 @@ def what_if_fleet_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     summary="Get a proposal of a capacity plan as a fleet file",
 )
 def plan_fleet_get(request: HttpRequest, pk: UUID, pool: str, kind: str) -> dict[str, Any]:
-    """This request changes nothing. `kind` is `spare`, `power` or `short`."""
+    """Changes nothing. `kind` is `spare`, `power` or `short`."""
     return _proposed(document_of_plan(get_object_or_404(CapacityPlan, pk=pk), pool=pool, kind=kind, now=timezone.now()))
 
 
@@ -62,7 +64,7 @@ def _proposed(document: Document) -> dict[str, Any]:
 @require_GET
 @platform_admin_required
 def what_if_fleet(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the effect of a what-if on the fleet and on sold windows, with a button to apply it."""
+    """Show the effect of a what-if on the fleet and on sold windows, with a button to apply the change."""
     what_if = get_object_or_404(WhatIf, pk=pk)
     shown = PageTexts("Apply this what-if", reverse("reports:what_if_detail", args=[pk]), "What if", f"what-if {pk}")
     return difference_page(request, lambda: document_of_what_if(what_if, now=timezone.now()), shown)
@@ -71,7 +73,7 @@ def what_if_fleet(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def plan_fleet(request: HttpRequest, pk: UUID, pool: str, kind: str) -> HttpResponse:
-    """Show the effect of a proposal of a capacity plan, with a button to apply it."""
+    """Show the effect of a capacity plan proposal on the fleet and on sold windows, with a button to apply the change."""
     plan = get_object_or_404(CapacityPlan, pk=pk)
     shown = PageTexts(
         "Apply this proposal", reverse("reports:capacity_plan", args=[pk]), "Capacity plan", f"capacity plan {pk}"

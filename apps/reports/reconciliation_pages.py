@@ -1,4 +1,4 @@
-"""Reconciliations: the list of runs, one run, the rows of one organisation, and the API."""
+"""The pages of reconciliations and their API: the list of runs, one run, and the rows of one organisation."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class RowOut(Schema):
 )
 @paginate(Cursor, ordering=("-started_at", "id"))
 def reconciliation_list(request: HttpRequest) -> QuerySet[ReconciliationRun]:
-    """A run starts every day, and on each request."""
+    """A run starts every day, and whenever it is requested."""
     return ReconciliationRun.objects.all()
 
 
@@ -77,7 +77,7 @@ def reconciliation_list(request: HttpRequest) -> QuerySet[ReconciliationRun]:
 )
 @idempotent
 def reconciliation_create(request: HttpRequest) -> tuple[int, ReconciliationRun]:
-    """Starts a run and returns at once; the run is finished when `finished_at` is set."""
+    """Starts a run and returns at once. The run is finished when `finished_at` is set."""
     return 202, _ask(principal_get(request).user)
 
 
@@ -89,7 +89,7 @@ def reconciliation_create(request: HttpRequest) -> tuple[int, ReconciliationRun]
     summary="One reconciliation",
 )
 def reconciliation_get(request: HttpRequest, pk: UUID) -> ReconciliationRun:
-    """The state of the run and the number of differences."""
+    """Returns the state of the run and the number of differences."""
     return get_object_or_404(ReconciliationRun, pk=pk)
 
 
@@ -102,7 +102,7 @@ def reconciliation_get(request: HttpRequest, pk: UUID) -> ReconciliationRun:
 )
 @paginate(Cursor, ordering=("id",))
 def reconciliation_rows(request: HttpRequest, pk: UUID) -> QuerySet[ReconciliationRow]:
-    """Rows, executions and amounts of each stage, and every difference as a sentence."""
+    """Returns the rows, executions and amounts of each stage, and a sentence for each difference."""
     return get_object_or_404(ReconciliationRun, pk=pk).rows.all()
 
 
@@ -115,7 +115,7 @@ def _ask(user: User | None) -> ReconciliationRun:
 @require_http_methods(["GET", "POST"])
 @platform_admin_required
 def run_list(request: HttpRequest) -> HttpResponse:
-    """List the runs, newest first; POST starts one."""
+    """List the runs, newest first; POST starts a run."""
     if request.method == "POST":
         run = _ask(principal_get(request).user)
         messages.success(request, "The reconciliation was started. Reload this page in a few seconds.")
@@ -129,7 +129,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show one run, with the organisations that have differences first."""
+    """Show one run. Organisations with differences come first."""
     run = get_object_or_404(ReconciliationRun, pk=pk)
     rows = run.rows.select_related("organisation").order_by("organisation__name", "id")
     wrong = list(rows.exclude(differences=[])[:PER_PAGE])
@@ -141,7 +141,9 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def run_rows(request: HttpRequest, pk: UUID, organisation: UUID) -> HttpResponse:
-    """Show one organisation of a run: stages, differences, and usage rows with their transactions and invoices."""
+    """Show one organisation in a run: its stages, its differences, and its usage rows with their transactions and
+    invoices.
+    """
     row = get_object_or_404(
         ReconciliationRow.objects.select_related("run", "organisation"), run_id=pk, organisation_id=organisation
     )

@@ -1,7 +1,7 @@
-"""Reconciliation: compare all executed, metered, rated, posted and invoiced work, organisation by organisation.
+"""Reconcile all executed, metered, rated, posted and invoiced work, organisation by organisation.
 
-Each organisation is read at one instant while work continues. A difference raises an alarm: a line in the log, and a
-message in the outbox in the transaction that stores the result.
+Work continues while an organisation is read, but all its data are read as of one instant. A difference is logged as an
+error. The transaction that stores the result also writes a message to the outbox.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ log = structlog.get_logger("reconciliation")
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage that amounts pass through: rows, executions (None if they are not counted), and amounts."""
+    """One stage that work passes through: the number of rows, the number of executions, and the amounts. A number or
+    amount is None if the stage does not count it.
+    """
 
     name: str
     rows: int
@@ -57,7 +59,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Compared:
-    """The stages of an organisation in order, every difference as a sentence, and the underlying reconciliation."""
+    """The stages of an organisation in order, a sentence for each difference, and the full reconciliation (`found`)."""
 
     stages: list[Stage]
     differences: list[str]
@@ -79,7 +81,7 @@ WHERE executed.count IS DISTINCT FROM metered.quantity ORDER BY 1, 2 LIMIT %(lim
 
 
 def organisation_compare(organisation: Organisation) -> Compared:
-    """Compare the counts and sums of all work that was executed, metered, rated, posted, invoiced or not yet invoiced."""
+    """Compare the counts and sums of an organisation's work at each stage, from execution to invoice."""
     with one_instant():
         found = reconcile_all(organisation)
         leases = Lease.objects.filter(stage__job__organisation=organisation, state=LeaseState.DONE).order_by()
@@ -108,7 +110,9 @@ def _amounts(found: FullReconciliation, name: str) -> dict[str, str]:
 
 
 def _unmatched(organisation_id: UUID) -> list[str]:
-    """Return sentences about leases without usage, usage without a finished lease, and executions that differ."""
+    """Return a sentence for each lease without usage, each usage row without a finished lease, and each difference in
+    executions.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_MATCHED, {"organisation": organisation_id, "limit": NAMED})
         found = cursor.fetchall()
@@ -133,7 +137,7 @@ def reconciliation_request(*, asked_by: User | None, now: datetime) -> Reconcili
 
 
 def reconciliation_run(*, run_id: UUID, now: datetime) -> ReconciliationRun:
-    """Compare every organisation that has not been compared yet, and finish the run. Safe to repeat; only one process
+    """Compare every organisation that has not been compared yet, then finish the run. Safe to repeat; only one process
     works on a run at a time.
     """
     run = ReconciliationRun.objects.get(pk=run_id)
@@ -149,7 +153,7 @@ def reconciliation_run(*, run_id: UUID, now: datetime) -> ReconciliationRun:
 
 
 def _stripe_compare(now: datetime) -> dict[str, Any] | None:
-    """Compare collected money with Stripe; None if no Stripe key is set. An outage counts as a difference."""
+    """Compare the money collected with Stripe; None if no Stripe key is set. An outage counts as a difference."""
     if not settings.STRIPE_API_KEY:
         return None
     try:
@@ -200,7 +204,9 @@ def _finish(run: ReconciliationRun, stripe: dict[str, Any] | None, now: datetime
 
 
 def reconciliation_daily(*, now: datetime) -> ReconciliationRun | None:
-    """Run the reconciliation of the day (UTC) unless it is finished. This is called hourly, so that an outage only delays it."""
+    """Run today's reconciliation (UTC) unless it is finished. The task runs every hour, so that an outage only delays
+    it.
+    """
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     of_today = ReconciliationRun.objects.filter(
         asked_by=None, started_at__gte=today, started_at__lt=today + timedelta(1)

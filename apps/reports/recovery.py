@@ -1,4 +1,4 @@
-"""Recover requested work whose message or worker was lost."""
+"""Resume requested work whose message or worker was lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GIVEN_UP_AFTER = timedelta(days=7)
 
 
 def unfinished_sweep(*, now: datetime) -> int:
-    """Run requested work that is unfinished and that no other process is working on; return the number of runs that finished."""
+    """Run requested work that is unfinished and not in progress elsewhere. Return how many pieces of work finished."""
     since, until = now - GIVEN_UP_AFTER, now - LOST_AFTER
     unfinished = {"finished_at": None, "asked_at__gt": since, "asked_at__lte": until}
     runs = ReconciliationRun.objects.filter(finished_at=None, started_at__gt=since, started_at__lte=until)

@@ -1,4 +1,4 @@
-"""Reports over a period, as pages, files and JSON made from the same rows."""
+"""Reports over a period, as pages, files and API responses. All three are made from the same rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOWN = 500  # rows on a page; files have all rows
 
 
 class ReportLineOut(Schema):
-    """A report, with the question that it answers."""
+    """A report and the question that it answers."""
 
     report: str
     title: str
@@ -33,7 +33,7 @@ class ReportLineOut(Schema):
 
 
 class ColumnOut(Schema):
-    """`kind`: text, share (1 is 100 %), seconds, count, money (in the report's currency), instant or day."""
+    """`kind` is text, share (1 is 100 %), seconds, count, money (in the report's currency), instant or day."""
 
     name: str
     label: str
@@ -41,8 +41,8 @@ class ColumnOut(Schema):
 
 
 class ReportOut(Schema):
-    """The report covers the days from `from` to `to`, both included (UTC). Rows are keyed by column names. Decimals are
-    text with at most 12 places; null means unknown.
+    """The report covers the days from `first` to `last` (UTC), including both. Each row maps column names to values.
+    Decimals are text with at most 12 decimal places; null means unknown.
     """
 
     report: str
@@ -63,7 +63,7 @@ class ReportOut(Schema):
     summary="The administrator's reports",
 )
 def report_all(request: HttpRequest) -> list[dict[str, Any]]:
-    """The list of reports, with the question that each answers."""
+    """Lists the reports, with the question that each report answers."""
     return [{"report": one.slug, "title": one.title, "line": one.line} for one in REPORTS.values()]
 
 
@@ -75,8 +75,8 @@ def report_all(request: HttpRequest) -> list[dict[str, Any]]:
     summary="One report over a period",
 )
 def report_get(request: HttpRequest, slug: str, first: Day | None = None, last: Day | None = None) -> dict[str, Any]:
-    """The default period is the last 28 days, the maximum 366 days. The report `gaps` covers the next 7 days by
-    default, and at most 62.
+    """The period defaults to the last 28 days; at most 366 days are allowed. The report `gaps` covers the next 7 days
+    by default, and at most 62 days.
     """
     report = REPORTS.get(slug)
     if report is None:
@@ -92,7 +92,7 @@ def report_get(request: HttpRequest, slug: str, first: Day | None = None, last: 
 @require_GET
 @platform_admin_required
 def report_list(request: HttpRequest) -> HttpResponse:
-    """List all reports with the question that each answers."""
+    """List all reports, with the question that each report answers."""
     context = {"reports": REPORTS.values(), "elsewhere": ELSEWHERE}
     return render(request, "reports/report_list.html", context)
 
@@ -100,8 +100,8 @@ def report_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def report_page(request: HttpRequest, slug: str) -> HttpResponse:
-    """Show a report. `?from=2026-11-01&to=2026-11-28` sets the period, `&view=` the heat map; `&format=csv` or `json`
-    returns a file.
+    """Show a report. `?from=2026-11-01&to=2026-11-28` sets the period, and `&view=` selects the heat map. `&format=csv`
+    or `&format=json` returns a file.
     """
     report = REPORTS.get(slug)
     if report is None:
@@ -135,7 +135,7 @@ def report_page(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _height(data: ReportData) -> str:
-    """Return the height of the chart; a chart with horizontal bars needs space for each bar."""
+    """Return the height of the chart, which depends on the number of its horizontal bars."""
     bars = len(data.chart["categories"]) if data.chart and data.chart.get("horizontal") else 0
     return "sm" if 0 < bars <= 4 else "lg" if bars > 10 else "md"
 

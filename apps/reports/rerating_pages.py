@@ -1,4 +1,4 @@
-"""The pages and the API of re-ratings of a month with another price book."""
+"""The pages and the API for rating a month again with another price book."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ SHOWN = ("customer", "pool", "class")
 
 
 class RatedPartOut(Schema):
-    """`amount` is the amount that was charged; `other` is the amount for the same usage at the other book's prices,
-    without the `unpriced` rows.
+    """`amount` is the amount charged. `other` is the amount for the same usage at the other book's prices. `unpriced`
+    is the number of usage rows without such a price; `other` leaves them out.
     """
 
     name: str
@@ -53,7 +53,7 @@ class RatedOut(Schema):
 
 
 class ReratingOut(Schema):
-    """`result` is null until `finished_at` is set; `rows_done` of `rows_total` is the progress."""
+    """`result` is null until `finished_at` is set. The progress is `rows_done` out of `rows_total`."""
 
     id: UUID
     month: date
@@ -81,7 +81,7 @@ class ReratingOut(Schema):
 
 
 class RatingIn(RequestBody):
-    """The version of a published book, and any day of the month (UTC), which defaults to today."""
+    """`book` is the version of a published price book. `month` is any day of the month (UTC) and defaults to today."""
 
     book: int
     month: Day | None = None
@@ -96,7 +96,7 @@ class RatingIn(RequestBody):
 )
 @idempotent
 def rerating_create(request: HttpRequest, payload: RatingIn) -> tuple[int, Rerating]:
-    """Starts the re-rating and returns at once; a worker rates every usage row of the month."""
+    """Starts the re-rating and returns at once. A worker rates every usage row of the month."""
     return 202, rerating_begin(_book(payload.book), payload.month, principal_get(request).user)
 
 
@@ -108,14 +108,14 @@ def rerating_create(request: HttpRequest, payload: RatingIn) -> tuple[int, Rerat
     summary="Get a re-rating",
 )
 def rerating_get(request: HttpRequest, pk: UUID) -> Rerating:
-    """The progress, and the result once it is finished."""
+    """Returns the progress and, once it is known, the result."""
     return get_object_or_404(Rerating, pk=pk)
 
 
 @require_POST
 @platform_admin_required
 def rerating_new(request: HttpRequest) -> HttpResponse:
-    """Start a re-rating of a month with the published book that the form names."""
+    """Start to rate a month again with the published book that the form names."""
     text = request.POST.get("book", "")
     book = _book(int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0)
     month = month_read(request.POST.get("month", ""))
@@ -129,14 +129,14 @@ def rerating_new(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def rerating_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Show the progress, then the result by customer, pool and class; htmx fetches only the part that changes."""
+    """Show the progress, then the result by customer, pool and class. htmx fetches only the part that changes."""
     rerating = get_object_or_404(Rerating, pk=pk)
     name = "reports/_rerating.html" if request.headers.get("HX-Request") else "reports/rerating.html"
     return render(request, name, {**shown(rerating), "api_path": f"/api/v1/revenue/ratings/{pk}"})
 
 
 def shown(rerating: Rerating) -> dict[str, Any]:
-    """Return the context of the changing part of a page."""
+    """Return the template context for the part of the page that changes."""
     parts = parts_of(rerating)
     return {
         "rerating": rerating,

@@ -1,8 +1,8 @@
-"""Revenue, cost and margin of a month, by pool, class and customer.
+"""The revenue, cost and margin of a month, by pool, class and customer.
 
-Amounts are exact and come from the ledger. Usage that credit notes of the month credited is subtracted; the remainder
-is net revenue. The cost of used device time is attributed to the class and the customer that used it; the remaining
-owned time is idle. Net revenue - cost of used time - idle cost = margin.
+Amounts are exact and come from the ledger. Net revenue is the month's revenue less the usage that its credit notes
+credited. The cost of used device time is attributed to the class and the customer that used it. Owned time that was not
+used is idle. The margin is net revenue less the cost of used time and the cost of idle time.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ SAMPLE = " (sample data)"
 
 
 class Part(NamedTuple):
-    """One pool, class or customer: executions, their revenue, the total of the month's credit notes for usage of this
-    or an earlier month (`credited`), and the device time used (`ran`) with its cost.
+    """One pool, class or customer. `amount` is its revenue. `credited` is the total of the month's credit notes for
+    usage of this or an earlier month. `ran` is the device time used, with its cost.
 
-    `owned` is the device time of a pool with its cost; None for a class or a customer.
+    `owned` is the device time of a pool, with its cost; None for a class or a customer.
     """
 
     name: str
@@ -49,24 +49,26 @@ class Part(NamedTuple):
 
     @property
     def net(self) -> Decimal:
-        """Revenue less credits."""
+        """Revenue less credit notes."""
         return subtract(self.amount, self.credited)
 
     @property
     def idle(self) -> Fraction:
-        """Owned seconds during which nothing ran."""
+        """The owned seconds in which nothing ran; 0 for a class or a customer."""
         return self.owned.seconds - self.ran.seconds if self.owned else Fraction(0)
 
     @property
     def idle_cost(self) -> Fraction | None:
-        """The cost of idle time; None if it is unknown or there is no owned time."""
+        """The cost of idle time; None for a class or a customer, or if the cost is unknown."""
         if self.owned is None or self.owned.cost is None or self.ran.cost is None:
             return None
         return self.owned.cost - self.ran.cost
 
     @property
     def margin(self) -> Fraction | None:
-        """Net revenue less the cost of owned time (of used time for a class or a customer); None if a cost is unknown."""
+        """Net revenue less cost; None if the cost is unknown. The cost of a pool is that of owned time; the cost of a
+        class or a customer is that of used time.
+        """
         cost = (self.owned or self.ran).cost
         return None if cost is None else Fraction(self.net) - cost
 
@@ -78,9 +80,9 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Revenue:
-    """A month in one currency; device time is counted up to `until`, which is the end of the month or now.
+    """A month in one currency. Device time is counted up to `until`, which is the end of the month or the present time.
 
-    `sample` is the part of the revenue that comes from the sample data of a demo, which nobody pays.
+    `sample` is the part of the revenue that comes from sample data; nobody pays it.
     """
 
     start: datetime
@@ -98,7 +100,7 @@ class Revenue:
 
 
 def revenue(*, month: datetime, currency: str, now: datetime) -> Revenue:
-    """Return revenue and cost of the calendar month (UTC) that contains `month`, in one currency."""
+    """Return the revenue and cost, in one currency, of the calendar month (UTC) that contains `month`."""
     start, end = month_of(month)
     until = max(start, min(end, now))
     time = device_time(start=start, end=until, currency=currency)
@@ -116,17 +118,17 @@ def revenue(*, month: datetime, currency: str, now: datetime) -> Revenue:
 
 
 def _sample(start: datetime, end: datetime, currency: str) -> Decimal:
-    """Sum the revenue that was recorded in the period while an organisation's data were sample data."""
+    """Return the period's revenue from sample data."""
     rows = UsageSum.objects.filter(recorded_at__gte=start, recorded_at__lt=end, currency=currency)
     found = rows.filter(recorded_at__lt=F("organisation__sample_until")).aggregate(total=Sum("amount"))["total"]
     return found or NOTHING
 
 
 def revenues(*, month: datetime, first: str, now: datetime) -> list[Revenue]:
-    """Return a report for `first` and for every other currency with usage or credits in the month.
+    """Return a report in the currency `first`, and a report in each other currency with usage or credits in the month.
 
-    Amounts of different currencies are never added. Device time is the same in each report; its cost is the one entered
-    in the report's currency.
+    Amounts in different currencies are never added. Device time is the same in every report, but its cost is the cost
+    entered in the report's currency.
     """
     start, end = month_of(month)
     rows = UsageSum.objects.filter(recorded_at__gte=start, recorded_at__lt=end).order_by()
@@ -139,7 +141,7 @@ _Income = dict[str, tuple[int, Decimal]]
 
 
 def _income(start: datetime, end: datetime, currency: str) -> dict[str, _Income]:
-    """Return executions and exact amounts by pool (slug), class and customer (id as text)."""
+    """Return executions and exact amounts by pool (its slug), class, and customer (its id as text)."""
     rows = (
         UsageSum.objects.filter(recorded_at__gte=start, recorded_at__lt=end, currency=currency)
         .values("contract_id", "organisation_id", "klass")
@@ -158,10 +160,10 @@ def _income(start: datetime, end: datetime, currency: str) -> dict[str, _Income]
 
 
 def credited(start: datetime, end: datetime, currency: str) -> dict[str, dict[str, Decimal]]:
-    """Return, by pool, class and customer, the usage amounts that the month's credit notes credited.
+    """Return the usage amounts that the period's credit notes credited, by pool, class and customer.
 
-    Amounts carried over from earlier invoices have no pool and no class. Void invoices are left out, because their usage is
-    invoiced again.
+    Amounts carried over from earlier invoices have no pool and no class. Credit notes for void invoices are left out,
+    because the usage is invoiced again.
     """
     rows = (
         CreditNoteLine.objects.filter(
@@ -189,7 +191,7 @@ def _pool_part(one: PoolTime, income: _Income) -> Part:
 
 
 def _parts(income: _Income, ran: dict[str, Time], back: dict[str, Decimal]) -> list[Part]:
-    """Return a part for each name that has revenue, device time or credits, the highest revenue first."""
+    """Return a part for each name with revenue, device time or credits, the highest revenue first."""
     parts = []
     for name in sorted(income.keys() | ran.keys() | back.keys()):
         time = ran.get(name, Time(Fraction(0), Fraction(0)))

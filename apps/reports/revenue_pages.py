@@ -1,4 +1,4 @@
-"""The revenue and margin of a month: page, CSV file and API."""
+"""The page, the CSV file and the API of a month's revenue and margin."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ router = Router(tags=["capacity"])
 class PartOut(Schema):
     """`credited` is the total of the month's credit notes, for usage of this or an earlier month. `net` is `amount`
     less `credited`, and the margin is computed from `net`. Device time is in whole microseconds; used time is also
-    given in exact seconds. `owned_us` and `cost_idle` are null for classes and customers. A cost or margin of null is
-    unknown, and `unknown` says why. Costs and seconds are rounded half-even to 12 places.
+    given in exact seconds. `owned_us` and `cost_idle` are null for classes and customers. A cost or margin is null if
+    it is unknown, and `unknown` says why. Costs and seconds are rounded half-even to 12 decimal places.
     """
 
     name: str
@@ -51,13 +51,15 @@ class PartOut(Schema):
 
 
 class InCurrencyOut(PartOut):
-    """All pools of the month in one currency."""
+    """The month of one currency, for all pools together."""
 
     currency: str
 
 
 class RevenueOut(Schema):
-    """Amounts are in `currency`; `by_currency` has the month in each currency. Currencies are never added."""
+    """Amounts are in `currency`. `by_currency` has the month in each currency. Amounts in different currencies are
+    never added.
+    """
 
     month: date
     until: datetime
@@ -80,8 +82,8 @@ class RevenueOut(Schema):
     summary="Revenue and margin of a month",
 )
 def revenue_get(request: HttpRequest, month: Day | None = None, currency: Code | None = None) -> dict[str, Any]:
-    """`month` is any day of the month (UTC) and defaults to today; `currency` defaults to that of the price book in
-    force. Device time is counted up to `until`, which is the end of the month or now.
+    """`month` is any day of the month (UTC) and defaults to today. `currency` defaults to the currency of the price
+    book in force. Device time is counted up to `until`, which is the end of the month or the present time.
     """
     chosen = currency_chosen(currency, now=timezone.now()).code
     reports = reports_of(month)
@@ -96,7 +98,7 @@ def revenue_get(request: HttpRequest, month: Day | None = None, currency: Code |
 @require_GET
 @platform_admin_required
 def revenue_page(request: HttpRequest) -> HttpResponse:
-    """Show a month: `?month=2026-11` selects it (by default the present one), `&currency=KWD` the currency;
+    """Show a month. `?month=2026-11` selects the month (by default the present one), and `&currency=KWD` the currency.
     `&format=csv` returns a file with every currency.
     """
     text = request.GET.get("month", "")
@@ -118,26 +120,28 @@ def revenue_page(request: HttpRequest) -> HttpResponse:
 
 
 def reports_of(month: date | None) -> list[Revenue]:
-    """Return the reports of a month (by default the present one), one for each currency: first that of the price book
-    in force, then every other currency with usage.
+    """Return the reports of a month, one for each currency; the present month by default. The first report is in the
+    currency of the price book in force. The others follow for each currency with usage or credits.
     """
     now = timezone.now()
     return revenues(month=month_instant(month, now), first=book_in_force(at=now).currency, now=now)
 
 
 def report_in(currency: str, month: date | None) -> Revenue:
-    """Return the report in one currency, even if there is no usage in it."""
+    """Return the report in one currency, even if the month has no usage in that currency."""
     now = timezone.now()
     return revenue(month=month_instant(month, now), currency=currency, now=now)
 
 
 def month_instant(month: date | None, now: datetime) -> datetime:
-    """Return the first instant of the month that contains the day `month`; `now` if it is None or in the year 9999."""
+    """Return the first instant of the month that contains the day `month`. Return `now` if `month` is None or in the
+    year 9999.
+    """
     return datetime(month.year, month.month, 1, tzinfo=UTC) if month and month.year < 9999 else now
 
 
 def month_read(text: str) -> date | None:
-    """Return the first day of a month such as "2026-11"; None for any other text."""
+    """Parse a month such as "2026-11" to its first day; None for any other text."""
     try:
         month = date.fromisoformat(f"{text[:7]}-01")
     except ValueError:
@@ -146,7 +150,7 @@ def month_read(text: str) -> date | None:
 
 
 def _chart(report: Revenue) -> dict[str, Any]:
-    """Return net revenue, cost of used time and idle cost of each pool; the chart leaves out unknown values."""
+    """Return the chart of net revenue, cost of used time and idle cost by pool. Unknown values are left out."""
     pools = report.parts["pool"]
     series = (
         ("Net revenue", [part.net for part in pools]),
@@ -185,7 +189,7 @@ def _text(amount: Fraction | Decimal | None) -> str | None:
 
 
 def _file(reports: list[Revenue]) -> HttpResponse:
-    """Return a CSV with every part in every currency."""
+    """Return a CSV file with every pool, class and customer in every currency."""
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="takt-revenue-{reports[0].start:%Y-%m}.csv"'
     writer = csv.writer(response)

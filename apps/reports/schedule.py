@@ -1,4 +1,4 @@
-"""Periodic tasks of reports. Daily work is checked every hour, so that an outage only delays it."""
+"""Periodic tasks of reports. Daily tasks are checked every hour, so that an outage only delays them."""
 
 from celery.schedules import crontab
 

@@ -1,4 +1,4 @@
-"""The capacity of the pools over a day. Times are whole microseconds; shares are exact fractions."""
+"""The capacity of the pools on one day. Times are whole microseconds; shares are exact fractions."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ HEAT_STEPS = 6
 
 
 class Cell(NamedTuple):
-    """One pool in one hour: device time available, sold and used (`executed`). `heat` shows the share sold as a level
-    from 0 to 6.
-    """
+    """The device time of a pool in one hour: available, sold and used (`executed`)."""
 
     start: datetime
     available: int
@@ -49,7 +47,7 @@ class Cell(NamedTuple):
 
     @property
     def lengths(self) -> dict[str, timedelta]:
-        """The available, sold and used time as durations."""
+        """The available, sold and used time as timedeltas."""
         return {
             "available": timedelta(microseconds=self.available),
             "sold": timedelta(microseconds=self.sold),
@@ -58,12 +56,12 @@ class Cell(NamedTuple):
 
     @property
     def share_sold(self) -> Fraction:
-        """The share of device time that was sold."""
+        """The share of the available device time that was sold."""
         return Fraction(self.sold, self.available) if self.available else Fraction(0)
 
     @property
     def unused(self) -> timedelta:
-        """Device time that was sold but during which nothing ran."""
+        """Device time that was sold but not used."""
         return timedelta(microseconds=max(0, self.sold - self.executed))
 
     @property
@@ -73,23 +71,23 @@ class Cell(NamedTuple):
 
     @property
     def share_unallocated(self) -> Fraction:
-        """The share of device time that was not sold."""
+        """The share of the available device time that was not sold."""
         return 1 - min(Fraction(1), self.share_sold) if self.available else Fraction(0)
 
     @property
     def share_idle(self) -> Fraction:
-        """The share of the sold device time during which nothing ran; 0 if a host took longer than the reserved time."""
+        """The share of the sold device time that was not used; 0 if a host took longer than the reserved time."""
         return Fraction(max(0, self.sold - self.executed), self.sold) if self.sold else Fraction(0)
 
     @property
     def heat(self) -> int:
-        """The heat level: 0 if nothing was sold, then six equal steps."""
+        """The heat level from 0 to 6: 0 if nothing was sold, then six equal steps of the share sold."""
         return -int(-self.share_sold * HEAT_STEPS // 1)
 
 
 @dataclass(frozen=True)
 class Waits:
-    """The time that due leases waited for a worker; None if no worker took a lease."""
+    """Waiting times: how long due leases waited for a worker. The percentiles are None if no worker took a lease."""
 
     count: int
     p50: timedelta | None
@@ -97,7 +95,7 @@ class Waits:
 
 
 class SlotRow(NamedTuple):
-    """A free period of a device."""
+    """A period in which a device is free."""
 
     device: str
     start: datetime
@@ -107,7 +105,7 @@ class SlotRow(NamedTuple):
 
 @dataclass(frozen=True)
 class PoolLoad:
-    """A pool over a day."""
+    """One pool on one day."""
 
     pool: Pool
     fleet: PoolInFull
@@ -124,7 +122,7 @@ class PoolLoad:
 
     @property
     def day(self) -> Cell:
-        """All hours together."""
+        """The day's totals over all hours."""
         first = self.cells[0]
         return Cell(
             first.start,
@@ -135,7 +133,7 @@ class PoolLoad:
 
 
 class Income(NamedTuple):
-    """The revenue of one class on one pool: executions in the day's device time, and their exact amount."""
+    """The revenue of one class on one pool: the executions that started on the day, and their exact amount."""
 
     pool: str
     klass: str
@@ -146,7 +144,7 @@ class Income(NamedTuple):
 
 @dataclass(frozen=True)
 class Capacity:
-    """Every pool over one UTC day, with income and the newest refusals."""
+    """Every pool on one UTC day, with income and the newest refusals."""
 
     day: datetime
     hours: list[datetime]
@@ -157,7 +155,7 @@ class Capacity:
 
     @property
     def whole(self) -> Cell:
-        """All pools and hours together."""
+        """The day's totals over all pools and hours."""
         days = [load.day for load in self.pools]
         return Cell(
             self.day,
@@ -168,7 +166,7 @@ class Capacity:
 
     @property
     def free_total(self) -> timedelta:
-        """Free device time of all pools in the next 24 hours."""
+        """The total free device time of all pools in the next 24 hours."""
         return sum((load.free_total for load in self.pools), timedelta())
 
     @property
@@ -181,7 +179,7 @@ class Capacity:
 
 
 def capacity(*, day: datetime, now: datetime) -> Capacity:
-    """Return load, queue, waiting times and free windows of every pool over the UTC day that contains `day`."""
+    """Return the load, queue, waiting times and free windows of every pool on the UTC day that contains `day`."""
     start = day.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     hours = [start + number * HOUR for number in range(HOURS)]
     rows = pools_in_full(now=now)
@@ -192,7 +190,9 @@ def capacity(*, day: datetime, now: datetime) -> Capacity:
 
 
 def income(start: datetime, end: datetime) -> list[Income]:
-    """Return income by pool and class, from usage whose device time started in [start, end), which consists of full hours."""
+    """Return income by pool and class, from usage whose device time started in [start, end). Both ends must be full
+    hours.
+    """
     rows = (
         UsageSum.objects.filter(occurred_at__gte=start, occurred_at__lt=end)
         .values("contract_id", "klass", "currency")
@@ -210,7 +210,9 @@ def income(start: datetime, end: datetime) -> list[Income]:
 
 
 class _Facts(NamedTuple):
-    """The data of all pools: device time sold and used by device, free slots in order, queues, and waiting times by pool."""
+    """The data of all pools: sold and used device time by device, free slots in order, queues, and waiting times by
+    pool.
+    """
 
     sold: dict[UUID, list[Interval]]
     executed: dict[UUID, list[Interval]]
@@ -220,7 +222,7 @@ class _Facts(NamedTuple):
 
     @classmethod
     def of(cls, devices: Sequence[Device], hours: Sequence[datetime], now: datetime) -> _Facts:
-        """Read the data of all pools, with one query for each kind of data."""
+        """Read the data of all pools with one query for each kind of data."""
         start, end = hours[0], hours[-1] + HOUR
         free = slots_free([device for device in devices if device.is_active], now, now + FREE_AHEAD, now=now)
         ids = [device.pk for device in devices]
@@ -257,7 +259,7 @@ def _slot_row(slot: Slot) -> SlotRow:
 
 
 def _sold(devices: Sequence[UUID], start: datetime, end: datetime) -> dict[UUID, list[Interval]]:
-    """Return sold device time by device; held time is not counted as sold."""
+    """Return sold device time by device. Time that is only held does not count."""
     rows = Window.objects.filter(
         device__in=devices, state=WindowState.ACTIVE, period__overlap=DateTimeTZRange(start, end, "[)")
     )
@@ -280,7 +282,7 @@ def _by_device(rows: Iterable[tuple[UUID, datetime, datetime]]) -> dict[UUID, li
 
 
 def _by_hour(of_devices: Iterable[list[Interval]], hours: Sequence[datetime]) -> list[int]:
-    """Return how many microseconds of each consecutive hour the intervals cover; overlapping intervals of one device
+    """Return how many microseconds of each consecutive hour the intervals cover. Overlapping intervals of one device
     count once.
     """
     start, end = micros_of(hours[0]), micros_of(hours[-1] + HOUR)
@@ -315,7 +317,9 @@ WHERE lease.taken_at >= %(since)s AND lease.epoch = 1 GROUP BY 1
 
 
 def waits(*, since: datetime) -> dict[UUID, Waits]:
-    """Return the waiting times of leases taken since an instant, by pool; pools without leases are left out."""
+    """Return the waiting times of leases first taken at or after `since`, by pool. Pools without such leases are left
+    out.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_WAITS, {"since": since})
         return {pool: Waits(count, *ranks) for pool, count, ranks in cursor.fetchall()}

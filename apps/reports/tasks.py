@@ -14,7 +14,7 @@ from apps.reports.controller.services import controller_turn
 
 @shared_task(name="apps.reports.tasks.reconcile_daily", queue="books", ignore_result=True)
 def reconcile_daily() -> None:
-    """Run the daily reconciliation unless it was already run."""
+    """Run the daily reconciliation unless it is finished."""
     reconciling.reconciliation_daily(now=timezone.now())
 
 
@@ -32,25 +32,25 @@ def rerate(*, pk: str) -> None:
 
 @shared_task(name="apps.reports.tasks.forecast_daily", queue="books", ignore_result=True)
 def forecast_daily() -> None:
-    """Start the daily forecast unless it was already started."""
+    """Start the daily forecast, unless a forecast was requested in the last 24 hours."""
     forecasts.forecast_daily(now=timezone.now())
 
 
 @shared_task(name="apps.reports.tasks.forecast", queue="books", ignore_result=True)
 def forecast(*, pk: str) -> None:
-    """Fit a forecast of every pool."""
+    """Fit a requested forecast."""
     forecasts.forecast_run(pk=UUID(pk), now=timezone.now())
 
 
 @shared_task(name="apps.reports.tasks.what_if", queue="books", ignore_result=True)
 def what_if(*, pk: str) -> None:
-    """Compute the result of a what-if."""
+    """Compute the result of a requested what-if."""
     whatif.what_if_run(pk=UUID(pk), now=timezone.now())
 
 
 @shared_task(name="apps.reports.tasks.unfinished_sweep", queue="books", ignore_result=True)
 def unfinished_sweep() -> None:
-    """Run requested work that was lost."""
+    """Run requested work whose message or worker was lost."""
     recovery.unfinished_sweep(now=timezone.now())
 
 
@@ -62,7 +62,7 @@ def capacity_plan(*, pk: str) -> None:
 
 @shared_task(name="apps.reports.tasks.capacity_plan_nightly", queue="books", ignore_result=True)
 def capacity_plan_nightly() -> None:
-    """Make the nightly capacity plan unless it was already made."""
+    """Make the nightly capacity plan, unless a plan was requested recently."""
     capacity_plans.capacity_plan_nightly(now=timezone.now())
 
 

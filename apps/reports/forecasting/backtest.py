@@ -83,7 +83,7 @@ def plan_of(series: Series) -> Plan:
     """Return the plan of a backtest. In an hourly series, origins are a day apart and each forecast covers at most a
     week. In any other series, origins are one step apart and each forecast covers at most five steps.
 
-    Before the first origin, about half of the series is known. Raises NotEnough if the series is too short.
+    At the first origin, at least half of the series is known. Raises NotEnough if the series is too short.
     """
     known, needed = len(series.values), least_steps(series)
     if known < needed:
