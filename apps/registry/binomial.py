@@ -17,7 +17,7 @@ HALVINGS = 48  # of the interval from 0 to 1: finer than a step of the grid of b
 
 
 def tail(successes: int, trials: int, share: float) -> float:
-    """Return the probability of at least `successes` in `trials`, each of which succeeds with probability `share`.
+    """Return the probability of at least `successes` successes in `trials` trials with success probability `share`.
     `successes` must be from 1 to `trials`.
     """
     try:

@@ -50,8 +50,8 @@ def _holds(successes: int, trials: int, p: int, error: Fraction) -> bool:
 
 
 def successes_needed(share: Fraction, trials: int, error: Fraction = Fraction(1, 20)) -> int | None:
-    """Return the minimum number of successes in `trials` with a lower bound of at least `share`; None if no number is
-    enough.
+    """Return the smallest number of successes in `trials` trials whose lower bound is at least `share`; None if no
+    number is large enough.
     """
     _check(trials, trials, error)
     if lower_bound(trials, trials, error) < share:

@@ -19,9 +19,9 @@ class Change:
     """A change of the fleet, the demand or the prices.
 
     `devices`: the number of devices added to each pool (by slug); negative if devices are removed. `failed_sites`: the
-    sites that fail. `power_percent`: the new power setting as a percentage of the present one. `trace_pool`: the pool
-    that serves the uploaded trace. `request_seconds`: the device time of one request in the trace. `book`: the version
-    of the price book.
+    sites that fail. `power_percent`: the new power setting as a percentage of the present setting. `trace_pool`: the
+    pool that serves the uploaded trace. `request_seconds`: the device time of one request in the trace. `book`: the
+    version of the price book.
     """
 
     devices: dict[str, int] = field(default_factory=dict)

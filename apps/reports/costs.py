@@ -45,8 +45,8 @@ def costrate_set(
     actor: User,
     now: datetime,
 ) -> CostRate:
-    """Add a rate: the cost of a class's device-hour, effective from a given time. That time may be in the past. Raises
-    Problem if the input is invalid.
+    """Set a class's cost per device-hour, effective from a given time, which may be in the past. Raises Problem if the
+    input is invalid.
     """
     known = processor_classes()
     if processor_class not in known:

@@ -41,7 +41,9 @@ class ScoreOut(Schema):
 
 
 class BacktestOut(Schema):
-    """The backtest: it has `origins` forecasts, each from a different time in the past and covering `leads` hours."""
+    """The backtest, which makes `origins` forecasts. Each forecast starts at a different time in the past and covers
+    `leads` hours.
+    """
 
     origins: int
     leads: int

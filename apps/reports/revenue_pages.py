@@ -51,7 +51,7 @@ class PartOut(Schema):
 
 
 class InCurrencyOut(PartOut):
-    """The month of one currency, for all pools together."""
+    """A month in one currency, for all pools together."""
 
     currency: str
 

@@ -1,8 +1,8 @@
 """Compute how many unused executions are released late.
 
-A contract's remaining work occupies the end of its reserved time, line after line. Reserved time that starts at least
-`notice` after the release is released in time. All other reserved time is late, including time that has passed unused.
-A release counts from the start of its hour (UTC), so its cost is the same throughout the hour.
+A contract's remaining work occupies the end of its reserved time, line after line. Reserved time is released in time if
+it starts at least `notice` after the release. All other reserved time is late, including time that has passed unused. A
+release counts from the start of its hour (UTC), so its cost is the same throughout the hour.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ def month_end(instant: datetime) -> datetime:
 
 
 def section_of(instant: datetime, cuts: Sequence[datetime]) -> datetime:
-    """Return the start of the section that contains an instant: the start of its month, or the last of the sorted
-    `cuts` up to the instant if that cut is later.
+    """Return the start of the section that contains an instant. It is the later of two instants: the start of the
+    month, and the last of the sorted `cuts` that is not after the instant.
     """
     start, at = month_start(instant), bisect_right(cuts, instant)
     return max(start, cuts[at - 1]) if at else start

@@ -29,7 +29,7 @@ class StepShown:
 
 
 def step_shown(step: Step | Mapping[str, str], currency: Currency) -> StepShown:
-    """Return the texts of a step, given as a Step or in JSON form. `currency` is the currency of the price."""
+    """Return the texts of a step. `step` is a Step or its JSON form. `currency` is the currency of the price."""
     told = step.to_json() if isinstance(step, Step) else step
     value, factor, rule, exact = figure(told["input"]), figure(told["factor"]), told["rule"], ""
     if told["operation"] == PER_TERA:

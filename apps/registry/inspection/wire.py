@@ -1,4 +1,4 @@
-"""Tell complete model files, truncated model files and other files apart by the outermost layer of the encoding.
+"""Distinguish complete model files, truncated model files and other files by the outermost layer of the encoding.
 
 A model is a protocol buffer: a sequence of (field number, wire type, content). If a field extends beyond the end of the
 file, the file was truncated.

@@ -43,7 +43,7 @@ def model_check(data: bytes, *, beat: Callable[[], None]) -> dict[str, Any]:
 
 
 def ended(reason: str) -> Problem:
-    """Return the refusal for a file whose check did not finish. `reason` is usually the one that `ChildFailed` gives."""
+    """Return the refusal for a file whose check did not finish. `reason` is "late" or the reason of a `ChildFailed`."""
     message = _ENDINGS[reason].format(memory=LIMITS.memory, cpu=LIMITS.cpu, wall=LIMITS.wall)
     return refusal([{"kind": reason, "message": message, "remedy": "", "count": 1}])
 

@@ -141,7 +141,8 @@ def sample_add(*, organisation: Organisation, actor: User, slug: str, now: datet
 
 
 def version_delete(*, version: ModelVersion, actor: User, now: datetime) -> None:
-    """Delete a version's file permanently, and its row if no program was made from it.
+    """Delete a version's file permanently. The version's row is deleted too, unless programs were made from the
+    version.
 
     Raises Problem(409) with the reason if the file is still needed.
     """

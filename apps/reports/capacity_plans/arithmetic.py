@@ -124,8 +124,8 @@ def _devices_bound(instance: Instance, value: int, packing: Packing) -> int:
 
 
 def volume_bound(instance: Instance) -> int:
-    """Return a lower bound on the number of devices: in each dimension, the total demand divided by a device's
-    capacity. The largest ratio counts.
+    """Return a lower bound on the number of devices. It is the largest ratio, over all dimensions, of the total demand
+    to the capacity of one device.
     """
     device = instance.devices[0]
     fitting = [

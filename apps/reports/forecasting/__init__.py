@@ -1,4 +1,4 @@
-"""Forecasts of demand from usage or traces, with uncertainty and a backtest. Pure: no Django, no clock.
+"""Forecast demand from usage or traces, with uncertainty and a backtest. The package uses neither Django nor a clock.
 
 >>> from datetime import UTC, datetime
 >>> import numpy as np

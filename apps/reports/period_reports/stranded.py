@@ -1,4 +1,4 @@
-"""Report how owned device time was used: used, reserved but unused, free, or not sellable, with the cause."""
+"""Divide owned device time into used, reserved but unused, free and unsellable time, with the cause."""
 
 from __future__ import annotations
 
