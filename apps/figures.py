@@ -165,7 +165,7 @@ def percent_format(value: Number | None, places: int = 1) -> str:
 
 
 def share_format(share: Decimal) -> str:
-    """Format a share that was agreed exactly, without trailing zeros: 0.4 -> 40 %, 0.375 -> 37.5 %."""
+    """Format an agreed share exactly, without trailing zeros: 0.4 -> 40 %, 0.375 -> 37.5 %."""
     return f"{(share * 100).normalize():f}{NARROW_SPACE}%"
 
 

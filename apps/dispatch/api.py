@@ -1,4 +1,4 @@
-"""JSON API of jobs: submit jobs, follow, rename and cancel them, and fetch their outputs."""
+"""JSON API of jobs: submit, follow, rename and cancel jobs, and fetch their outputs."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 def confidences(output: Array) -> Array:
     """Return the confidence for each item: the largest value in the item's output. If the output holds probabilities,
-    the confidence is one.
+    this value is a probability.
     """
     largest: Array = output.reshape(len(output), -1).max(axis=1)
     return largest

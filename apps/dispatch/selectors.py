@@ -68,7 +68,7 @@ class Offer(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The contract's id. For a quota, the program's id follows."""
+        """The contract's id. For a quota, it is followed by the program's id."""
         return f"{self.contract.pk}:{self.wanted}" if self.wanted else str(self.contract.pk)
 
     @property

@@ -34,7 +34,7 @@ def document_now() -> Document:
 
 
 def document_parse(data: bytes | str) -> Document:
-    """Parse a fleet file. Raises Problem(422), with one sentence for each fault that gives its place and the remedy."""
+    """Parse a fleet file. Raises Problem(422) with all faults; each fault names its place and the remedy."""
     try:
         return parse(data, known=shipped())
     except DocumentError as error:

@@ -62,7 +62,9 @@ class ProcessorVersion(models.Model):
 
 
 class Site(models.Model):
-    """A location. Its hours are shown to administrators in its time zone. An inactive site has no pools."""
+    """A location with its time zone. Times at the site are shown to administrators in this zone. An inactive site has
+    no pools.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     slug = models.SlugField(max_length=40, unique=True)

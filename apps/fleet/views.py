@@ -61,7 +61,7 @@ def described(target: targets.Target) -> dict[str, Any]:
 
 @require_GET
 def target_file(request: HttpRequest, name: str) -> HttpResponse:
-    """Download the file of a processor version, as a template for a custom processor."""
+    """Download the file of a processor version, as a starting point for a custom processor."""
     _target(name)
     text = selectors.processors_offered().get(name) or targets.text(name)
     response = HttpResponse(text, content_type="application/toml; charset=utf-8")

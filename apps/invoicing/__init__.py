@@ -1,1 +1,1 @@
-"""Invoices, credit notes, payments and credits of customers, and the outbox."""
+"""Customer invoices, credit notes, payments and credits, and the outbox."""

@@ -83,7 +83,7 @@ class DraftOut(Schema):
     """The draft of an invoice for everything that was open at `made_at`.
 
     With up to 1,000 open usage rows, the draft is computed for this request. With more rows, the latest stored draft is
-    returned. Each of its lines has only the first usage rows; `more` is the number of the other rows. Before the first
+    returned. Each of its lines has only the first usage rows; `more` is the number of omitted rows. Before the first
     draft exists, `document` and `made_at` are null. `asked_at` is the instant at which a newer draft was requested.
     """
 
@@ -137,7 +137,7 @@ class CapIn(RequestBody):
 
 class CapOut(Schema):
     """A spend cap, with the amounts used and held. `refuses` is true if there are caps in other currencies but none in
-    this one. Quotes in this currency can then not be accepted.
+    this one. Then no quote in this currency can be accepted.
     """
 
     cap: str | None

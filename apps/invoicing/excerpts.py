@@ -1,5 +1,5 @@
 """Excerpts of an invoice document, selected in the database. A large document has every usage row, but a page shows
-few.
+only a few.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Excerpt(NamedTuple):
     """An excerpt of the document: the lines of one page with their first usage rows, and the comparisons of their
     contracts.
 
-    `total` is the number of lines in the document. `books` lists the versions of their price books.
+    `total` is the number of lines in the document. `books` lists the price book versions of all these lines.
     """
 
     document: dict[str, Any]

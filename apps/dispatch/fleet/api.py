@@ -142,8 +142,8 @@ class FleetPromiseOut(Schema):
 
 
 class FleetDiffOut(Schema):
-    """The effect of applying the file now. `broken` lists the contracts that would lose their time. While it is not
-    empty, the file cannot be applied.
+    """The effect of applying the file now. `broken` lists the contracts that would lose their time. If there are any,
+    the file cannot be applied.
     """
 
     before: str
@@ -201,9 +201,7 @@ def fleet_check(request: HttpRequest, payload: FleetFileIn) -> Raw:
 
 @router.post("/fleet/diff", auth=ADMIN, response=FleetDiffOut, summary="Preview a fleet file")
 def fleet_diff(request: HttpRequest, payload: FleetFileIn) -> Raw:
-    """Shows the effect of a fleet file without changing anything. The response is complete even if applying would be
-    refused.
-    """
+    """Shows the effect of a fleet file without changing anything, even if applying the file would be refused."""
     return _told(fleet_preview(document=document_parse(payload.toml), now=timezone.now()))
 
 
@@ -303,7 +301,7 @@ def fleet_devices_add(request: HttpRequest, slug: str, payload: FleetDevicesIn) 
     "/fleet/pools/{slug}/devices/{name}", auth=ADMIN, response=FleetEditOut, summary="Change the state of a device"
 )
 def fleet_device_set(request: HttpRequest, slug: str, name: str, payload: FleetDeviceIn) -> Raw:
-    """Changes the state of a device. If its new state requires it, the device's windows move to other devices of the
+    """Changes the state of a device. If the new state requires it, the device's windows move to other devices of the
     pool. The times of the windows do not change.
     """
     return _edited(request, edits.device_set(slug, name, payload.state))

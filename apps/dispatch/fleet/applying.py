@@ -59,8 +59,8 @@ def fleet_edit(
 ) -> FleetChange | None:
     """Apply one edit to the current document, given as plain data. The result is checked like a fleet file.
 
-    Windows of failed devices may have no other place. `lose` is called with these windows. Without `lose`, the edit is
-    refused.
+    If windows of failed devices have no other place, `lose` is called with these windows. Without `lose`, such an edit
+    is refused.
     """
 
     def edited(before: Document) -> Document:

@@ -4,7 +4,7 @@ functions.
 Windows that have begun stay where they are. All other windows may move. The windows fit on k devices if and only if no
 more than k windows overlap at any instant. If they fit, a sweep finds a placement: it takes the windows in the order of
 their starts and gives each the next free device. If they do not fit, some windows may stay on draining devices. The
-sweep then leaves as few as possible there: at each overflow, the window that ends last.
+sweep then leaves as few windows there as possible: at each overflow, it leaves the window that ends last.
 
 A direct placement, which moves only the windows of leaving devices, is tried first, because customers see the device of
 each window.
@@ -70,7 +70,7 @@ def place(
 def _with_returns(rows: Sequence[Booking], wanted: Mapping[str, str], devices: set[str]) -> list[Booking]:
     """Return all windows, with each moved to its wanted device if it fits there.
 
-    A window that does not fit stays on its own device if it still fits there. Otherwise its device becomes NOWHERE.
+    Any other window stays on its own device if that device is still free. Otherwise its device becomes NOWHERE.
     """
     returning = {one.key: one for one in rows if one.is_free and wanted.get(one.key) in devices}
     staying = [one for one in rows if one.key not in returning]

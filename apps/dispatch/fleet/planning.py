@@ -216,9 +216,7 @@ def _begun(windows: Iterable[Window], now: datetime) -> set[UUID]:
 
 
 def _spares(plan: Plan, slug: str) -> list[str]:
-    """Return the names of the spare devices that may replace devices which this change marks as failed; empty if none
-    fails.
-    """
+    """Return the names of the spare devices that may replace newly failed devices; empty if no device has newly failed."""
     old, new = plan.before.pools[slug].devices, plan.after.pools[slug].devices
     if not any(state == "failed" and old.get(name) not in {None, "failed"} for name, state in new.items()):
         return []

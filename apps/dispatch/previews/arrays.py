@@ -43,7 +43,7 @@ class StoredArray:
 
 
 class NpzFile:
-    """Return the arrays of an open .npz file by name. Raises ValueError if an array is compressed or not in C order."""
+    """An open .npz file with its arrays by name. Raises ValueError if an array is compressed or not in C order."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

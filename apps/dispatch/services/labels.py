@@ -1,4 +1,4 @@
-"""Evaluates a finished job's outputs with labels, in the same way as an evaluation."""
+"""Evaluates a finished job's outputs with labels that are added later."""
 
 from __future__ import annotations
 

@@ -16,11 +16,12 @@ from apps.timetable.models import Window, WindowState
 
 
 def windows_fail(*, windows: Collection[UUID], reason: str, now: datetime) -> list[Lease]:
-    """Fail the live blocks in these windows as our fault, end their jobs, and release the future part of the windows.
-    Return the failed blocks.
+    """Fail the live blocks in these windows, end their jobs, and release the future part of the windows. Return the
+    failed blocks.
 
-    `reason` is recorded with the jobs. The caller must have locked the contracts and devices. Other code locks jobs
-    first, so waiting for a job could deadlock: raises Problem(503) if a job is locked.
+    `reason` is recorded with the jobs. The failed blocks count as the platform's fault. The caller must have locked the
+    contracts and devices. Other code locks jobs first, so waiting for a job could deadlock: raises Problem(503) if a
+    job is locked.
     """
     live = Lease.objects.filter(window__in=windows, state__in=LIVE)
     rows = Job.objects.filter(
