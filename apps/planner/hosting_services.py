@@ -211,7 +211,7 @@ class MachineFacts:
 
 FIGURES = {  # least, most, decimal places, what is said
     "capital": (Decimal(0), Decimal(10) ** 12, 4, "an amount of at least 0"),
-    "watts": (Decimal(0), Decimal(10) ** 6, 3, "its power in watts while it works"),
+    "watts": (Decimal(0), Decimal(10) ** 6, 3, "the machine's power in watts under load"),
     "energy_price": (Decimal(0), Decimal(10) ** 6, 9, "the price per kilowatt-hour"),
     "pue": (Decimal(1), Decimal(10), 3, "a number from 1 to 10, such as 1.3"),
     "utilisation": (Decimal("0.00001"), Decimal(1), 5, "a share above 0 and at most 1, such as 0.4"),

@@ -28,7 +28,7 @@ def open_business(organisation: Organisation, *, now: datetime) -> list[str]:
     invoices = invoices_unpaid().filter(organisation=organisation).count()
     commitments = Commitment.objects.filter(organisation=organisation, period__endswith__gt=now).count()
     found = {
-        f"{jobs} job{_s(jobs)} not finished: wait for completion, or cancel.": jobs,
+        f"{jobs} job{_s(jobs)} not finished: wait until the work ends, or cancel it.": jobs,
         f"{contracts} active contract{_s(contracts)}: end early, or wait for the end of the term.": contracts,
         f"{commitments} commitment{_s(commitments)} in force: wait for the end of the term.": commitments,
         "Some usage is not yet invoiced: issue an invoice under Invoices.": usage_open(

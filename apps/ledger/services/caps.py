@@ -32,7 +32,7 @@ class CapReached(Problem):
             409,
             "Spend cap reached",
             f"This would reserve {asked}, but only {left} of this month's cap of {most} {_whose(cap)}is left. "
-            f"Request less, or ask an owner or a billing person to raise the cap under Portal, Caps ({CAPS_PAGE}).",
+            f"Request less. Alternatively, ask an owner or a billing person to raise the cap under Portal, Caps ({CAPS_PAGE}).",
             kind="spend-cap",
             errors=[
                 {
