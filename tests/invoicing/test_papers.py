@@ -118,5 +118,5 @@ def test_what_is_overpaid_is_shown_as_a_balance(cast: Cast, as_user: AsUser) -> 
     assert 'name="overpaid"' in page
     assert admin.post("/payments", {**sent, "overpaid": "true"}).status_code == 302
     page = _text(as_user(cast.viewer), "/portal/credits")
-    assert "Balance: paid or credited above the amount due" in page
+    assert "Balance: amounts paid or credited beyond the amount due" in page
     assert "€ 1.37" in page

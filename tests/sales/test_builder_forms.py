@@ -159,7 +159,7 @@ def test_amending_begins_with_what_the_contract_has_left(
     controls = page.context["controls"]
     assert (controls.volume, controls.klass, controls.form) == (7000, data["klass"], form)
     assert (controls.every, controls.unit) == (("1", "d") if form == "spread" else ("", "d"))
-    assert "ends the rest of that contract" in page.content.decode()
+    assert "ends the rest of the contract" in page.content.decode()
     asked = {
         **dict(controls.hidden),
         "volume": "14000",

@@ -309,4 +309,4 @@ def test_a_plan_is_held_and_released_on_its_page_and_over_the_api(
     assert api.delete(f"/api/v1/plans/{plan.pk}/hold").json()["state"] == "released"
     page.post(f"/plans/{plan.pk}/hold")
     assert page.post(f"/plans/{plan.pk}/hold/release", follow=True).status_code == 200
-    assert "The last hold ended before its time" in page.get(f"/plans/{plan.pk}/hold").content.decode()
+    assert "The last hold ended early" in page.get(f"/plans/{plan.pk}/hold").content.decode()

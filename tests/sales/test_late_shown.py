@@ -108,7 +108,7 @@ def test_the_contract_says_what_ending_costs_and_the_form_carries_it(cast: Cast,
     assert 'name="at_most" value="2.2528"' in page
     early = client.get(f"/contracts/{ahead.pk}").content.decode()
     assert "Ending now costs nothing." in early
-    assert "there is no late charge." in early
+    assert "No late charge applies before" in early
     refused = client.post(f"/contracts/{at_once.pk}/end", {"at_most": "2.25"}, follow=True).content.decode()
     assert "The contract was not ended" in refused
     for text in ("", "nan", "-5", "x" * 100):
