@@ -102,7 +102,7 @@ def _share(purchase: Purchase, allowed: Fraction) -> Problem:
     free = max(allowed - purchase.ahead, Fraction(0))
     return Problem(
         409,
-        "Limit on the share of a pool reached",
+        "Pool share limit reached",
         f"Your organisation may reserve at most {figures.duration_format(allowed)} of device time in advance on {purchase.pool}. "
         f"{figures.duration_format(free)} is left, and this quote needs {figures.duration_format(purchase.seconds)}. "
         "Choose another pool or a smaller volume, wait until reserved time has passed, or ask the administrator.",

@@ -93,7 +93,10 @@ def promises(request: ReportRequest) -> ReportData:
                 "sold class promises."
             ),
             "Work that was served in a lower class is charged at the price of that class.",
-            "A block is repeated if its worker stopped responding and another took over. Earlier attempts are not charged.",
+            (
+                "A block is repeated if its worker stopped responding and another worker took over. Earlier "
+                "attempts are not charged."
+            ),
         ],
         chart={
             "unit": "",

@@ -39,8 +39,8 @@ REPORTS = {
             "Idle cost by owner",
             "Which customers reserved device time without using it, and what did the unused time cost?",
             idle,
-            "No device time was reserved in this period. When contracts have reserved windows, this report shows how "
-            "much of them was not used.",
+            "No device time was reserved in this period. When contracts have reserved device time, this report "
+            "shows how much of that time was not used.",
             CAPACITY,
         ),
         Report(

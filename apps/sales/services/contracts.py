@@ -150,8 +150,8 @@ def contract_end(
             409,
             "Ending costs more now",
             f"The page showed a cost of {money_exact_format(at_most, unit)}, but ending this contract now costs "
-            f"{money_exact_format(charge, unit)}. The contract was not ended. If you accept the new cost, end the "
-            "contract again.",
+            f"{money_exact_format(charge, unit)}. The contract was not ended. If you accept the new cost, "
+            "try again.",
             kind="ending-costs-more",
             errors=[{"at_most": decimal_text(at_most), "now": decimal_text(charge)}],
         )

@@ -145,7 +145,7 @@ def _refusal(found: Excess, rows: Sequence[QuotaNode], reserved: Mapping[Key, in
         409,
         "Quota reached",
         f"{node_name(row)} may have {_duration(row.nominal_us)} reserved in advance{_borrows(row)}. "
-        f"{_duration(found.use.demand)} are used or set aside for its parts, and this request needs "
+        f"{_duration(found.use.demand)} are used or set aside for the quotas below it, and this request needs "
         f"{_duration(found.asked)}. {remedy}.",
         kind="quota-reached",
         errors=[

@@ -31,7 +31,7 @@ class RulesForm(forms.Form):
     """A form for the general limits, which apply to organisations without limits of their own."""
 
     newcomer_credit = forms.DecimalField(
-        label="Credit limit of new organisations",
+        label="Credit limit for new organisations",
         min_value=Decimal(0),
         max_digits=20,
         required=False,
