@@ -1,5 +1,5 @@
-"""The columns of FOCUS 1.2 that apply to us: all mandatory and recommended ones, and the conditional ones whose
-condition is met (capacity reservations, commitment discounts, regions, sub-accounts, a published price list).
+"""The FOCUS 1.2 columns of the cost export: all mandatory and recommended columns, and each conditional column whose
+condition is met.
 """
 
 from __future__ import annotations

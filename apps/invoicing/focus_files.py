@@ -1,4 +1,4 @@
-"""Writes the rows of the cost export as files of any length: CSV line by line, Parquet in groups of rows."""
+"""Writes the cost export as CSV or Parquet without holding all rows in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DIGITS, PLACES = 76, 40  # fits every amount of the ledger exactly; some readers
 
 
 def focus_csv(rows: Iterator[Row]) -> Iterator[str]:
-    """Yield the lines of the CSV file: nulls are empty, instants are whole seconds in UTC, and numbers have all their
+    """Yield the lines of the CSV file. Nulls are empty, times are whole seconds in UTC, and numbers keep all their
     digits.
     """
     yield _line([column.name for column in COLUMNS])
@@ -46,7 +46,7 @@ def _text(column: Column, row: Row) -> str:
 
 
 def _instant(value: datetime, *, up: bool) -> str:
-    """Round a start down and an end up to whole seconds."""
+    """Return a time as text in whole seconds, rounded down, or up if `up` is set."""
     whole = value.astimezone(UTC).replace(microsecond=0)
     if up and whole < value:
         whole += timedelta(seconds=1)
@@ -54,7 +54,7 @@ def _instant(value: datetime, *, up: bool) -> str:
 
 
 def focus_parquet(rows: Iterator[Row], file: IO[bytes]) -> None:
-    """Write Parquet with exact decimals, and with instants in UTC to the microsecond."""
+    """Write a Parquet file with exact decimals, and with times in UTC to the microsecond."""
     import pyarrow as pa
     from pyarrow import parquet
 

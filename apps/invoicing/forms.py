@@ -14,7 +14,7 @@ from apps.pricing.rating import Currency
 
 
 class AmountField(forms.CharField):
-    """A field for an exact amount in the currency that its `MoneyForm` sets; never a float."""
+    """A field for an exact amount. Its `MoneyForm` sets the currency."""
 
     currency: Currency
 
@@ -32,7 +32,7 @@ class AmountField(forms.CharField):
             raise forms.ValidationError(refusal.detail) from refusal
 
     def read(self, text: str) -> Decimal:
-        """Return the amount. Raises Problem."""
+        """Return the amount in the text. Raises Problem if the text is invalid."""
         return amount_typed(text, currency=self.currency)
 
 
@@ -40,12 +40,12 @@ class PriceField(AmountField):
     """A field for a unit price, which can have more decimal places than the currency."""
 
     def read(self, text: str) -> Decimal:
-        """Return the price. Raises Problem."""
+        """Return the price in the text. Raises Problem if the text is invalid."""
         return price_typed(text)
 
 
 class CurrencyField(forms.ChoiceField):
-    """A field to choose a currency; the first is used if none is given."""
+    """A field to choose a currency. If none is chosen, its value is the first currency."""
 
     first = ""
 
@@ -55,7 +55,7 @@ class CurrencyField(forms.ChoiceField):
 
 
 class MoneyForm(forms.Form):
-    """A form whose amounts share one currency: the chosen one, or by default the first."""
+    """A form whose amounts are all in one currency: the chosen currency or, by default, the first."""
 
     currency = CurrencyField(label="Currency")
 

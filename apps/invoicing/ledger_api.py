@@ -1,4 +1,4 @@
-"""JSON API of ledger checks: the last check, and a new one on request."""
+"""JSON API for reading and requesting ledger checks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ router = Router(tags=["ledger"])
 
 
 class RootOut(Schema):
-    """The root hash of a day. `stored` is true if the day is over and its root hash is stored."""
+    """The root hash of a day. `stored` is false until the day has ended and its root hash is stored."""
 
     day: datetime
     sequence: int
@@ -42,7 +42,7 @@ class SumsOut(Schema):
 
 
 class FoundOut(Schema):
-    """The result of a check. `checked_at` is the instant that the check covers.
+    """The result of a check. `checked_at` is the time at which the check read the ledger.
 
     Before the first check, `checked_at` is null and the results are empty. `amounts` holds the sums of each currency.
     """
@@ -57,9 +57,9 @@ class FoundOut(Schema):
 
 
 class LedgerOut(FoundOut):
-    """The last finished check.
+    """The result of the last finished check.
 
-    `length` is the present number of transactions; `asked_at` is the instant at which a running check was requested.
+    `length` is the current number of transactions. If a check is running, `asked_at` is the time of its request.
     """
 
     length: int
@@ -68,7 +68,7 @@ class LedgerOut(FoundOut):
 
 
 class LedgerCheckOut(FoundOut):
-    """One check; it is finished once `finished_at` is set."""
+    """A check with its result. `finished_at` is null until the check is finished."""
 
     id: UUID
     asked_at: datetime
@@ -77,7 +77,7 @@ class LedgerCheckOut(FoundOut):
 
 @router.get("/ledger", response=LedgerOut, operation_id="ledger_get", summary="Proof that the ledger was not changed")
 def ledger_get(request: HttpRequest) -> dict[str, Any]:
-    """Returns the last check of the whole ledger, and the daily root hashes. `POST /ledger/checks` requests a newer
+    """Returns the last check of the whole ledger, and the daily root hashes. `POST /ledger/checks` requests a new
     check.
     """
     organisation, now = organisation_get(request), timezone.now()
@@ -101,9 +101,9 @@ def ledger_get(request: HttpRequest) -> dict[str, Any]:
 )
 @idempotent
 def ledger_check_create(request: HttpRequest) -> tuple[int, dict[str, Any]]:
-    """Requests a check and returns immediately; a worker recomputes every hash and reconciles all amounts.
+    """Requests a check and returns immediately. A worker then recomputes every hash and reconciles all amounts.
 
-    If a check is already running, that check is returned.
+    If a check is already waiting or running, no other check is started and that check is returned.
     """
     return 202, _check_out(check_start(request))
 
@@ -115,7 +115,7 @@ def ledger_check_create(request: HttpRequest) -> tuple[int, dict[str, Any]]:
     summary="Get one check of the ledger",
 )
 def ledger_check_get(request: HttpRequest, pk: UUID) -> dict[str, Any]:
-    """Returns the check, with its result once it is finished."""
+    """Returns a check. Its result is present once the check is finished."""
     return _check_out(org_object_get(request, LedgerCheck, pk=pk))
 
 
@@ -127,7 +127,7 @@ def check_start(request: HttpRequest) -> LedgerCheck:
 
 
 def check_json(check: LedgerCheck | None) -> dict[str, Any]:
-    """Return the result of a check, or an empty result if there is no check."""
+    """Return the result of a check. The result is empty if there is no check or the check is not finished."""
     done = check if check and check.finished_at else LedgerCheck()
     return {
         "checked_at": done.read_at,

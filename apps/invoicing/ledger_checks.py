@@ -1,8 +1,8 @@
-"""Checks of a customer's whole ledger, run by a worker and stored with their time.
+"""Checks of a customer's whole ledger, which a worker runs and stores.
 
-A check recomputes every hash, balance and digest from the first transaction on, and reconciles the amounts. This takes
-minutes for a long ledger, so no request waits for it. A check never relies on an earlier one, because rows may have
-been altered in between (docs/adr/0075).
+A check recomputes every hash, balance and digest, starting with the first transaction, and reconciles the amounts. It
+takes minutes for a long ledger, so no web request waits for it. A check never relies on an earlier check, because rows
+may have been altered in the meantime (docs/adr/0075).
 """
 
 from __future__ import annotations
@@ -35,19 +35,21 @@ Clock = Callable[[], datetime]
 
 
 def last_check(organisation_id: UUID) -> LedgerCheck | None:
-    """Return the newest finished check, or None."""
+    """Return the newest finished check; None if no check has finished."""
     done = LedgerCheck.objects.filter(organisation_id=organisation_id, finished_at__isnull=False)
     return done.order_by("-read_at", "-id").first()
 
 
 def open_check(organisation_id: UUID) -> LedgerCheck | None:
-    """Return the requested check that is not finished yet, or None."""
+    """Return the requested check that is not finished yet; None if there is no such check."""
     return LedgerCheck.objects.filter(organisation_id=organisation_id, finished_at=None).first()
 
 
 @transaction.atomic
 def ledger_check_request(*, organisation: Organisation, actor: User | None, now: datetime) -> LedgerCheck:
-    """Store the request for a check and queue it after the commit. An unfinished request is returned instead."""
+    """Store the request for a check and queue the check after the commit. If a request is still open, return that
+    request.
+    """
     made = LedgerCheck(organisation=organisation, asked_by=actor, asked_at=now)
     LedgerCheck.objects.bulk_create([made], ignore_conflicts=True)
     check = LedgerCheck.objects.get(organisation=organisation, finished_at=None)
@@ -56,7 +58,9 @@ def ledger_check_request(*, organisation: Organisation, actor: User | None, now:
 
 
 def ledger_check_run(*, check_id: UUID, clock: Clock) -> LedgerCheck:
-    """Check everything and store the result. Safe to repeat. Only one process runs the check; others return immediately."""
+    """Run the check and store its result. Safe to repeat: a finished check, or one that another process runs, is
+    returned as it is.
+    """
     check = LedgerCheck.objects.select_related("organisation").get(pk=check_id)
     with turn(f"ledger check {check.organisation_id}") as is_ours:
         if check.finished_at is not None or not is_ours:
@@ -70,7 +74,9 @@ def ledger_check_run(*, check_id: UUID, clock: Clock) -> LedgerCheck:
 def ledger_check_keep(
     *, organisation: Organisation, found: FullReconciliation, read_at: datetime, now: datetime
 ) -> LedgerCheck:
-    """Store the result of a reconciliation that read all data at `read_at`: in the open request, or as a new check."""
+    """Store the result of a reconciliation that read all data at `read_at`. The result is stored in the open request if
+    it was made by then, otherwise in a new check.
+    """
     asked = LedgerCheck.objects.select_for_update().filter(organisation=organisation, finished_at=None)
     check = asked.filter(asked_at__lte=read_at).first() or LedgerCheck(organisation=organisation, asked_at=read_at)
     chain = found.ledger.chain
@@ -91,9 +97,8 @@ def ledger_check_keep(
 
 
 def ledger_checks_make_due(*, now: datetime, clock: Clock) -> int:
-    """Run lost checks again, then check the ledgers that grew or were never checked; return the number of finished checks.
-
-    The daily reconciliation covers the ledgers that did not grow.
+    """Run lost checks again, then check the ledgers that grew or were never checked. Return the number of finished
+    checks.
     """
     lost = LedgerCheck.objects.filter(finished_at=None, asked_at__lte=now - LOST_AFTER).order_by("asked_at")
     made = [ledger_check_run(check_id=pk, clock=clock) for pk in lost.values_list("pk", flat=True)]

@@ -18,7 +18,7 @@ from apps.sales.models import StandingRequest
 
 
 def invoice_mail(row: OutboxRow, *, now: datetime) -> None:
-    """Mail an invoice or a reminder to owners and billing members. Settled invoices get no reminder."""
+    """Mail an invoice or a reminder to owners and billing members. No reminder is sent once the invoice is settled."""
     invoice = Invoice.objects.get(pk=row.payload["invoice"])
     if row.topic == "invoice.reminder" and not invoice.is_waiting:
         return
@@ -54,7 +54,7 @@ REQUEST_ENDED = {
 
 
 def standing_mail(row: OutboxRow, *, now: datetime) -> None:
-    """Mail the outcome of a standing request to its requester."""
+    """Mail the outcome of a standing request to the person who filed it."""
     request = StandingRequest.objects.select_related("filed_by", "contract").get(pk=row.payload["request"])
     if not request.filed_by.is_active:
         return

@@ -1,4 +1,4 @@
-"""The interface of payment providers, and payment by bank transfer."""
+"""The interface of payment providers, and the provider for bank transfers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.pricing.amounts import amount_check
 
 @dataclass(frozen=True)
 class Instructions:
-    """Payment instructions for an invoice: a text, and the reference to state."""
+    """Instructions for paying an invoice, with the payment reference to state."""
 
     title: str
     text: str
@@ -23,7 +23,7 @@ class Instructions:
 
 
 class PaymentProvider(Protocol):
-    """A payment provider, which collects money for invoices. It never decides amounts; it reports received payments."""
+    """A payment provider collects money for invoices. It reports received payments, but never decides amounts."""
 
     name: str
 
@@ -32,11 +32,11 @@ class PaymentProvider(Protocol):
         ...
 
     def collects(self, *, due: Decimal, currency: str) -> bool:
-        """Return whether this provider collects new invoices of this amount."""
+        """Return whether this provider collects new invoices of this amount in this currency."""
         ...
 
     def receipt_check(self, invoice: Invoice, *, amount: Decimal, reference: str) -> str:
-        """Return the reference to store for a received payment. Raises Problem if it cannot be recorded."""
+        """Return the reference to store for a received payment. Raises Problem if the payment cannot be recorded."""
         ...
 
     def change_check(self, invoice: Invoice) -> None:
@@ -45,7 +45,7 @@ class PaymentProvider(Protocol):
 
 
 class BankTransfer:
-    """Payment by bank transfer: the customer transfers the amount, and an administrator records its arrival."""
+    """Payment by bank transfer. The customer transfers the amount, and an administrator records its arrival."""
 
     name = "bank-transfer"
 
@@ -76,7 +76,7 @@ class BankTransfer:
         return reference.strip()[:120]
 
     def change_check(self, invoice: Invoice) -> None:
-        """Do nothing, because transfers are recorded manually."""
+        """Do nothing: bank transfers are recorded manually, so no charge can be pending."""
 
 
 # In order of precedence; bank transfer is the last, and always available.
@@ -84,7 +84,7 @@ PROVIDERS: dict[str, PaymentProvider] = {BankTransfer.name: BankTransfer()}
 
 
 def provider_register(provider: PaymentProvider) -> None:
-    """Add a provider; it takes precedence over those already registered."""
+    """Add a provider. It takes precedence over the providers that are already registered."""
     known = {name: one for name, one in PROVIDERS.items() if name != provider.name}
     PROVIDERS.clear()
     PROVIDERS.update({provider.name: provider, **known})
@@ -96,5 +96,5 @@ def provider_default(*, due: Decimal, currency: str) -> str:
 
 
 def provider_of(invoice: Invoice) -> PaymentProvider:
-    """Return the provider with which the invoice was issued."""
+    """Return the payment provider with which the invoice was issued."""
     return PROVIDERS[invoice.provider]

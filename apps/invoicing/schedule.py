@@ -1,5 +1,5 @@
-"""Periodic tasks of invoicing. The task that issues invoices runs hourly, so an outage can delay invoices but never
-skip one.
+"""Periodic tasks of invoicing. Invoices are issued by an hourly task, so an outage can delay them but never prevent
+them.
 """
 
 from apps.accounts.periodic import HOUR, every

@@ -1,4 +1,4 @@
-"""Queries of months, contracts and invoices for the portal."""
+"""Queries for the portal: the current month, contracts and invoices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from apps.sales.selectors import ContractUsage, contract_usages
 
 @dataclass(frozen=True)
 class Month:
-    """This month so far, with last month, the spend cap, and a linear forecast."""
+    """The current month so far in one currency, with last month's usage, the spend cap and a linear forecast."""
 
     currency: str
     start: datetime
@@ -37,24 +37,24 @@ class Month:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the month has nothing to show: no usage this month or last month, no hold, and nothing to invoice."""
+        """Whether there is nothing to show: no usage this month or last month, no hold, and nothing to invoice."""
         return not any((self.used, self.held, self.last_month, self.uninvoiced))
 
     @property
     def committed(self) -> Decimal:
-        """The sum of the used and held amounts, which counts against the cap."""
+        """The sum of the used and held amounts. It counts towards the cap."""
         return exact_sum([self.used, self.held])
 
     @property
     def share_of_cap(self) -> Fraction | None:
-        """The committed amount as a share of the cap, usually from 0 to 1; None without a cap."""
+        """The committed amount as a share of the cap (1 is the whole cap); None if there is no cap or the cap is 0."""
         if self.cap is None or self.cap.amount == 0:
             return None
         return Fraction(self.committed) / Fraction(self.cap.amount)
 
 
 def month_so_far(*, organisation: Organisation, currency: str, now: datetime) -> Month:
-    """Return the month so far in one currency."""
+    """Return the current month so far in one currency."""
     start, end = month_of(now)
     spent = spending(organisation_id=organisation.id, currency=currency, now=now)
     rows = UsageRow.objects.filter(organisation=organisation, currency=currency)
@@ -77,8 +77,9 @@ def month_so_far(*, organisation: Organisation, currency: str, now: datetime) ->
 
 
 def _uninvoiced(organisation: Organisation, currency: str) -> Decimal:
-    """Return the accrued amount that is not invoiced yet. It is read from account balances; the reconciliation compares
-    it with the sum of the rows.
+    """Return the accrued amount that is not invoiced yet, read from the account balance.
+
+    The reconciliation compares this amount with the sum of the usage rows.
     """
     standing = Invoice.objects.filter(organisation=organisation, currency=currency).exclude(state=InvoiceState.VOID)
     carried = standing.aggregate(sum=Sum(F("carried_out") - F("carried_in")))["sum"]
@@ -86,16 +87,14 @@ def _uninvoiced(organisation: Organisation, currency: str) -> Decimal:
 
 
 def uninvoiced_of(organisation: Organisation) -> list[tuple[str, Decimal]]:
-    """Return the amount that is not invoiced yet, in each currency with such an amount."""
+    """Return (currency, amount) for each currency in which an amount is not invoiced yet."""
     codes = sorted(code for kind, code in balances(organisation.id) if kind == AccountKind.ACCRUED)
     found = [(code, _uninvoiced(organisation, code)) for code in codes]
     return [(code, amount) for code, amount in found if amount]
 
 
 def months_so_far(*, organisation: Organisation, currencies: Sequence[str], now: datetime) -> list[Month]:
-    """Return the month in the first currency, and in each other currency with activity. Amounts in different currencies
-    are never added.
-    """
+    """Return the current month in the first currency and in every other currency that has activity."""
     found = [month_so_far(organisation=organisation, currency=code, now=now) for code in currencies]
     return [*found[:1], *(month for month in found[1:] if not month.is_empty)]
 
@@ -105,19 +104,19 @@ def _microseconds(span: timedelta) -> int:
 
 
 def contracts_compared(*, organisation: Organisation, limit: int = 20) -> list[tuple[Contract, ContractUsage]]:
-    """Return the newest contracts with quoted and actual amounts."""
+    """Return the newest contracts, each with its quoted and actual amounts."""
     rows = list(Contract.objects.filter(organisation=organisation).select_related("pool")[:limit])
     usages = contract_usages(rows)
     return [(contract, usages[contract.id]) for contract in rows]
 
 
 def invoices_of(organisation: Organisation) -> QuerySet[Invoice]:
-    """Return the organisation's invoices, newest first, without their documents, which hold every usage row."""
+    """Return the organisation's invoices, newest first. Documents are not loaded, because they hold every usage row."""
     return invoices_with_state_name(Invoice.objects.filter(organisation=organisation)).defer("document")
 
 
 def invoices_with_state_name(invoices: QuerySet[Invoice]) -> QuerySet[Invoice]:
-    """Annotate the invoices with `called`: the state, or "credited" if only credit notes settled the invoice."""
+    """Annotate the invoices with `called`: "credited" if only credit notes settled the invoice, otherwise its state."""
     settled = Settlement.objects.filter(invoice=OuterRef("pk")).order_by()
     by_notes = Exists(settled) & ~Exists(settled.exclude(kind=SettlementKind.CREDIT_NOTE))
     called = Case(When(Q(state=InvoiceState.PAID) & by_notes, then=Value("credited")), default=F("state"))
@@ -125,6 +124,6 @@ def invoices_with_state_name(invoices: QuerySet[Invoice]) -> QuerySet[Invoice]:
 
 
 def invoices_unpaid() -> QuerySet[Invoice]:
-    """Return every unpaid invoice, sorted by due date, for administrators."""
+    """Return every organisation's unpaid invoices, sorted by due date."""
     rows = Invoice.objects.filter(state__in=WAITING).select_related("organisation").defer("document")
     return rows.order_by("due_at")

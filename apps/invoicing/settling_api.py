@@ -1,4 +1,4 @@
-"""JSON API of credit notes and credits, and of closing invoices without payment."""
+"""JSON API for credit notes, for credits, and for closing invoices without payment."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TEXT = r"^[^\x00-\x1f]{1,300}$"
 
 
 class CreditNoteIn(RequestBody):
-    """A credit note to issue. `parts` maps line numbers to amounts before tax; without it, all that is left of the
+    """A credit note to issue. `parts` maps line numbers to amounts before tax. If it is omitted, the rest of the
     invoice is credited.
     """
 
@@ -59,9 +59,7 @@ class CreditNoteOut(Schema):
 
 
 class CreditIn(RequestBody):
-    """A credit to grant. `currency` defaults to that of the price book in force; the amount may not exceed the setting
-    CREDIT_LIMIT.
-    """
+    """A credit to grant, at most the setting CREDIT_LIMIT. The default currency is that of the price book in force."""
 
     organisation: UUID
     amount: Entered
@@ -123,7 +121,7 @@ def credit_note_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv",
 )
 @idempotent
 def credit_note_create(request: HttpRequest, pk: UUID, payload: CreditNoteIn) -> tuple[int, CreditNote]:
-    """Issues a credit note; for administrators. An issued invoice never changes; a credit note corrects it."""
+    """Issues a credit note; for administrators. A credit note corrects an issued invoice, which never changes itself."""
     invoice, parts = _known(pk), None
     if payload.parts is not None:
         parts = {number: amount_entered(text, currency=invoice.unit) for number, text in payload.parts.items()}
@@ -165,14 +163,14 @@ def invoice_end(request: HttpRequest, pk: UUID, payload: EndIn) -> dict[str, Any
     "/credits", response=list[CreditOut], operation_id="credit_list", summary="Credits with their remaining amounts"
 )
 def credit_list(request: HttpRequest) -> list[dict[str, Any]]:
-    """Lists the credits in all currencies in the order in which invoices use them, which is by expiry."""
+    """Lists the credits in all currencies by expiry date, the order in which invoices use them."""
     return [_credit(one.grant, one.left) for one in credits_left(organisation_get(request))]
 
 
 @router.post("/credits", auth=ADMIN, response={201: CreditOut}, operation_id="credit_create", summary="Grant a credit")
 @idempotent
 def credit_create(request: HttpRequest, payload: CreditIn) -> tuple[int, dict[str, Any]]:
-    """Grants a credit, which pays for usage from now on; for administrators."""
+    """Grants a credit, which pays for usage from now on. For administrators."""
     now = timezone.now()
     organisation = Organisation.objects.filter(pk=payload.organisation).first()
     if organisation is None:
@@ -199,8 +197,7 @@ def credit_create(request: HttpRequest, payload: CreditIn) -> tuple[int, dict[st
 def credit_end(request: HttpRequest, pk: UUID, payload: CreditEndIn) -> dict[str, Any]:
     """Ends a credit early, for example one granted by mistake; for administrators.
 
-    The rest is reversed. Amounts that invoices used stay used, and the part that pays for earlier, uninvoiced usage is
-    kept (`left`).
+    The unused rest is reversed, except the part that pays for earlier usage that is not invoiced yet (`left`).
     """
     if not CreditGrant.objects.filter(pk=pk).exists():
         raise Http404
@@ -235,7 +232,7 @@ def _known(pk: UUID) -> Invoice:
 
 
 def credit_note_response(note: CreditNote, kind: str) -> HttpResponse:
-    """Return a credit note as a download. Raises Http404 for an unknown kind of file."""
+    """Return a credit note as a download. Raises Http404 for an unknown file format."""
     writers: dict[str, tuple[str, Any]] = {
         "pdf": ("application/pdf", credit_note_pdf),
         "csv": ("text/csv; charset=utf-8", credit_note_csv),

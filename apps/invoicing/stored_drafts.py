@@ -1,5 +1,4 @@
-"""Drafts for pages and the API: computed in the request if little usage is open, otherwise computed and stored by a
-worker.
+"""Invoice drafts for pages and the API. A worker computes and stores a draft if much usage is open.
 
 A draft with tens of thousands of usage rows takes seconds and hundreds of megabytes of memory.
 """
@@ -37,11 +36,11 @@ Clock = Callable[[], datetime]
 
 
 class DraftStatus(NamedTuple):
-    """A draft, either computed (`document`) or stored (`kept`). Both are None if nothing is open or no draft has been
-    made yet.
+    """The newest draft. `document` is set if the request computed it, `kept` if it is stored; both are None if there is
+    no draft.
 
-    `read_at` is the instant up to which the draft covers usage, `asked_at` the instant at which a newer one was
-    requested, and `open` the currencies with something to invoice.
+    The draft covers usage until `read_at`. If a newer draft was requested, `asked_at` is the time of the request.
+    `open` lists the currencies with something to invoice.
     """
 
     document: dict[str, Any] | None
@@ -52,19 +51,22 @@ class DraftStatus(NamedTuple):
 
 
 def has_many_rows(organisation: Organisation, *, until: datetime) -> bool:
-    """Return whether there are more open usage rows than a request reads."""
+    """Return whether there are more open usage rows than a web request reads."""
     return usage_open(organisation, until=until).order_by()[: ROWS_MAX + 1].count() > ROWS_MAX
 
 
 def currencies_waiting(organisation: Organisation, *, until: datetime, long: bool) -> list[str]:
-    """Return the currencies with something to invoice. If there are too many rows to read (`long`), the accrued
-    balances say which.
+    """Return the currencies with something to invoice.
+
+    If there are too many usage rows to read (`long`), the currencies come from the accrued balances.
     """
     return [code for code, _ in uninvoiced_of(organisation)] if long else currencies_open(organisation, until=until)
 
 
 def draft_status(*, organisation: Organisation, currency: str | None, now: datetime) -> DraftStatus:
-    """Return the draft in a currency (by default the first with something to invoice), either computed now or as stored."""
+    """Return the draft in a currency, computed now or stored. The default currency is the first with something to
+    invoice.
+    """
     long = has_many_rows(organisation, until=now)
     waiting = currencies_waiting(organisation, until=now, long=long)
     code = currency or next(iter(waiting), "")
@@ -79,7 +81,7 @@ def draft_status(*, organisation: Organisation, currency: str | None, now: datet
 
 @transaction.atomic
 def draft_request(*, organisation: Organisation, currency: str, now: datetime) -> KeptDraft:
-    """Store the request for a draft, and queue it for a worker after the commit."""
+    """Store the request for a draft, and queue the request for a worker after the commit."""
     KeptDraft.objects.bulk_create([KeptDraft(organisation=organisation, currency=currency)], ignore_conflicts=True)
     kept = KeptDraft.objects.defer("document").select_for_update().get(organisation=organisation, currency=currency)
     if kept.asked_at is None:
@@ -90,7 +92,7 @@ def draft_request(*, organisation: Organisation, currency: str, now: datetime) -
 
 
 def draft_make(*, organisation_id: UUID, currency: str, clock: Clock) -> bool:
-    """Make and store a requested draft; return False if none is requested, or if another process is making it."""
+    """Make and store a requested draft. Return False if no draft is requested or another process is making it."""
     with turn(f"draft {organisation_id} {currency}") as is_ours:
         known = KeptDraft.objects.filter(organisation_id=organisation_id, currency=currency, asked_at__isnull=False)
         if not is_ours or not known.exists():
@@ -106,7 +108,7 @@ def draft_make(*, organisation_id: UUID, currency: str, clock: Clock) -> bool:
 
 
 def document_outline(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the document with only the first usage rows of each line, and the number of the others as `more`."""
+    """Return the document with only the first usage rows of each line. `more` is the number of rows left out of a line."""
     lines = [
         {**line, "usage": line["usage"][:ROWS_EACH], "more": max(len(line["usage"]) - ROWS_EACH, 0)}
         for line in document["lines"]
@@ -115,10 +117,10 @@ def document_outline(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def drafts_make_due(*, now: datetime, clock: Clock) -> int:
-    """Make requested drafts whose request was lost, and renew those of organisations with new postings; return the
-    number of drafts.
+    """Make drafts whose request was lost, and renew drafts of organisations with new postings. Return the number of
+    drafts.
 
-    Also make the first draft for organisations with many open rows.
+    Also make the first draft for each organisation with many open rows.
     """
     lost = KeptDraft.objects.filter(asked_at__lte=now - LOST_AFTER).values_list("organisation_id", "currency")
     made = sum(draft_make(organisation_id=pk, currency=code, clock=clock) for pk, code in list(lost))

@@ -15,7 +15,7 @@ from apps.invoicing.stored_drafts import drafts_make_due
 
 @shared_task(name="apps.invoicing.tasks.month_invoices", queue="default")
 def month_invoices() -> int:
-    """Issue the invoices for last month; does nothing once they are issued."""
+    """Issue the invoices for last month. Does nothing once they are issued."""
     return invoices_issue_month(now=timezone.now())
 
 

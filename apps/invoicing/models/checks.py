@@ -10,11 +10,11 @@ from apps.accounts.models import Organisation, User
 
 
 class LedgerCheck(models.Model):
-    """A check of the whole ledger at one instant, `read_at`, or a request for one.
+    """A check of the whole ledger as it was at `read_at`, or a request for such a check.
 
-    `sequence` and `head` are the end of the chain as found, `broken_at` is the first invalid transaction, and `amounts`
-    are the sums by currency as decimal text. The result is written once when the check finishes; a trigger prevents
-    later changes. An organisation has at most one unfinished check.
+    `sequence` and `head` describe the last transaction, `broken_at` is the first invalid transaction, and `amounts`
+    holds the sums of each currency as decimal text. The result is written once, when the check finishes; a trigger
+    prevents later changes. An organisation has at most one unfinished check.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

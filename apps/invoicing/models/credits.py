@@ -1,4 +1,4 @@
-"""Credits used by invoices, and credit notes that correct issued invoices. Rows are only added."""
+"""Credits that reduce invoices, and credit notes that correct issued invoices. Rows are only added."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class CreditGrant(models.Model):
 
     @property
     def ended(self) -> CreditEnd | None:
-        """The record that a person ended the credit early; None if nobody did."""
+        """The record that a person ended the credit early; None if the credit was not ended early."""
         return getattr(self, "end", None)
 
 
 class CreditNoteCounter(models.Model):
-    """The last number of a credit note in a year; the numbers have no gaps."""
+    """The number of the last credit note in a year. The numbers have no gaps."""
 
     year = models.PositiveSmallIntegerField(primary_key=True)
     last = models.PositiveIntegerField(default=0)
@@ -69,8 +69,9 @@ class CreditNoteCounter(models.Model):
 
 
 class CreditNote(models.Model):
-    """A correction of an issued invoice; the invoice itself never changes. net + tax == total, all whole multiples of
-    the currency's smallest unit.
+    """A correction of an issued invoice. The invoice itself never changes.
+
+    net + tax == total, and all three are whole multiples of the currency's smallest unit.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -101,7 +102,8 @@ class CreditNote(models.Model):
 class CreditNoteLine(models.Model):
     """The credited part of one invoice line.
 
-    `share` is the part of the rounded total, `amount` the exact amount. Line 0 is the remainder carried in.
+    `amount` is exact; `share` is the line's share of the rounded total. Line 0 is the rounding remainder carried in
+    from the previous invoice.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -122,7 +124,7 @@ class CreditNoteLine(models.Model):
 
 
 class ReleasedUsage(models.Model):
-    """A usage row that was on an invoice that has since been voided, so that it can be put on another invoice."""
+    """A usage row whose invoice was voided. It can be put on another invoice."""
 
     usage = models.ForeignKey(UsageRow, on_delete=models.PROTECT, related_name="released")
     line = models.ForeignKey(InvoiceLine, on_delete=models.PROTECT, related_name="released")
@@ -138,10 +140,10 @@ class ReleasedUsage(models.Model):
 
 
 class CreditUse(models.Model):
-    """A part of a grant that an invoice used for a section of a month; `section` is the first instant of that section.
+    """The part of a grant that an invoice used for one section of a month. `section` is the start of the section.
 
-    Rows from before version 2 of the rules have no section. The amount is negative if a credit note restored it. A row
-    without an invoice is the rest of the grant at its expiry or early end.
+    Rows from version 1 of the rules have no section. A credit note restores credit with a negative amount. A row
+    without an invoice records the rest of the grant when it expired or was ended early.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -162,7 +164,9 @@ class CreditUse(models.Model):
 
 
 class CreditEnd(models.Model):
-    """The record that a person ended a grant early, with the reason. Amounts used by invoices are not affected."""
+    """The record that a person ended a grant early, with the reason. Credit that invoices have already used is not
+    affected.
+    """
 
     grant = models.OneToOneField(CreditGrant, on_delete=models.PROTECT, primary_key=True, related_name="end")
     reason = models.CharField(max_length=300)

@@ -1,4 +1,4 @@
-"""Drafts for many usage rows, which a worker makes and stores."""
+"""Stored invoice drafts, which a worker makes if there are many usage rows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from apps.accounts.models import Organisation
 
 
 class KeptDraft(models.Model):
-    """The newest draft of an organisation in a currency, for everything that was open at `read_at`, or a request for one.
+    """The newest draft of an organisation's invoice in a currency, or a request for one. It covers everything open at
+    `read_at`.
 
-    `document` holds the first usage rows of each line; `sequence` is the end of the chain at that time. A draft has no
-    effect: it can be made again at any time, and it is deleted when an invoice is issued.
+    `document` holds the first usage rows of each line. `sequence` is the number of the last transaction at `read_at`.
+    The draft can be made again at any time; it is deleted when an invoice is issued.
     """
 
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")

@@ -22,7 +22,9 @@ class FactKind(models.TextChoices):
 
 
 class StripeFact(models.Model):
-    """A payment event of an invoice at Stripe, with one row for each kind of event and object at Stripe. Never changed."""
+    """An event of an invoice's payment at Stripe. Each Stripe object has at most one row for each kind of event. Rows
+    never change.
+    """
 
     invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="stripe_facts")
     kind = models.CharField(max_length=14, choices=FactKind)
@@ -41,5 +43,7 @@ class StripeFact(models.Model):
 
     @property
     def posting_key(self) -> str:
-        """The idempotency key of the event's posting. (A payment's posting has the key of the payment's row instead.)"""
+        """The idempotency key of the event's posting. Not for received payments: their posting has the key of the
+        payment's row.
+        """
         return f"stripe:{self.kind}:{self.reference}"

@@ -18,12 +18,12 @@ from apps.sales.models import Contract
 
 
 def amount_field(**options: Any) -> models.DecimalField[Any, Any]:
-    """Return a model field for exact amounts, as in the ledger."""
+    """Return a model field for exact amounts, with as many digits as in the ledger."""
     return models.DecimalField(max_digits=72, decimal_places=40, **options)
 
 
 class TaxScheme(models.TextChoices):
-    """The reason why the tax rate applies; schemes other than the standard one are explained on the invoice."""
+    """The reason for the tax rate. The invoice explains every reason except the standard rate."""
 
     STANDARD = "standard", "Standard rate"
     REVERSE_CHARGE = "reverse_charge", "Reverse charge"
@@ -31,7 +31,7 @@ class TaxScheme(models.TextChoices):
 
 
 class BillingProfile(models.Model):
-    """The billing address and the tax rate of an organisation. Tax is added to the net amount."""
+    """An organisation's billing address and tax rate. Tax is added to the net amount."""
 
     organisation = models.OneToOneField(
         Organisation, on_delete=models.PROTECT, primary_key=True, related_name="billing_profile"
@@ -59,7 +59,7 @@ class BillingProfile(models.Model):
 
 
 class InvoiceCounter(models.Model):
-    """The last number used in a year; numbers have no gaps."""
+    """The number of the last invoice in a year. The numbers have no gaps."""
 
     year = models.PositiveSmallIntegerField(primary_key=True)
     last = models.PositiveIntegerField(default=0)
@@ -69,7 +69,7 @@ class InvoiceCounter(models.Model):
 
 
 class InvoiceState(models.TextChoices):
-    """The state of an invoice: the first three are unpaid, the others are settled."""
+    """The state of an invoice. An invoice in one of the first three states is unpaid."""
 
     ISSUED = "issued", "Issued"
     OVERDUE = "overdue", "Overdue"
@@ -80,7 +80,7 @@ class InvoiceState(models.TextChoices):
 
 
 class DisputeState(models.TextChoices):
-    """The state of a dispute about the payment; empty if there is none."""
+    """The state of a dispute about an invoice's payment; empty if there is no dispute."""
 
     OPEN = "open", "Disputed"
     WON = "won", "Dispute won"
@@ -95,7 +95,7 @@ class Invoice(models.Model):
 
     net + carried_in == payable + correction + carried_out, exactly. Since version 2 of the rules, the rounding
     remainder is carried to the next invoice, and `correction` is 0. `tax_carried` is the exact tax less the charged
-    tax. `due` is payable plus tax; `open` is due minus the settlements, which the database checks.
+    tax. `due` is payable plus tax. `open` is due less the settlements; the database checks this.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -164,22 +164,22 @@ class Invoice(models.Model):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something is still to be paid."""
+        """Whether the invoice is still unpaid."""
         return self.state in WAITING
 
     @property
     def unit(self) -> Currency:
-        """The currency with the decimal places of the total."""
+        """The invoice's currency, with the number of decimal places that the total has."""
         return Currency(self.currency, self.exponent)
 
     @property
     def shown_currency(self) -> dict[str, Any]:
-        """The currency with its decimal places as a dictionary for templates."""
+        """The currency and its number of decimal places, as a dictionary for templates."""
         return {"code": self.currency, "exponent": self.exponent}
 
 
 class InvoiceLine(models.Model):
-    """A line of an invoice: all usage of one program under one contract in the period, or a charge for unused volume."""
+    """An invoice line: the usage of one program under one contract in the period, or a charge for unused volume."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="lines")
@@ -201,7 +201,7 @@ class InvoiceLine(models.Model):
 
 
 class InvoicedUsage(models.Model):
-    """The link from a usage row to its invoice line, at most one for each row. Only voiding the invoice releases the row."""
+    """Links a usage row to its invoice line. A row is on at most one invoice, until that invoice is voided."""
 
     usage = models.OneToOneField(UsageRow, on_delete=models.PROTECT, primary_key=True, related_name="invoiced")
     line = models.ForeignKey(InvoiceLine, on_delete=models.PROTECT, related_name="usages")

@@ -1,4 +1,4 @@
-"""The outbox's pending work: one row for each message and handler, if the handler failed or uses a network."""
+"""The outbox's pending work: one row for each message and handler, if the handler failed or is remote."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from apps.ledger.models import OutboxRow
 
 
 class OutboxWork(models.Model):
-    """The work of one handler for one outbox row. It is open until it is done or given up; an administrator can retry
-    work that was given up.
+    """The work of one handler for one outbox row. It stays open until it is done or given up.
+
+    An administrator can retry work that was given up.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -1,4 +1,4 @@
-"""The records that settle invoices: payments, balances, credit notes and write-offs. Rows are only added."""
+"""The records that settle invoices: payments, settlements and reminders. Rows are only added."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.invoicing.models.invoices import Invoice, amount_field
 
 
 class Payment(models.Model):
-    """A received payment, stored once for each key."""
+    """A received payment. The idempotency key prevents a second row for the same payment."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="payments")
@@ -47,7 +47,7 @@ class SettlementKind(models.TextChoices):
 
 
 class Settlement(models.Model):
-    """An amount by which an invoice is settled; negative if it undoes a settlement."""
+    """An amount that settles an invoice or a part of it. A negative amount reverses a settlement."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="settlements")
@@ -76,7 +76,7 @@ class Settlement(models.Model):
 
 
 class DunningStep(models.Model):
-    """A reminder for an invoice, sent once for each level."""
+    """A reminder for an unpaid invoice. Each level is sent at most once."""
 
     id = models.BigAutoField(primary_key=True)
     invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="dunning")

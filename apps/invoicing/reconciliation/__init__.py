@@ -1,4 +1,4 @@
-"""Reconciles a customer's financial records: usage, invoices, settlements, credits, and the postings of each."""
+"""Reconciles a customer's usage, invoices, settlements and credits with each other and with their postings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ __all__ = ["FullReconciliation", "Sums", "reconcile_all"]
 
 
 class Sums(NamedTuple):
-    """The sums in one currency. The first three should be equal, and the last two should add up to the first."""
+    """The sums in one currency. Metered, rated and posted should be equal; invoiced and not yet invoiced should add up
+    to metered.
+    """
 
     currency: str
     metered: Decimal
@@ -46,7 +48,7 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True)
 class FullReconciliation:
-    """The reconciliation of the ledger, of invoices and of contracts, with sums by currency."""
+    """The reconciliation of an organisation's ledger, invoices and contracts."""
 
     ledger: Reconciliation
     invoiced: Amounts
@@ -55,16 +57,16 @@ class FullReconciliation:
 
     @property
     def sums(self) -> list[Sums]:
-        """The five sums of each currency with usage or invoices."""
+        """The five sums for each currency that has usage or invoices."""
         five = (self.ledger.metered, self.ledger.rated, self.ledger.posted, self.invoiced, self.open)
         codes = sorted(set[str]().union(*five))
         return [Sums(code, *(one.get(code, Decimal(0)) for one in five)) for code in codes]
 
 
 def reconcile_all(organisation: Organisation) -> FullReconciliation:
-    """Compare the metered, rated, posted, invoiced, settled and credited amounts, all read in one snapshot.
+    """Compare the metered, rated, posted, invoiced, settled and credited amounts, all read in one database snapshot.
 
-    Every difference is a sentence that names a row; normally there are none.
+    Each difference is described in one sentence. Normally there are none.
     """
     with one_instant():
         return _reconciled(organisation)
@@ -90,7 +92,7 @@ def _reconciled(organisation: Organisation) -> FullReconciliation:
 
 
 def _paper_differences(organisation: Organisation, waiting: Amounts) -> list[str]:
-    """Compare every document, payment and credit with its posting, and the account balances with their records."""
+    """Compare every document, payment and credit with its posting, and every account balance with its records."""
     postings = Postings.of(organisation.id)
     # Every book, not only those used: the next quote uses one of them.
     differences = [one for book in PriceBook.objects.order_by("version") for one in book_alterations(book)]
@@ -106,8 +108,9 @@ def _paper_differences(organisation: Organisation, waiting: Amounts) -> list[str
 
 
 def _account_differences(organisation: Organisation, waiting: Amounts) -> list[str]:
-    """Compare the balances of accounts: receivable with open invoices, accrued with uninvoiced usage, and credit with
-    the remaining amounts of grants.
+    """Compare the account balances with their records.
+
+    Receivable must equal the open invoices, accrued the uninvoiced usage, and credit the remaining amounts of grants.
     """
     kept: dict[str, Amounts] = {}
     for (kind, code), balance in balances(organisation.id).items():

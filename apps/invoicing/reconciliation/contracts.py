@@ -1,4 +1,4 @@
-"""Compares quotes, contracts and commitments with their digests, with each other and with their holds."""
+"""Compares quotes, contracts and commitments with their digests, their holds and each other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAMED: tuple[tuple[type[Quote | Contract], str], ...] = (
 
 
 def contract_differences(organisation_id: UUID) -> list[str]:
-    """Check every quote, contract and commitment of an organisation; normally there are no differences."""
+    """Check every quote, contract and standing request of an organisation. Return the differences, normally none."""
     found = []
     for quote in Quote.objects.filter(organisation_id=organisation_id).order_by("created_at", "id").iterator(AT_ONCE):
         found += _quote_compared(quote)
@@ -46,7 +46,7 @@ def contract_differences(organisation_id: UUID) -> list[str]:
 
 
 def _lost(model: type[Quote | Contract], name: str, organisation_id: UUID) -> list[str]:
-    """Name rows that refer to a missing row."""
+    """Name the rows that refer to a missing row."""
     field = model._meta.get_field(name)
     there = field.remote_field.model._default_manager.filter(pk=OuterRef(field.attname))  # type: ignore[union-attr]
     rows = model._default_manager.filter(organisation_id=organisation_id).exclude(**{name: None})
@@ -96,7 +96,7 @@ def _contract(contract: Contract, quote: Quote | None) -> list[str]:
 
 
 def _bought(name: str, contract: Contract) -> list[str]:
-    """Compare the volumes that jobs use up with the contracts' terms."""
+    """Compare the stored volumes of a contract, which jobs draw on, with the contract's terms."""
     request_lines = request_lines_of(contract.terms)
     wanted = {line.snapshot.digest: line.executions for line in request_lines if not line.snapshot.is_quota}
     kept = {line.program_digest: line.executions for line in contract.lines.all() if line.executions is not None}
@@ -124,8 +124,9 @@ def _held(name: str, contract: Contract) -> list[str]:
 
 
 def _requests(organisation_id: UUID) -> list[str]:
-    """Compare standing requests with their holds: the hold is the full price while the request waits, and 0 after the
-    request has ended.
+    """Compare standing requests with their holds.
+
+    The hold is the full price while the request waits, and 0 after the request has ended.
     """
     rows = list(StandingRequest.objects.filter(organisation_id=organisation_id).order_by("filed_at", "id"))
     holds = {hold.contract_id: hold for hold in Hold.objects.filter(contract_id__in=[row.pk for row in rows])}
@@ -140,7 +141,7 @@ def _requests(organisation_id: UUID) -> list[str]:
 
 
 def _late(name: str, contract: Contract) -> list[str]:
-    """Compare a late cancellation fee with the reserved windows and the usage."""
+    """Compare a contract's late cancellation fee with its reserved windows and usage."""
     if contract.closed_at is None or late_term(contract.terms) is None:
         return []
     charged = contract_usage(contract).late

@@ -1,4 +1,4 @@
-"""Compares credits and their use with postings, invoices and credit notes."""
+"""Compares credits and their uses with postings, invoices and credit notes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Key = tuple[str, UUID | None]  # a grant, and the invoice that used it; None for
 
 
 def grant_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Check every credit of an organisation; normally there are no differences."""
+    """Check every credit of an organisation. Return the differences, normally none."""
     used: defaultdict[Key, Decimal] = defaultdict(Decimal)
     for use in CreditUse.objects.filter(grant__organisation_id=organisation_id).order_by("at", "id"):
         key = (str(use.grant_id), use.invoice_id)
@@ -44,8 +44,9 @@ def grant_differences(organisation_id: UUID, postings: Postings) -> list[str]:
 
 
 def _documented(organisation_id: UUID) -> tuple[dict[Key, Decimal], dict[UUID | None, str]]:
-    """Return two things for each credit: the amount that invoices used according to their documents, less the amounts
-    that credit notes restored, and the numbers of these invoices.
+    """Return the documented uses of each credit and the numbers of the invoices.
+
+    A documented use is the amount in the invoice's document, less the amount that credit notes restored.
     """
     documented: dict[Key, Decimal] = {}
     numbers: dict[UUID | None, str] = {}
@@ -63,8 +64,9 @@ def _documented(organisation_id: UUID) -> tuple[dict[Key, Decimal], dict[UUID | 
 
 
 def _taken(document: Any) -> list[tuple[str, int, Decimal]]:
-    """Return the credits in an invoice document: grant, line and amount. Empty if the document is unreadable, which is
-    reported elsewhere.
+    """Return (grant, line, amount) for each use of a credit in an invoice document.
+
+    The list is empty if the document is unreadable; other checks report that.
     """
     try:
         return [

@@ -25,7 +25,7 @@ from apps.pricing.rating import exact_sum
 
 
 def note_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Check every credit note of an organisation; normally there are no differences."""
+    """Check every credit note of an organisation. Return the differences, normally none."""
     settlements = Settlement.objects.filter(credit_note__organisation_id=organisation_id).order_by()
     settled: dict[UUID | None, Decimal] = dict(settlements.values_list("credit_note").annotate(sum=Sum("amount")))
     notes = CreditNote.objects.filter(organisation_id=organisation_id).order_by("number")
@@ -40,7 +40,7 @@ def _compared(note: CreditNote, settled: Decimal, postings: Postings) -> list[st
 
 
 def _reversals_check(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Check that credit notes reverse at most the amounts that lost disputes and refunds of their invoice posted."""
+    """Check that an invoice's credit notes reverse no more than its lost disputes and refunds posted."""
     rows = StripeFact.objects.filter(invoice__organisation_id=organisation_id, kind__in=RETURN_FACTS)
     moved = [
         (fact.invoice_id, fact.invoice.currency, fact.posting_key)
@@ -77,7 +77,7 @@ def _note(note: CreditNote, settled: Decimal, postings: Postings) -> list[str]:
 
 
 def _document(note: CreditNote, posting: Posting | None) -> tuple[list[Part], list[str]]:
-    """Compare a credit note and its lines with its document; return the note's parts and the differences."""
+    """Compare a credit note and its lines with its document. Return the note's parts and the differences."""
     name, document = f"credit note {note.number}", note.document
     found = document_differences(name, document, note.digest, posting)
     found += figures_differ(name, note, document, {one: one for one in ("net", "tax", "total")})
@@ -96,8 +96,9 @@ def _document(note: CreditNote, posting: Posting | None) -> tuple[list[Part], li
 def _expected(
     note: CreditNote, parts: list[Part], settled: Decimal, posting: Posting | None, postings: Postings
 ) -> dict[AccountKind, Decimal]:
-    """Return the amounts that the posting should have: the reversed issue if the invoice is void, otherwise those of
-    the note.
+    """Return the amounts that the credit note's posting should have.
+
+    The note of a void invoice reverses the posting of the invoice's issue.
     """
     if note.invoice.state == InvoiceState.VOID:
         issue = postings.by_key.get(f"invoice:{note.invoice_id}:issue")

@@ -1,4 +1,4 @@
-"""The postings with which records are compared. They are loaded once, and each is used once."""
+"""The postings with which records are compared, loaded once for all comparisons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTHING = Decimal(0)
 
 @dataclass(frozen=True)
 class Posting:
-    """A posting: a transaction with its detail, and its entries by account and currency."""
+    """A ledger transaction with its detail, and its entries by account and currency."""
 
     key: str
     kind: str
@@ -29,25 +29,25 @@ class Posting:
 
     @property
     def digest(self) -> object:
-        """The digest of the posted document, or None."""
+        """The digest of the posted document; None if the posting has none."""
         return self._detail_value("digest")
 
     @property
     def reference(self) -> object:
-        """The reference of the posted payment, or None."""
+        """The reference of the posted payment; None if the posting has none."""
         return self._detail_value("reference")
 
     def _detail_value(self, name: str) -> object:
         return self.detail.get(name) if isinstance(self.detail, dict) else None
 
     def amount(self, account: AccountKind, currency: str) -> Decimal:
-        """Return the amount posted to an account; 0 if none."""
+        """Return the amount posted to an account; 0 if the posting has no entry for the account."""
         return self.entries.get((account.value, currency), NOTHING)
 
 
 @dataclass
 class Postings:
-    """An organisation's postings by key, and the keys for which a row was found."""
+    """An organisation's postings by key. `known` holds the keys that a record accounts for."""
 
     by_key: dict[str, Posting]
     known: set[str] = field(default_factory=set)
@@ -69,19 +69,19 @@ class Postings:
         return cls({posting.key: posting for posting in found.values()})
 
     def take(self, key: str) -> Posting | None:
-        """Return the posting with a key and mark it as found; None if there is none."""
+        """Return the posting with a key and add the key to the known keys; None if there is no such posting."""
         self.known.add(key)
         return self.by_key.get(key)
 
     def starting(self, prefix: str) -> Iterator[Posting]:
-        """Yield and mark every posting whose key starts with a prefix."""
+        """Yield every posting whose key starts with a prefix, and add its key to the known keys."""
         for key, posting in self.by_key.items():
             if key.startswith(prefix):
                 self.known.add(key)
                 yield posting
 
     def orphans(self) -> list[str]:
-        """Name postings without a row."""
+        """Name the postings whose record is missing."""
         lost = [posting for key, posting in self.by_key.items() if key not in self.known]
         return [f"{one.subject}: what posted {one.key} is not there any more" for one in lost]
 
@@ -89,8 +89,9 @@ class Postings:
 def moved_differences(
     name: str, posting: Posting | None, expected: Mapping[AccountKind, Decimal], currency: str, *, whole: bool = False
 ) -> list[str]:
-    """Name the accounts whose amounts in a posting differ from `expected`; with `whole`, also accounts that should have
-    no amount.
+    """Name the accounts whose amount in a posting differs from the expected amount.
+
+    With `whole`, also name accounts that have an amount but are not in `expected`.
     """
     found = posting.entries if posting else {}
     wanted = {(account.value, currency): amount for account, amount in expected.items()}
@@ -104,7 +105,7 @@ def moved_differences(
 
 
 def document_differences(name: str, document: object, digest: str, posting: Posting | None) -> list[str]:
-    """Check that the digest matches the document and the posting."""
+    """Check that the digest matches the document and the posting. Return the differences."""
     found = []
     if not digest_follows(document, digest):
         found.append(f"{name}: its document is not the one that was issued")
@@ -114,7 +115,7 @@ def document_differences(name: str, document: object, digest: str, posting: Post
 
 
 def digest_follows(document: object, digest: str) -> bool:
-    """Return whether a stored document has this digest."""
+    """Return whether a stored document has this digest; False for a document that cannot be hashed."""
     try:
         return digest_of(document) == digest
     except UNREADABLE:  # for instance a float, which our documents never contain
@@ -122,8 +123,8 @@ def digest_follows(document: object, digest: str) -> bool:
 
 
 def figures_differ(name: str, row: object, document: Mapping[str, Any], figures: Mapping[str, str]) -> list[str]:
-    """Name the figures of a row that differ from its document. `figures` maps attributes of the row to keys of the
-    document.
+    """Name the figures of a row that differ from its document. `figures` maps the row's attributes to the document's
+    keys.
     """
     found = []
     for attribute, key in figures.items():

@@ -1,4 +1,4 @@
-"""Compares the open amounts in reminders with settlements and outbox messages."""
+"""Compares the open amount in each reminder with settlements and with the outbox message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOPIC = "invoice.reminder"
 
 
 def reminder_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Check every reminder of an organisation; normally there are no differences."""
+    """Check every reminder of an organisation. Return the differences, normally none."""
     messages = _messages(organisation_id)
     settled = _settled(organisation_id, postings)
     found = []
@@ -36,9 +36,9 @@ def _compared(step: DunningStep, stated: str | None, settled: list[Decimal]) -> 
 
 
 def _step(step: DunningStep, stated: str | None, settled: list[Decimal]) -> list[str]:
-    """Compare a reminder with its outbox message, and with the amounts that were open according to the order of the chain.
+    """Check a reminder's open amount against its outbox message and the invoice's settlements.
 
-    The order of the chain is used because the clocks of processes can differ.
+    The settlements are taken in the order of the chain, because the clocks of processes can differ.
     """
     name, kept = f"invoice {step.invoice.number}, reminder {step.level}", decimal_text(step.open)
     found = []
@@ -54,14 +54,14 @@ def _step(step: DunningStep, stated: str | None, settled: list[Decimal]) -> list
 
 
 def _messages(organisation_id: UUID) -> dict[tuple[str, str], str]:
-    """Map (invoice, level) to the open amount in the reminder's outbox message."""
+    """Map each (invoice, level) to the open amount in the reminder's outbox message."""
     rows = OutboxRow.objects.filter(organisation_id=organisation_id, topic=TOPIC).order_by("id")
     stated = [payload for payload in rows.values_list("payload", flat=True) if isinstance(payload, dict)]
     return {(str(one.get("invoice")), str(one.get("level"))): str(one.get("open")) for one in stated}
 
 
 def _settled(organisation_id: UUID, postings: Postings) -> defaultdict[UUID, list[Decimal]]:
-    """Return the settlements of each invoice in the order of their postings."""
+    """Map each invoice to the amounts of its settlements, in the order of their postings."""
     places = {key: place for place, key in enumerate(postings.by_key)}  # in the order of the chain
     rows = Settlement.objects.filter(invoice__organisation_id=organisation_id).order_by("at", "id")
     found: defaultdict[UUID, list[Decimal]] = defaultdict(list)

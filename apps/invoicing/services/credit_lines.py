@@ -1,4 +1,4 @@
-"""The lines of an invoice for credit notes: amounts, accounts, and the amounts left to credit."""
+"""The invoice lines that credit notes credit: their amounts, their accounts, and the amounts left to credit."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ CARRIED = 0  # the line number of the remainder carried in
 
 @dataclass(frozen=True)
 class Part:
-    """The credited part of one line.
+    """The credited part of one invoice line.
 
-    `share` is a multiple of the currency's smallest unit, `amount` is exact; they differ for the last part only.
+    `amount` is exact; `share` is a multiple of the currency's smallest unit. Only the last part of a line has different
+    values.
     """
 
     number: int
@@ -38,7 +39,7 @@ class Part:
 
 @dataclass(frozen=True)
 class CreditLine:
-    """A line of an invoice with its share of the rounded total and the amount left to credit."""
+    """An invoice line with its share of the rounded total and the amount left to credit."""
 
     number: int
     title: str
@@ -47,7 +48,7 @@ class CreditLine:
 
 
 def credit_lines(invoice: Invoice) -> list[CreditLine]:
-    """Return every line with the amount left to credit."""
+    """Return every line of an invoice with the amount left to credit."""
     lines = {line.number: line for line in invoice.lines.all()}
     numbers = [*lines, *adjustments_by_number(invoice), *([CARRIED] if invoice.carried_in else [])]
     taken = dict(
@@ -65,12 +66,12 @@ def credit_lines(invoice: Invoice) -> list[CreditLine]:
 
 
 def adjustments_by_number(invoice: Invoice) -> dict[int, dict[str, Any]]:
-    """Return the lines other than usage, by number."""
+    """Return the invoice lines that are not usage lines, by line number."""
     return {one["number"]: one for one in invoice.document.get("adjustments", [])}
 
 
 def line_amounts(invoice: Invoice, number: int, line: InvoiceLine | None) -> tuple[Decimal, Decimal]:
-    """Return a line's share of the rounded total, and its exact amount."""
+    """Return a line's share of the rounded total and its exact amount."""
     if line is not None:
         return line.share, line.amount
     if number == CARRIED:
@@ -80,12 +81,12 @@ def line_amounts(invoice: Invoice, number: int, line: InvoiceLine | None) -> tup
 
 
 def part_exists(invoice: Invoice, part: Part) -> bool:
-    """Return whether the invoice still has the line of a part."""
+    """Return whether the line that a part credits exists in the invoice."""
     return part.line is not None or part.number == CARRIED or part.number in adjustments_by_number(invoice)
 
 
 def part_account(invoice: Invoice, part: Part) -> AccountKind:
-    """Return the account to which the line was posted."""
+    """Return the account to which the line of a part was posted."""
     if part.line is not None:
         return AccountKind.REVENUE if part.line.kind == "usage" else AccountKind.BREAKAGE
     return adjustment_account(
@@ -94,7 +95,7 @@ def part_account(invoice: Invoice, part: Part) -> AccountKind:
 
 
 def adjustment_account(kind: str) -> AccountKind:
-    """Return the account of a line other than usage."""
+    """Return the account for a kind of line that is not a usage line."""
     return ACCOUNTS.get(kind, AccountKind.CREDIT)
 
 

@@ -1,4 +1,4 @@
-"""Disputes and refunds, and their effect on the customer's balance."""
+"""Handles disputes and refunds, and their effect on the customer's balance."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from apps.pricing.rating.decimals import subtract
 
 @dataclass(frozen=True)
 class BalanceReturn:
-    """The part of the balance that is withdrawn because the customer has the money back.
+    """The amount to withdraw from the balance because the customer has received the money back.
 
-    `taken` is withdrawn from the balance; `gone` has already been used or refunded and is our loss.
+    `taken` is still in the balance and is withdrawn. `gone` has already been used or refunded, so it is our loss.
     """
 
     taken: Decimal
@@ -36,10 +36,11 @@ class BalanceReturn:
 
 
 def balance_return(invoice: Invoice, amount: Decimal) -> BalanceReturn:
-    """Compute the amount that a lost dispute or a refund of `amount` withdraws from the balance.
+    """Return the amount that a lost dispute or a refund of `amount` withdraws from the balance. The invoice must be
+    locked.
 
-    This is the amount that credit notes of the (locked) invoice, overpayments and failed refunds added to the balance.
-    The customer has now received that money and must not receive it twice.
+    The balance contains that money because of the invoice's credit notes, overpayments and failed refunds. The customer
+    has now received it and must not receive it twice.
     """
     due = min(amount, max(_balance_from_invoice(invoice), Decimal(0)))
     taken = min(due, max(balance_of(invoice.organisation_id, invoice.currency), Decimal(0)))
@@ -47,7 +48,7 @@ def balance_return(invoice: Invoice, amount: Decimal) -> BalanceReturn:
 
 
 def _balance_from_invoice(invoice: Invoice) -> Decimal:
-    """Return the part of the balance that came from an invoice, less the amounts that disputes and refunds withdrew."""
+    """Return the part of the balance that came from an invoice, less what disputes and refunds withdrew."""
     facts = StripeFact.objects.filter(invoice=invoice)
     paid = facts.filter(kind=FactKind.PAID).values("reference")
     payments = Payment.objects.filter(organisation_id=invoice.organisation_id, reference__in=paid)
@@ -60,7 +61,7 @@ def _balance_from_invoice(invoice: Invoice) -> Decimal:
 
 
 def refund_key(idempotency_key: str) -> str:
-    """Return the key with which a refund of the balance is posted."""
+    """Return the key of the posting for a refund of the balance."""
     return f"balance-refund:{idempotency_key}"
 
 
@@ -73,8 +74,8 @@ def _unavailable(invoice: Invoice, keys: list[str]) -> list[Decimal]:
 
 
 def balance_returned(invoice: Invoice) -> BalanceReturn | None:
-    """Return the amounts that lost disputes of an invoice withdrew from the balance, and those that were no longer
-    available; None if both are 0.
+    """Return the amount that an invoice's lost disputes withdrew from the balance, and the amount that was no longer in
+    it. None if both are 0.
     """
     facts = StripeFact.objects.filter(invoice=invoice, kind=FactKind.DISPUTE_LOST).order_by("id")
     lost = [fact.posting_key for fact in facts]
@@ -116,7 +117,9 @@ def balance_refund(
     actor: User | None,
     now: datetime,
 ) -> Transaction:
-    """Refund a part of the balance, once for each key. Raises Problem (409) if the balance is too small."""
+    """Refund a part of the balance. A repeated key has no further effect. Raises Problem (409) if the balance is too
+    small.
+    """
     chain_lock(organisation.id)
     key = refund_key(idempotency_key)
     known = Transaction.objects.filter(organisation=organisation, idempotency_key=key).exists()

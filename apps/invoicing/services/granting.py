@@ -1,4 +1,4 @@
-"""Credits: granted by an administrator or automatically for a missed guarantee, used by invoices, expired or ended."""
+"""Grants credits, expires them and ends them early."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def grant_create(
     actor: User | None,
     now: datetime,
 ) -> CreditGrant:
-    """Grant a credit. The same key returns the existing grant; with a different amount it is a conflict (409).
+    """Grant a credit. If the key was used before, return the existing grant; raise Problem (409) if its amount differs.
 
-    The largest amount that a person can grant is the setting CREDIT_LIMIT. For a missed guarantee, the amount depends
-    on what the work would have cost.
+    The CREDIT_LIMIT setting is the largest amount that a person can grant. It does not apply to credits for a missed
+    guarantee.
     """
     if amount <= 0 or not reason.strip() or (expires_at is not None and expires_at <= now):
         raise Problem(
@@ -102,7 +102,7 @@ def _event_write(
 
 
 def grant_uses_store(invoice: Invoice, adjustments: tuple[Adjustment, ...], *, now: datetime) -> None:
-    """Store the amount that a new invoice used of each grant, by section."""
+    """Store how much of each grant a new invoice used, by section of a month."""
     CreditUse.objects.bulk_create(
         CreditUse(grant=one.grant, invoice=invoice, section=section, amount=amount, at=now)
         for one in adjustments
@@ -115,9 +115,9 @@ def grant_uses_store(invoice: Invoice, adjustments: tuple[Adjustment, ...], *, n
 def grant_end(*, grant_id: UUID, reason: str, actor: User | None, now: datetime) -> CreditGrant:
     """End a credit early, for example one granted by mistake. It pays for no usage after `now`.
 
-    The rest is reversed, except the part that pays for earlier usage that is not invoiced yet, so that the order of
-    ending and invoicing does not matter. A used-up credit can be ended too. Raises CreditGrant.DoesNotExist, and
-    Problem if the credit has already ended.
+    The unused rest is reversed, except the part that pays for earlier usage that is not invoiced yet. Therefore it does
+    not matter whether the credit is ended or the usage invoiced first. A used-up credit can be ended too. Raises
+    CreditGrant.DoesNotExist, and Problem if the credit has already ended.
     """
     if not reason.strip():
         raise Problem(422, "Reason missing", "Enter a reason for ending the credit.", kind="credit")
@@ -137,10 +137,10 @@ def grant_end(*, grant_id: UUID, reason: str, actor: User | None, now: datetime)
 
 
 def grants_expire(*, now: datetime) -> int:
-    """Withdraw the rest of grants that expired or were ended; return the number of grants.
+    """Withdraw the unused rest of grants that expired or were ended early. Return the number of grants.
 
-    The part that pays for uninvoiced usage from before the end of a grant is kept, so that the order of expiry and
-    invoicing does not matter.
+    The part that pays for earlier usage that is not invoiced yet is kept. Therefore it does not matter whether the
+    grant expires or the usage is invoiced first.
     """
     used = Coalesce(Sum("uses__amount"), Value(Decimal(0)), output_field=amount_field())
     past = CreditGrant.objects.filter(Q(expires_at__lte=now) | Q(end__ended_at__lte=now))
@@ -158,7 +158,9 @@ def _expire(grant: CreditGrant, *, now: datetime) -> bool:
 
 
 def _unused_rest(grant: CreditGrant, *, now: datetime) -> Decimal:
-    """Return the rest of a grant that has ended, less the part reserved for uninvoiced usage. The chain must be locked."""
+    """Return the rest of an ended grant, less the part reserved for usage that is not invoiced yet. The caller must
+    have locked the chain.
+    """
     left = subtract(grant.amount, grant.uses.aggregate(sum=Sum("amount"))["sum"] or Decimal(0))
     if left <= 0:
         return Decimal(0)
@@ -185,10 +187,9 @@ def _post(grant: CreditGrant, amount: Decimal, *, key: str, now: datetime) -> No
 
 
 def guarantees_credit_due(*, now: datetime, limit: int = 200) -> int:
-    """Credit every block of a job that failed because of us; return the number of credited blocks.
+    """Grant a credit for each job block that failed because of us. Return the number of blocks credited.
 
-    The credit is the price that the block would have had, times the price book's share for missed guarantees. It is
-    granted once for each lease.
+    The credit is the price of the block, times the share that the price book sets for missed guarantees.
     """
     known = set(CreditGrant.objects.filter(kind=GrantKind.GUARANTEE).values_list("idempotency_key", flat=True))
     missed = Lease.objects.filter(state=LeaseState.FAILED, is_missed=True)
@@ -203,7 +204,7 @@ def _key(lease: Lease) -> str:
 
 
 def guarantee_credit(lease: Lease, *, now: datetime) -> bool:
-    """Credit one failed block; return False if it has already been credited, or if the price book grants no credit."""
+    """Grant a credit for one failed block. Return False if it was already credited or the price book grants no credit."""
     contract = lease.stage.job.contract
     line = terms_line(contract, lease.stage.program.digest)
     stated = line["rating"]

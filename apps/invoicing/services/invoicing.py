@@ -51,8 +51,7 @@ def invoice_issue(
     """Issue the invoice for all open usage before `until` (default: now).
 
     The default currency is the first one with something to invoice. Raises Problem if there is nothing to invoice. With
-    `carry`, also raises Problem if the total is below the currency's smallest unit; the usage then stays open and
-    visible in the portal.
+    `carry`, also raises Problem if the total is below the currency's smallest unit; the usage then stays open.
     """
     # The chain serialises invoices of one organisation and postings of usage, so no usage is missed.
     chain_lock(organisation.id)
@@ -95,10 +94,10 @@ def invoice_issue(
 
 
 def invoices_issue_month(*, now: datetime) -> int:
-    """Issue the invoices for last month; return the number of invoices.
+    """Issue the invoices for last month. Return the number of invoices.
 
-    Each organisation and each currency with open usage, a commitment shortfall or a minimum charge has its own
-    transaction.
+    An organisation gets an invoice in each currency with open usage, a commitment shortfall or a minimum charge. Each
+    invoice has its own transaction.
     """
     month_start, _ = month_of(now)
     waiting = UsageRow.objects.filter(created_at__lt=month_start, invoiced__isnull=True).values("organisation")
@@ -130,7 +129,7 @@ def cap_change(
     project_id: UUID | None = None,
     token_id: UUID | None = None,
 ) -> Cap | None:
-    """Set or remove (None) the monthly spend cap of an organisation, a project or an API token in one currency.
+    """Set the monthly spend cap of an organisation, a project or an API token in one currency; None removes the cap.
 
     Accepted contracts are not affected.
     """
@@ -153,7 +152,7 @@ def cap_change(
 def profile_set(
     *, organisation: Organisation, legal_name: str, address: str, tax_id: str, actor: User, now: datetime
 ) -> BillingProfile:
-    """Set the billing address. The tax rate is set by the administrator."""
+    """Set an organisation's billing address. Only an administrator can set the tax rate."""
     profile, _ = BillingProfile.objects.update_or_create(
         organisation=organisation, defaults={"legal_name": legal_name, "address": address, "tax_id": tax_id}
     )
@@ -228,8 +227,10 @@ def _lines_store(invoice: Invoice, draft: Draft) -> None:
 
 
 def _post(invoice: Invoice, draft: Draft, *, now: datetime) -> None:
-    """Post the invoice: the accrued amount becomes receivable, the carried remainder stays accrued, and adjustments are
-    posted to their own accounts.
+    """Post an invoice. The invoiced amount moves from accrued to receivable, and adjustments are posted to their own
+    accounts.
+
+    The carried remainder stays accrued.
     """
     settled = subtract(draft.rounded.exact, draft.rounded.carried)
     adjusted = exact_sum(one.amount for one in draft.adjustments)

@@ -34,9 +34,9 @@ def invoice_mark_paid(
     now: datetime,
     is_overpaid: bool = True,
 ) -> Invoice:
-    """Record a payment that was made outside the payment provider, such as a bank transfer.
+    """Record a payment that did not go through the payment provider, such as a bank transfer.
 
-    See `invoice_payment_take`. Also raises Problem while it is unknown whether a card was charged for the invoice.
+    Raises Problem if it is unknown whether a card was charged for the invoice, and as `invoice_payment_take` does.
     """
     change_lock(invoice_id)
     return invoice_payment_take(
@@ -54,11 +54,11 @@ def invoice_payment_take(
     now: datetime,
     is_overpaid: bool = True,
 ) -> Invoice:
-    """Record a payment. If it is smaller than the open amount, the rest stays open; an excess is added to the balance.
+    """Record a payment of an invoice. An excess over the open amount is added to the balance.
 
     A payment of a written-off invoice recovers bad debt; once fully recovered, the invoice is paid. A repeated
-    reference counts as the same payment. Raises Problem if nothing is open, if the provider refuses the receipt, or,
-    unless `is_overpaid`, if the amount exceeds the open amount, since that is usually a typing error.
+    reference counts as the same payment. Raises Problem if nothing is open or if the provider refuses the receipt. If
+    `is_overpaid` is False, also raises Problem if the amount exceeds the open amount: usually a typing error.
     """
     invoice = invoice_lock(invoice_id)
     reference = provider_of(invoice).receipt_check(invoice, amount=amount, reference=reference)
@@ -106,7 +106,7 @@ def _overpayment_check(invoice: Invoice, amount: Decimal) -> None:
 
 
 def _bad_debt(invoice: Invoice) -> Decimal:
-    """Return the written-off amount that has not been paid since."""
+    """Return the part of the written-off amount that has not been paid since."""
     paid = Payment.objects.filter(
         organisation_id=invoice.organisation_id, idempotency_key__startswith=f"payment:{invoice.provider}:{invoice.id}:"
     ).aggregate(sum=Sum("amount"))["sum"]
@@ -129,10 +129,10 @@ def payment_record(
     actor: User | None,
     now: datetime,
 ) -> Payment:
-    """Post a payment: it settles the (locked) invoice, and the rest is added to the balance. Without an invoice, the
-    whole payment is added to the balance.
+    """Record and post a payment. It settles the invoice, which must be locked, and an excess is added to the balance.
 
-    The same key with the same amount returns the existing payment; with a different amount it is a conflict (409).
+    If no invoice is given, the whole payment is added to the balance. If the key was used before, the existing payment
+    is returned; Problem (409) is raised if its amount differs.
     """
     chain_lock(organisation.id)
     known = _recorded_before(organisation, idempotency_key, amount, currency)
@@ -165,7 +165,9 @@ def payment_record(
 
 
 def _recorded_before(organisation: Organisation, key: str, amount: Decimal, currency: str) -> Payment | None:
-    """The payment that was recorded with this key. Raises Problem(409) if its amount differs."""
+    """Return the payment recorded earlier with this key; None if there is none. Raises Problem (409) if its amount
+    differs.
+    """
     known = Payment.objects.filter(organisation=organisation, idempotency_key=key).first()
     if known is not None and (known.amount, known.currency) != (amount, currency):
         detail = f"The reference {known.reference!r} is already recorded for {money_exact_format(known.amount, known.currency)}."
@@ -174,7 +176,7 @@ def _recorded_before(organisation: Organisation, key: str, amount: Decimal, curr
 
 
 def _payment_post(payment: Payment, subject: str, *, settles: Decimal, recovers: Decimal) -> None:
-    """Post the payment to the ledger: `settles` goes to receivables, `recovers` to bad debt, and the rest to the balance."""
+    """Post a payment to the ledger. `settles` goes to receivables, `recovers` to bad debt, and the rest to the balance."""
     transaction_post(
         organisation_id=payment.organisation_id,
         kind="payment",
@@ -194,9 +196,9 @@ def _payment_post(payment: Payment, subject: str, *, settles: Decimal, recovers:
 
 @transaction.atomic
 def invoice_write_off(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
-    """Write off the open amount of an invoice, which moves it from receivable to bad debt.
+    """Write off the open amount of an invoice: it moves from receivable to bad debt.
 
-    Raises Problem if nothing is open, or while it is unknown whether a card was charged.
+    Raises Problem if nothing is open, or if it is unknown whether a card was charged for the invoice.
     """
     invoice = change_lock(invoice_id)
     if not invoice.is_waiting or not reason.strip():

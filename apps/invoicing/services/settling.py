@@ -1,7 +1,7 @@
-"""Reduces the open amount of an invoice. Every step is a row, and the database compares the rows' sum with the open
+"""Reduces the open amount of an invoice. Each reduction is a row, and the database compares the rows with the open
 amount.
 
-Locks are taken in this order: the chain of the organisation, then the invoice. Issuing locks the chain too, so
+Locks are taken in this order: the organisation's chain, then the invoice. Issuing an invoice locks the chain too, so
 payments, credit notes and new invoices of one customer are serialised.
 """
 
@@ -22,7 +22,7 @@ from apps.pricing.rating.decimals import subtract
 
 
 def invoice_lock(invoice_id: UUID) -> Invoice:
-    """Lock the organisation's chain, then the invoice, and return it. Raises Invoice.DoesNotExist."""
+    """Lock the organisation's chain, then the invoice. Return the invoice. Raises Invoice.DoesNotExist."""
     chain_lock(Invoice.objects.values_list("organisation_id", flat=True).get(pk=invoice_id))
     return (
         Invoice.objects.select_for_update(no_key=True, of=("self",)).select_related("organisation").get(pk=invoice_id)
@@ -30,9 +30,9 @@ def invoice_lock(invoice_id: UUID) -> Invoice:
 
 
 def change_lock(invoice_id: UUID) -> Invoice:
-    """Lock an invoice to change its amount.
+    """Lock and return an invoice, so that its amount can be changed.
 
-    Raises Problem (409) while it is unknown whether a payment provider has charged it, because the payment of a voided
+    Raises Problem (409) if it is unknown whether a payment provider has charged the customer: the payment of a voided
     invoice would be lost.
     """
     invoice = invoice_lock(invoice_id)
@@ -51,9 +51,9 @@ def settle(
     credit_note: CreditNote | None = None,
     final: InvoiceState = InvoiceState.PAID,
 ) -> None:
-    """Settle `amount` (above 0, at most the open amount) of a locked invoice.
+    """Settle `amount` of a locked invoice. It must be above 0, and at most the open amount.
 
-    If nothing stays open, its state is `final`.
+    If nothing stays open, the invoice's state becomes `final`.
     """
     Settlement.objects.create(
         invoice=invoice, kind=kind, amount=amount, payment=payment, credit_note=credit_note, at=now
@@ -82,12 +82,12 @@ def event_write(invoice: Invoice, topic: str, *, now: datetime, **more: str) -> 
 
 
 def balance_of(organisation_id: UUID, currency: str) -> Decimal:
-    """Return the customer's balance: the amounts paid or credited in excess of what was due."""
+    """Return the customer's balance: what was paid or credited in excess of the invoices."""
     return subtract(Decimal(0), balances(organisation_id).get((AccountKind.PREPAID.value, currency), Decimal(0)))
 
 
 def balance_apply(invoice: Invoice, *, now: datetime) -> None:
-    """Settle a new invoice from the customer's balance, as far as the balance suffices."""
+    """Settle a new invoice from the customer's balance, as far as the balance covers it."""
     amount = min(balance_of(invoice.organisation_id, invoice.currency), invoice.open)
     if amount <= 0:
         return
@@ -96,7 +96,7 @@ def balance_apply(invoice: Invoice, *, now: datetime) -> None:
 
 
 def _balance_post(invoice: Invoice, amount: Decimal, act: str, now: datetime) -> None:
-    """Post the use of the balance for an invoice; a negative amount restores it."""
+    """Post an amount paid from the balance for an invoice. A negative amount restores the balance."""
     transaction_post(
         organisation_id=invoice.organisation_id,
         kind="balance",
@@ -110,7 +110,9 @@ def _balance_post(invoice: Invoice, amount: Decimal, act: str, now: datetime) ->
 
 
 def balance_restore(invoice: Invoice, amount: Decimal, *, now: datetime) -> None:
-    """Undo `balance_apply` on a locked invoice that nothing else has settled, so that it is fully open again."""
+    """Undo `balance_apply`, so that the whole invoice is open again. The invoice must be locked, and not settled in any
+    other way.
+    """
     _balance_post(invoice, amount.copy_negate(), "balance-back", now)
     Settlement.objects.create(invoice=invoice, kind=SettlementKind.BALANCE, amount=amount.copy_negate(), at=now)
     invoice.open = exact_sum([invoice.open, amount])

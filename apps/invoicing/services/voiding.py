@@ -18,10 +18,11 @@ from apps.invoicing.services.settling import balance_restore, change_lock, event
 
 @transaction.atomic
 def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
-    """Void an unpaid invoice with a credit note for its full amount; the next draft contains its usage.
+    """Void an unpaid invoice with a credit note for its full amount. The next draft contains its usage again.
 
-    An amount paid from the balance is restored. To waive the usage, issue a credit note instead. Raises Problem if
-    anything else has settled a part, if the invoice is already void, or while it is unknown whether a card was charged.
+    An amount paid from the balance is restored. To waive the usage, issue a credit note instead. Raises Problem if any
+    part of the invoice was settled other than from the balance, if the invoice is already void, or if it is unknown
+    whether a card was charged for it.
     """
     invoice = change_lock(invoice_id)
     if invoice.state == InvoiceState.VOID:
@@ -45,8 +46,9 @@ def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: date
 
 
 def _release(invoice: Invoice, note: CreditNote) -> None:
-    """Record that the usage rows were on this invoice, then delete their links to it. The database allows this only for
-    voided invoices.
+    """Record that the usage rows were on this invoice, then delete their links to it.
+
+    The database allows this only for voided invoices.
     """
     claims = InvoicedUsage.objects.filter(line__invoice=invoice)
     ReleasedUsage.objects.bulk_create(
