@@ -1,8 +1,8 @@
 """The file format of `takt measure`: its structure, digest, percentiles and rates.
 
-This module belongs to no app and imports none, so that the writer and the reader of the file compute the same values. A
-document holds whole numbers, strings, lists and objects. A decimal fraction is a string, because not every JSON reader
-preserves floats exactly.
+This module imports no app, so that the program that writes the file and the one that reads it can share it. A document
+holds whole numbers, strings, lists and objects. Decimal fractions are strings, because not every JSON reader preserves
+floats exactly.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ RATE_PLACES = 6
 
 
 def document_digest(document: Mapping[str, Any]) -> str:
-    """SHA-256 of the document without its `digest`, as JSON with sorted keys, no spaces and ASCII escapes."""
+    """Return the SHA-256 digest of the document without its `digest`, as JSON with sorted keys, no spaces and ASCII
+    escapes.
+    """
     told = {name: value for name, value in document.items() if name != "digest"}
     return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def nearest_rank(ordered: Sequence[int], percent: int) -> int:
-    """The nearest-rank percentile: the smallest value of a sorted list that at least `percent` per cent of its values
+    """Return the nearest-rank percentile of a sorted list: its smallest value that at least `percent` % of the values
     do not exceed.
     """
     rank = -(-percent * len(ordered) // 100)
@@ -33,7 +35,7 @@ def nearest_rank(ordered: Sequence[int], percent: int) -> int:
 
 
 def rate_text(items: int, wall_ns: int) -> str:
-    """Items per second, rounded down to six decimal places."""
+    """Return the items per second as text, rounded down to six decimal places."""
     scaled = Fraction(items * NANOSECONDS, wall_ns) * 10**RATE_PLACES // 1
     whole, part = divmod(scaled, 10**RATE_PLACES)
     return f"{whole}.{part:0{RATE_PLACES}d}"

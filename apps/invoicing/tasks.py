@@ -21,7 +21,7 @@ def month_invoices() -> int:
 
 @shared_task(name="apps.invoicing.tasks.outbox_deliver", queue="default")
 def outbox_deliver() -> int:
-    """Dispatch outbox rows; handlers that use a network run from the queues below."""
+    """Dispatch outbox rows, and run the due work of the default queue."""
     now = timezone.now()
     return outbox.rows_dispatch(now=now) + outbox.works_run(now=now, queue="default")
 
@@ -40,13 +40,13 @@ def outbox_stripe() -> int:
 
 @shared_task(name="apps.invoicing.tasks.dunning", queue="default")
 def dunning() -> int:
-    """Send reminders for overdue invoices, on the days in the settings."""
+    """Send reminders for overdue invoices, on the days that the settings name."""
     return dunning_run(now=timezone.now())
 
 
 @shared_task(name="apps.invoicing.tasks.credits_tend", queue="default")
 def credits_tend() -> int:
-    """Credit missed guarantees and expire credits."""
+    """Grant credits for missed guarantees, and expire credits."""
     now = timezone.now()
     return guarantees_credit_due(now=now) + grants_expire(now=now)
 
@@ -59,7 +59,7 @@ def ledger_check(*, check_id: str) -> None:
 
 @shared_task(name="apps.invoicing.tasks.ledger_checks", queue="books", ignore_result=True)
 def ledger_checks() -> None:
-    """Check ledgers that grew, and requested checks that were lost."""
+    """Check ledgers that grew, and run requested checks again that were lost."""
     ledger_checks_make_due(now=timezone.now(), clock=timezone.now)
 
 
@@ -71,5 +71,5 @@ def draft_make(*, organisation_id: str, currency: str) -> None:
 
 @shared_task(name="apps.invoicing.tasks.drafts", queue="books", ignore_result=True)
 def drafts() -> None:
-    """Renew drafts after new postings, and make requested drafts that were lost."""
+    """Renew drafts after new postings, and make drafts whose request was lost."""
     drafts_make_due(now=timezone.now(), clock=timezone.now)

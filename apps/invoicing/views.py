@@ -1,4 +1,4 @@
-"""Pages of invoices, the billing address and payments."""
+"""The pages for invoices, the billing address and payments."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ PER_PAGE = 25
 
 @require_GET
 def invoice_list(request: HttpRequest) -> HttpResponse:
-    """The page of invoices, with the amounts of the next one. If many usage rows are open, it shows only the net amount."""
+    """The list of invoices, with the amounts of the next invoice. If many usage rows are open, only its net amount is
+    shown.
+    """
     organisation, now = organisation_get(request), timezone.now()
     page = page_of(request, selectors.invoices_of(organisation), ordering=("-issued_at", "-id"), size=PER_PAGE)
     long = has_many_rows(organisation, until=now)
@@ -52,7 +54,7 @@ def invoice_list(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def invoice_create(request: HttpRequest) -> HttpResponse:
-    """Issue an invoice for all usage until now."""
+    """Issue an invoice for all open usage until now."""
     organisation = organisation_get(request, roles=MONEY)
     try:
         invoice = services.invoice_issue(
@@ -69,14 +71,14 @@ def invoice_create(request: HttpRequest) -> HttpResponse:
 
 
 def _currency(data: QueryDict) -> str | None:
-    """Return the currency that the URL or the form names, or None."""
+    """Return the currency in the URL or the form; None if it is missing or not a currency code."""
     code = data.get("currency", "")
     return code if re.fullmatch(r"[A-Z]{3}", code) else None
 
 
 @require_http_methods(["GET", "POST"])
 def invoice_draft_page(request: HttpRequest) -> HttpResponse:
-    """The page of the draft invoice, computed now, or as stored if many usage rows are open. A POST requests a newer
+    """The page of the draft invoice. If many usage rows are open, it shows the stored draft. A POST requests a new
     draft.
     """
     organisation, now = organisation_get(request), timezone.now()
@@ -103,8 +105,9 @@ def _excerpt(shown: DraftStatus, *, first: int) -> Excerpt | None:
 
 @require_GET
 def invoice_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The page of an invoice with its lines from, for example, `?line=16` on, each with its steps and its first usage
-    rows.
+    """The page of an invoice. Each line has its rating steps and its first usage rows.
+
+    The query parameter `line` (`?line=16`) sets the first line to show.
     """
     known = selectors.invoices_with_state_name(Invoice.objects.defer("document"))
     invoice = org_object_get(request, known, pk=pk)
@@ -137,7 +140,7 @@ def _document_context(excerpt: Excerpt) -> dict[str, Any]:
 
 
 def _jobs_of(lines: list[dict[str, Any]]) -> dict[str, str]:
-    """Map the leases on the page to their jobs."""
+    """Map the leases in these invoice lines to their jobs."""
     leases = {row["lease"] for line in lines for row in line["usage"] if row["lease"]}
     known = Lease.objects.filter(pk__in=leases).values_list("pk", "stage__job_id")
     return {str(lease): str(job) for lease, job in known}
@@ -174,7 +177,7 @@ def settings(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def payments(request: HttpRequest) -> HttpResponse:
-    """The administrators' page of unpaid invoices, with a form to record a payment."""
+    """The page for administrators that lists unpaid invoices, with a form to record a payment."""
     principal, refusal = platform_admin_check(request), None
     if request.method == "POST":
         try:

@@ -1,4 +1,4 @@
-"""Reports records that were altered despite the database's guards, instead of failing on them."""
+"""Reports records that were altered despite the database's guards. The reader of such a record would otherwise fail."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ UNREADABLE = (KeyError, TypeError, AttributeError, IndexError, ValueError, Arith
 
 
 def compared(name: str, compare: Callable[[], list[str]]) -> list[str]:
-    """Return the findings of a comparison. If its data can no longer be read, return a single finding, which says that
-    `name` cannot be read.
-    """
+    """Return the findings of a comparison. If its data cannot be read, return one finding that says so."""
     try:
         return compare()
     except UNREADABLE:

@@ -1,4 +1,4 @@
-"""JSON API of the ledger: the chain as a document, and the caps of projects and API tokens."""
+"""JSON API for the ledger: the chain as a document, and the caps of projects and API tokens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
 class ScopedCapIn(RequestBody):
-    """A cap to set. If `amount` is null, the cap in `currency` is removed. `currency` defaults to that of the price
+    """A cap to set. If `amount` is null, the cap in `currency` is removed. The default currency is that of the price
     book in force.
     """
 
@@ -53,9 +53,10 @@ class ScopedCapOut(Schema):
     "/ledger/chain", operation_id="ledger_chain", summary="The chain of transactions, for independent verification"
 )
 def ledger_chain(request: HttpRequest) -> StreamingHttpResponse:
-    """Returns the organisation's chain as a `takt-chain/2` document: every transaction with its entries and hashes, the
-    digests computed from the columns of usage rows, the head of the chain, and the daily roots, including a provisional
-    one for today.
+    """Returns the organisation's chain as a `takt-chain/2` document.
+
+    It contains every transaction with its entries and hashes, a digest of each usage row's columns, the head of the
+    chain, and the daily roots. Today's root is provisional.
     """
     chain = chain_json(organisation_get(request).id, now=timezone.now())
     response = StreamingHttpResponse(chain, content_type="application/json")
@@ -65,8 +66,8 @@ def ledger_chain(request: HttpRequest) -> StreamingHttpResponse:
 
 @router.get("/spend-caps", response=list[ScopedCapOut], operation_id="spend_cap_list", summary="Every spend cap")
 def spend_cap_list(request: HttpRequest) -> list[dict[str, Any]]:
-    """Lists the caps of the organisation, its projects and its API tokens, one per currency, with the amounts used and
-    held this month (UTC).
+    """Lists the caps of the organisation, its projects and its API tokens, with the amounts used and held this month
+    (UTC).
     """
     return _caps(organisation_get(request).id)
 

@@ -1,4 +1,4 @@
-"""The hash chain: its verification, which names the first row that was changed, and its daily roots."""
+"""Verifies the hash chain, names the first changed row, and stores daily roots."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOTHING = "0" * 64  # the hash before the first transaction
 
 @dataclass(frozen=True)
 class ChainReport:
-    """The state of a chain.
+    """The result of verifying a chain.
 
     `broken_at` is the first sequence number that does not verify. `row` is the table and id of the changed row, as
     precisely as can be determined.
@@ -42,13 +42,13 @@ class ChainReport:
 
     @property
     def intact(self) -> bool:
-        """Whether every hash follows from its content and the previous hash."""
+        """Whether the whole chain was verified without a mismatch."""
         return self.broken_at is None
 
 
 @dataclass(frozen=True)
 class DayRoot:
-    """The head of the chain at the end of a day. `is_stored` is true if the day is over and the root is stored."""
+    """The head of the chain at the end of a day. `is_stored` is false until the day has ended and the root is stored."""
 
     day: datetime
     sequence: int
@@ -57,7 +57,7 @@ class DayRoot:
 
 
 class _Broken(Exception):
-    """Raised for the first mismatch; names its row."""
+    """Raised at the first mismatch, with the row that was changed."""
 
     def __init__(self, reason: str, row: object = "") -> None:
         super().__init__(reason)
@@ -66,7 +66,7 @@ class _Broken(Exception):
 
 @dataclass
 class _Walk:
-    """The progress of a verification."""
+    """The progress of verifying a chain."""
 
     organisation_id: UUID
     count: int = 0
@@ -76,7 +76,7 @@ class _Walk:
     digests: dict[UUID, str] = field(default_factory=dict)
 
     def finding(self, posted: Transaction) -> _Broken | None:
-        """Verify one transaction, and return the mismatch that `step` finds, if any."""
+        """Verify one transaction. Return the mismatch; None if there is none."""
         try:
             self.step(posted)
         except _Broken as broken:
@@ -84,13 +84,13 @@ class _Walk:
         return None
 
     def digest(self, row: UsageRow) -> str:
-        """The digest computed from the columns of a row of the current transaction. The result is cached."""
+        """Return the digest of a usage row, computed from its columns. Results are cached for the current transaction."""
         if row.pk not in self.digests:
             self.digests[row.pk] = _digest_again(row)
         return self.digests[row.pk]
 
     def step(self, posted: Transaction) -> None:
-        """Verify one transaction. Raises _Broken."""
+        """Verify one transaction. Raises _Broken at a mismatch."""
         self.count += 1
         self.digests.clear()
         if posted.sequence != self.count:
@@ -128,8 +128,8 @@ class _Walk:
 
 
 def hash_or_nothing(posted: Transaction, previous: str, sequence: int) -> str:
-    """Return the hash that a transaction must have; empty if its detail contains a value that posting would have
-    refused, such as a float.
+    """Return the hash that a transaction must have; empty if its detail cannot be hashed, for example because of a
+    float.
     """
     try:
         return hash_again(posted, previous, sequence)
@@ -138,9 +138,7 @@ def hash_or_nothing(posted: Transaction, previous: str, sequence: int) -> str:
 
 
 def _digest_again(row: UsageRow) -> str:
-    """Return the digest of a row's columns; empty if they contain a value that posting would have refused, such as a
-    float or NaN.
-    """
+    """Return the digest of a row's columns; empty if they cannot be hashed, for example because of a float or NaN."""
     try:
         return digest_of(payload_of(row.__dict__))
     except UNREADABLE:
@@ -148,8 +146,9 @@ def _digest_again(row: UsageRow) -> str:
 
 
 def _difference(row: UsageRow, posted: Transaction, digest: str) -> str:
-    """A description of how the columns of a usage row contradict its digest; empty if they don't. `digest` is computed
-    from the columns.
+    """Describe how the columns of a usage row contradict its stored digest or its transaction; empty if they agree.
+
+    `digest` is computed from the columns.
     """
     if digest != row.payload_digest:
         return "it does not have its digest"
@@ -187,7 +186,7 @@ def _unlike(row: UsageRow, posted: Transaction, rating: Rating) -> str:
 
 
 def _commits_to(posted: Transaction, rows: list[UsageRow]) -> bool:
-    """Whether a transaction's detail commits to exactly these rows."""
+    """Return whether a transaction's detail commits to exactly these rows."""
     if "rows" in posted.detail:
         digest = rows_digest((row.idempotency_key, row.payload_digest) for row in rows)
         return bool(posted.detail["rows"] == digest and posted.detail["count"] == len(rows))
@@ -196,7 +195,9 @@ def _commits_to(posted: Transaction, rows: list[UsageRow]) -> bool:
 
 
 def _stranger(posted: Transaction, rows: list[UsageRow]) -> tuple[str, object]:
-    """Find the row that the transaction does not commit to, or one that is missing. Returns a description and the object."""
+    """Find a row that the transaction does not commit to, or a row that is missing. Return a description and the
+    object.
+    """
     if "leaves" in posted.detail:
         leaves = leaves_of(posted.detail["leaves"])
         there = {leaf_of(row.idempotency_key, row.payload_digest): row for row in rows}
@@ -224,10 +225,10 @@ def _transactions(organisation_id: UUID, **only: Any) -> Iterator[Transaction]:
 
 
 def chain_verify(organisation_id: UUID) -> ChainReport:
-    """Recompute every balance, digest and hash of an organisation from the content of its rows, all read in one snapshot.
+    """Recompute every balance, digest and hash of an organisation, reading all rows in one database snapshot.
 
-    The report names a row that was changed despite the database's guards. Transactions that are posted in the meantime
-    are ignored.
+    The report names a row that was changed despite the database's guards. Transactions posted in the meantime are
+    ignored.
     """
     with one_instant():
         return _verified(organisation_id)
@@ -250,7 +251,7 @@ def _verified(organisation_id: UUID) -> ChainReport:
 
 
 def _end(walk: _Walk, head: Chain | None, roots: dict[int, ChainRoot]) -> None:
-    """Check that the head, the roots and the usage rows do not go beyond the last transaction."""
+    """Raise _Broken if the head, the roots or the usage rows go beyond the last transaction."""
     reached = walk.count, walk.head
     if ((head.sequence, head.hash) if head else (0, NOTHING)) != reached:
         walk.count += 1
@@ -266,7 +267,7 @@ def _end(walk: _Walk, head: Chain | None, roots: dict[int, ChainRoot]) -> None:
 
 
 def _day_ends(transactions: QuerySet[Transaction]) -> dict[date, Transaction]:
-    """The last transaction of each day (UTC)."""
+    """Map each day (UTC) to its last transaction."""
     days = (
         transactions.order_by().annotate(day=TruncDate("at", tzinfo=UTC)).values("day").annotate(last=Max("sequence"))
     )
@@ -275,8 +276,8 @@ def _day_ends(transactions: QuerySet[Transaction]) -> dict[date, Transaction]:
 
 
 def day_roots(organisation_id: UUID, *, now: datetime, days: int = 14) -> list[DayRoot]:
-    """The roots of the most recent days with transactions, newest first. Stores missing roots of past days, without
-    waiting for the scheduler.
+    """Return the roots of the most recent days with transactions, newest first. Missing roots of past days are stored
+    first.
     """
     roots_store(now=now, organisation_id=organisation_id)
     since = _today(now) - timedelta(days=days - 1)
@@ -300,9 +301,10 @@ def _today(now: datetime) -> datetime:
 
 
 def roots_store(*, now: datetime, organisation_id: UUID | None = None) -> int:
-    """Store the missing roots of past days; returns the number of roots. Safe to repeat.
+    """Store the missing roots of past days. Return the number of roots stored. Safe to repeat.
 
-    The scheduler calls this for all organisations. Code that shows or exports an organisation's roots calls it first.
+    The scheduler calls this for all organisations. Code that shows or exports an organisation's roots must call it
+    first.
     """
     stored = 0
     chains = Chain.objects.filter(sequence__gt=0).order_by("organisation_id")
@@ -321,11 +323,12 @@ def roots_store(*, now: datetime, organisation_id: UUID | None = None) -> int:
 
 
 def chain_json(organisation_id: UUID, *, now: datetime) -> Iterator[str]:
-    """Yield an organisation's chain as a document in chunks, with everything that is needed to recompute every hash.
+    """Yield an organisation's chain as a JSON document, in chunks. It contains everything needed to recompute every
+    hash.
 
-    Each usage row has the digest computed from its current columns, not the stored one. `altered` names the row of the
+    Usage rows have a digest computed from their current columns, not the stored digest. `altered` names the row of the
     first mismatch, as `chain_verify` does. The roots are read before the head, and the head before the transactions;
-    transactions that are posted in the meantime are left out.
+    transactions posted in the meantime are left out.
     """
     roots_store(now=now, organisation_id=organisation_id)
     roots = list(ChainRoot.objects.filter(organisation_id=organisation_id).order_by("day"))
@@ -351,7 +354,7 @@ def chain_json(organisation_id: UUID, *, now: datetime) -> Iterator[str]:
 
 
 def _text(document: dict[str, Any]) -> str:
-    """Canonical JSON that also accepts floats, so that an altered row can be named rather than refused."""
+    """Return canonical JSON. Floats are accepted, so that an altered row is named rather than refused."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 

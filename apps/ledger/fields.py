@@ -1,4 +1,4 @@
-"""A field for documents that are written once and read unchanged."""
+"""A field for documents that are written once and never changed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from django.db import models
 
 
 class DocumentField(models.JSONField):
-    """JSON stored as its original text (PostgreSQL's type `json`), which the database validates but does not convert.
+    """JSON stored as its original text (PostgreSQL's `json` type). The database validates the text but does not convert
+    it.
 
-    Writing a usage row takes a third of the work that `jsonb` would need, and the text stays exactly what its digest
-    covers. Values that queries need have their own columns.
+    Writing a usage row takes a third of the work that `jsonb` would need, and the digest covers the stored text
+    exactly. Values that queries need have their own columns.
     """
 
     def db_type(self, connection: Any) -> str:
-        """The type of the database column."""
+        """Return the type of the database column."""
         return "json"
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:

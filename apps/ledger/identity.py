@@ -1,4 +1,4 @@
-"""Ids derived from the content of a row, so that replaying the same history gives the same ids and hashes."""
+"""Ids derived from a row's content: replaying the same history gives the same ids and hashes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _VERSION = 0x5000 << 64 | 0x8000 << 48
 
 
 def identity(organisation_id: UUID, what: str, key: str) -> UUID:
-    """The id of an organisation's object of the kind `what` (such as "hold") with this idempotency key."""
+    """Return the id of an organisation's object of the kind `what` (such as "hold") with this idempotency key."""
     return uuid5(organisation_id, f"{what}:{key}")
 
 
 def identity_bytes(organisation: bytes, what: str, key: str) -> bytes:
-    """The 16 bytes of `identity`, computed from the organisation's bytes. This avoids creating an object per row in
-    large batches.
+    """Return the 16 bytes of the id that `identity` returns, without creating a UUID object for each row of a large
+    batch.
     """
     digest = hashlib.sha1(organisation + f"{what}:{key}".encode(), usedforsecurity=False).digest()
     return (int.from_bytes(digest[:16], "big") & _KEPT | _VERSION).to_bytes(16, "big")

@@ -1,4 +1,4 @@
-"""Reads many rows as of one instant, while other processes write."""
+"""Reads many rows in one database snapshot while other processes write."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from django.db import connection, transaction
 
 @contextmanager
 def one_instant() -> Iterator[None]:
-    """A context manager in which all statements see one snapshot and can't write. Inside another transaction, they see
-    that transaction's snapshot.
+    """A read-only context in which all statements see the same database snapshot.
+
+    Inside another transaction, the context has no effect.
     """
     if connection.in_atomic_block:
         yield

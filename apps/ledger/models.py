@@ -1,6 +1,6 @@
-"""The ledger: double entry, append-only, and hash-chained per organisation. Positive amounts are debits.
+"""The ledger: double-entry, append-only, and hash-chained for each organisation. Positive amounts are debits.
 
-It refers to contracts and leases by plain UUIDs, because their apps depend on this one.
+The ledger refers to contracts and leases by plain UUIDs, because their apps depend on this app.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _amount(**options: Any) -> models.DecimalField[Any, Any]:
 
 
 class AccountKind(models.TextChoices):
-    """The kind of an organisation's account."""
+    """The kinds of account that an organisation has."""
 
     WALLET = "wallet", "Wallet: counterpart of the reserved amounts"
     HELD = "held", "Held: reserved for accepted contracts"
@@ -41,7 +41,7 @@ class AccountKind(models.TextChoices):
 
 
 class Account(models.Model):
-    """An account of an organisation in one currency; its balance is the sum of its entries."""
+    """An organisation's account in one currency. Its balance is the sum of its entries."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="accounts")
@@ -59,7 +59,7 @@ class Account(models.Model):
 
 
 class Chain(models.Model):
-    """The head of an organisation's transaction chain. Posting locks this row, after all other locks."""
+    """The head of an organisation's transaction chain. Posting locks this row after all other locks."""
 
     organisation = models.OneToOneField(Organisation, on_delete=models.PROTECT, primary_key=True, related_name="chain")
     sequence = models.BigIntegerField(default=0)
@@ -70,7 +70,7 @@ class Chain(models.Model):
 
 
 class Transaction(models.Model):
-    """A ledger transaction, which moves money. Its entries sum to zero; a deferred trigger checks this at commit."""
+    """A ledger transaction. Its entries sum to zero; a deferred trigger checks this at commit."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="ledger_transactions")
@@ -96,7 +96,7 @@ class Transaction(models.Model):
 
 
 class ChainRoot(models.Model):
-    """The head of the chain at the end of a day (UTC), stored once the day is over, for publication and proof."""
+    """The head of the chain at the end of a day (UTC), stored after the day has ended."""
 
     id = models.BigAutoField(primary_key=True)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="chain_roots")
@@ -114,10 +114,10 @@ class ChainRoot(models.Model):
 
 
 class Entry(models.Model):
-    """An entry: one side of a transaction; never zero.
+    """One side of a transaction; the amount is never zero.
 
-    `number` counts the account's entries, and `balance` is their running sum. A trigger writes both, so a balance is
-    one index lookup however long the history is, and an altered entry no longer matches its neighbours.
+    `number` counts the account's entries, and `balance` is their running sum; a trigger writes both. Therefore the
+    account's balance is one index lookup, however long the history is, and an altered entry contradicts its neighbours.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -140,7 +140,7 @@ class Entry(models.Model):
 
 
 class HoldState(models.TextChoices):
-    """The state of a hold. A pending hold accepts postings. Posted (in full), released (voided) and expired are final."""
+    """The state of a hold. Usage can be posted only against a pending hold. The other states are final."""
 
     PENDING = "pending", "Pending"
     POSTED = "posted", "Posted"
@@ -149,10 +149,10 @@ class HoldState(models.TextChoices):
 
 
 class Hold(models.Model):
-    """A hold: the maximum cost of a contract, set aside on acceptance; usage is posted against it.
+    """The maximum cost of a contract, set aside on acceptance. Usage is posted against the hold.
 
-    `token` is the API token that accepted the contract. At `expires_at`, the rest is released, whatever the state of
-    the contract.
+    `token` is the API token that accepted the contract. At `expires_at`, the remaining amount is released, whatever the
+    state of the contract.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -190,7 +190,7 @@ class Hold(models.Model):
 
 
 class HoldShare(models.Model):
-    """A project's share of a hold, so that the project's own cap applies too."""
+    """A project's share of a hold. It counts towards the project's own cap."""
 
     id = models.BigAutoField(primary_key=True)
     hold = models.ForeignKey(Hold, on_delete=models.PROTECT, related_name="shares")
@@ -213,11 +213,11 @@ class HoldShare(models.Model):
 
 
 class UsageRow(models.Model):
-    """The usage and cost of one lease: one row per lease, permanently unique by its key, and never changed.
+    """The usage and cost of one lease. The row's key is unique, and the row never changes.
 
-    The detail of its transaction contains the digest of this row, or of all rows that the transaction posted together.
-    A trigger checks per statement that each row and its transaction belong to the same organisation; foreign keys would
-    check row by row.
+    The detail of its transaction contains the digest of this row, or of all rows posted in the same transaction. A
+    trigger checks once per statement that each row and its transaction belong to the same organisation; foreign keys
+    would check row by row.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -265,11 +265,10 @@ class UsageRow(models.Model):
 
 
 class UsageSum(models.Model):
-    """Sums of usage rows per contract, program and quarter of an hour, for reports and contract pages.
+    """Sums of usage rows by contract, program and quarter-hour, for reports and contract pages.
 
-    Both instants are rounded down to quarters of an hour in UTC, because the days and hours of every time zone consist
-    of whole quarters. A trigger adds each usage row to its sum; the reconciliation recomputes the sums and compares
-    them.
+    Both times are rounded down to the quarter-hour in UTC, because hours and days in every time zone begin on a
+    quarter-hour. A trigger adds each usage row to its sum. The reconciliation recomputes and compares the sums.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -320,11 +319,11 @@ class UsageSum(models.Model):
 
 
 class Spend(models.Model):
-    """Usage per calendar month (UTC), by project and by the API token that accepted the contract.
+    """The usage in a calendar month (UTC), by project and by the API token that accepted the contract.
 
-    A trigger adds each usage row, so that caps are checked without reading a month of rows; the reconciliation
-    recomputes the sums and compares them. A row counts in the month in which it was posted, limited to the months in
-    which its hold existed, so that a jumping clock can't hide usage from a cap.
+    A trigger adds each usage row, so that caps can be checked without reading a month of rows. The reconciliation
+    recomputes and compares the sums. A row counts in the month of its posting, clamped to the months in which its hold
+    existed, so that a jumping clock cannot hide usage from a cap.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -350,10 +349,10 @@ class Spend(models.Model):
 
 
 class Cap(models.Model):
-    """A spend cap: the maximum that an organisation, a project or an API token may spend in one currency per calendar
+    """A spend cap: the most that an organisation, a project or an API token may spend in one currency per calendar
     month (UTC).
 
-    Usage and open holds count. A scope that has a cap in one currency accepts nothing in a currency without a cap.
+    Usage and open holds both count. If a cap exists in one currency, nothing is accepted in a currency without a cap.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -382,14 +381,14 @@ class Cap(models.Model):
 
     @property
     def scope(self) -> str:
-        """The kind of scope: `organisation`, `project` or `token`."""
+        """The kind of object that the cap applies to: `organisation`, `project` or `token`."""
         if self.project_id is not None:
             return "project"
         return "organisation" if self.token_id is None else "token"
 
 
 class OutboxRow(models.Model):
-    """An outbox message, written in the same transaction as the fact that it reports."""
+    """An outbox message, written in the same transaction as the change that it reports."""
 
     id = models.BigAutoField(primary_key=True)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")

@@ -1,4 +1,4 @@
-"""Writes ledger transactions, which are balanced, idempotent by key, and chained to the previous one."""
+"""Writes ledger transactions. Each is balanced, idempotent by key, and chained to the previous transaction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIRST = (
 
 
 def chain_lock(organisation_id: UUID) -> Chain:
-    """Lock the head of the organisation's chain until the transaction ends, and return it. Creates the head if it is
+    """Lock the head of the organisation's chain until the transaction ends. Return the head, which is created if
     missing.
     """
     with connection.cursor() as cursor:
@@ -51,11 +51,11 @@ def transaction_post(
     chain: Chain | None = None,
     is_new: bool = False,
 ) -> tuple[Transaction, bool]:
-    """Post entries that sum to zero, leaving out zero amounts. Returns (transaction, whether it is new).
+    """Post entries that sum to zero; zero amounts are left out. Return (transaction, whether it is new).
 
-    The same key with the same content returns the existing transaction; with different content it is a conflict (409).
-    Raises ValueError if the entries do not balance. `chain` is the organisation's chain, if the caller has just locked
-    it. `is_new` says that the caller knows the key to be unused; if it is used, the database rejects the row.
+    If the key was used before, the existing transaction is returned; Problem (409) is raised if its content differs.
+    Raises ValueError if the entries do not balance. Pass `chain` if the caller has just locked it. Pass `is_new` if the
+    key is known to be unused; the database rejects a used key.
     """
     if not connection.in_atomic_block:
         raise database.TransactionManagementError("a posting belongs to the transaction of what caused it")
@@ -93,8 +93,9 @@ def transaction_new(
     now: datetime,
     chain: Chain,
 ) -> Transaction:
-    """Post balanced, non-zero entries under a new key. The caller must hold the chain's lock. The database rejects a
-    used key.
+    """Post balanced, non-zero entries under a new key. The caller must hold the chain's lock.
+
+    The database rejects a used key.
     """
     content = _content(kind, idempotency_key, subject, currency, amounts, detail)
     posted = Transaction(
@@ -123,7 +124,7 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 
 
 def _insert(posted: Transaction) -> None:
-    """Insert the row of a transaction with SQL, because `Model.save` takes four times as long."""
+    """Insert a transaction's row with SQL, because `Model.save` takes four times as long."""
     values: list[Any] = [
         posted.id,
         posted.organisation_id,
@@ -142,7 +143,9 @@ def _insert(posted: Transaction) -> None:
 
 
 def _known(organisation_id: UUID, idempotency_key: str, content: dict[str, Any]) -> Transaction | None:
-    """The transaction that already has this key, if any. Raises Problem(409) if its content differs."""
+    """Return the transaction that already has this key; None if there is none. Raises Problem (409) if its content
+    differs.
+    """
     known = Transaction.objects.filter(organisation_id=organisation_id, idempotency_key=idempotency_key).first()
     if known is not None and _content_of(known) != content:
         detail = f"The key {idempotency_key!r} was already used for another posting."
@@ -157,7 +160,7 @@ INSERT INTO ledger_outboxrow (organisation_id, topic, payload, created_at) VALUE
 
 
 def _chain(chain: Chain, posted: Transaction, currency: str, moved: Mapping[AccountKind, Decimal]) -> None:
-    """Write the other rows of a new transaction: its entries, the new head of the chain, and the outbox message."""
+    """Write the remaining rows of a new transaction: its entries, the new head of the chain, and the outbox message."""
     organisation_id = posted.organisation_id
     _entries_write(posted, moved, currency)
     failpoint("ledger.entries")
@@ -183,7 +186,7 @@ def _chain(chain: Chain, posted: Transaction, currency: str, moved: Mapping[Acco
 
 
 def hash_of(previous: str, organisation_id: UUID, sequence: int, at: datetime, content: dict[str, Any]) -> str:
-    """SHA-256 over the previous hash and the content of a transaction."""
+    """Return the SHA-256 hash over the previous hash and a transaction's content."""
     stamp = at.astimezone(UTC).isoformat(timespec="microseconds")
     return digest_of(
         {"previous": previous, "organisation": str(organisation_id), "sequence": sequence, "at": stamp, **content}
@@ -191,7 +194,7 @@ def hash_of(previous: str, organisation_id: UUID, sequence: int, at: datetime, c
 
 
 def hash_again(posted: Transaction, previous: str, sequence: int) -> str:
-    """The hash that a stored transaction must have at the given position of the chain."""
+    """Return the hash that a stored transaction must have at this position in the chain."""
     return hash_of(previous, posted.organisation_id, sequence, posted.at, _content_of(posted))
 
 
@@ -218,12 +221,12 @@ def _content_of(posted: Transaction) -> dict[str, Any]:
 
 
 def entries_text(posted: Transaction) -> dict[str, str]:
-    """A transaction's entries in the form that is hashed: a map from "<account> <currency>" to the amount."""
+    """Return a transaction's entries in the form that is hashed: a mapping of "<account> <currency>" to the amount."""
     return {f"{kind} {currency}": decimal_text(amount) for (kind, currency), amount in entries_of(posted).items()}
 
 
 def entries_of(posted: Transaction) -> dict[tuple[str, str], Decimal]:
-    """The amounts of one transaction by (account kind, currency)."""
+    """Return the amounts of a transaction by (account kind, currency)."""
     return {(one.account.kind, one.account.currency): one.amount for one in posted.entries.all()}
 
 
@@ -236,7 +239,10 @@ WHERE account.organisation_id = %s AND account.currency = %s ORDER BY account.ki
 
 
 def _entries_write(posted: Transaction, moved: Mapping[AccountKind, Decimal], currency: str) -> None:
-    """Insert the entries, in one statement if their accounts exist. Missing accounts are created under the chain's lock."""
+    """Insert the entries. If their accounts exist, this is one statement; missing accounts are created first.
+
+    The caller must hold the chain's lock.
+    """
     if _entries_insert(posted, moved, currency) == len(moved):
         return
     there = set(Entry.objects.filter(transaction=posted).values_list("account__kind", flat=True))

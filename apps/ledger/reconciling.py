@@ -1,4 +1,4 @@
-"""Compares metered usage, its stored rating steps and the posted amounts, for each currency."""
+"""Compares metered usage, stored rating steps and posted amounts in each currency."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ NOTHING = Decimal(0)
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """The result of a reconciliation: the number of rows, the metered, rated and posted sums by currency, which must be
-    equal, a sentence for each difference, and the state of the chain.
+    """The result of a reconciliation, with a sentence for each difference and the state of the chain.
+
+    The metered, rated and posted sums of each currency must be equal. `rows` is the number of usage rows.
     """
 
     rows: int
@@ -38,7 +39,7 @@ class Reconciliation:
 
 
 def amounts_differ(words: str, left: Mapping[str, Decimal], right: Mapping[str, Decimal]) -> list[str]:
-    """Return a sentence for each currency in which two sums differ: "<words> is 0.01 EUR"."""
+    """Return a sentence, such as "<words> is 0.01 EUR", for each currency in which two sums differ."""
     return [
         f"{words} is {decimal_text(subtract(left.get(code, NOTHING), right.get(code, NOTHING)))} {code}"
         for code in sorted(left.keys() | right.keys())
@@ -67,8 +68,10 @@ def reconcile(organisation_id: UUID) -> Reconciliation:
 
 
 def _rows(organisation_id: UUID) -> tuple[int, Amounts, Amounts, list[str]]:
-    """Compare every usage row with its rating steps. Returns the number of rows, the sums of their amounts and of their
-    rating steps by currency, and the differences.
+    """Compare every usage row with its rating steps.
+
+    Return the number of rows, the sums of their amounts by currency, the sums of their rating steps by currency, and
+    the differences.
     """
     count, differences = 0, []
     metered: defaultdict[str, Decimal] = defaultdict(Decimal)
@@ -81,7 +84,7 @@ def _rows(organisation_id: UUID) -> tuple[int, Amounts, Amounts, list[str]]:
 
 
 def _rated(row: UsageRow, rated: defaultdict[str, Decimal]) -> list[str]:
-    """The differences between a row and its rating steps; adds the steps' amount to `rated`."""
+    """Return the differences between a row and its rating steps. Adds the steps' amount to `rated`."""
     rating = Rating.from_json(row.rating)
     result, name, differences = rating.steps[-1].result, f"usage {row.idempotency_key}", []
     code = str(rating.currency)
@@ -135,7 +138,7 @@ GROUP BY hold.contract_id, hold.posted HAVING hold.posted <> coalesce(sum(used.a
 
 
 def _kept_differences(organisation_id: UUID) -> list[str]:
-    """Compare the stored sums of months, quarters of an hour and holds with the usage rows; return a sentence for each
+    """Compare the stored sums (months, quarter-hours and holds) with the usage rows. Return a sentence for each
     difference.
     """
     found = []

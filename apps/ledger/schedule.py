@@ -1,4 +1,4 @@
-"""The ledger's periodic tasks. They run hourly and can be repeated, so an outage delays work but never skips it."""
+"""The ledger's periodic tasks. They run hourly and are safe to repeat, so an outage delays work but never skips it."""
 
 from celery.schedules import crontab
 

@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Spending:
-    """The spending in the current month: posted usage, and the amounts that open holds still set aside."""
+    """The spending in the current month: the posted usage, and the amounts that open holds set aside."""
 
     used: Decimal
     held: Decimal
@@ -46,18 +46,18 @@ class Spending:
 
     @property
     def committed(self) -> Decimal:
-        """The total amount that counts against the cap."""
+        """The sum of the used and held amounts. It counts towards the cap."""
         return exact_sum([self.used, self.held])
 
 
 def month_of(now: datetime) -> tuple[datetime, datetime]:
-    """The calendar month (UTC) that contains an instant, as a half-open interval."""
+    """Return the calendar month (UTC) that contains `now`: its start, and the start of the next month."""
     start = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     return start, (start + timedelta(days=32)).replace(day=1)
 
 
 class Scope(NamedTuple):
-    """The scope of a cap or a budget: one currency of an organisation, a project or an API token."""
+    """The scope of a cap or a budget: a currency, and an organisation, a project or an API token."""
 
     currency: str
     project_id: UUID | None = None
@@ -82,10 +82,10 @@ FROM unnest(%(currencies)s::text[], %(projects)s::uuid[], %(tokens)s::uuid[]) WI
 
 
 def spendings(*, organisation_id: UUID, scopes: Sequence[Scope], now: datetime) -> list[Spending]:
-    """The amounts used this month and still held, for each scope.
+    """Return the amounts used this month and still held, for each scope.
 
-    A single statement reads both amounts in one snapshot, because a posting moves money from the hold to usage. Usage
-    that a fast clock posted to a later month counts too.
+    Posting moves money from a hold to usage, so a single statement reads both amounts in one snapshot. Usage that a
+    fast clock posted to a later month counts too.
     """
     values: dict[str, Any] = {
         "organisation": organisation_id,
@@ -105,14 +105,14 @@ def spendings(*, organisation_id: UUID, scopes: Sequence[Scope], now: datetime) 
 def spending(
     *, organisation_id: UUID, currency: str, now: datetime, project_id: UUID | None = None, token_id: UUID | None = None
 ) -> Spending:
-    """Like `spendings`, but for a single scope: the organisation, one of its projects or one of its API tokens."""
+    """Return the spending of the organisation, a project or an API token in one currency. See `spendings`."""
     (found,) = spendings(organisation_id=organisation_id, scopes=[Scope(currency, project_id, token_id)], now=now)
     return found
 
 
 def spending_of_all(*, organisation_id: UUID, first: str, now: datetime) -> list[Spending]:
-    """Like `spendings`, but for the whole organisation in the `first` currency and every other currency with usage or
-    holds this month.
+    """Return the organisation's spending in the `first` currency, and in every other currency with usage or holds this
+    month.
     """
     spent = Spend.objects.filter(organisation_id=organisation_id, month__gte=month_of(now)[0].date())
     held = Hold.objects.filter(organisation_id=organisation_id, state=HoldState.PENDING)
@@ -124,21 +124,22 @@ def spending_of_all(*, organisation_id: UUID, first: str, now: datetime) -> list
 def cap_of(
     organisation_id: UUID, *, currency: str, project_id: UUID | None = None, token_id: UUID | None = None
 ) -> Cap | None:
-    """The cap in one currency of the organisation, a project or an API token; None if none is set."""
+    """Return the cap of the organisation, a project or an API token in one currency; None if no cap is set."""
     scope: dict[str, Any] = {"project_id": project_id, "token_id": token_id}
     return Cap.objects.filter(organisation_id=organisation_id, currency=currency, **scope).first()
 
 
 def caps_like(organisation_id: UUID, *, project_id: UUID | None = None, token_id: UUID | None = None) -> dict[str, Cap]:
-    """The caps of the organisation, a project or an API token, by currency."""
+    """Return the caps of the organisation, a project or an API token, by currency."""
     scope: dict[str, Any] = {"project_id": project_id, "token_id": token_id}
     rows = Cap.objects.filter(organisation_id=organisation_id, **scope).select_related("project", "token")
     return {cap.currency: cap for cap in rows.order_by("currency")}
 
 
 def caps_of(organisation_id: UUID) -> list[Cap]:
-    """All caps in the organisation: its own first, then those of projects and API tokens by name, each sorted by
-    currency.
+    """Return all caps: first the organisation's own caps, then those of projects, then those of API tokens.
+
+    Caps of projects and API tokens are sorted by name. Caps of the same scope are sorted by currency.
     """
     # Most organisations have none of projects or tokens: then a join would cost more than it finds.
     rows = Cap.objects.filter(organisation_id=organisation_id).prefetch_related("project", "token")
@@ -151,7 +152,7 @@ def _scope_name(cap: Cap) -> tuple[str, str]:
 
 
 def balance_of(organisation_id: UUID, kind: AccountKind, currency: str) -> Decimal:
-    """An account's balance, read from its last entry; 0 if it has no entries."""
+    """Return an account's balance, read from its last entry; 0 if it has no entries."""
     entries = Entry.objects.filter(
         account__organisation_id=organisation_id, account__kind=kind, account__currency=currency
     )
@@ -160,7 +161,7 @@ def balance_of(organisation_id: UUID, kind: AccountKind, currency: str) -> Decim
 
 
 def moved(organisation_id: UUID, keys: Iterable[str], kind: AccountKind) -> Decimal:
-    """The total that the postings with these keys moved on accounts of one kind; all must be in one currency."""
+    """Return the sum of the entries that these postings made on one kind of account. All must be in one currency."""
     entries = Entry.objects.filter(
         transaction__organisation_id=organisation_id, transaction__idempotency_key__in=list(keys), account__kind=kind
     )
@@ -168,24 +169,25 @@ def moved(organisation_id: UUID, keys: Iterable[str], kind: AccountKind) -> Deci
 
 
 def hold_of(contract_id: UUID) -> Hold | None:
-    """The hold of a contract, if it has one."""
+    """Return a contract's hold; None if there is no hold."""
     return Hold.objects.filter(contract_id=contract_id).first()
 
 
 def executions_sum() -> Sum:
-    """A sum of the executions of usage rows. Rows that charge for a whole contract or a late release name no program,
-    so their executions are not counted.
+    """Return an aggregate that sums the executions of usage rows.
+
+    Rows that charge for a whole contract or a late release name no program, so their executions are not counted.
     """
     return Sum("quantity", filter=~Q(program_digest="") & Q(billed_operations__gt=0), default=0)
 
 
 def usage_of(contract_id: UUID) -> QuerySet[UsageRow]:
-    """The usage of a contract in chronological order."""
+    """Return the usage rows of a contract in chronological order."""
     return UsageRow.objects.filter(contract_id=contract_id)
 
 
 def balances(organisation_id: UUID) -> dict[tuple[str, str], Decimal]:
-    """The balances of all accounts of the organisation by (account kind, currency)."""
+    """Return the balances of all the organisation's accounts by (account kind, currency)."""
     last = Entry.objects.filter(account=OuterRef("pk")).order_by("-number").values("balance")[:1]
     rows = Account.objects.filter(organisation_id=organisation_id).annotate(last=Subquery(last))
     return {(row.kind, row.currency): row.last or Decimal(0) for row in rows}

@@ -1,4 +1,4 @@
-"""The periodic Celery tasks of the ledger."""
+"""Celery tasks of the ledger."""
 
 from celery import shared_task
 from django.utils import timezone

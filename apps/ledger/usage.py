@@ -1,4 +1,4 @@
-"""Usage as the ledger records it: plain data, and the digests that distinguish a repetition from a conflict."""
+"""Usage as the ledger records it, and the digests that distinguish a repetition from a conflict."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from apps.pricing.rating import Rating
 
 @dataclass(frozen=True)
 class Usage:
-    """The usage of a lease and its price; without a lease, the unused rest of a contract.
+    """The usage of a lease and its price. If `lease_id` is None, the unused volume of a contract.
 
-    The executions in the rating took `operations` and `cycles` in total, between the instants `occurred_from` and
-    `occurred_to` of device time. The key is permanently unique in the organisation. `token_id` is the API token that
-    requested the work.
+    `operations` and `cycles` are totals over the executions in the rating. `occurred_from` and `occurred_to` are the
+    start and the end of the device time. The idempotency key is unique in the organisation. `token_id` is the API token
+    that requested the work.
     """
 
     organisation_id: UUID
@@ -41,8 +41,9 @@ class Usage:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over all fields of the usage: `digest_of(payload_of(its columns))`. It reuses the serialised text of
-        the rating, because thousands of rows in a batch may share one rating.
+        """Return the digest of the usage: SHA-256 over all its fields, equal to `digest_of(payload_of(its columns))`.
+
+        The serialised text of the rating is reused, because thousands of rows in a batch may share one rating.
         """
         token = "" if self.token_id is None else f',"token":"{self.token_id}"'
         text = (
@@ -54,7 +55,7 @@ class Usage:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def columns(self) -> dict[str, Any]:
-        """The columns of the usage's row, without the instant and the transaction."""
+        """Return the columns of the usage's row, except `created_at` and the transaction."""
         return {
             "id": identity(self.organisation_id, "usage", self.idempotency_key),
             "organisation_id": self.organisation_id,
@@ -81,7 +82,7 @@ class Usage:
 
 
 def payload_of(columns: dict[str, Any]) -> dict[str, Any]:
-    """The content that a usage row's digest covers, from its columns; `token_id` is left out if it is not set."""
+    """Return the content that a usage row's digest covers. `token_id` is left out if it is not set."""
     told = {
         "contract": str(columns["contract_id"]),
         "lease": str(columns["lease_id"]),
@@ -99,18 +100,19 @@ def payload_of(columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows_digest(rows: Iterable[tuple[str, str]]) -> str:
-    """SHA-256 over the sorted lines "<key> <payload digest>", to which the transaction of a batch commits."""
+    """Return the SHA-256 digest of the sorted lines "<key> <payload digest>". A batch's transaction commits to it."""
     return hashlib.sha256(b"".join(_lines(rows))).hexdigest()
 
 
 def leaf_of(key: str, digest: str) -> str:
-    """SHA-256 over one line "<key> <payload digest>", which identifies a row with its key and its content."""
+    """Return the SHA-256 digest of the line "<key> <payload digest>", which identifies a row and its content."""
     return rows_digest([(key, digest)])
 
 
 def digest_and_leaves(rows: Iterable[tuple[str, str]]) -> tuple[str, str]:
-    """`rows_digest`, and the rows' leaves in the order of their keys, 32 bytes each, as base64. The leaves identify a
-    row of the batch that was rewritten together with its own digest.
+    """Return `rows_digest` of the rows, and their leaves in the order of the keys: 32 bytes each, together as base64.
+
+    The leaves identify a row of the batch that was rewritten together with its own digest.
     """
     lines = _lines(rows)
     leaves = b"".join([hashlib.sha256(line).digest() for line in lines])
@@ -122,11 +124,11 @@ def _lines(rows: Iterable[tuple[str, str]]) -> list[bytes]:
 
 
 def leaves_of(text: str) -> list[str]:
-    """The leaves of `digest_and_leaves`, in hexadecimal."""
+    """Return the leaves that `digest_and_leaves` encoded, in hexadecimal."""
     packed = base64.b64decode(text).hex()
     return [packed[at : at + 64] for at in range(0, len(packed), 64)]
 
 
 def stamp(instant: datetime) -> str:
-    """An instant in the ledger's notation: UTC, to the microsecond."""
+    """Format a time as the ledger does: ISO 8601 in UTC, to the microsecond."""
     return (instant if instant.tzinfo is UTC else instant.astimezone(UTC)).isoformat("T", "microseconds")

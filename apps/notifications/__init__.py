@@ -1,1 +1,1 @@
-"""Notifications to customers: webhooks, budgets with alerts, and notices."""
+"""Notifications to customers: webhooks, budget alerts and notices."""

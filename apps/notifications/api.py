@@ -1,4 +1,4 @@
-"""JSON API of webhooks and budgets."""
+"""JSON API for webhooks and budgets."""
 
 from ninja import Router
 

@@ -13,13 +13,13 @@ from apps.notifications.webhooks.delivering import deliveries_offer, delivery_se
 
 @shared_task(name="apps.notifications.tasks.webhooks_send", queue="webhooks", ignore_result=True)
 def webhooks_send() -> None:
-    """Claim the webhook messages that are due and queue a task for each."""
+    """Claim the webhook messages that are due, and queue a task for each message."""
     deliveries_offer(now=timezone.now(), send=_webhook_enqueue)
 
 
 @shared_task(name="apps.notifications.tasks.webhook_send", queue="webhooks", ignore_result=True)
 def webhook_send(*, delivery_id: str, attempt: int) -> None:
-    """Make one attempt, then queue the next messages that are due."""
+    """Make one attempt to send a webhook message, then queue the messages that are due."""
     delivery_send(delivery_id=UUID(delivery_id), attempt=attempt, clock=timezone.now)
     deliveries_offer(now=timezone.now(), send=_webhook_enqueue)
 

@@ -1,4 +1,4 @@
-"""Spend caps of organisations, projects and API tokens. Holds enforce them before money is spent."""
+"""Spend caps of organisations, projects and API tokens. They are enforced before money is spent, when a hold is placed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CAPS_PAGE = "/portal/caps"
 
 
 class CapReached(Problem):
-    """The error if a cap that the organisation set would be exceeded; `errors` names the cap for programs."""
+    """Raised if a spend cap would be exceeded. `errors` names the cap in a form that programs can read."""
 
     def __init__(self, *, cap: Cap, committed: Decimal, amount: Decimal) -> None:
         free = max(subtract(cap.amount, committed), Decimal(0))
@@ -46,7 +46,7 @@ class CapReached(Problem):
 
 
 class CapMissing(Problem):
-    """The error if a cap exists, but not in the currency of this price: the limit in that currency is unknown, so the
+    """Raised if caps are set, but none in the currency of the price. The limit in that currency is unknown, so the
     request is refused.
     """
 
@@ -71,9 +71,9 @@ def _whose(cap: Cap) -> str:
 
 
 def cap_in(caps: Mapping[str, Cap], *, currency: str) -> Cap | None:
-    """The cap that applies to prices in a currency, given one scope's caps by currency; None if the scope has no caps.
+    """Return the cap that applies to prices in a currency; None if no caps are set.
 
-    Raises CapMissing if there are caps but none in that currency.
+    `caps` holds the caps of one scope by currency. Raises CapMissing if it has caps, but none in this currency.
     """
     if caps and currency not in caps:
         raise CapMissing(caps=list(caps.values()), currency=currency)
@@ -90,7 +90,7 @@ def cap_set(
     project_id: UUID | None = None,
     token_id: UUID | None = None,
 ) -> Cap | None:
-    """Set the monthly cap in one currency of the organisation, a project or an API token; None removes it.
+    """Set the monthly cap of the organisation, a project or an API token in one currency. None removes the cap.
 
     Accepted contracts stay unchanged. Raises ValueError if both a project and a token are given.
     """
@@ -119,11 +119,12 @@ def cap_check(
     token_id: UUID | None = None,
     caps: Sequence[Cap] | None = None,
 ) -> None:
-    """Check whether spending another `amount` would exceed a cap this month. Call it under the organisation's lock.
+    """Check whether spending another `amount` would exceed a cap this month. The caller must hold the organisation's
+    lock.
 
-    `shares` divides the amount among projects; `token_id` is the API token that accepts the quote; `caps` are the
-    organisation's caps, if the caller has just read them. Raises CapReached, and CapMissing if caps exist in other
-    currencies only.
+    `shares` divides the amount among projects. `token_id` is the API token that accepts the quote. Pass `caps` if the
+    caller has just read the organisation's caps. Raises CapReached if a cap would be exceeded, and CapMissing if caps
+    are set only in other currencies.
     """
     every = caps_of(organisation_id) if caps is None else caps
     for (project_id, key_id), rows in groupby(every, lambda cap: (cap.project_id, cap.token_id)):
@@ -147,7 +148,9 @@ def cap_check(
 def _asked(
     project_id: UUID | None, key_id: UUID | None, amount: Decimal, shares: Mapping[UUID, Decimal], token_id: UUID | None
 ) -> Decimal | None:
-    """The part of the amount that counts against the caps of a project, a token or the organisation; None if there is none."""
+    """Return the part of the amount that counts towards the caps of a project, a token or the organisation; None if
+    nothing counts.
+    """
     if project_id is not None:
         return shares.get(project_id)
     if key_id is not None:

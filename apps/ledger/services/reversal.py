@@ -1,4 +1,4 @@
-"""Corrections of the ledger: a posting is never changed; instead, its mirror image is posted."""
+"""Corrects the ledger. A posting is never changed; a correction reverses it with a second posting."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ def transaction_reverse(
     now: datetime,
     amounts: Mapping[AccountKind, Decimal] | None = None,
 ) -> tuple[Transaction, bool]:
-    """Post the mirror image of a transaction, or of `amounts` from it, once. Returns (reversal, whether it is new).
+    """Reverse a transaction once, or only `amounts` of it. Return (reversal, whether it is new).
 
-    Raises Problem(409) for a transaction that is itself a reversal, and for postings of holds or usage, which are
-    corrected with a credit.
+    Raises Problem (409) for a reversal, and for postings of holds or usage, which must be corrected with a credit.
     """
     posted = Transaction.objects.get(organisation_id=organisation_id, pk=transaction_id)
     if posted.kind.startswith(BOUND) or posted.kind.endswith(".reverse"):

@@ -1,5 +1,7 @@
-"""Writes usage rows with binary COPY. With text, the server would parse each row with its rating character by
-character, which takes as long as all the other work for the row.
+"""Writes usage rows with binary COPY.
+
+In text format, the server would parse each row's rating character by character, which takes as long as the rest of the
+work for the row.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ _MINUS = 0x4000
 
 
 def rows_write(fresh: Sequence[Usage], transaction_id: UUID, now: datetime) -> None:
-    """Write the rows of one transaction. All must belong to one organisation and one currency."""
+    """Write the usage rows of one transaction. All rows must have the same organisation and currency."""
     organisation = fresh[0].organisation_id.bytes
     common = _COMMON(16, organisation, 8, _instant(now), 16, transaction_id.bytes) + _text(fresh[0].rating.currency)
     data = b"".join([_HEAD, *[_row(usage, organisation, common) for usage in fresh], _TAIL])
@@ -112,7 +114,7 @@ def _row(usage: Usage, organisation: bytes, common: bytes) -> bytes:
 
 
 def _instant(instant: datetime) -> int:
-    """Convert an instant to microseconds since the database's epoch."""
+    """Return the microseconds from the database's epoch to a time."""
     return (instant - _EPOCH) // _MICROSECOND
 
 
@@ -122,7 +124,7 @@ def _uuid(value: UUID | None) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _text(text: str) -> bytes:
-    """Encode a text. Results are cached, because many rows share the same program digest, model name, class or currency."""
+    """Encode a text. Results are cached, because many rows share a program digest, model name, class or currency."""
     data = text.encode()
     return _LENGTH(len(data)) + data
 
@@ -133,15 +135,16 @@ def _whole(number: int) -> bytes:
 
 
 def _exact(amount: Decimal) -> bytes:
-    """Encode an amount as `numeric`, with exactly its digits."""
+    """Encode an amount as `numeric`, with all its digits."""
     whole, _, places = decimal_text(amount).partition(".")
     missing = -len(places) % 4
     return _numeric(int(whole + places) * 10**missing, (len(places) + missing) // 4, len(places))
 
 
 def _numeric(number: int, behind: int, places: int) -> bytes:
-    """Encode `number` in groups of four digits, with `behind` groups after the decimal point and `places` decimals
-    displayed.
+    """Encode a number as `numeric`.
+
+    `behind` is the number of four-digit groups after the decimal point. `places` is the number of decimals to display.
     """
     sign = _MINUS if number < 0 else 0
     number, groups = abs(number), []

@@ -1,4 +1,4 @@
-"""Records usage, once and permanently, and posts it against its hold, singly or in batches of one transaction each."""
+"""Records usage once and permanently, and posts it against its hold. Each batch is one transaction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from apps.pricing.rating.decimals import subtract
 
 @dataclass
 class _Held:
-    """A locked hold, and the changes that the batch makes to it."""
+    """A locked hold, with the changes that the batch makes to it."""
 
     id: UUID
     contract_id: UUID
@@ -37,7 +37,10 @@ class _Held:
 
 @dataclass(frozen=True)
 class Posted:
-    """The result of a batch: its transaction (None if nothing was new), and the numbers of new and known rows."""
+    """The result of a batch: its transaction, and the numbers of new and repeated rows.
+
+    The transaction is None if every row was already recorded.
+    """
 
     transaction: Transaction | None
     created: int
@@ -46,10 +49,10 @@ class Posted:
 
 @transaction.atomic
 def usage_post(usage: Usage, *, now: datetime) -> tuple[UsageRow, bool]:
-    """Record the usage of a lease, and post its price against the contract's hold. Returns (row, whether it is new).
+    """Record the usage of a lease, and post its price against the contract's hold. Return (row, whether it is new).
 
-    Repeating it with the same key and content has no effect; different content is a conflict (409). An amount above the
-    hold is refused, because an amount that was not set aside is never charged.
+    Safe to repeat with the same key and content. Raises Problem (409) if the content differs, or if the price exceeds
+    what is left of the hold.
     """
     posted = _post([usage], now)
     if posted.transaction is None:
@@ -60,11 +63,11 @@ def usage_post(usage: Usage, *, now: datetime) -> tuple[UsageRow, bool]:
 
 @transaction.atomic
 def usage_post_batch(usages: Sequence[Usage], *, now: datetime) -> Posted:
-    """Record usage of one organisation in one currency, for any number of contracts, as one transaction.
+    """Record usage in one transaction. All usage must be of one organisation and in one currency, but of any contracts.
 
-    The transaction's detail, and so the hash chain, contains the digests of the rows. Rows that are already recorded or
-    repeated in the batch are skipped. A key with different content, or an amount above what is left of a hold, is a
-    conflict (409) that names the key, and then nothing of the batch is recorded.
+    The transaction's detail contains the digests of the rows, so the hash chain covers them. Usage that is already
+    recorded or repeated in the batch is skipped. Raises Problem (409), and records nothing, if a key has different
+    content or an amount exceeds what is left of a hold.
     """
     return _post(usages, now)
 
@@ -105,7 +108,7 @@ def _post(usages: Sequence[Usage], now: datetime) -> Posted:
 
 
 def _by_key(usages: Iterable[Usage]) -> dict[str, Usage]:
-    """The usage by key, without repetitions. Raises Problem(409) if two usages with the same key differ."""
+    """Return the usage by key, without repetitions. Raises Problem (409) if two usages with the same key differ."""
     asked: dict[str, Usage] = {}
     for usage in usages:
         first = asked.setdefault(usage.idempotency_key, usage)
@@ -122,7 +125,9 @@ WHERE organisation_id = %s AND idempotency_key = ANY(%s) ORDER BY idempotency_ke
 
 
 def _fresh(organisation_id: UUID, asked: Mapping[str, Usage]) -> list[Usage]:
-    """The usage that is not recorded yet. Raises Problem(409) if a key is already recorded with different content."""
+    """Return the usage that is not recorded yet. Raises Problem (409) if a key is already recorded with different
+    content.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_KNOWN, [organisation_id, list(asked)])
         known = dict(cursor.fetchall())
@@ -147,7 +152,9 @@ FROM ledger_hold AS hold WHERE organisation_id = %s AND contract_id = ANY(%s) OR
 
 
 def _holds_lock(organisation_id: UUID, contracts: set[UUID]) -> dict[UUID, _Held]:
-    """The holds of the contracts, locked in the order of the contracts."""
+    """Lock the contracts' holds in the order of the contract ids, and return them. Raises Problem if a contract has no
+    hold.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_LOCKED, [organisation_id, list(contracts)])
         holds = {row[1]: _Held(*row) for row in cursor.fetchall()}
@@ -194,10 +201,10 @@ def _holds_consume(holds: Mapping[UUID, _Held], fresh: Sequence[Usage], currency
 
 
 def _shares_consume(holds: Mapping[UUID, _Held], fresh: Sequence[Usage]) -> None:
-    """Reduce each project's share of the hold by the amount that the project used.
+    """Reduce each project's share of a hold by the amount that the project used.
 
     A hold without projects has no shares. Charges that belong to no project, such as a contract's minimum, are limited
-    by the hold only.
+    only by the hold.
     """
     if not any(hold.is_divided for hold in holds.values()):
         return
@@ -249,7 +256,7 @@ def _usage_entries(fresh: Iterable[Usage]) -> dict[AccountKind, Decimal]:
 
 
 def detail_of(row: UsageRow) -> dict[str, Any]:
-    """A usage row as data that can be converted to JSON."""
+    """Return a usage row as a dictionary that can be converted to JSON."""
     return {
         "id": str(row.id),
         "contract": str(row.contract_id),

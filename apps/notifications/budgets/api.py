@@ -1,4 +1,4 @@
-"""JSON API of budgets."""
+"""JSON API for budgets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BILLING = requires(Scope.BILLING, roles=MONEY)
 
 
 class BudgetIn(RequestBody):
-    """A budget to create. `currency` defaults to that of the price book in force."""
+    """A budget to create. The default currency is that of the price book in force."""
 
     amount: Entered
     currency: Code | None = None
@@ -85,7 +85,7 @@ def budget_create(request: HttpRequest, payload: BudgetIn) -> tuple[int, Budget]
     "/budgets/{uuid:pk}", auth=BILLING, response={204: None}, operation_id="budget_delete", summary="Delete a budget"
 )
 def budget_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
-    """Deletes a budget, which then sends no more alerts. Its past alerts are kept."""
+    """Deletes a budget, which stops its alerts. Past alerts are kept."""
     budget = org_object_get(request, Budget.objects.filter(deleted_at=None), roles=MONEY, pk=pk)
     services.budget_delete(budget=budget, actor=principal_get(request).user, now=timezone.now())
     return 204, None

@@ -1,4 +1,4 @@
-"""Models of webhooks, budgets and notices."""
+"""Models for webhooks, budgets and notices."""
 
 from apps.notifications.models.budgets import AlertKind, Budget, BudgetAlert
 from apps.notifications.models.notices import Notice

@@ -1,4 +1,4 @@
-"""Budgets and the alerts that they sent."""
+"""Budgets and their alerts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _amount() -> models.DecimalField[Any, Any]:
 
 
 class Budget(models.Model):
-    """A budget: an amount per calendar month (UTC) for the organisation, one project or one API token."""
+    """A budget for each calendar month (UTC), for the organisation, a project or an API token."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="budgets")
@@ -42,21 +42,21 @@ class Budget(models.Model):
 
     @property
     def scope(self) -> str:
-        """The scope of the budget as text."""
+        """A description of the budget's scope."""
         if self.project is not None:
             return f"project {self.project.name}"
         return f"API token {self.token.name}" if self.token is not None else "the whole organisation"
 
 
 class AlertKind(models.TextChoices):
-    """The basis of an alert: actual or forecast usage."""
+    """The kind of usage that an alert is about: actual or forecast."""
 
     ACTUAL = "actual", "Actual usage"
     FORECAST = "forecast", "Forecast for the month"
 
 
 class BudgetAlert(models.Model):
-    """An alert for a threshold that was reached, at most one for each month, basis and percentage."""
+    """An alert that usage reached a threshold. At most one per month for each kind and percentage of a budget."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     budget = models.ForeignKey(Budget, on_delete=models.PROTECT, related_name="alerts")

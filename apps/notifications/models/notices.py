@@ -13,7 +13,7 @@ from apps.accounts.models import Organisation
 
 
 class Notice(models.Model):
-    """One notification for one person in an organisation, with the page that it links to."""
+    """A notification for one person in an organisation, with the page that it links to."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     organisation = models.ForeignKey(Organisation, on_delete=models.CASCADE, related_name="notices")

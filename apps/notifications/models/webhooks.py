@@ -1,4 +1,4 @@
-"""Webhook endpoints, the messages to them, and every attempt to deliver one."""
+"""Webhook endpoints, the messages to them, and all delivery attempts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from apps.ledger.models import OutboxRow
 
 
 class WebhookEndpoint(models.Model):
-    """A webhook endpoint: an address and the secret that signs its messages. `failing_since`: the instant since which
-    no message has been delivered.
+    """A webhook endpoint: an address, and the secret that signs its messages.
 
-    `failures` counts consecutive attempts without a usable response. They cause a back-off: nothing is sent before
-    `paused_until`, then one message at a time until one is delivered. `prompt_at` is the last prompt 2xx response; it
-    is None after a slow response.
+    `failing_since` is the time of the first failure after the last delivery. `failures` counts consecutive attempts
+    without a usable response. After such an attempt, nothing is sent before `paused_until`, then one message at a time until
+    one is delivered. `prompt_at` is the time of the last 2xx response if that response was prompt, otherwise None.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -45,10 +44,10 @@ class WebhookEndpoint(models.Model):
 
 
 class WebhookDelivery(models.Model):
-    """A message to one endpoint. Its body never changes, so every attempt sends the same bytes and id.
+    """A message to an endpoint. The body never changes, so every attempt sends the same bytes and id.
 
-    Until `claimed_until`, a worker has claimed the message in order to send it; if that worker dies, another one can
-    claim it afterwards.
+    The worker that sends the message has claimed it until `claimed_until`. After that time, another worker can claim
+    it, in case the first one died.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -82,7 +81,7 @@ class WebhookDelivery(models.Model):
 
 
 class WebhookAttempt(models.Model):
-    """An attempt to deliver a message, with the status and the start of the response, or the error."""
+    """An attempt to deliver a message. It has the status and the start of the response, or the error."""
 
     id = models.BigAutoField(primary_key=True)
     delivery = models.ForeignKey(WebhookDelivery, on_delete=models.PROTECT, related_name="tries")

@@ -1,4 +1,4 @@
-"""The template context of the bell on every page."""
+"""The template context for the notification bell on every page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ UNREAD_MAX = 99
 
 
 def bell(request: HttpRequest) -> dict[str, Any]:
-    """Return `unread`: the number of unread notices in the current organisation, at most UNREAD_MAX."""
+    """Return the number of unread notices in the current organisation, at most UNREAD_MAX, as `unread`.
+
+    Return an empty dictionary if nobody is signed in or there is no current organisation.
+    """
     if not request.user.is_authenticated:
         return {}
     principal = principal_get(request)

@@ -22,10 +22,10 @@ UNFINISHED = (CompileState.QUEUED, CompileState.RUNNING)
 
 
 def compile_notices_send(*, now: datetime) -> int:
-    """Notify the requester of each compile request whose compiles have all ended; return the number of these requests.
+    """Notify the requester of each compile request whose compiles have all ended. Return the number of requests.
 
-    The notice, the mail and the webhook message are written in the same transaction as `told_at`, so each is written
-    once.
+    The notice, the mail and the webhook message are written in the same transaction as `told_at`, so that each is
+    written only once.
     """
     jobs = CompileJob.objects.filter(request=OuterRef("pk"))
     waiting = CompileRequest.objects.filter(Exists(jobs), ~Exists(jobs.filter(state__in=UNFINISHED)), told_at=None)
@@ -73,11 +73,11 @@ def notice_create(*, organisation: Organisation, user: User, text: str, path: st
 
 
 def notices_read(*, organisation: Organisation, user: User, now: datetime, pk: UUID | None = None) -> int:
-    """Mark all of a person's notices, or one of them, as read; return the number of notices that were unread."""
+    """Mark one of a person's notices, or all of them, as read. Return the number of notices that were unread."""
     rows = Notice.objects.filter(organisation=organisation, user=user, read_at=None)
     return (rows if pk is None else rows.filter(pk=pk)).update(read_at=now)
 
 
 def notices_sweep(*, now: datetime) -> int:
-    """Delete the notices older than RETENTION; return the number deleted."""
+    """Delete notices older than RETENTION. Return the number deleted."""
     return Notice.objects.filter(created_at__lt=now - RETENTION).delete()[0]

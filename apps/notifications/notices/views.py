@@ -19,7 +19,7 @@ PAGE_ROWS = 30
 
 @require_GET
 def notice_list(request: HttpRequest) -> HttpResponse:
-    """The page of the person's notices in the current organisation, newest first."""
+    """The page that lists the person's notices in the current organisation, newest first."""
     rows = Notice.objects.filter(organisation=organisation_get(request), user=principal_get(request).user)
     page = page_of(request, rows, ordering=("-created_at", "-id"), size=PAGE_ROWS)
     return render(request, "notifications/notices.html", {"page": page})

@@ -1,4 +1,4 @@
-"""JSON API of webhooks."""
+"""JSON API for webhooks."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def webhook_delete(request: HttpRequest, pk: UUID) -> tuple[int, None]:
 )
 @paginate(Cursor, ordering=("-created_at", "id"))
 def webhook_deliveries(request: HttpRequest, pk: UUID) -> QuerySet[WebhookDelivery]:
-    """Lists the messages to a webhook with every attempt, newest first."""
+    """Lists the messages to a webhook, newest first, with every delivery attempt."""
     return WebhookDelivery.objects.filter(endpoint=_endpoint(request, pk)).prefetch_related("tries")
 
 

@@ -1,4 +1,4 @@
-"""The form to create an endpoint."""
+"""The form to create a webhook endpoint."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from apps.notifications.webhooks.services import TOPICS
 
 
 class EndpointForm(forms.Form):
-    """The form's fields: an address, and the events that are sent to it."""
+    """A form for a new webhook endpoint: its address, and the events to send."""
 
     url = forms.CharField(
         max_length=500,

@@ -1,6 +1,4 @@
-"""Sends one POST request to a customer's address, with limited time and size, without redirects, and to public
-addresses only.
-"""
+"""Sends a POST request to a customer's address, which must be public. Limits time and size, and follows no redirects."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ _LATE = "No complete response within {} seconds."
 
 @dataclass(frozen=True)
 class Response:
-    """A response: the status and the start of the body, or the error if there was none."""
+    """A response: the status and the start of the body, or the error if no response was received."""
 
     status: int | None
     text: str
@@ -39,16 +37,16 @@ class Response:
 
     @property
     def is_overloaded(self) -> bool:
-        """Whether the receiver did not respond or cannot serve now (429 or 5xx), so other messages would fail too."""
+        """Whether other messages would fail too: the receiver did not respond, or responded with 429 or 5xx."""
         return self.status is None or self.status == 429 or self.status >= 500
 
 
 class Refused(Exception):
-    """Raised for an address that must not be called, with the reason."""
+    """Raised if a request to an address is not allowed. The message gives the reason."""
 
 
 def url_check(url: str) -> SplitResult:
-    """Return the parts of an address. Raises Refused with a sentence if the address must not be called."""
+    """Return the parts of an address. Raises Refused if requests to the address are not allowed."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -70,9 +68,10 @@ def url_check(url: str) -> SplitResult:
 
 
 def destination_check(url: str) -> None:
-    """Raise Refused if an address resolves to an internal network. A name that cannot be resolved at present is accepted.
+    """Raise Refused if an address resolves to an internal network. A name that cannot be resolved at present is
+    accepted.
 
-    Each delivery repeats the check and connects to the address that it checked.
+    Each delivery repeats the check, and connects only to the address that passed it.
     """
     parts = url_check(url)
     with suppress(OSError):
@@ -85,9 +84,10 @@ def port_of(parts: SplitResult) -> int:
 
 
 def address_of(host: str, port: int) -> str:
-    """Resolve a host once and return the network address to connect to, so that it cannot change after the check.
+    """Resolve a host once and return the network address to connect to, so that the address cannot change after the
+    check.
 
-    Raises Refused if any address of the host is internal, and OSError if the host has none.
+    Raises Refused if any address of the host is internal, and OSError if the host cannot be resolved.
     """
     found = _lookup(host, port)
     for one in found:
@@ -97,7 +97,10 @@ def address_of(host: str, port: int) -> str:
 
 
 def _lookup(host: str, port: int) -> list[str]:
-    """Resolve a host in a thread that is abandoned after LOOKUP_SECONDS, because the resolver has no timeout."""
+    """Return the addresses of a host. The lookup runs in a thread, because the resolver has no timeout.
+
+    Raises OSError if the host cannot be resolved within LOOKUP_SECONDS.
+    """
     addresses: Future[list[str]] = Future()
 
     def resolve() -> None:
@@ -115,8 +118,9 @@ def _lookup(host: str, port: int) -> list[str]:
 
 
 def post(url: str, *, body: bytes, headers: dict[str, str]) -> Response:
-    """Send `body` as JSON; a failure is returned as a Response too. The call takes at most WEBHOOK_SECONDS plus the
-    time of the lookup.
+    """Send `body` as JSON. A failure is returned as a Response too.
+
+    Takes at most WEBHOOK_SECONDS, plus the time to resolve the host.
     """
     is_late = threading.Event()
     try:

@@ -1,4 +1,4 @@
-"""Creates endpoints, switches them on and off, deletes them, and creates their deliveries."""
+"""Creates, switches and deletes webhook endpoints, and creates the deliveries to them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TOPICS: dict[str, tuple[tuple[str, ...], str]] = {
 def endpoint_create(
     *, organisation: Organisation, url: str, topics: Sequence[str], actor: User, now: datetime
 ) -> WebhookEndpoint:
-    """Create an endpoint with a new secret. Raises Problem for a duplicate, or for an address that must not be called."""
+    """Create an endpoint with a new secret. Raises Problem if it is a duplicate or its address is refused."""
     try:
         destination_check(url)  # a DNS lookup, so outside the transaction
     except Refused as refusal:
@@ -74,7 +74,7 @@ def _endpoint_store(
 
 @transaction.atomic
 def endpoint_switch(*, endpoint: WebhookEndpoint, active: bool, actor: User, now: datetime) -> None:
-    """Switch an endpoint on, which clears its failures, or off. Waiting messages are sent once it is on again."""
+    """Switch an endpoint on or off, and clear its failures. Messages that are waiting are sent once it is on again."""
     endpoint.is_active, endpoint.failing_since, endpoint.failures, endpoint.paused_until = active, None, 0, None
     endpoint.disabled_at = None if active else now
     endpoint.save(update_fields=["is_active", "failing_since", "failures", "paused_until", "disabled_at"])
@@ -83,7 +83,7 @@ def endpoint_switch(*, endpoint: WebhookEndpoint, active: bool, actor: User, now
 
 @transaction.atomic
 def endpoint_delete(*, endpoint: WebhookEndpoint, actor: User, now: datetime) -> None:
-    """Delete an endpoint; its deliveries are kept."""
+    """Delete an endpoint. Its deliveries are kept."""
     endpoint.is_active, endpoint.deleted_at, endpoint.secret = False, now, ""
     endpoint.save(update_fields=["is_active", "deleted_at", "secret"])
     _audit("webhook.delete", endpoint, actor, now)
@@ -115,21 +115,21 @@ def outbox_handle(row: OutboxRow, *, now: datetime) -> None:
 
 
 def body_of(topic: str, payload: dict[str, Any], at: datetime) -> str:
-    """Return the JSON body of a message: type, timestamp and data."""
+    """Return the JSON body of a message, with its type, timestamp and data."""
     stamp = at.astimezone(UTC).isoformat(timespec="microseconds")
     return json.dumps({"type": topic, "timestamp": stamp, "data": payload}, sort_keys=True)
 
 
 def test_message(*, endpoint: WebhookEndpoint, now: datetime) -> WebhookDelivery:
-    """Create a delivery with the topic `test`, and end any back-off of the endpoint, so that the message is sent now."""
+    """Create a delivery with the topic `test`. The endpoint's pause is ended, so that the message is sent now."""
     body = body_of("test", {"endpoint": str(endpoint.pk)}, now)
     WebhookEndpoint.objects.filter(pk=endpoint.pk).update(paused_until=None)
     return WebhookDelivery.objects.create(endpoint=endpoint, topic="test", body=body, created_at=now, next_at=now)
 
 
 def replay(*, delivery: WebhookDelivery, now: datetime) -> WebhookDelivery:
-    """Send a delivery again with the same id, whether or not it was delivered, and end any back-off of the endpoint, so
-    that the delivery is sent now.
+    """Send a delivery again with the same id, even if it was delivered. The endpoint's pause is ended, so that it is
+    sent now.
     """
     WebhookEndpoint.objects.filter(pk=delivery.endpoint_id).update(paused_until=None)
     WebhookDelivery.objects.filter(pk=delivery.pk).update(
@@ -140,7 +140,7 @@ def replay(*, delivery: WebhookDelivery, now: datetime) -> WebhookDelivery:
 
 
 def disabled_mail(row: OutboxRow, *, now: datetime) -> None:
-    """Tell the owners and billing members by mail that an endpoint was switched off."""
+    """Mail the organisation's owners and billing members that an endpoint was switched off."""
     endpoint = WebhookEndpoint.objects.get(pk=row.payload["endpoint"])
     members = Membership.objects.filter(organisation=endpoint.organisation, role__in=MONEY, user__is_active=True)
     send_mail(

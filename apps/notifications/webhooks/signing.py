@@ -1,4 +1,4 @@
-"""Signatures according to Standard Webhooks (version 1): HMAC-SHA256 over id, timestamp and body."""
+"""Signs messages as Standard Webhooks (version 1) requires: HMAC-SHA256 over id, timestamp and body."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def secret_make() -> str:
 
 
 def headers_of(secret: str, *, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """Return the three headers that identify and sign a message. `timestamp` is in seconds since 1970."""
+    """Return the three headers that identify and sign a message. `timestamp` is a Unix time in seconds."""
     key = base64.b64decode(secret.removeprefix(PREFIX))
     signed = f"{message_id}.{timestamp}.".encode() + body
     signature = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
