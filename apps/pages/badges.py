@@ -82,7 +82,7 @@ KINDS: dict[str, Badge] = {
 
 
 def render(kind: str, label: str = "") -> SafeString:
-    """Return the badge of `kind`. An unknown kind gets a neutral badge whose label is the kind itself."""
+    """Return the badge of a kind. An unknown kind gets a neutral badge that shows the kind itself."""
     known = KINDS.get(str(kind).replace("_", " ").lower(), Badge(str(kind), _PLAIN))
     symbol = SafeString("")
     if known.icon:

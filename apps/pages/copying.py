@@ -5,8 +5,8 @@
     {% identifier contract.pk %}                     the same for an id, with its first 8 characters
     {% snippet "takt verify invoice.json" %}         a command, code or secret in its own box, with the button
 
-The script of every page (static/js/takt.js) copies the value, shows a tick, and announces "Copied" to screen readers
-through the page's live region. Without JavaScript the buttons are hidden, and the value can be selected as text.
+The script static/js/takt.js, which every page loads, copies the value, shows a tick, and announces "Copied" to screen
+readers. Without JavaScript the buttons are hidden, and the value can be selected as text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ def copy(value: object, label: str = "Copy") -> SafeString:
 
 
 def digest(value: str | None, length: int = DIGEST_LENGTH, label: str = "Copy the whole digest") -> SafeString:
-    """{% digest program.digest %}: the first characters, the full digest as title, and a copy button; "-" for None."""
+    """{% digest program.digest %}: the first characters, the full digest as title, and a copy button; "-" if there is
+    no digest.
+    """
     return _component("digest", value=value, short=(value or "")[:length], label=label)
 
 
@@ -33,7 +35,7 @@ def identifier(value: object, label: str = "Copy the whole ID") -> SafeString:
 
 
 def snippet(text: object, title: str = "Command line", label: str = "") -> SafeString:
-    """{% snippet command "Command line" %}: text in a box with a copy button; `title` names the box for screen readers.
+    """{% snippet command "Command line" %}: text in a box with a copy button. `title` names the box for screen readers.
 
     A list is shown with one item per line.
     """

@@ -25,7 +25,7 @@ RECENT = 5
 
 @dataclass(frozen=True)
 class Step:
-    """One step from a model to an invoice."""
+    """A step on the way from a model to an invoice."""
 
     title: str
     text: str
@@ -35,7 +35,7 @@ class Step:
 
 
 def dashboard(organisation: Organisation, *, now: datetime) -> dict[str, Any]:
-    """Return the template context of the page."""
+    """Return the template context of the overview page."""
     models = models_list(organisation=organisation)
     steps = _steps(organisation, has_model=models.exists())
     return {
@@ -56,8 +56,9 @@ def dashboard(organisation: Organisation, *, now: datetime) -> dict[str, Any]:
 
 
 def _spending(organisation: Organisation, now: datetime) -> list[Spending]:
-    """Return the amounts used and held this month, with the currency of the price book in force first. Without a price
-    book, the list is empty.
+    """Return the amounts used and held this month, first in the currency of the price book in force.
+
+    The list is empty if no price book is in force.
     """
     try:
         book = book_in_force(at=now)
@@ -73,7 +74,7 @@ def _recent_models(organisation: Organisation) -> list[Model]:
 
 
 def _steps(organisation: Organisation, *, has_model: bool) -> list[Step]:
-    """Return the six steps, each marked as done or not. The first step that is not done is marked as the next."""
+    """Return the six steps, each marked as done or not. The first that is not done is marked as the next step."""
     done_job = jobs_of(organisation, state=JobState.DONE).exists()
     steps = [
         ("Upload a model", "An ONNX file or a sample.", "registry:model_upload", has_model),

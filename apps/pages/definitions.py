@@ -1,4 +1,4 @@
-"""Definitions of the words in docs/reference/glossary.md, one per row of its table. The `?` next to a figure shows them."""
+"""Definitions of words, read from the table in docs/reference/glossary.md. The `?` next to a figure shows them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEAD = {"word", "---"}
 
 @dataclass(frozen=True)
 class Definition:
-    """One word: its name, its anchor in the glossary, and its meaning in plain text."""
+    """A word: its name, its anchor in the glossary, and its meaning in plain text."""
 
     name: str
     slug: str
@@ -24,7 +24,7 @@ class Definition:
 
 @lru_cache(maxsize=1)
 def _terms() -> dict[str, Definition]:
-    """Return the definitions of the glossary by slug. The file ships with the code, so it is read only once."""
+    """Return the definitions in the glossary by slug. The file ships with the code, so it is read only once."""
     found: dict[str, Definition] = {}
     table = GLOSSARY.read_text(encoding="utf-8").partition("\n## ")[0]
     for line in table.splitlines():
@@ -37,7 +37,7 @@ def _terms() -> dict[str, Definition]:
 
 
 def find(term: str) -> Definition | None:
-    """Return the definition of `term` (its name or slug), or None."""
+    """Return the definition of a word, found by its name or slug; None if the glossary does not contain it."""
     return _terms().get(slugify(term))
 
 

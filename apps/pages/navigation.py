@@ -1,4 +1,4 @@
-"""The links of the side bar and of the search, for each role."""
+"""The links in the side bar and in the search, for each role."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from django.urls import NoReverseMatch, reverse
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of the navigation. It counts as current on addresses that begin with `prefix` or one of `more`.
+    """An entry of the navigation. It is marked as current on pages whose address begins with `prefix` or one of `more`.
 
-    Typing `key` after `g` opens the page (static/js/keys.js).
+    Typing `g` and then `key` opens the page (static/js/keys.js).
     """
 
     label: str
@@ -24,7 +24,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Link:
-    """An entry in the form that templates show."""
+    """A navigation entry as templates show it."""
 
     label: str
     icon: str
@@ -93,7 +93,7 @@ HELP = (Entry("Documents", "book", "docs", "/docs", key="d"),)
 
 
 def _links(entries: tuple[Entry, ...], path: str) -> list[Link]:
-    """Return the entries whose pages exist in this installation, with the current one marked."""
+    """Return links for the entries whose pages exist in this installation, with the current page marked."""
     links = []
     for entry in entries:
         try:
@@ -106,7 +106,7 @@ def _links(entries: tuple[Entry, ...], path: str) -> list[Link]:
 
 
 def groups(*, path: str, is_member: bool, is_platform_admin: bool) -> list[tuple[str, list[Link]]]:
-    """Return the side bar's groups of links with their headings; a group without links is left out."""
+    """Return the groups of links in the side bar, each with its heading. A group without links is left out."""
     chosen = [("Build and run", BUILD), ("Money", MONEY)] if is_member else []
     if is_platform_admin:
         chosen.append(("Administration", ADMINISTRATION if is_member else (*ADMINISTRATION, PROCESSORS)))
@@ -116,8 +116,8 @@ def groups(*, path: str, is_member: bool, is_platform_admin: bool) -> list[tuple
 
 
 def pages_of(*, is_member: bool, is_owner: bool, is_platform_admin: bool, is_person: bool = True) -> list[Link]:
-    """The pages that the search can find by name: all that the caller may open, including those that are not in the
-    side bar.
+    """Return the pages that the search can find by name: all that the caller may open, including pages not in the side
+    bar.
     """
     entries = [*HELP]
     if is_person:

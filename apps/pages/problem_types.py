@@ -1,4 +1,4 @@
-"""The problem codes, read from the document that explains them. Each has a page at /problems/<code>."""
+"""The problem codes, read from the document that explains them. Each code has a page at /problems/<code>."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROW = re.compile(r"^\| `(?P<code>[a-z0-9-]+)` \| (?P<status>[^|]+) \| (?P<meani
 
 @dataclass(frozen=True)
 class ProblemType:
-    """A problem code: the HTTP statuses with which it occurs, its meaning, and what to do."""
+    """A problem code: the HTTP statuses that it occurs with, its meaning, and what to do."""
 
     code: str
     status: str
@@ -23,13 +23,13 @@ class ProblemType:
 
     @property
     def title(self) -> str:
-        """Return the code in words."""
+        """The code in words, such as "Spend cap" for `spend-cap`."""
         return self.code.replace("-", " ").capitalize()
 
 
 @lru_cache(maxsize=1)
 def problem_types() -> dict[str, ProblemType]:
-    """Return every code, in the order of the document."""
+    """Return the problem types by code, in the order of the document."""
     rows = (_ROW.match(line) for line in documents()[GUIDE].text.splitlines())
     found = [ProblemType(**{name: value.strip() for name, value in row.groupdict().items()}) for row in rows if row]
     return {one.code: one for one in found}

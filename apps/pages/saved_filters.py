@@ -1,6 +1,7 @@
-"""Named filters of lists: a person can save the current filter, select it again and delete it.
+"""Saved filters of lists. A person can save the current filter under a name, select it again and delete it.
 
-To give a list saved filters, add a line to PAGES, and `{% saved_filters "dispatch:job_list" %}` below its filter bar.
+To give a list saved filters, add a line to PAGES, and put `{% saved_filters "dispatch:job_list" %}` below its filter
+bar.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ QUERY_LENGTH = 500  # the column's
 
 
 def query_of(page: str, data: Mapping[str, str]) -> str:
-    """Return the filter that a URL's parameters set, as a query string in a fixed order; empty if they set none."""
+    """Return the filter that a URL's parameters set, as a query string in a fixed order; empty if no filter is set."""
     values = {name: str(data.get(name, "")).strip() for name in PAGES[page]}
     return urlencode({name: value for name, value in values.items() if _is_usable(value)})
 
@@ -43,18 +44,20 @@ def _is_usable(value: str) -> bool:
 
 
 def filter_url(page: str, query: str) -> str:
-    """Return the URL of a list with a filter."""
+    """Return the URL of a list with this filter."""
     return f"{reverse(page)}?{query}" if query else reverse(page)
 
 
 def filters_of(*, organisation: Organisation, user: User, page: str) -> list[SavedFilter]:
-    """Return the person's filters of a list in one organisation, sorted by name."""
+    """Return the person's saved filters of a list in one organisation, sorted by name."""
     rows = SavedFilter.objects.filter(organisation=organisation, user=user, page=page)
     return list(rows.order_by("name")[:PER_PAGE])
 
 
 def filters_shown(*, organisation: Organisation, user: User, page: str, data: Mapping[str, str]) -> dict[str, Any]:
-    """Return the context of templates/components/saved_filters.html: the saved filters, and the filter that `data` sets."""
+    """Return the context for templates/components/saved_filters.html: the saved filters, and the filter that `data`
+    sets.
+    """
     rows, query = filters_of(organisation=organisation, user=user, page=page), query_of(page, data)
     saved = [{"pk": row.pk, "name": row.name, "query": row.query, "url": filter_url(page, row.query)} for row in rows]
     return {"saved": saved, "query": query, "page": page, "is_saved": any(row.query == query for row in rows)}
@@ -63,9 +66,10 @@ def filters_shown(*, organisation: Organisation, user: User, page: str, data: Ma
 def filter_save(
     *, organisation: Organisation, user: User, page: str, name: str, query: str, now: datetime
 ) -> SavedFilter:
-    """Save a filter under a name; a filter with the same name is replaced.
+    """Save a filter under a name. It replaces the filter with the same name.
 
-    Raises Problem(422) if the list has no filters, none is set, the name is empty or unusable, or there are too many.
+    Raises Problem (422) if the list cannot be filtered, no filter is set, the name is empty or invalid, or there are
+    too many filters.
     """
     if page not in PAGES:
         raise Problem(422, "No such list", "This list has no filters to save.", kind="filter")
@@ -100,7 +104,9 @@ def filter_save(
 
 
 def filter_delete(*, organisation: Organisation, user: User, pk: UUID) -> SavedFilter:
-    """Delete one of the person's own filters, and return the deleted filter. Raises Http404 for anybody else's."""
+    """Delete one of the person's own filters. Return the deleted filter. Raises Http404 if it belongs to another
+    person.
+    """
     found = SavedFilter.objects.filter(organisation=organisation, user=user, pk=pk).first()
     if found is None:
         raise Http404

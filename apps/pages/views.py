@@ -25,8 +25,9 @@ RESULTS = 10  # hits of each kind on the page of results
 
 @login_not_required
 def home(request: HttpRequest) -> HttpResponse:
-    """The start page: the landing page for visitors, the overview for members, and the platform page for administrators
-    without an organisation.
+    """The start page.
+
+    Visitors see the landing page, members the overview, and administrators without an organisation the platform page.
     """
     if not request.user.is_authenticated:
         return render(request, "pages/landing.html")
@@ -40,7 +41,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def documents(request: HttpRequest) -> HttpResponse:
-    """The index of the documents, or the results of a search in them."""
+    """The list of documents or, if the query string has a text, the results of searching them."""
     query = request.GET.get("q", "").strip()[:200]
     hits = papers.search(query) if query else []
     return render(request, "pages/documents.html", {"query": query, "hits": hits, "sections": papers.sections()})
@@ -48,7 +49,7 @@ def documents(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def document(request: HttpRequest, name: str) -> HttpResponseBase:
-    """The page of a document, or one of its pictures; an old address redirects to the new one."""
+    """The page of a document. An old address redirects to the new one. Pictures in documents are served here too."""
     found = papers.documents().get(name)
     if found is None:
         return _elsewhere(name)
@@ -77,7 +78,7 @@ def _elsewhere(name: str) -> HttpResponseBase:
 
 @login_not_required
 def search(request: HttpRequest) -> HttpResponse:
-    """The search page for everything that the caller may open; visitors who are not signed in find no objects."""
+    """The search page for everything that the caller may open. Visitors who are not signed in find no objects."""
     query = Query.read(request.GET.get("q", ""))
     groups = everything_search(query, principal=_principal(request), limit=RESULTS)
     return render(request, "pages/search.html", {"query": query.text, "groups": groups})
@@ -85,7 +86,7 @@ def search(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def search_palette(request: HttpRequest) -> HttpResponse:
-    """The search results as suggestions below the search box, while a person types."""
+    """The search results that are suggested below the search box while a person types."""
     query = Query.read(request.GET.get("q", ""))
     groups = everything_search(query, principal=_principal(request))
     values = {"query": query.text, "groups": groups, "count": sum(len(group.hits) for group in groups)}
@@ -98,7 +99,7 @@ def _principal(request: HttpRequest) -> Principal | None:
 
 @require_POST
 def filter_save(request: HttpRequest) -> HttpResponse:
-    """Save the filter of a list under a name; after a refusal, the form shows the name again."""
+    """Save the filter of a list under a name. If the filter is refused, the form keeps the name."""
     values = {name: request.POST.get(name, "") for name in ("page", "name", "query")}
     organisation = organisation_get(request)
     try:
@@ -123,7 +124,7 @@ def filter_delete(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @login_not_required
 def problem_type(request: HttpRequest, code: str) -> HttpResponse:
-    """The page to which a problem's `type` links: the meaning of its code, and what to do about it."""
+    """The page that a problem's `type` links to: what the code means, and what to do."""
     found = problem_types().get(code)
     if found is None:
         raise Http404

@@ -1,4 +1,4 @@
-"""JSON API of plans."""
+"""JSON API for plans."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ BUILD = requires(Scope.BUILD, roles=ENGINEERING)
 
 
 class PlanIn(RequestBody):
-    """The requirements for a plan, as exact decimals; an omitted field sets no requirement. Times are in seconds, and
-    the accuracy is a share from 0 to 1. `until` is the deadline for all items, including the wait for free devices; by
-    default, it is the end of a quote's default window.
+    """The requirements for a plan, as exact decimals. A field that is omitted sets no requirement.
+
+    Times are in seconds, and the accuracy is a share from 0 to 1. `until` is the deadline for all items, including the
+    wait for free devices; the default is the end of a quote's default window.
     """
 
     version_id: UUID | None = Field(default=None, description="A model version; its alternatives are also candidates.")
@@ -74,8 +75,9 @@ class PlanIn(RequestBody):
 
 
 class PlanOut(Schema):
-    """A plan. Fractions are written as "3/4", amounts with all their digits. `candidates` starts with the best
-    according to the objective; `chosen` is null if none is feasible.
+    """A plan. Fractions are written as "3/4", and amounts with all their digits.
+
+    `candidates` starts with the candidate that best meets the objective. `chosen` is null if no candidate is feasible.
     """
 
     id: UUID

@@ -1,4 +1,4 @@
-"""The candidates for a task: its models on every pool, with the state of their programs and evaluations."""
+"""The candidates for a task: its models on every pool, with the state of each program and evaluation."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ Values = Sequence[dict[str, Any]]  # [{"name", "dtype", "shape"}]
 
 @dataclass(frozen=True)
 class CandidateRow:
-    """A candidate: a model in a precision on a pool, with its evaluation and the newest request for one (`run`).
+    """A candidate: a model in one precision on one pool. It has its evaluation, and `run`, the newest request to
+    evaluate it.
 
-    `problem` says why the program's outputs cannot be evaluated; it is empty if they can.
+    `problem` says why the metric cannot evaluate the program's outputs; it is empty if the metric can.
     """
 
     deployment: Deployment
@@ -45,7 +46,7 @@ class CandidateRow:
 
     @property
     def bound_text(self) -> str:
-        """The proven bound as text; empty if there is no evaluation."""
+        """The proven bound on the score, as text; empty if there is no evaluation."""
         one = self.evaluation
         return "" if one is None else score_format_of(one.metric).text(Fraction(one.lower_bound))
 
@@ -56,7 +57,9 @@ class CandidateRow:
 
     @property
     def can_be_evaluated(self) -> bool:
-        """Whether an evaluation can be requested: the program is compiled, and neither evaluated nor being evaluated."""
+        """Whether an evaluation can be requested: the program is compiled, suits the metric, and is not evaluated or
+        being evaluated.
+        """
         return self.program is not None and self.evaluation is None and not self.is_open and not self.problem
 
 
@@ -67,10 +70,10 @@ def tasks_of(organisation: Organisation) -> QuerySet[Task]:
 
 
 def sizes_fitting(wanted: Values, given: Values) -> dict[str, int] | None:
-    """Return the sizes of variable dimensions with which the inputs `wanted` fit an item of a data set; None if there
-    are none.
+    """Return the sizes of variable dimensions with which the inputs `wanted` accept a data set's items; None if no
+    sizes do.
 
-    The names of the inputs must be equal, unless the program and the data set have one input each. The item's shape may
+    The inputs must have the same names, unless the program and the data set have one input each. The item's shape may
     lack a leading 1.
     """
     shapes = {value["name"]: list(value["shape"]) for value in given}
@@ -84,7 +87,9 @@ def sizes_fitting(wanted: Values, given: Values) -> dict[str, int] | None:
 
 
 def _shape_fits(own: list[Any], item: list[int], sizes: dict[str, int]) -> bool:
-    """Whether an item's shape fits an input's; adds the sizes of its variable dimensions to `sizes`."""
+    """Return whether an item's shape fits an input's shape. Adds the sizes of the input's variable dimensions to
+    `sizes`.
+    """
     if len(item) == len(own) - 1 and (own[0] == 1 or isinstance(own[0], str)):
         item = [1, *item]
     if len(item) != len(own):
@@ -96,8 +101,9 @@ def _shape_fits(own: list[Any], item: list[int], sizes: dict[str, int]) -> bool:
 
 
 def versions_of(task: Task) -> list[ModelVersion]:
-    """Return the versions that the task names, or by default the newest version of every model that accepts the data
-    set's items.
+    """Return the model versions that the task names.
+
+    If it names none, return the newest version of every model that accepts the data set's items.
     """
     present = versions_present().filter(organisation_id=task.organisation_id)
     if task.versions:
@@ -114,13 +120,15 @@ def metric_of(task: Task) -> Metric:
 
 
 def metric_title(task: Task) -> str:
-    """Return the metric's title as evaluations store it, with the output if the task names one."""
+    """Return the metric's title as evaluations store it. It includes the name of the output if the task names one."""
     return metric_of(task).title + (f" of {task.output}" if task.output else "")
 
 
 def output_of(task: Task, program: Program) -> str:
-    """Return the name of the output to evaluate: the one that the task names, otherwise the first output with one score
-    per class; if there is none, the first output.
+    """Return the name of the output to evaluate.
+
+    This is the output that the task names or, by default, the first output with one score per class. If the program has
+    no such output, it is the first output.
     """
     if task.output:
         return task.output
@@ -130,9 +138,10 @@ def output_of(task: Task, program: Program) -> str:
 
 
 def evaluations_of(task: Task, *, with_items: bool = True) -> dict[tuple[str, bool], Evaluation]:
-    """Return the platform's evaluations with the task's data and metric, by (program digest, whether on a host).
+    """Return the platform's evaluations with the task's data and metric, by (program digest, whether the pool is a
+    host).
 
-    The answers (`items`) are large, so they are read only with `with_items`.
+    The answers (`items`) are large; with `with_items` set to False, they are not loaded.
     """
     data = task.data_set
     rows = (
@@ -148,7 +157,7 @@ def evaluations_of(task: Task, *, with_items: bool = True) -> dict[tuple[str, bo
 
 
 def fits(program: Program, data_set: DataSet) -> bool:
-    """Whether the program accepts an item of the data set."""
+    """Return whether the program accepts the items of the data set."""
     return sizes_fitting(program.inputs, data_set.inputs) is not None
 
 
@@ -181,7 +190,7 @@ def rows_of(task: Task) -> list[CandidateRow]:
 
 
 def _fitting_programs(task: Task, versions: Sequence[ModelVersion]) -> list[Program]:
-    """The programs of these versions that accept an item of the task's data set."""
+    """Return the programs of these versions that accept the items of the task's data set."""
     return [p for p in programs_of_versions([one.pk for one in versions]) if fits(p, task.data_set)]
 
 
@@ -201,7 +210,9 @@ def _row(
 
 
 def unjudgeable(task: Task, program: Program) -> str:
-    """Return the reason why the metric cannot evaluate the program's outputs, before the program runs; empty if it can."""
+    """Return the reason why the metric cannot evaluate the program's outputs; empty if it can. The program need not
+    have run.
+    """
     name, metric = output_of(task, program), metric_of(task)
     shapes = {one["name"]: [1, *one["shape"]] for one in program.outputs}
     dtypes = {one["name"]: one["dtype"] for one in program.outputs}
@@ -220,9 +231,9 @@ def unjudgeable(task: Task, program: Program) -> str:
 
 @dataclass(frozen=True)
 class MissingProgram:
-    """A missing program, which can be compiled for a pool's processor with these sizes of variable dimensions.
+    """A program that a pool lacks. It can be compiled for the pool's processor with these sizes of variable dimensions.
 
-    `failed` is the last compile if it failed; it is not repeated automatically.
+    `failed` is the last compile if it failed. A failed compile is not repeated automatically.
     """
 
     version: ModelVersion
@@ -233,7 +244,7 @@ class MissingProgram:
 
 
 def missing_of(task: Task) -> list[MissingProgram]:
-    """Return the float32 and int8 programs for processors on offer that are neither compiled nor being compiled."""
+    """Return the float32 and int8 programs that are neither compiled nor being compiled for a processor on offer."""
     versions = versions_of(task)
     programs = _fitting_programs(task, versions)
     newest = {
@@ -263,11 +274,11 @@ def _lacking(versions: Sequence[ModelVersion], programs: list[Program]) -> Itera
 
 
 def compiles_open(task: Task) -> int:
-    """Return the number of the candidates' compiles that are queued or running."""
+    """Return the number of compiles of the task's models that are queued or running."""
     return sum(not job.is_finished for job in _compiles(versions_of(task)))
 
 
 def _compiles(versions: Sequence[ModelVersion]) -> list[CompileJob]:
-    """The compiles of these versions, oldest first."""
+    """Return the compiles of these versions, oldest first."""
     rows = CompileJob.objects.filter(model_version__in=versions).select_related("model_version")
     return list(rows.order_by("created_at"))

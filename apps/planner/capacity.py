@@ -1,4 +1,4 @@
-"""Computes from the timetable when a candidate would be done if it were accepted now."""
+"""Computes from the timetable when a candidate would finish if it were accepted now."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from apps.timetable.selectors import Room
 
 
 class Timetables:
-    """The free time of every pool at one instant, read once for all candidates.
+    """The free time of every pool, read once for all candidates.
 
-    A candidate is placed in the same way as if its quote were accepted: under the limits of its class, within the
-    task's window or, if there is no room in it, within the longest window of a quote. `without` is a contract whose
-    reservations count as free, because accepting the plan ends it.
+    A candidate is placed as if its quote were accepted now, under the limits of its class: within the task's window or,
+    if there is no room, within the longest window of a quote. `without` is a contract that accepting the plan would
+    end; its reservations count as free time.
     """
 
     def __init__(

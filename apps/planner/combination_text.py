@@ -1,4 +1,4 @@
-"""Describes in words how several programs process an item. Pure functions."""
+"""Pure functions that describe in words how several programs process an item."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from apps.planner.solver.types import Narrowed
 def combination_sentences(
     kind: str, names: Sequence[str], levels: Sequence[str | Decimal], shares: Sequence[str | Fraction]
 ) -> list[str]:
-    """Return one sentence for each fallback of a cascade, one for an ensemble, and none for a single program.
+    """Return one sentence for each fallback of a cascade, and one sentence for an ensemble. A single program has none.
 
-    `levels` are the confidence thresholds of a cascade, and `shares` the upper bounds of the share of items that fall
-    back; both are from 0 to 1.
+    `levels` are the confidence thresholds of a cascade. `shares` are upper bounds on the share of items that fall back.
+    Both are from 0 to 1.
     """
     if kind == ENSEMBLE:
         vote = f"Runs all {len(names)} programs on every item and uses the answer that two programs share"
@@ -37,11 +37,11 @@ def combination_sentences(
 
 
 def narrowed_sentence(one: Narrowed) -> str:
-    """Return a sentence that says how many programs of a pool were combined."""
+    """Return a sentence that says how many of a pool's programs were combined."""
     return f"On {one.pool}, only {one.used} of {one.known} programs were combined with each other."
 
 
 def _percent(share: str | Decimal | Fraction) -> str:
-    """Format a share in per cent with two decimals, or without decimals if it is a whole number of per cent."""
+    """Format a share as a percentage, with two decimal places or, if it is a whole number, none."""
     places = 0 if (Fraction(share) * 100).denominator == 1 else 2
     return figures.percent_format(share, places)

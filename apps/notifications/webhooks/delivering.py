@@ -189,8 +189,9 @@ def _attempt_store(sent: WebhookDelivery, response: Response, *, started: dateti
 
 
 def _endpoint_failed(endpoint: WebhookEndpoint, response: Response, now: datetime) -> None:
-    """Pause an endpoint after a failed attempt. After three days without a delivery, switch it off and notify the
-    owners.
+    """Record a failed attempt, and pause an overloaded endpoint.
+
+    After three days without a delivery, switch the endpoint off and notify the owners.
     """
     if response.is_overloaded:
         endpoint.failures += 1

@@ -1,4 +1,4 @@
-"""The Markdown files under docs/: listed in the order of docs/contents.toml, rendered, and searched."""
+"""Lists the Markdown files under docs/ in the order of docs/contents.toml, renders them, and searches them."""
 
 from apps.pages.documents.contents import (
     Document,

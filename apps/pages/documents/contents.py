@@ -1,4 +1,4 @@
-"""The list of documents in their order. They ship with the code, so each is read only once."""
+"""The list of documents in reading order. They ship with the code, so each file is read only once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FENCE = re.compile(r"```.*?```", re.DOTALL)
 
 @dataclass(frozen=True)
 class Document:
-    """One document: its address under /docs, title, section, Markdown text and first sentences."""
+    """A document: its address under /docs, title, section, Markdown text and summary."""
 
     name: str
     title: str
@@ -38,7 +38,7 @@ class Section:
 
 @lru_cache(maxsize=1)
 def sections() -> tuple[Section, ...]:
-    """Return every section of docs/contents.toml, in its order."""
+    """Return every section in docs/contents.toml, in the order of the file."""
     return tuple(
         Section(
             row["title"], row["for"], row["text"], tuple(_read(name, row["title"]) for name in _names(row["pages"]))
@@ -54,12 +54,12 @@ def documents() -> dict[str, Document]:
 
 
 def moved_to(name: str) -> str | None:
-    """Return the present address of a document that used to have the address `name`, or None."""
+    """Return the new address of the document that used to be at the address `name`; None if there is none."""
     return moved_addresses().get(name)
 
 
 def moved_addresses() -> dict[str, str]:
-    """Return the new addresses of all documents that have moved, by their old addresses."""
+    """Return the new addresses of moved documents by their old addresses."""
     found: dict[str, str] = _contents()["moved"]
     return found
 
@@ -70,7 +70,7 @@ def section_of(document: Document) -> Section:
 
 
 def picture(name: str) -> Path | None:
-    """Return the file of a picture under docs/ by its address, or None."""
+    """Return the file of a picture by its address under docs/; None if there is no such picture."""
     return next((path for path in _pictures() if path.relative_to(FOLDER).as_posix() == name), None)
 
 
@@ -80,7 +80,7 @@ def _pictures() -> tuple[Path, ...]:
 
 
 def neighbours(document: Document) -> tuple[Document | None, Document | None]:
-    """Return the documents before and after a given one, among those for the same readers."""
+    """Return the documents before and after this one, among the documents for the same audience."""
     audience = section_of(document).audience
     row = [one for section in sections() if section.audience == audience for one in section.documents]
     place = row.index(document)
@@ -101,7 +101,7 @@ def _contents() -> dict[str, Any]:
 
 
 def _names(pages: list[str]) -> list[str]:
-    """Return the addresses of a section's documents; `adr/*` means every file in that folder."""
+    """Return the addresses of a section's documents. `adr/*` means every file in the folder `adr`."""
     found = []
     for page in pages:
         paths = sorted(FOLDER.glob(f"{page}.md")) if page.endswith("*") else [FOLDER / f"{page}.md"]
@@ -118,8 +118,9 @@ def _read(name: str, section: str) -> Document:
 
 
 def _summary(paragraph: str) -> str:
-    """Return as many sentences from the start of a paragraph as fit, or the beginning of the first sentence if it does
-    not fit.
+    """Return as many whole sentences from the start of a paragraph as fit in a summary.
+
+    If the first sentence does not fit, return its beginning.
     """
     if len(paragraph) <= SUMMARY_LENGTH:
         return paragraph
@@ -128,7 +129,7 @@ def _summary(paragraph: str) -> str:
 
 
 def _is_prose(block: str) -> bool:
-    """Whether a block is a paragraph (not a heading, table, list or date), or the question of a decision record."""
+    """Return whether a block can be a summary: an ordinary paragraph, or the question of a decision record."""
     return block.startswith("**Question") or (
         bool(block) and block[0] not in "#|-`>*!" and not block.startswith("Date:")
     )

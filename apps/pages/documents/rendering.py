@@ -1,4 +1,4 @@
-"""Renders documents as HTML. The files are our own; raw HTML in them is shown as text."""
+"""Renders documents as HTML. Raw HTML in a document is shown as text."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SECTIONS_FEW = 5  # up to here the table of contents has room for two levels
 
 @cache
 def as_html(document: Document) -> tuple[SafeString, list[tuple[str, str, bool]]]:
-    """Return the page's HTML, and its headings as (anchor, text, whether it is a subheading).
+    """Return a document's HTML, and its headings as (anchor, text, whether it is a subheading).
 
-    For a page with few sections, the subheadings are listed too.
+    Subheadings are included only if the document has few sections.
     """
     converter = markdown.Markdown(extensions=["tables", "fenced_code", "toc", "sane_lists"], output_format="html")
     converter.preprocessors.deregister("html_block")
@@ -42,7 +42,7 @@ def as_html(document: Document) -> tuple[SafeString, list[tuple[str, str, bool]]
 
 
 def _links(body: str, name: str) -> str:
-    """Turn links between the files into links between the pages. A link to a file of the code becomes plain text."""
+    """Turn links between files into links between pages. A link to a source file becomes plain text."""
 
     def page(match: re.Match[str]) -> str:
         target, text = match[1], match[2]
@@ -58,12 +58,12 @@ def _links(body: str, name: str) -> str:
 
 
 def _images(body: str, name: str) -> str:
-    """Replace the relative addresses of pictures with those at which the site serves them."""
+    """Replace the relative addresses of pictures with the addresses at which the site serves them."""
     return re.sub(r'src="(?!/|https?:)([^"]+)"', lambda match: f'src="{_address(name, match[1])}"', body)
 
 
 def _address(name: str, target: str) -> str:
-    """Return the address of a file to which the document `name` refers by a relative path."""
+    """Return the site's address of a file that the document `name` refers to by a relative path."""
     return posixpath.normpath(posixpath.join("/docs", posixpath.dirname(name), target))
 
 
@@ -80,13 +80,13 @@ def _copyable(body: str) -> str:
 
 
 def _plain_alignment(body: str) -> str:
-    """Align columns with classes, since the content security policy forbids style attributes."""
+    """Align columns with classes, because the content security policy forbids style attributes."""
     return re.sub(r' style="text-align: (\w+);"', r' class="align-\1"', body)
 
 
 def _wrapped_tables(body: str) -> str:
-    """Put each table in its own scrolling box. Each box gets a different name, because landmarks with the same name
-    can't be distinguished.
+    """Put each table in its own scrolling box. Each box has its own name, because screen readers list the boxes by
+    name.
     """
     numbers = count(1)
 
@@ -98,9 +98,7 @@ def _wrapped_tables(body: str) -> str:
 
 
 def _table_anchors(body: str) -> str:
-    """Give each row an anchor made from its first cell, so that the `?` next to a figure can open the glossary at the
-    right word.
-    """
+    """Give each table row an anchor made from its first cell, so that the `?` next to a figure can link to a word."""
 
     def anchor(match: re.Match[str]) -> str:
         slug = slugify(re.sub(r"<[^>]+>", "", match[1]))

@@ -1,4 +1,4 @@
-"""Searches the documents. Definitions come first, then titles, headings and text."""
+"""Searches the documents. Definitions come first, then matches in titles, in headings, and in the text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXCERPT_LENGTH, EXCERPT_BEFORE = 220, 80
 
 @dataclass(frozen=True)
 class Hit:
-    """A passage that was found: its address with anchor, the title and heading, and an excerpt with the words marked."""
+    """A passage that was found: its address, its title and heading, and an excerpt with the words marked."""
 
     url: str
     title: str
@@ -30,7 +30,7 @@ class Hit:
 
 
 class Match(IntEnum):
-    """The place where the words were found. A smaller number is a better match."""
+    """The place where the words were found. A smaller number means a better match."""
 
     DEFINITION = 0  # the query is a word of the glossary, or a problem code
     TITLE = 1
@@ -40,7 +40,7 @@ class Match(IntEnum):
 
 @dataclass(frozen=True)
 class Passage:
-    """One section of a document, or one row of the glossary or of the problem codes."""
+    """A section of a document, or a row in the table of the glossary or of the problem codes."""
 
     url: str
     title: str
@@ -53,11 +53,11 @@ class Passage:
 
 
 def search(query: str, *, limit: int = 30) -> list[Hit]:
-    """Return the passages that contain every word of `query`, the best first.
+    """Return the passages that contain every word of the query, best match first.
 
-    The order is: a definition of the query itself, titles, headings, text. Documents for operators or engineers rank
-    one step lower than those for customers. Within the same rank and section, passages that contain the words more
-    often come first. Only the first 200 characters of the query count.
+    A definition of the query comes first, then matches in titles, in headings, and in the text. Documents for operators
+    or engineers rank one step lower than documents for customers. Within the same rank and section, passages that
+    contain the words more often come first. Only the first 200 characters of the query count.
     """
     words = query[:QUERY_LENGTH].lower().split()[:WORDS_MAX]
     if not words:
@@ -77,7 +77,7 @@ def _rank(match: Match, passage: Passage) -> int:
 
 
 def _match(passage: Passage, words: list[str]) -> Match | None:
-    """Return the place in which `passage` contains all the words, or None."""
+    """Return the best place in the passage that contains all the words; None if no place does."""
     heading, title = passage.heading.lower(), passage.title.lower()
     if passage.is_definition and _singular(" ".join(words)) == _singular(heading):
         return Match.DEFINITION
@@ -90,7 +90,7 @@ def _match(passage: Passage, words: list[str]) -> Match | None:
 
 
 def _singular(term: str) -> str:
-    """Return a term without the plural "s", so that "quotes" finds "quote"."""
+    """Return a term without a plural "s", so that "quotes" finds "quote"."""
     return re.sub(r"(?<=[a-z]{3})s$", "", re.sub(r"\s*\(.*\)$", "", term))
 
 
@@ -106,7 +106,7 @@ def _passages() -> tuple[Passage, ...]:
 
 
 def _passages_of(document: Document, place: int, *, is_for_customers: bool) -> Iterator[Passage]:
-    """Yield the passages of a document: its beginning, each section with its heading, and each definition."""
+    """Yield the passages of a document: its beginning, each section with a heading, and each definition."""
     for number, (heading, lines) in enumerate(_parts(document)):
         is_first = number == 0
         if document.name == PROBLEMS or (document.name == GLOSSARY and is_first):
@@ -120,7 +120,10 @@ def _passages_of(document: Document, place: int, *, is_for_customers: bool) -> I
 
 
 def _parts(document: Document) -> list[tuple[str, list[str]]]:
-    """Return each heading of the second or third level with its lines; the first part has the title of the document."""
+    """Return (heading, lines) for each part of a document that starts with a second or third level heading.
+
+    The first part has the title of the document as its heading.
+    """
     parts: list[tuple[str, list[str]]] = [(document.title, [])]
     for line in _without_code_headings(document.text):
         if line.startswith(("## ", "### ")):
@@ -131,7 +134,7 @@ def _parts(document: Document) -> list[tuple[str, list[str]]]:
 
 
 def _definition(document: Document, line: str, place: int) -> Iterator[Passage]:
-    """Yield the definition in a row of a table. The first two lines of a table contain none."""
+    """Yield the definition in a table row. The header and separator rows contain no definition."""
     cells = [plain(cell) for cell in line.strip().strip("|").split("|")] if line.startswith("| ") else [""]
     if cells[0] in {"word", "code", ""} or len(cells) < 2:
         return
@@ -142,7 +145,9 @@ def _definition(document: Document, line: str, place: int) -> Iterator[Passage]:
 
 
 def _without_code_headings(text: str) -> Iterator[str]:
-    """Yield the lines of a document, changed so that a comment in a block of code is not mistaken for a heading."""
+    """Yield the lines of a document. Lines in code blocks are indented, so that a comment is not mistaken for a
+    heading.
+    """
     is_code = False
     for line in text.splitlines():
         if line.startswith("```"):
@@ -151,7 +156,7 @@ def _without_code_headings(text: str) -> Iterator[str]:
 
 
 def _excerpt(text: str, words: list[str]) -> SafeString:
-    """Return about 220 characters around the first occurrence of a word, with every word marked."""
+    """Return about 220 characters around the first word found, with every word marked."""
     first = min((at for at in (text.lower().find(word) for word in words) if at >= 0), default=0)
     start = text.rfind(" ", 0, max(1, first - EXCERPT_BEFORE)) + 1
     end = len(text)

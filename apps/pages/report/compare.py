@@ -1,4 +1,4 @@
-"""Compares up to four programs side by side: models, processors and precisions, and each figure with a baseline."""
+"""Compares up to four programs side by side. Each figure is compared with the baseline, the first program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Measure = Callable[[Program], Fraction | int | None]
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure, its change from the baseline in words, and whether the change is better ("ok"), worse ("bad") or neither."""
+    """A figure and its change from the baseline. The tone is "ok" for a better figure and "bad" for a worse one."""
 
     text: str
     change: str = ""
@@ -35,7 +35,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A row with one figure of every program. `differs` is true if they are not all equal."""
+    """A row with one figure for each program. `differs` is true if the figures are not all equal."""
 
     title: str
     cells: list[Cell]
@@ -43,12 +43,12 @@ class Row:
 
 
 def table(programs: Sequence[Program], *, now: datetime) -> list[Row]:
-    """Return the rows of the comparison; the first program is the baseline."""
+    """Return the rows of the comparison. The first program is the baseline."""
     return [*_described(programs), *_measured(programs), _priced(programs, now), _limits(programs)]
 
 
 def _described(programs: Sequence[Program]) -> Iterator[Row]:
-    """Yield the rows that describe the programs: processor, precision, sizes, and whether the cost is exact."""
+    """Yield the rows that describe the programs: processor, precision, sizes of dimensions, and kind of cost."""
     words: list[tuple[str, Callable[[Program], str]]] = [
         ("Processor", lambda one: one.target),
         ("Precision", lambda one: one.precision),
@@ -61,7 +61,7 @@ def _described(programs: Sequence[Program]) -> Iterator[Row]:
 
 
 def _measured(programs: Sequence[Program]) -> Iterator[Row]:
-    """Yield the rows of figures that at least one program has, each compared with the baseline's."""
+    """Yield a row for each figure that at least one program has, compared with the baseline's figure."""
     for title, measure, write, better in FIGURES:
         values = [measure(one) for one in programs]
         if _is_shown(title, values):
@@ -71,12 +71,12 @@ def _measured(programs: Sequence[Program]) -> Iterator[Row]:
 
 
 def _is_shown(title: str, values: Sequence[Any]) -> bool:
-    """Whether to show a row: at least one figure is known or, for external memory, at least one program uses it."""
+    """Return whether to show a row: at least one program has the figure or, for external memory, uses external memory."""
     return any(values) if title == EXTERNAL else any(value is not None for value in values)
 
 
 def _noise(programs: Sequence[Program]) -> Iterator[Row]:
-    """Yield the row of signal-to-noise ratios, if at least one program is not in float32."""
+    """Yield the row of signal-to-noise ratios if at least one program is not in float32."""
     worst = [signal_to_noise(one) for one in programs]
     if any(value is not None for value in worst):
         texts = ["is float32" if value is None else decibels_text(value) for value in worst]
@@ -84,7 +84,7 @@ def _noise(programs: Sequence[Program]) -> Iterator[Row]:
 
 
 def _cell(value: Any, base: Any, text: str, better: str) -> Cell:
-    """Return a figure with its change from the baseline; the baseline's own figure has no change."""
+    """Return a figure with its change from the baseline. The baseline's own figure has no change."""
     if value is None:
         return Cell("-")
     if not base or value == base or not better:
@@ -102,26 +102,29 @@ def _link(program: Program) -> int:
 
 
 def load_bytes(program: Program) -> int | None:
-    """Return the bytes that are sent over the link before the first item; None if unknown."""
+    """Return the number of bytes sent over the link before the first item; None if unknown."""
     load = program_load(program)
     return None if load is None else load["bytes_in"]
 
 
 def load_time(program: Program) -> Fraction | None:
-    """Return the time of loading in seconds; None if unknown."""
+    """Return the time to load the program, in seconds; None if unknown."""
     load = program_load(program)
     return None if load is None else Fraction(load["cycles_in"], program.clock_hz)
 
 
 def above_bound(program: Program, name: str) -> Fraction | None:
-    """Return the excess of a program's value over its proven minimum as a fraction: 0.15 for 15 % more."""
+    """Return how far a program's value is above its proven lower bound, as a fraction: 0.15 means 15 % above; None if
+    unknown.
+    """
     known = program.bounds.get(name) or {}
     return Fraction(known["ours"], known["bound"]) - 1 if known.get("bound") else None
 
 
 def share_of_peak(program: Program) -> Fraction | None:
-    """Return the program's operations as a share of the maximum that the matrix units could execute in the same time
-    and precision.
+    """Return the program's operations as a share of what the matrix units could do in the same time and precision.
+
+    None if the processor's peak is unknown.
     """
     target = target_of(program)
     rate = peak(target, KIND_OF.get(program.precision, "f32")) if target else None
@@ -129,9 +132,7 @@ def share_of_peak(program: Program) -> Fraction | None:
 
 
 def signal_to_noise(program: Program) -> float | None:
-    """Return the signal-to-noise ratio in decibels of the worst output on the calibration examples; None for a program
-    in float32.
-    """
+    """Return the signal-to-noise ratio of the worst output on the calibration examples, in decibels; None for float32."""
     known = [values.get("snr_db") for values in program.accuracy.get("outputs", {}).values()]
     return min((float(value) for value in known if value is not None), default=None)
 

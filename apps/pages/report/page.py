@@ -1,4 +1,4 @@
-"""The context of the report page of a program."""
+"""The template context of a program's report page."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def _parsed(key: Any) -> Report:
 
 
 def report_of(program: Program) -> Report:
-    """Return the stored report. Programs never change, so recently used reports are cached in parsed form."""
+    """Return the program's stored report. Recently used reports are cached in parsed form, because they never change."""
     return _parsed(program.pk)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How a program fits a processor's memory, in bytes and in words."""
+    """Whether a program fits a processor's memory, with the bytes needed and available and a note in words."""
 
     target: str
     fits: bool
@@ -94,7 +94,7 @@ def _headline(program: Program) -> dict[str, Any]:
 
 
 def load_of(program: Program) -> dict[str, Any] | None:
-    """Return the bytes loaded before the first item, by kind, and the loading time; None if unknown."""
+    """Return the bytes loaded before the first item, in total and by kind, and the loading time; None if unknown."""
     load = program_load(program)
     if load is None:
         return None
@@ -104,8 +104,9 @@ def load_of(program: Program) -> dict[str, Any] | None:
 
 
 def price_of(program: Program, report: Report, *, now: datetime) -> dict[str, Any]:
-    """Return the price of EXECUTIONS executions today in the price book's default class; for an unknown price, return
-    the reason instead.
+    """Return today's price of EXECUTIONS executions in the price book's default class.
+
+    If the price is unknown, return the reason instead.
     """
     try:
         book = book_in_force(at=now)
@@ -133,8 +134,9 @@ def price_of(program: Program, report: Report, *, now: datetime) -> dict[str, An
 
 
 def fits_of(program: Program) -> list[Fit]:
-    """Return how the program fits its processor, how the same model fits other processors, and the processors for which
-    it was too large.
+    """Return how the program and its variants for other processors fit in memory.
+
+    Includes the processors for which the model was too large.
     """
     same = Program.objects.filter(model_version=program.model_version, precision=program.precision, dims=program.dims)
     newest: dict[str, Program] = {}
@@ -168,18 +170,18 @@ def _fit(program: Program, available: int | None) -> Fit:
 
 
 def _siblings(program: Program) -> list[Program]:
-    """Return other programs of the same model version, for other processors and sizes."""
+    """Return the other programs of the same model version, sorted by processor and latency."""
     return list(program.model_version.programs.exclude(pk=program.pk).order_by("target", "latency_cycles")[:20])
 
 
 def _names(report: Report, listed: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the names of rows and units for the drawings."""
+    """Return the names of rows and units that the drawings use."""
     units = [rows.unit_name(unit, report) for unit in report["units"]]
     return {"rows": [{"name": graph.name_of(row)} for row in listed], "units": units}
 
 
 def _profile(listed: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the bars of the chart above the table of operations, in the order of the schedule."""
+    """Return the bars of the chart above the operations table, in the order of the schedule."""
     return {
         "rows": [
             {

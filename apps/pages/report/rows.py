@@ -1,4 +1,4 @@
-"""The table of operations, its totals, and the bounds. The rows add up to the figures in the headline."""
+"""The table of operations, its totals, and the bounds. The rows add up to the report's main figures."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def share(part: int, whole: int) -> Fraction:
 
 
 def operation_rows(report: Report) -> list[dict[str, Any]]:
-    """Return one row for each operation in the compiler's order, with its shares of the totals and its limit in words."""
+    """Return a row for each operation, in the compiler's order, with its shares of the totals and its limit in words."""
     resources = report["resources"]
     rows = []
     for row in report["per_operation"]:
@@ -93,7 +93,7 @@ def operation_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def totals(report: Report) -> dict[str, dict[str, Any]]:
-    """For every figure of the headline, return the sum of the rows, the headline's value, and whether both are equal."""
+    """Return the sum of the rows, the main figure, and whether both are equal, for each column with a total."""
     found = {}
     for column, way in TOTALS.items():
         headline: Any = report["resources"]
@@ -105,14 +105,14 @@ def totals(report: Report) -> dict[str, dict[str, Any]]:
 
 
 def unit_name(unit: Mapping[str, Any], report: Report) -> str:
-    """Return the name of a unit's lane: "link in" if its class has one unit, "weights 2" if it has several."""
+    """Return the name of a unit's lane: "link in" for the only unit of its class, "weights 2" for one of several."""
     several = sum(one["class"] == unit["class"] for one in report["units"]) > 1
     name = str(unit["class"]).replace("_", " ")
     return f"{name} {unit['instance']}" if several else name
 
 
 def unit_rows(report: Report) -> list[dict[str, Any]]:
-    """Return the busy time of each unit during one inference."""
+    """Return the busy and idle cycles of each unit during one inference."""
     latency = report["resources"]["cycles"]
     return [
         {
@@ -126,7 +126,7 @@ def unit_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def bound_rows(report: Report) -> list[dict[str, Any]]:
-    """Return each proven lower bound with the value reached: ratio = reached / bound, gap = ratio - 1."""
+    """Return each proven lower bound and the value reached, with ratio = reached / bound and gap = ratio - 1."""
     rows = []
     for key, title in (("latency", "Latency"), ("interval", "Interval"), ("memory", "Peak memory")):
         known = report["bounds"].get(key)
@@ -148,19 +148,20 @@ def bound_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def limit_text(limit: str) -> str:
-    """Return a limit in the words that pages use: "the link_in port" -> "the link in port"."""
+    """Return a limit in the words that pages use, such as "the link in port" for "the link_in port"."""
     return limit.replace("link_in", "link in").replace("link_out", "link out").replace("external", "external memory")
 
 
 def combined_rows(report: Report) -> list[list[str]]:
-    """Return the groups of contractions that run as one, by their names in the model, without the part numbers that the
-    compiler adds after a slash.
+    """Return the groups of contractions that run as one, by their names in the model.
+
+    The part number that the compiler adds after a slash is removed.
     """
     return [[re.sub(r"/\d+$", "", name) for name in group] for group in report.get("combined", [])]
 
 
 def executed_rows(report: Report, executed: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the bounds next to the counters of the verification run; empty if the cost is exact."""
+    """Return the bounds next to the values counted in the verification run; empty if the cost is exact."""
     if not executed:
         return []
     bound = report["resources"]
@@ -174,7 +175,7 @@ def executed_rows(report: Report, executed: Mapping[str, Any]) -> list[dict[str,
 
 
 def accuracy_rows(accuracy: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the quantisation error of each output: signal-to-noise in dB, errors, and changed top-1 classes."""
+    """Return the quantisation error of each output: signal-to-noise ratio in dB, errors, and changed top-1 classes."""
     rows = []
     for name, values in accuracy.get("outputs", {}).items():
         changed, _, total = values.get("changed_top1", "").partition("/")
@@ -191,7 +192,7 @@ def accuracy_rows(accuracy: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def decibels_text(value: float | None) -> str:
-    """Format a ratio in decibels; the compiler states 999 for no difference and -999 for not a number."""
+    """Format a ratio in decibels. The compiler reports 999 for "no difference" and -999 for "not a number"."""
     if value is None:
         return "not measured"
     if abs(value) >= NO_NOISE:
@@ -200,12 +201,12 @@ def decibels_text(value: float | None) -> str:
 
 
 def _decimal(value: float | None) -> str:
-    """Format with three significant digits, in exponent form if that is shorter."""
+    """Format a number with three significant digits, in exponent form if that is shorter; "-" for None."""
     return "-" if value is None else f"{value:.3g}"
 
 
 def operations_csv(report: Report) -> str:
-    """Return the table as CSV: plain integers, shares as decimals with six places, and a last row with the totals."""
+    """Return the table of operations as CSV. Shares have six decimal places, and the last row has the totals."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -217,7 +218,7 @@ def operations_csv(report: Report) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a cell that no spreadsheet interprets as a formula."""
+    """Return a value as a CSV cell that no spreadsheet interprets as a formula."""
     if isinstance(value, Fraction):
         millionths = round(value * 10**6)
         return f"{millionths // 10**6}.{millionths % 10**6:06d}"

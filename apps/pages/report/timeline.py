@@ -1,4 +1,4 @@
-"""The schedule as lanes, one for each unit, with as many bars as the drawing has room for."""
+"""The schedule as lanes of bars, one lane for each unit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Run = Sequence[int]  # unit, start, cycles, row
 def timeline(report: Mapping[str, Any], *, start: int, end: int, bars: int = BARS_PER_LANE) -> dict[str, Any]:
     """Return the lanes in the cycles [start, end).
 
-    A lane with at most `bars` runs in these cycles shows each of them. A fuller lane shows `bars` equal stretches, each
-    with the operation that takes the most cycles in it, its fullness (in thousandths) and the number of its runs. A bar
-    is [unit, start, end, operation, fullness, runs].
+    A lane with at most `bars` runs shows each run. A fuller lane is divided into at most `bars` equal stretches. Each
+    stretch shows the operation that takes the most cycles in it, its fullness (in thousandths) and its number of runs.
+    A bar is [unit, start, end, operation, fullness, runs].
     """
     latency = report["resources"]["cycles"]
     start, end = max(0, min(start, latency - 1)), max(1, min(end, latency))
@@ -38,7 +38,7 @@ def timeline(report: Mapping[str, Any], *, start: int, end: int, bars: int = BAR
 
 
 def _folded(lane: Sequence[Run], start: int, end: int, bars: int) -> list[list[int]]:
-    """Return the equal stretches of one lane; neighbours with the same operation and fullness become one bar."""
+    """Return the bars of one lane in equal stretches. Neighbours with the same operation and fullness become one bar."""
     width = -(-(end - start) // bars)
     busy: list[Counter[int]] = [Counter() for _ in range(-(-(end - start) // width))]
     count = [0] * len(busy)
@@ -67,7 +67,7 @@ def _folded(lane: Sequence[Run], start: int, end: int, bars: int) -> list[list[i
 
 
 def live_bytes(report: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """Return (cycle, bytes) at each change in the size of the live intermediate tensors."""
+    """Return (cycle, bytes) for each cycle in which the size of the live intermediate tensors changes."""
     change: Counter[int] = Counter()
     for buffer in report["memory"]:
         if buffer["kind"] == "arena":

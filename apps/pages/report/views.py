@@ -1,4 +1,4 @@
-"""Views of a program's report: the page, the data of its drawings, and the downloads."""
+"""Views for a program's report: the page, the data for its drawings, and the downloads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def program(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def program_compare(request: HttpRequest) -> HttpResponse:
-    """Show the comparison of up to four programs of the organisation: ?p=<id>&p=<id>; the first is the baseline."""
+    """Show the comparison of up to four programs of the organisation (?p=<id>&p=<id>). The first is the baseline."""
     own = Program.objects.filter(organisation=organisation_get(request)).select_related("model_version__model")
     wanted = list(dict.fromkeys(_uuids(request.GET.getlist("p"))))[: compare.COLUMNS_MAX]
     known = own.in_bulk(wanted)
@@ -43,7 +43,7 @@ def program_compare(request: HttpRequest) -> HttpResponse:
 
 
 def _uuids(texts: list[str]) -> list[UUID]:
-    """Return the ids in the query string. Raises Http404 if one is not an id."""
+    """Return the ids in the query string. Raises Http404 if one of them is not a UUID."""
     try:
         return [UUID(text) for text in texts]
     except ValueError:
@@ -51,7 +51,7 @@ def _uuids(texts: list[str]) -> list[UUID]:
 
 
 def program_timeline(request: HttpRequest, pk: UUID) -> JsonResponse:
-    """Return the lanes in the cycles [from, to) as JSON, with as many bars as the drawing has room for."""
+    """Return the lanes of the schedule in the cycles [from, to) as JSON."""
     found = org_object_get(request, Program, pk=pk)
     start = _cycle(request.GET.get("from", ""), 0)
     end = _cycle(request.GET.get("to", ""), found.latency_cycles)
@@ -59,13 +59,13 @@ def program_timeline(request: HttpRequest, pk: UUID) -> JsonResponse:
 
 
 def program_graph(request: HttpRequest, pk: UUID) -> JsonResponse:
-    """Return the graph's nodes and edges as JSON; blocks are folded unless `?all=1`."""
+    """Return the graph's nodes and edges as JSON. Blocks are folded unless the query string has `all=1`."""
     found = org_object_get(request, Program, pk=pk)
     return JsonResponse(graph.graph(page.report_of(found), fold=request.GET.get("all") != "1"))
 
 
 def program_download(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
-    """Send one of the files: report.json, operations.csv, trace.json, ranges.json, program.bin, program.asm."""
+    """Send one file of the report: report.json, operations.csv, trace.json, ranges.json, program.bin or program.asm."""
     found = org_object_get(request, Program, pk=pk)
     known = FILES.get(kind)
     if known is None or (kind == "ranges.json" and not found.accuracy):
@@ -77,7 +77,7 @@ def program_download(request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
 
 
 def _cycle(text: str, otherwise: int) -> int:
-    """Return a cycle from the query string; None if it is not a whole number."""
+    """Return the cycle in the query string; `otherwise` if it is not a whole number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else otherwise
 
 

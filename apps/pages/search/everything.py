@@ -1,7 +1,7 @@
-"""Searches for a text in every kind of object of an organisation, in the pages and in the documents.
+"""Searches every kind of object of an organisation, the pages and the documents for a text.
 
-Each kind needs one query, which filters by the organisation, is limited, and uses an index. So the number of queries
-depends neither on the text nor on the number of objects.
+Each kind of object needs one query, which is limited, uses an index, and filters by organisation. Therefore the number
+of queries depends neither on the text nor on the number of objects.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ PER_KIND = 5  # hits of one kind
 
 @dataclass(frozen=True)
 class Hit:
-    """A search result: its URL, its title, a note that distinguishes it from similar results, and a state for a badge."""
+    """A search result: its URL, its title, a note to distinguish it from similar results, and a state to show as a
+    badge.
+    """
 
     url: str
     title: str
@@ -43,7 +45,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Group:
-    """The hits of one kind."""
+    """The search results of one kind."""
 
     title: str
     icon: str
@@ -52,7 +54,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of object: how to find its rows, newest first, and how to show them."""
+    """A kind of object that can be found. `rows` queries the matching rows, newest first; `hit` turns a row into a
+    result.
+    """
 
     title: str
     icon: str
@@ -61,9 +65,11 @@ class Kind:
 
 
 def everything_search(query: Query, *, principal: Principal | None, limit: int = PER_KIND) -> list[Group]:
-    """Return the non-empty groups of hits: pages, then objects of the caller's current organisation, then documents.
+    """Return the groups of results that are not empty: pages, then objects of the caller's current organisation, then
+    documents.
 
-    `principal` is the caller. It is None if nobody is signed in; the result then contains no objects.
+    For platform administrators, the organisations that match come before the documents. `principal` is the caller; None
+    means a visitor, who finds no objects.
     """
     if not query:
         return []
@@ -207,7 +213,7 @@ def _customers(query: Query, limit: int) -> Group:
 
 
 def _pages(query: Query, principal: Principal | None, limit: int) -> Group:
-    """Return the pages whose name contains every word; those whose name begins with the text come first."""
+    """Return the pages whose name contains every word. Pages whose name begins with the text come first."""
     words = query.text.lower().split()
     role = principal.memberships.get(principal.current) if principal and principal.current else None
     links = navigation.pages_of(

@@ -1,4 +1,4 @@
-"""Interprets the text that a person typed into the search: a name, a number, or the beginning of an id or a digest."""
+"""Interprets the text of a search as a name, a number, or the beginning of an id or a digest."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Query:
 
     @classmethod
     def read(cls, raw: str) -> Query:
-        """Return the query in `raw`: without control characters, on one line, at most LENGTH characters."""
+        """Return the query for a text, as one line without control characters and of at most LENGTH characters."""
         kept = "".join(" " if unicodedata.category(one) in _CONTROL else one for one in raw[: LENGTH * 5])
         return cls(" ".join(kept.split())[:LENGTH].strip())
 
@@ -40,7 +40,7 @@ class Query:
 
     @cached_property
     def id_range(self) -> tuple[UUID, UUID] | None:
-        """The first and last id that begin with the text; None if no id can."""
+        """The first and the last possible id that begin with the text; None if no id can begin with it."""
         digits = self.text.lower().replace("-", "")
         if not PREFIX <= len(digits) <= _ID_DIGITS or not _HEX.fullmatch(digits):
             return None
@@ -48,13 +48,15 @@ class Query:
 
     @cached_property
     def digest(self) -> str:
-        """The text as the beginning of a SHA-256 digest; empty if it can't be one."""
+        """The text as the beginning of a SHA-256 digest; empty if no digest can begin with it."""
         digits = self.text.lower().removeprefix("sha256:")
         return digits if PREFIX <= len(digits) <= _DIGEST_DIGITS and _HEX.fullmatch(digits) else ""
 
     @cached_property
     def numbers(self) -> dict[NumberKind, int]:
-        """The object numbers that the text may mean: of one kind (`Q-0007`, `q7`), or of every kind (`7`, `0007`)."""
+        """The object numbers that the text may mean, by kind: one kind for `Q-0007` or `q7`, every kind for `7` or
+        `0007`.
+        """
         reference = number_parse(self.text)
         if reference is not None:
             return {reference.kind: reference.number}
@@ -62,12 +64,13 @@ class Query:
         return {one.kind: one.number for one in written if one is not None}
 
     def numbered(self, kind: NumberKind) -> Q:
-        """Return a condition for the row of a kind whose number is the text."""
+        """Return a condition for rows of this kind whose number the text means."""
         return Q(number=self.numbers[kind]) if kind in self.numbers else Q(pk__in=[])
 
     def named(self, *columns: str) -> Q:
-        """Return a condition for rows with every word of the text in one of the columns; a short word must be at the
-        beginning of a column.
+        """Return a condition for rows that contain every word of the text in at least one of the columns.
+
+        A short word must be at the beginning of the column.
         """
         found = Q(pk__in=[]) if not self.text else Q()
         for word in self.text.split()[:WORDS]:
@@ -79,12 +82,13 @@ class Query:
         return found
 
     def identified(self, column: str = "pk") -> Q:
-        """Return a condition for rows whose id begins with the text; it matches none if no id can."""
+        """Return a condition for rows whose id begins with the text. If no id can, no row matches."""
         return Q(**{f"{column}__range": self.id_range}) if self.id_range else Q(pk__in=[])
 
     def digested(self, column: str) -> Q:
-        """Return a condition for rows whose digest begins with the text. It is a range, so that an index with any
-        collation can be used.
+        """Return a condition for rows whose digest begins with the text.
+
+        The condition is a range, so that an index with any collation can be used.
         """
         if not self.digest:
             return Q(pk__in=[])

@@ -1,7 +1,7 @@
 # ruff: noqa: A002 - arguments are named as a page writes them
-"""The template tags from which every page is built: `{% load takt %}`. Most render a template of templates/components/.
+"""The template tags and filters for all pages: `{% load takt %}`. Most tags render a template in templates/components/.
 
-`apps.figures` formats the figures; units and rounding are documented there.
+`apps.figures` formats the figures; it documents units and rounding.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def percent(share: figures.Number | None, places: int = 1) -> str:
 
 @register.filter
 def money(amount: Decimal | int | str | None, currency: figures.Currency) -> SafeString:
-    """{{ quote.net|money:quote.currency }}: an amount rounded to the currency's smallest unit, with the exact amount as
-    title.
+    """{{ quote.net|money:quote.currency }}: an amount rounded to the currency's smallest unit. The title is the exact
+    amount.
     """
     exact = figures.money_exact_format(amount, currency)
     return format_html('<span class="money" title="{}">{}</span>', exact, figures.money_format(amount, currency))
@@ -65,7 +65,7 @@ def money(amount: Decimal | int | str | None, currency: figures.Currency) -> Saf
 
 @register.filter
 def price(amount: Decimal | int | str | None, currency: figures.Currency) -> SafeString:
-    """{{ price|price:currency }}: a unit price with four significant digits, and with the exact price as title."""
+    """{{ price|price:currency }}: a unit price with four significant digits. The title is the exact price."""
     exact = figures.money_exact_format(amount, currency)
     return format_html('<span class="money" title="{}">{}</span>', exact, figures.price_format(amount, currency))
 
@@ -78,8 +78,9 @@ def unit_price(
     of: int = 1,
     part: str = "",
 ) -> SafeString:
-    """{% unit_price price.amount price.currency of=1000 %}: "€ 0.01218 per million executions", with the exact price of
-    one execution as title. With `part` "price" or "per", only that part is shown.
+    """{% unit_price price.amount price.currency of=1000 %}: a price such as "€ 0.01218 per million executions".
+
+    The title is the exact price. If `part` is "price" or "per", only that part of the text is shown.
     """
     price, per = figures.unit_price_format(amount, currency, thing=thing, of=of)
     if part == "per":
@@ -98,13 +99,13 @@ def money_exact(amount: Decimal | int | str | None, currency: figures.Currency) 
 
 @register.filter
 def item(mapping: Mapping[str, Any] | None, key: str) -> Any:
-    """{{ mapping|item:"key" }}: the value of the key, or nothing."""
+    """{{ mapping|item:"key" }}: the value for the key; None if there is none."""
     return mapping.get(key) if mapping else None
 
 
 @register.simple_tag(takes_context=True)
 def when(context: template.Context, at: datetime | None, seconds: bool = False) -> SafeString:
-    """{% when job.submitted_at %}: the instant in the organisation's time zone, followed by UTC if they differ."""
+    """{% when job.submitted_at %}: a time in the organisation's time zone, followed by the time in UTC if it differs."""
     if at is None:
         return mark_safe('<span class="text-secondary">-</span>')
     zone = getattr(context.get("organisation"), "time_zone", None) or "UTC"
@@ -123,7 +124,9 @@ def when(context: template.Context, at: datetime | None, seconds: bool = False) 
 
 @register.simple_tag(takes_context=True)
 def period(context: template.Context, start: datetime | None, end: datetime | None) -> SafeString:
-    """{% period quote.window_start quote.window_end %}: start and end in the organisation's time zone, with UTC as title."""
+    """{% period quote.window_start quote.window_end %}: start and end in the organisation's time zone. The title is in
+    UTC.
+    """
     zone = getattr(context.get("organisation"), "time_zone", None) or "UTC"
     title = figures.period_format(start, end, "UTC")
     return format_html('<span class="text-nowrap" title="{}">{}</span>', title, figures.period_format(start, end, zone))
@@ -131,28 +134,31 @@ def period(context: template.Context, start: datetime | None, end: datetime | No
 
 @register.simple_tag
 def ago(at: datetime | None, now: datetime) -> str:
-    """{% ago pool.measured_at now %}: the time since an instant, such as "12 s ago"."""
+    """{% ago pool.measured_at now %}: the time elapsed, such as "12 s ago"; "never" for None."""
     return "never" if at is None else f"{figures.duration_format(max(now - at, timedelta(0)))} ago"
 
 
 @register.simple_tag
 def icon(name: str, css: str = "") -> SafeString:
-    """{% icon "upload" %}: an icon listed in static/icons.txt; decorative, so it is hidden from screen readers."""
+    """{% icon "upload" %}: an icon listed in static/icons.txt. Icons are decorative, so they are hidden from screen
+    readers.
+    """
     source = f"{static('vendor/icons.svg')}#{name}"
     return format_html('<svg class="icon {}" aria-hidden="true" focusable="false"><use href="{}"/></svg>', css, source)
 
 
 @register.simple_tag
 def badge(kind: str, label: str = "") -> SafeString:
-    """{% badge "exact" %}, {% badge job.state %}: a word with colour and usually an icon; unknown kinds get the neutral
-    tone.
+    """{% badge "exact" %}, {% badge job.state %}: a word with a colour and usually an icon.
+
+    An unknown kind gets the neutral colour.
     """
     return badges.render(kind, label)
 
 
 @register.simple_tag
 def bar(share: figures.Number | None, label: str = "") -> SafeString:
-    """{% bar row.share %}: a thin bar for a share from 0 to 1 (decorative; show the number next to it)."""
+    """{% bar row.share %}: a thin bar for a share from 0 to 1. The bar is decorative, so show the number next to it."""
     number = figures.fraction(share) or Fraction(0)
     width = figures.fixed(min(max(number, Fraction(0)), Fraction(1)) * 100, 2)
     return format_html(
@@ -166,7 +172,7 @@ def bar(share: figures.Number | None, label: str = "") -> SafeString:
 
 @register.simple_tag
 def define(term: str, css: str = "") -> SafeString:
-    """{% define "latency" %}: a `?` that opens the definition of a term of docs/reference/glossary.md."""
+    """{% define "latency" %}: a `?` that opens a term's definition from docs/reference/glossary.md."""
     known = definitions.find(term)
     if known is None:
         return mark_safe("")
@@ -180,7 +186,7 @@ _IDS = re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12
 
 @register.filter
 def short_ids(text: str) -> SafeString:
-    """{{ entry.detail_text|short_ids }}: digests and identifiers shortened to their first characters, with the full
+    """{{ entry.detail_text|short_ids }}: shortens digests and identifiers to their first characters, with the full
     value as title.
     """
 
@@ -200,7 +206,9 @@ def empty_state(
     sample_url: str = "",
     sample_label: str = "",
 ) -> dict[str, Any]:
-    """{% empty_state "No models yet." url label %}: one sentence and one button, with at most one sample next to it."""
+    """{% empty_state "No models yet." url label %}: a sentence with a button, and optionally a second button for a
+    sample.
+    """
     return {
         "text": text,
         "url": url,
@@ -213,7 +221,7 @@ def empty_state(
 
 @register.filter
 def browser(user_agent: str) -> str:
-    """{{ session.user_agent|browser }}: a readable name such as "Firefox on Linux"."""
+    """{{ session.user_agent|browser }}: a readable name of the browser, such as "Firefox on Linux"."""
     return browser_name(user_agent)
 
 
@@ -223,8 +231,8 @@ def metric(
 ) -> dict[str, Any]:
     """{% metric "Latency" value kind="exact" note="38,912 cycles" term="latency" %}: one figure in a card.
 
-    `kind` is exact, bound, measured, estimated or "not priced"; `term` is a term whose definition can be opened;
-    `exact` becomes the title.
+    `kind` is exact, bound, measured, estimated or "not priced". `term` is a glossary term whose definition can be
+    opened. `exact` becomes the title.
     """
     values = {"label": label, "value": value, "kind": kind, "note": note, "term": term, "url": url, "exact": exact}
     length = len(strip_tags(str(value)))
@@ -236,7 +244,7 @@ def metric(
 
 @register.inclusion_tag("components/field.html")
 def field(bound: BoundField, label: str = "", help: str = "", suffix: str = "", term: str = "") -> dict[str, Any]:
-    """{% field form.email %}: label, control, help and errors, linked for screen readers."""
+    """{% field form.email %}: the label, control, help text and errors of a form field, linked for screen readers."""
     widget = bound.field.widget
     kind = "input"
     if isinstance(widget, CheckboxInput):
@@ -271,40 +279,45 @@ def field(bound: BoundField, label: str = "", help: str = "", suffix: str = "", 
 
 @register.inclusion_tag("components/form_errors.html")
 def form_errors(form: Any) -> dict[str, Any]:
-    """{% form_errors form %}: the errors of the form as a whole, as an alert."""
+    """{% form_errors form %}: an alert with the errors that concern the form as a whole."""
     return {"errors": form.non_field_errors() if form else []}
 
 
 @register.inclusion_tag("components/problem.html")
 def problem(title: str, detail: str = "", items: Sequence[Any] = (), kind: str = "danger") -> dict[str, Any]:
-    """{% problem "Upload refused" detail problems %}: an error and its remedy; `items` lists every fault."""
+    """{% problem "Upload refused" detail problems %}: an error and its remedy. `items` lists every fault."""
     return {"title": title, "detail": detail, "items": items, "kind": kind}
 
 
 @register.inclusion_tag("components/stages.html")
 def stages(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """{% stages rows %}: a list of stages; each row is {name, state: waiting|running|done|failed|skipped, seconds,
-    detail}.
+    """{% stages rows %}: a list of stages. Each row is a mapping with the keys state, name, seconds and detail.
+
+    The state is waiting, running, done, failed or skipped.
     """
     return {"rows": rows, "failed": any(row.get("state") == "failed" for row in rows)}
 
 
 @register.inclusion_tag("components/tabs.html")
 def tabs(items: Sequence[tuple[str, str]], current: str, label: str = "Views") -> dict[str, Any]:
-    """{% tabs items current %}: tabs as links (url, label). Each tab is a separate page, so tabs work without JavaScript."""
+    """{% tabs items current %}: tabs, given as (url, label). Each tab is a separate page, so tabs work without
+    JavaScript.
+    """
     return {"items": items, "current": current, "label": label}
 
 
 @register.inclusion_tag("components/pagination.html")
 def pagination(page: Page[Any]) -> dict[str, Any]:
-    """{% pagination page %}: links to the first, previous and next page of a list, which keep the other query parameters."""
+    """{% pagination page %}: links to the first, previous and next page of a list. They keep the other query
+    parameters.
+    """
     return {"page": page}
 
 
 @register.inclusion_tag("components/saved_filters.html", takes_context=True)
 def saved_filters(context: template.Context, page: str) -> dict[str, Any]:
-    """{% saved_filters "dispatch:job_list" %}: the person's saved filters of a list, and a form that saves the current
-    one.
+    """{% saved_filters "dispatch:job_list" %}: the person's saved filters of a list, and a form to save the current
+    filter.
     """
     organisation, request = context.get("organisation"), context["request"]
     if organisation is None:
@@ -319,7 +332,7 @@ def as_api(
 ) -> dict[str, Any]:
     """{% as_api "/api/v1/models" %}: the API call that does the same as the page, ready to paste.
 
-    `body` is JSON (a mapping or text); `file` is the name of a file to send instead.
+    `body` is the JSON to send, as a mapping or text. Alternatively, `file` is the name of a file to send.
     """
     request = context.get("request")
     address = request.build_absolute_uri(path) if request else path
@@ -336,13 +349,13 @@ def as_api(
 
 @register.inclusion_tag("components/keys.html", takes_context=True)
 def keyboard_help(context: template.Context) -> dict[str, Any]:
-    """{% keyboard_help %}: the dialog that lists the keyboard shortcuts, including those of the pages in the side bar."""
+    """{% keyboard_help %}: the dialog that lists the keyboard shortcuts, including those for the pages in the side bar."""
     return main_navigation(context)
 
 
 @register.inclusion_tag("components/nav.html", takes_context=True)
 def main_navigation(context: template.Context) -> dict[str, Any]:
-    """{% main_navigation %}: the links of the side bar that this person may follow."""
+    """{% main_navigation %}: the links in the side bar that this person may follow."""
     request = context.get("request")
     found = navigation.groups(
         path=request.path if request else "",
@@ -354,7 +367,7 @@ def main_navigation(context: template.Context) -> dict[str, Any]:
 
 @register.inclusion_tag("components/json.html")
 def page_data(value: Any, id: str) -> dict[str, Any]:
-    """{% page_data data "report-data" %}: data as JSON for a script of static/js; it is never executed."""
+    """{% page_data data "report-data" %}: data as JSON for a script in static/js. The browser never executes the data."""
     return {"value": value, "id": id}
 
 
@@ -367,7 +380,7 @@ def _block(name: str, content: str, **values: Any) -> SafeString:
 def page_header(
     content: str, heading: str, subtitle: str = "", pretitle: str = "", back_url: str = "", back_label: str = ""
 ) -> SafeString:
-    """{% page_header "Models" subtitle="..." back_url=url back_label="All models" %}buttons{% endpage_header %}: a
+    """{% page_header "Models" subtitle="..." back_url=url back_label="All models" %}buttons{% endpage_header %}: the
     page's title.
     """
     values = {
@@ -396,7 +409,7 @@ def table_card(content: str, title: str = "", subtitle: str = "", id: str = "", 
 
 @register.simple_block_tag
 def why(content: str, summary: str = "Why this number?") -> SafeString:
-    """{% why %}...{% endwhy %}: the folded explanation of a figure; works without JavaScript."""
+    """{% why %}...{% endwhy %}: an explanation of a figure, folded until opened. Works without JavaScript."""
     return _block("why", content, summary=summary)
 
 
@@ -407,7 +420,7 @@ def chart(
     """{% chart id="ops" title="Share by operation" kind="bar" data="report-data" %}<table>...</table>{% endchart %}: a
     chart.
 
-    The content is a table with the same data. Without JavaScript it replaces the chart; otherwise it is folded below
-    the chart. `data` is the id of a `page_data` element, `url` an address that returns JSON. Heights: sm, md, lg.
+    The content is a table with the same data. It is folded below the chart; without JavaScript, it replaces the chart.
+    `data` is the id of a `page_data` element, and `url` is an address that returns JSON. `height` is sm, md or lg.
     """
     return _block("chart", content, id=id, title=title, kind=kind, data=data, url=url, height=height)

@@ -7,7 +7,7 @@ Pure: no database, no Django, no clock. The same seed gives the same bytes.
 >>> program = Program("p", interval=1_000, latency=1_500, memory_bytes=50)
 >>> asked = Requests(np.array([0, 100]), np.array([0, 0]), np.array([2, 1]))
 >>> told = simulate(Scenario((device,), (program,), asked, until=10_000), [Placed(0, (0,))])
->>> told.served, told.wait_p99, told.busy  # 50 to load and 2,500 to run; the second begins then
+>>> told.served, told.wait_p99, told.busy  # the second request waits for 50 us of loading and 2,500 us of running
 (2, 2450, 4050)
 """
 

@@ -1,4 +1,4 @@
-"""Decides the number of copies of each program, and which copies share a device."""
+"""Decides how many copies of each program are placed, and which copies share a device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PIECE = (
 
 
 def services(scenario: Scenario) -> Whole:
-    """Return the microseconds for which each request would occupy a device of each type, as an array (types, requests)."""
+    """Return an array (device types, requests) of the microseconds for which each request would occupy a device."""
     rows = []
     for device in scenario.devices:
         interval = np.array([one.interval for one in scenario.programs], dtype=np.int64)
@@ -29,10 +29,10 @@ def services(scenario: Scenario) -> Whole:
 
 
 def items_of(scenario: Scenario, *, piece: int = PIECE) -> tuple[Item, ...]:
-    """Return the copies of every program, at least one of each, the busiest programs first.
+    """Return at least one copy of every program. The copies of the busiest program come first.
 
-    The time of a program's requests is split among equal copies, each of which uses at most `piece` millionths of any
-    device.
+    The device time of a program's requests is split equally among its copies. A copy uses at most `piece` millionths of
+    any device's time.
     """
     which, size = scenario.requests.program, len(scenario.programs)
     sums = [np.bincount(which, weights=row, minlength=size) for row in services(scenario)]
@@ -47,7 +47,7 @@ def items_of(scenario: Scenario, *, piece: int = PIECE) -> tuple[Item, ...]:
 
 
 class _Rooms:
-    """The devices in the order in which they are opened."""
+    """The opened devices in the order in which they were opened, and the numbers of devices left."""
 
     def __init__(self, devices: Sequence[DeviceType]) -> None:
         self.devices = devices
@@ -55,8 +55,10 @@ class _Rooms:
         self.placed: list[tuple[int, list[int]]] = []
 
     def open(self, item: Item) -> int:
-        """Open a device of the type that suits the item best: the type for which the larger of two shares, the item's
-        share of device time and its share of the memory, is smallest. Raises NoRoom if none is left.
+        """Open a device of the best type for the item. Raises NoRoom if no suitable device is left.
+
+        The item takes a share of a device's time and a share of its memory. The best type is the one for which the
+        larger of the two shares is smallest.
         """
         options = []
         for kind, device in enumerate(self.devices):
@@ -78,7 +80,7 @@ class _Rooms:
 
 
 def one_each(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[Placed]:
-    """Place one copy on each device, as if each model had its own machines."""
+    """Place each copy on its own device, as if each model had its own machines."""
     rooms = _Rooms(devices)
     for item in items:
         rooms.open(item)
@@ -87,8 +89,9 @@ def one_each(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[P
 
 
 def first_fit(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[Placed]:
-    """Place each copy on the first open device with room, otherwise on a new one. Copies of the same program share its
-    memory.
+    """Place each copy on the first open device with room. If there is none, open a new device.
+
+    Copies of the same program on a device share its memory.
     """
     rooms = _Rooms(devices)
     time, memory, kinds = np.zeros(len(items)), np.zeros(len(items)), np.zeros(len(items), dtype=np.int64)
@@ -110,8 +113,11 @@ def first_fit(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[
 
 
 def dot_product_fit(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[Placed]:
-    """Fill one device after another with the program whose demand is best aligned with the remaining capacity
-    (Panigrahy and others, 2011)."""
+    """Fill one device after another. The next program is always the one whose demand aligns best with the remaining
+    capacity.
+
+    See Panigrahy and others, 2011.
+    """
     rooms, kinds = _Rooms(devices), list(dict.fromkeys(items))
     left = np.array(_counted(items, kinds))
     sizes = [
@@ -131,7 +137,7 @@ def dot_product_fit(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) ->
 
 
 def _filled(sizes: npt.NDArray[np.float64], left: npt.NDArray[np.int64]) -> list[int]:
-    """Choose the copies to place on one device. Copies of the same program share its memory."""
+    """Return the copies to place on one device. Copies of the same program use its memory only once."""
     room, left, sizes = np.ones(2), left.copy(), sizes.copy()
     chosen: list[int] = []
     while True:
@@ -155,8 +161,10 @@ POLICIES: dict[str, Placer] = {"dot product": dot_product_fit, "first fit": firs
 
 
 def spare_filled(placed: list[Placed], scenario: Scenario) -> list[Placed]:
-    """Return the placed devices and all spare ones. Each spare device gets the programs of one placed device, as far as
-    its memory allows. The placed devices are copied one after another, then again from the first.
+    """Return the placed devices and all spare ones. Each spare device is a copy of a placed device, as far as its
+    memory allows.
+
+    The placed devices are copied in turn.
     """
     found, turn = list(placed), 0
     for kind, device in enumerate(scenario.devices):

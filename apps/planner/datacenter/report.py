@@ -1,4 +1,4 @@
-"""The report of a run in whole numbers, with a digest that is the same for equal runs."""
+"""The report of a simulation in whole numbers. Equal runs have the same digest."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from apps.planner.datacenter.types import Scenario
 
 @dataclass(frozen=True)
 class Report:
-    """A report: counts of requests and bookings; waits from arrival to start in microseconds (nearest-rank percentiles
-    of started requests); device time in microseconds; energy in millijoules, rounded down. `missed` counts accepted
-    reservations that did not begin on time or did not end within their window.
+    """The report of a simulation.
+
+    Requests and bookings are counts. Waits are in microseconds from arrival to start, as nearest-rank percentiles over
+    the requests that started. Device time is in microseconds, and energy in millijoules, rounded down. `missed` is the
+    number of accepted reservations that did not begin on time or did not end within their window.
     """
 
     requests: int
@@ -37,7 +39,7 @@ class Report:
 
     @property
     def utilisation(self) -> float:
-        """The busy device time as a share of the available device time."""
+        """The busy device time as a share of the available device time, from 0 to 1."""
         return self.busy / self.available if self.available else 0.0
 
     def to_json(self) -> dict[str, int | str]:
@@ -46,7 +48,7 @@ class Report:
 
 
 def report_of(scenario: Scenario, outcome: Outcome) -> Report:
-    """Make the report of a run."""
+    """Return the report of a simulation."""
     started = outcome.started >= 0
     waits = np.sort((outcome.started - scenario.requests.at)[started])
     due = [place for place, one in enumerate(outcome.windows) if one is not None and one[1].start < scenario.until]
@@ -81,7 +83,7 @@ def _rank(waits: np.ndarray[tuple[int], np.dtype[np.int64]], percent: int) -> in
 
 
 def digest_of(outcome: Outcome) -> str:
-    """Return the SHA-256 over every start, device, window and busy time."""
+    """Return the SHA-256 digest of all starts, devices, windows and busy times."""
     digest = hashlib.sha256()
     for numbers in (outcome.started, outcome.device, np.array(outcome.busy, dtype=np.int64)):
         digest.update(numbers.astype("<i8").tobytes())

@@ -1,4 +1,4 @@
-"""Generates a day's requests from a seed, with the shape of a trace."""
+"""Generates a day's requests from a seed, in the pattern of a trace."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def requests_like(
     popularity: np.ndarray[tuple[int], np.dtype[np.float64]],
     dice: np.random.Generator,
 ) -> Requests:
-    """Return `count` requests in [0, until) that follow a trace (microseconds from 0, and executions).
+    """Return `count` requests in [0, until) that follow a trace. `at` has the trace's arrivals in microseconds from 0.
 
-    The trace is repeated. Each request is drawn from it at random and moved by up to half a second; its program is
-    drawn according to `popularity`.
+    The trace is repeated until the end. Each request is drawn from it at random and moved by up to half a second. Its
+    program is drawn according to `popularity`.
     """
     length = int(at.max()) + 1 if len(at) else SECOND
     repeats = -(-until // length)

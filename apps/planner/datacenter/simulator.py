@@ -1,9 +1,10 @@
 """Simulates events in chronological order: a device finishes, a reservation begins, or a booking or request arrives.
 
-Running work is never interrupted. A request starts immediately on the first idle device that holds its program and has
-no reservation in that time; otherwise it waits in its program's queue. When a device finishes, it starts the earliest
-request, among the heads of its programs' queues, that fits before its next reservation. `timetable.admission.place`
-admits reservations into the free time of the program's devices; their windows include loading the program.
+Running work is never interrupted. A request starts immediately on the first idle device that has its program and no
+reservation in that time. If there is none, the request waits in its program's queue. A device that finishes looks at
+the first request of each of its programs' queues, and starts the earliest that fits before its next reservation.
+`timetable.admission.place` admits reservations into the free time of devices that have the program. A reserved window
+includes the time to load the program.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ NEVER = 2**62
 
 
 class Window(NamedTuple):
-    """A reserved window of a device."""
+    """A reserved window on a device."""
 
     start: int
     end: int
@@ -35,8 +36,9 @@ class Window(NamedTuple):
 
 @dataclass
 class Outcome:
-    """The result of a run: the start (-1 if it did not start) and device of each request, and the window of each
-    booking, if it has one.
+    """The result of a run: the start and device of each request, and the window of each booking.
+
+    The start is -1 if the request did not start. The window is None if the booking was not admitted.
     """
 
     started: Whole
@@ -50,7 +52,7 @@ class Outcome:
 
 @dataclass
 class _Device:
-    """The state of a device; `until` is the end of its current work."""
+    """The state of a device. `until` is the end of its current work."""
 
     type: int
     programs: tuple[int, ...]
@@ -62,7 +64,7 @@ class _Device:
 
 
 class Simulator:
-    """One run over a scenario with programs resident on `placed` devices."""
+    """A run of a scenario, with programs resident on the `placed` devices."""
 
     def __init__(self, scenario: Scenario, placed: list[Placed]) -> None:
         self.scenario = scenario
@@ -87,7 +89,7 @@ class Simulator:
         self.busy, self.loaded = [0] * len(self.devices), 0
 
     def run(self) -> Outcome:
-        """Run the scenario to its end."""
+        """Run the scenario to its end, and return the outcome."""
         events, until, handle, arrive = self.events, self.scenario.until, self._handle, self._arrive
         for request, now in enumerate(self.at):
             if now >= until:
@@ -122,7 +124,7 @@ class Simulator:
             self.queues[program].append(request)
 
     def _started_idle(self, request: int, program: int, now: int) -> bool:
-        """Start a request on the first idle device on which it fits; return whether there is one."""
+        """Start a request on the first idle device that it fits. Return False if it fits none."""
         heap, listed, aside = self.idle[program], self.listed[program], []
         found = False
         while heap and not found:
@@ -185,8 +187,8 @@ class Simulator:
                 heappush(self.idle[program], number)
 
     def _begin(self, number: int, now: int) -> None:
-        """Begin the first reservation of a device. The reservation counts as kept if the device is idle and the work
-        ends within the window.
+        """Begin the first reservation of a device. It counts as kept if the device is idle and the work ends within the
+        window.
         """
         device = self.devices[number]
         window = device.windows.pop(0)
@@ -205,7 +207,9 @@ class Simulator:
         return Work(work.count, work.each, work.setup + self.loads[kind][booking.program])
 
     def _book(self, which: int, now: int) -> None:
-        """Admit a booking on the device on which it would end first; ties are broken by device type, then by device."""
+        """Admit a booking on the device on which it would end first. Ties are broken by device type, then by device
+        number.
+        """
         booking = self.scenario.bookings[which]
         limits = Limits(max(now, booking.not_before), min(booking.not_after, self.scenario.until))
         best: Placement | None = None
@@ -236,7 +240,7 @@ class Simulator:
 
 
 def _plain(numbers: Whole) -> array[int]:
-    """Return the numbers as an array whose elements can be read faster than NumPy's."""
+    """Return the numbers as an array whose elements are faster to read than NumPy's."""
     found = array("q")
     found.frombytes(np.ascontiguousarray(numbers, dtype=np.int64).tobytes())
     return found

@@ -1,4 +1,4 @@
-"""The parts of a simulated datacenter. Times are whole microseconds; energy is in milliwatt-microseconds."""
+"""The inputs of a datacenter simulation. Times are whole microseconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Whole = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class DeviceType:
-    """A device type: number of devices, clock, memory in bytes, link bandwidth in bytes per second, and power in milliwatts."""
+    """A type of device. Bandwidth is in bytes per second, and power in milliwatts."""
 
     name: str
     count: int
@@ -31,10 +31,10 @@ class DeviceType:
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled program: initiation interval and latency in cycles, and its memory in bytes.
+    """A compiled program. The initiation interval and the latency are in cycles.
 
-    `load_bytes`: the bytes that cross the link before the program's first cycle on a device (`resources.load`); None
-    means all of its memory.
+    `load_bytes` is the number of bytes sent over the link before the program's first cycle (`resources.load`). None
+    means all bytes of its memory.
     """
 
     name: str
@@ -50,14 +50,16 @@ class Program:
         return Work(count, each, drain)
 
     def load(self, device: DeviceType) -> int:
-        """Return the microseconds to load the program onto the device, rounded up."""
+        """Return the time to load the program onto the device, in microseconds, rounded up."""
         crossing = self.memory_bytes if self.load_bytes is None else self.load_bytes
         return -(-crossing * SECOND // device.link_bytes)
 
 
 @dataclass(frozen=True, eq=False)
 class Requests:
-    """On-demand requests in order of arrival: the arrival in microseconds, the program's index and the number of executions."""
+    """On-demand requests in order of arrival: arrival time in microseconds, index of the program, and number of
+    executions.
+    """
 
     at: Whole
     program: Whole
@@ -74,8 +76,9 @@ class Requests:
 
 @dataclass(frozen=True)
 class Booking:
-    """A request, made at time `at`, to reserve `executions` of a program on one device, in one window within
-    [not_before, not_after).
+    """A request for a reservation, made at the time `at`. It needs `executions` of a program on one device.
+
+    They must fit in one window within [not_before, not_after).
     """
 
     at: int
@@ -98,7 +101,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Item:
-    """One resident copy of a program: its share of each device type's time (millionths), and its memory in bytes."""
+    """A resident copy of a program: its share of the time of each device type, in millionths, and its memory in bytes."""
 
     program: int
     duty: tuple[int, ...]
@@ -107,19 +110,17 @@ class Item:
 
 @dataclass(frozen=True)
 class Placed:
-    """A device with its programs: the index of its type, and the ascending indices of its resident programs."""
+    """A device with its resident programs: the index of its type, and the indices of the programs in ascending order."""
 
     type: int
     programs: tuple[int, ...]
 
 
 class Placer(Protocol):
-    """A policy that assigns copies to devices. It uses at most `count` devices of each type, and raises NoRoom if they
-    do not suffice.
-    """
+    """A policy that assigns copies of programs to devices. It raises NoRoom if the devices do not suffice."""
 
     def __call__(self, items: tuple[Item, ...], devices: tuple[DeviceType, ...]) -> list[Placed]: ...
 
 
 class NoRoom(ValueError):
-    """Raised if the devices have no room for all copies; the message says how many were placed."""
+    """Raised if the devices have no room for all copies. The message says how many copies were placed."""
