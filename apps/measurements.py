@@ -1,8 +1,8 @@
 """The file format of `takt measure`: its structure, digest, percentiles and rates.
 
-This module imports no app, so that the program that writes the file and the one that reads it can share it. A document
-holds whole numbers, strings, lists and objects. Decimal fractions are strings, because not every JSON reader preserves
-floats exactly.
+This module imports no app, so that both the writer and the reader of the file can use it. A document holds whole
+numbers, strings, lists and objects. Decimal fractions are strings, because not every JSON reader preserves floats
+exactly.
 """
 
 from __future__ import annotations

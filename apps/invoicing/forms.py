@@ -45,7 +45,7 @@ class PriceField(AmountField):
 
 
 class CurrencyField(forms.ChoiceField):
-    """A field to choose a currency. If none is chosen, its value is the first currency."""
+    """A field to choose a currency. If none is chosen, the value is the first currency on offer."""
 
     first = ""
 

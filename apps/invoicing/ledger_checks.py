@@ -58,8 +58,8 @@ def ledger_check_request(*, organisation: Organisation, actor: User | None, now:
 
 
 def ledger_check_run(*, check_id: UUID, clock: Clock) -> LedgerCheck:
-    """Run the check and store its result. Safe to repeat: a finished check, or one that another process runs, is
-    returned as it is.
+    """Run the check and store its result. A check that is finished, or that another process is running, is returned
+    unchanged.
     """
     check = LedgerCheck.objects.select_related("organisation").get(pk=check_id)
     with turn(f"ledger check {check.organisation_id}") as is_ours:
@@ -74,8 +74,9 @@ def ledger_check_run(*, check_id: UUID, clock: Clock) -> LedgerCheck:
 def ledger_check_keep(
     *, organisation: Organisation, found: FullReconciliation, read_at: datetime, now: datetime
 ) -> LedgerCheck:
-    """Store the result of a reconciliation that read all data at `read_at`. The result is stored in the open request if
-    it was made by then, otherwise in a new check.
+    """Store the result of a reconciliation that read all data at `read_at`.
+
+    If the open request was made by then, the result completes that request. Otherwise, it is stored as a new check.
     """
     asked = LedgerCheck.objects.select_for_update().filter(organisation=organisation, finished_at=None)
     check = asked.filter(asked_at__lte=read_at).first() or LedgerCheck(organisation=organisation, asked_at=read_at)

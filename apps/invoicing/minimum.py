@@ -32,7 +32,7 @@ def months_with_minimum(
 ) -> dict[datetime, PriceBookDocument]:
     """Map each past month that has usage and a minimum charge to its price book.
 
-    Only months that ended by `until` count. `more` lists further months that have usage.
+    Only months that ended by `until` count. `more` lists further months to consider.
     """
     if currency not in currencies_with_minimum():
         return {}

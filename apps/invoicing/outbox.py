@@ -79,7 +79,7 @@ def handlers_known() -> tuple[Handler, ...]:
 
 
 def outbox_write(*, organisation_id: UUID, topic: str, payload: dict[str, Any], now: datetime) -> OutboxRow:
-    """Write a message in the transaction of the change that the message reports. It is handled soon after the commit."""
+    """Write a message about a change, in the transaction of the change. The message is handled soon after the commit."""
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError(
             "an outbox message must be written in the transaction of its change"

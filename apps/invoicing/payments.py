@@ -40,7 +40,7 @@ class PaymentProvider(Protocol):
         ...
 
     def change_check(self, invoice: Invoice) -> None:
-        """Raise Problem (409) while it is unknown whether the provider has charged the invoice."""
+        """Raise Problem (409) if it is unknown whether the provider has charged the invoice."""
         ...
 
 
@@ -96,5 +96,5 @@ def provider_default(*, due: Decimal, currency: str) -> str:
 
 
 def provider_of(invoice: Invoice) -> PaymentProvider:
-    """Return the payment provider with which the invoice was issued."""
+    """Return the invoice's payment provider."""
     return PROVIDERS[invoice.provider]

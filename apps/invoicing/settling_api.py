@@ -59,7 +59,9 @@ class CreditNoteOut(Schema):
 
 
 class CreditIn(RequestBody):
-    """A credit to grant, at most the setting CREDIT_LIMIT. The default currency is that of the price book in force."""
+    """A credit to grant. The setting CREDIT_LIMIT is the largest amount allowed. The default currency is that of the
+    price book in force.
+    """
 
     organisation: UUID
     amount: Entered
@@ -121,7 +123,9 @@ def credit_note_file(request: HttpRequest, pk: UUID, kind: Literal["pdf", "csv",
 )
 @idempotent
 def credit_note_create(request: HttpRequest, pk: UUID, payload: CreditNoteIn) -> tuple[int, CreditNote]:
-    """Issues a credit note; for administrators. A credit note corrects an issued invoice, which never changes itself."""
+    """Issues a credit note; for administrators. A credit note corrects an issued invoice; the invoice itself never
+    changes.
+    """
     invoice, parts = _known(pk), None
     if payload.parts is not None:
         parts = {number: amount_entered(text, currency=invoice.unit) for number, text in payload.parts.items()}

@@ -59,7 +59,7 @@ def ledger_check(*, check_id: str) -> None:
 
 @shared_task(name="apps.invoicing.tasks.ledger_checks", queue="books", ignore_result=True)
 def ledger_checks() -> None:
-    """Check ledgers that grew, and run requested checks again that were lost."""
+    """Check ledgers that grew, and run lost checks again."""
     ledger_checks_make_due(now=timezone.now(), clock=timezone.now)
 
 

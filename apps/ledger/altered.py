@@ -1,4 +1,4 @@
-"""Reports records that were altered despite the database's guards. The reader of such a record would otherwise fail."""
+"""Reports records that were altered despite the database's guards, instead of failing when such a record is read."""
 
 from __future__ import annotations
 

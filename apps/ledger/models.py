@@ -215,7 +215,7 @@ class HoldShare(models.Model):
 class UsageRow(models.Model):
     """The usage and cost of one lease. The row's key is unique, and the row never changes.
 
-    The detail of its transaction contains the digest of this row, or of all rows posted in the same transaction. A
+    The transaction's detail contains the digest of this row, or one digest of all rows that the transaction posted. A
     trigger checks once per statement that each row and its transaction belong to the same organisation; foreign keys
     would check row by row.
     """
@@ -267,8 +267,9 @@ class UsageRow(models.Model):
 class UsageSum(models.Model):
     """Sums of usage rows by contract, program and quarter-hour, for reports and contract pages.
 
-    Both times are rounded down to the quarter-hour in UTC, because hours and days in every time zone begin on a
-    quarter-hour. A trigger adds each usage row to its sum. The reconciliation recomputes and compares the sums.
+    `recorded_at` and `occurred_at` are rounded down to the quarter-hour in UTC, because hours and days in every time
+    zone begin on a quarter-hour. A trigger adds each usage row to its sum. The reconciliation recomputes and compares
+    the sums.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -161,7 +161,9 @@ def balance_of(organisation_id: UUID, kind: AccountKind, currency: str) -> Decim
 
 
 def moved(organisation_id: UUID, keys: Iterable[str], kind: AccountKind) -> Decimal:
-    """Return the sum of the entries that these postings made on one kind of account. All must be in one currency."""
+    """Return the sum of the entries that these postings made on one kind of account. All entries must be in one
+    currency.
+    """
     entries = Entry.objects.filter(
         transaction__organisation_id=organisation_id, transaction__idempotency_key__in=list(keys), account__kind=kind
     )

@@ -18,7 +18,7 @@ from apps.pricing.rating import Rating
 
 @dataclass(frozen=True)
 class Usage:
-    """The usage of a lease and its price. If `lease_id` is None, the unused volume of a contract.
+    """The usage of a lease and its price. If `lease_id` is None, the unused volume of a contract and its price.
 
     `operations` and `cycles` are totals over the executions in the rating. `occurred_from` and `occurred_to` are the
     start and the end of the device time. The idempotency key is unique in the organisation. `token_id` is the API token

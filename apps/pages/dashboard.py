@@ -56,7 +56,8 @@ def dashboard(organisation: Organisation, *, now: datetime) -> dict[str, Any]:
 
 
 def _spending(organisation: Organisation, now: datetime) -> list[Spending]:
-    """Return the amounts used and held this month, first in the currency of the price book in force.
+    """Return the amounts used and held this month in each currency. The currency of the price book in force comes
+    first.
 
     The list is empty if no price book is in force.
     """

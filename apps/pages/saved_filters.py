@@ -66,10 +66,10 @@ def filters_shown(*, organisation: Organisation, user: User, page: str, data: Ma
 def filter_save(
     *, organisation: Organisation, user: User, page: str, name: str, query: str, now: datetime
 ) -> SavedFilter:
-    """Save a filter under a name. It replaces the filter with the same name.
+    """Save a filter under a name. A filter with the same name is replaced.
 
-    Raises Problem (422) if the list cannot be filtered, no filter is set, the name is empty or invalid, or there are
-    too many filters.
+    Raises Problem (422) if the list has no filters to save, no filter is set, the name is empty or invalid, or there
+    are too many filters.
     """
     if page not in PAGES:
         raise Problem(422, "No such list", "This list has no filters to save.", kind="filter")

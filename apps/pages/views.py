@@ -27,7 +27,8 @@ RESULTS = 10  # hits of each kind on the page of results
 def home(request: HttpRequest) -> HttpResponse:
     """The start page.
 
-    Visitors see the landing page, members the overview, and administrators without an organisation the platform page.
+    It is the landing page for visitors, the overview for members, and the platform page for administrators who have no
+    organisation.
     """
     if not request.user.is_authenticated:
         return render(request, "pages/landing.html")
@@ -41,7 +42,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def documents(request: HttpRequest) -> HttpResponse:
-    """The list of documents or, if the query string has a text, the results of searching them."""
+    """The page that lists the documents or, for a query, the search results."""
     query = request.GET.get("q", "").strip()[:200]
     hits = papers.search(query) if query else []
     return render(request, "pages/documents.html", {"query": query, "hits": hits, "sections": papers.sections()})

@@ -28,10 +28,9 @@ Values = Sequence[dict[str, Any]]  # [{"name", "dtype", "shape"}]
 
 @dataclass(frozen=True)
 class CandidateRow:
-    """A candidate: a model in one precision on one pool. It has its evaluation, and `run`, the newest request to
-    evaluate it.
+    """A candidate: a model in one precision on one pool. `run` is the newest request to evaluate it.
 
-    `problem` says why the metric cannot evaluate the program's outputs; it is empty if the metric can.
+    `problem` says why the metric cannot evaluate the program's outputs; it is empty if the metric can evaluate them.
     """
 
     deployment: Deployment
@@ -57,8 +56,9 @@ class CandidateRow:
 
     @property
     def can_be_evaluated(self) -> bool:
-        """Whether an evaluation can be requested: the program is compiled, suits the metric, and is not evaluated or
-        being evaluated.
+        """Whether an evaluation can be requested.
+
+        The program must be compiled and suit the metric. It must have no evaluation, finished or under way.
         """
         return self.program is not None and self.evaluation is None and not self.is_open and not self.problem
 
@@ -125,10 +125,10 @@ def metric_title(task: Task) -> str:
 
 
 def output_of(task: Task, program: Program) -> str:
-    """Return the name of the output to evaluate.
+    """Return the name of the output to evaluate: the output that the task names, if it names one.
 
-    This is the output that the task names or, by default, the first output with one score per class. If the program has
-    no such output, it is the first output.
+    Otherwise, return the first output with one score per class. If the program has no such output, return its first
+    output.
     """
     if task.output:
         return task.output
@@ -244,7 +244,7 @@ class MissingProgram:
 
 
 def missing_of(task: Task) -> list[MissingProgram]:
-    """Return the float32 and int8 programs that are neither compiled nor being compiled for a processor on offer."""
+    """Return the float32 and int8 programs that the processors on offer lack and that are not being compiled."""
     versions = versions_of(task)
     programs = _fitting_programs(task, versions)
     newest = {

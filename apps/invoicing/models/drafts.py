@@ -8,11 +8,11 @@ from apps.accounts.models import Organisation
 
 
 class KeptDraft(models.Model):
-    """The newest draft of an organisation's invoice in a currency, or a request for one. It covers everything open at
-    `read_at`.
+    """The newest draft of an organisation's invoice in a currency, or a request for one.
 
-    `document` holds the first usage rows of each line. `sequence` is the number of the last transaction at `read_at`.
-    The draft can be made again at any time; it is deleted when an invoice is issued.
+    The draft covers all usage that was open at `read_at`. `document` holds the first usage rows of each line.
+    `sequence` is the number of the last transaction at `read_at`. The draft can be made again at any time; it is
+    deleted when an invoice is issued.
     """
 
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="+")

@@ -43,7 +43,7 @@ class StripeFact(models.Model):
 
     @property
     def posting_key(self) -> str:
-        """The idempotency key of the event's posting. Not for received payments: their posting has the key of the
-        payment's row.
+        """The idempotency key of the event's posting. The posting of a received payment has the key of the payment's
+        row instead.
         """
         return f"stripe:{self.kind}:{self.reference}"

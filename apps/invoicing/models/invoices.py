@@ -95,7 +95,7 @@ class Invoice(models.Model):
 
     net + carried_in == payable + correction + carried_out, exactly. Since version 2 of the rules, the rounding
     remainder is carried to the next invoice, and `correction` is 0. `tax_carried` is the exact tax less the charged
-    tax. `due` is payable plus tax. `open` is due less the settlements; the database checks this.
+    tax. `due` is payable plus tax. The database checks that `open` is due less the settlements.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

@@ -34,8 +34,9 @@ __all__ = ["FullReconciliation", "Sums", "reconcile_all"]
 
 
 class Sums(NamedTuple):
-    """The sums in one currency. Metered, rated and posted should be equal; invoiced and not yet invoiced should add up
-    to metered.
+    """The sums in one currency.
+
+    `metered`, `rated` and `posted` should be equal. `invoiced` plus `not_yet_invoiced` should equal `metered`.
     """
 
     currency: str
@@ -66,7 +67,7 @@ class FullReconciliation:
 def reconcile_all(organisation: Organisation) -> FullReconciliation:
     """Compare the metered, rated, posted, invoiced, settled and credited amounts, all read in one database snapshot.
 
-    Each difference is described in one sentence. Normally there are none.
+    Each difference is a sentence. Normally there are no differences.
     """
     with one_instant():
         return _reconciled(organisation)
@@ -110,7 +111,8 @@ def _paper_differences(organisation: Organisation, waiting: Amounts) -> list[str
 def _account_differences(organisation: Organisation, waiting: Amounts) -> list[str]:
     """Compare the account balances with their records.
 
-    Receivable must equal the open invoices, accrued the uninvoiced usage, and credit the remaining amounts of grants.
+    The receivable account is compared with the open invoices, the accrued account with the uninvoiced usage, and the
+    credit account with the rest of the grants.
     """
     kept: dict[str, Amounts] = {}
     for (kind, code), balance in balances(organisation.id).items():

@@ -31,7 +31,9 @@ NAMED: tuple[tuple[type[Quote | Contract], str], ...] = (
 
 
 def contract_differences(organisation_id: UUID) -> list[str]:
-    """Check every quote, contract and standing request of an organisation. Return the differences, normally none."""
+    """Check an organisation's quotes, contracts, standing requests and commitments. Return a sentence for each
+    difference.
+    """
     found = []
     for quote in Quote.objects.filter(organisation_id=organisation_id).order_by("created_at", "id").iterator(AT_ONCE):
         found += _quote_compared(quote)
@@ -96,7 +98,7 @@ def _contract(contract: Contract, quote: Quote | None) -> list[str]:
 
 
 def _bought(name: str, contract: Contract) -> list[str]:
-    """Compare the stored volumes of a contract, which jobs draw on, with the contract's terms."""
+    """Compare a contract's stored volumes with its terms. Jobs draw on the stored volumes."""
     request_lines = request_lines_of(contract.terms)
     wanted = {line.snapshot.digest: line.executions for line in request_lines if not line.snapshot.is_quota}
     kept = {line.program_digest: line.executions for line in contract.lines.all() if line.executions is not None}

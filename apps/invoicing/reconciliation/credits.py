@@ -18,7 +18,7 @@ Key = tuple[str, UUID | None]  # a grant, and the invoice that used it; None for
 
 
 def grant_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Check every credit of an organisation. Return the differences, normally none."""
+    """Check every credit of an organisation. Return a sentence for each difference."""
     used: defaultdict[Key, Decimal] = defaultdict(Decimal)
     for use in CreditUse.objects.filter(grant__organisation_id=organisation_id).order_by("at", "id"):
         key = (str(use.grant_id), use.invoice_id)
@@ -66,7 +66,7 @@ def _documented(organisation_id: UUID) -> tuple[dict[Key, Decimal], dict[UUID | 
 def _taken(document: Any) -> list[tuple[str, int, Decimal]]:
     """Return (grant, line, amount) for each use of a credit in an invoice document.
 
-    The list is empty if the document is unreadable; other checks report that.
+    The list is empty if the document is unreadable; other checks report such documents.
     """
     try:
         return [

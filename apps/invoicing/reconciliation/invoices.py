@@ -31,7 +31,7 @@ LINE_FIGURES = {"amount": "amount", "share": "share", "quantity": "executions"}
 
 
 def invoice_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Check every invoice of an organisation. Return the differences, normally none."""
+    """Check every invoice of an organisation. Return a sentence for each difference."""
     lines: dict[UUID, list[InvoiceLine]] = {}
     for line in InvoiceLine.objects.filter(invoice__organisation_id=organisation_id).order_by("invoice_id", "number"):
         lines.setdefault(line.invoice_id, []).append(line)
@@ -80,7 +80,7 @@ def _paper(invoice: Invoice, lines: list[InvoiceLine], postings: Postings) -> li
 
 
 def _rules(name: str, invoice: Invoice) -> list[str]:
-    """Compare an invoice's rules version and carried tax with its document. Return the differences."""
+    """Compare an invoice's rules version and carried tax with its document. Return a sentence for each difference."""
     document, stated = invoice.document, NOTHING
     found = [] if document.get("rules", 1) == invoice.rules else [f"{name}: its document has other rules than its row"]
     if invoice.rules >= RULES:

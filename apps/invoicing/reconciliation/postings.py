@@ -29,12 +29,12 @@ class Posting:
 
     @property
     def digest(self) -> object:
-        """The digest of the posted document; None if the posting has none."""
+        """The digest in the posting's detail; None if the detail has no digest."""
         return self._detail_value("digest")
 
     @property
     def reference(self) -> object:
-        """The reference of the posted payment; None if the posting has none."""
+        """The payment reference in the posting's detail; None if the detail has no reference."""
         return self._detail_value("reference")
 
     def _detail_value(self, name: str) -> object:
@@ -47,7 +47,7 @@ class Posting:
 
 @dataclass
 class Postings:
-    """An organisation's postings by key. `known` holds the keys that a record accounts for."""
+    """An organisation's postings by key. `known` holds the keys of the postings whose record was found."""
 
     by_key: dict[str, Posting]
     known: set[str] = field(default_factory=set)

@@ -17,7 +17,7 @@ TOPIC = "invoice.reminder"
 
 
 def reminder_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Check every reminder of an organisation. Return the differences, normally none."""
+    """Check every reminder of an organisation. Return a sentence for each difference."""
     messages = _messages(organisation_id)
     settled = _settled(organisation_id, postings)
     found = []

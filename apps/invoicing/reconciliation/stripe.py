@@ -26,7 +26,7 @@ SHOWS = {
 
 
 def fact_differences(organisation_id: UUID, postings: Postings) -> list[str]:
-    """Check every payment event of an organisation. Return the differences, normally none."""
+    """Check every payment event of an organisation. Return a sentence for each difference."""
     facts = StripeFact.objects.filter(invoice__organisation_id=organisation_id).select_related("invoice").order_by("id")
     found = []
     for fact in facts:

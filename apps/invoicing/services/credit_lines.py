@@ -1,4 +1,4 @@
-"""The invoice lines that credit notes credit: their amounts, their accounts, and the amounts left to credit."""
+"""The invoice lines that a credit note can credit: their amounts, their accounts, and the amounts left to credit."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ CARRIED = 0  # the line number of the remainder carried in
 class Part:
     """The credited part of one invoice line.
 
-    `amount` is exact; `share` is a multiple of the currency's smallest unit. Only the last part of a line has different
-    values.
+    `amount` is exact; `share` is a multiple of the currency's smallest unit. They differ only in the part that
+    completes the line.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""Issues credit notes. A credit note corrects an issued invoice, which never changes itself."""
+"""Issues credit notes. A credit note corrects an issued invoice; the invoice itself never changes."""
 
 from __future__ import annotations
 

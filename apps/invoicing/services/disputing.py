@@ -36,11 +36,11 @@ class BalanceReturn:
 
 
 def balance_return(invoice: Invoice, amount: Decimal) -> BalanceReturn:
-    """Return the amount that a lost dispute or a refund of `amount` withdraws from the balance. The invoice must be
-    locked.
+    """Return the amount that a lost dispute or a refund of `amount` withdraws from the balance. The caller must have
+    locked the invoice.
 
-    The balance contains that money because of the invoice's credit notes, overpayments and failed refunds. The customer
-    has now received it and must not receive it twice.
+    The most that can be withdrawn is what the invoice's credit notes, overpayments and failed refunds added to the
+    balance. The customer has now received that money and must not receive it twice.
     """
     due = min(amount, max(_balance_from_invoice(invoice), Decimal(0)))
     taken = min(due, max(balance_of(invoice.organisation_id, invoice.currency), Decimal(0)))

@@ -115,9 +115,9 @@ def grant_uses_store(invoice: Invoice, adjustments: tuple[Adjustment, ...], *, n
 def grant_end(*, grant_id: UUID, reason: str, actor: User | None, now: datetime) -> CreditGrant:
     """End a credit early, for example one granted by mistake. It pays for no usage after `now`.
 
-    The unused rest is reversed, except the part that pays for earlier usage that is not invoiced yet. Therefore it does
-    not matter whether the credit is ended or the usage invoiced first. A used-up credit can be ended too. Raises
-    CreditGrant.DoesNotExist, and Problem if the credit has already ended.
+    The unused rest is reversed, except the part that pays for earlier usage that is not invoiced yet. Therefore the
+    order of ending and invoicing does not matter. A used-up credit can be ended too. Raises CreditGrant.DoesNotExist,
+    and Problem if the credit has already ended.
     """
     if not reason.strip():
         raise Problem(422, "Reason missing", "Enter a reason for ending the credit.", kind="credit")
@@ -139,8 +139,8 @@ def grant_end(*, grant_id: UUID, reason: str, actor: User | None, now: datetime)
 def grants_expire(*, now: datetime) -> int:
     """Withdraw the unused rest of grants that expired or were ended early. Return the number of grants.
 
-    The part that pays for earlier usage that is not invoiced yet is kept. Therefore it does not matter whether the
-    grant expires or the usage is invoiced first.
+    The part that pays for earlier usage that is not invoiced yet is kept. Therefore the order of expiry and invoicing
+    does not matter.
     """
     used = Coalesce(Sum("uses__amount"), Value(Decimal(0)), output_field=amount_field())
     past = CreditGrant.objects.filter(Q(expires_at__lte=now) | Q(end__ended_at__lte=now))

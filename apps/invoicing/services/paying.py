@@ -36,7 +36,8 @@ def invoice_mark_paid(
 ) -> Invoice:
     """Record a payment that did not go through the payment provider, such as a bank transfer.
 
-    Raises Problem if it is unknown whether a card was charged for the invoice, and as `invoice_payment_take` does.
+    Raises Problem in the same cases as `invoice_payment_take`, and if it is unknown whether a card was charged for the
+    invoice.
     """
     change_lock(invoice_id)
     return invoice_payment_take(
@@ -58,7 +59,7 @@ def invoice_payment_take(
 
     A payment of a written-off invoice recovers bad debt; once fully recovered, the invoice is paid. A repeated
     reference counts as the same payment. Raises Problem if nothing is open or if the provider refuses the receipt. If
-    `is_overpaid` is False, also raises Problem if the amount exceeds the open amount: usually a typing error.
+    `is_overpaid` is False, an amount above the open amount also raises Problem, because it is usually a typing error.
     """
     invoice = invoice_lock(invoice_id)
     reference = provider_of(invoice).receipt_check(invoice, amount=amount, reference=reference)
@@ -196,7 +197,7 @@ def _payment_post(payment: Payment, subject: str, *, settles: Decimal, recovers:
 
 @transaction.atomic
 def invoice_write_off(*, invoice_id: UUID, reason: str, actor: User | None, now: datetime) -> Invoice:
-    """Write off the open amount of an invoice: it moves from receivable to bad debt.
+    """Write off the open amount of an invoice by moving it from receivable to bad debt.
 
     Raises Problem if nothing is open, or if it is unknown whether a card was charged for the invoice.
     """

@@ -32,8 +32,8 @@ def invoice_lock(invoice_id: UUID) -> Invoice:
 def change_lock(invoice_id: UUID) -> Invoice:
     """Lock and return an invoice, so that its amount can be changed.
 
-    Raises Problem (409) if it is unknown whether a payment provider has charged the customer: the payment of a voided
-    invoice would be lost.
+    Raises Problem (409) if it is unknown whether a payment provider has charged the customer, because the payment of a
+    voided invoice would be lost.
     """
     invoice = invoice_lock(invoice_id)
     for provider in PROVIDERS.values():
@@ -51,7 +51,7 @@ def settle(
     credit_note: CreditNote | None = None,
     final: InvoiceState = InvoiceState.PAID,
 ) -> None:
-    """Settle `amount` of a locked invoice. It must be above 0, and at most the open amount.
+    """Settle a locked invoice by `amount`. The amount must be above 0 and at most the open amount.
 
     If nothing stays open, the invoice's state becomes `final`.
     """
@@ -82,7 +82,7 @@ def event_write(invoice: Invoice, topic: str, *, now: datetime, **more: str) -> 
 
 
 def balance_of(organisation_id: UUID, currency: str) -> Decimal:
-    """Return the customer's balance: what was paid or credited in excess of the invoices."""
+    """Return the customer's balance: the amount paid or credited in excess of the invoices."""
     return subtract(Decimal(0), balances(organisation_id).get((AccountKind.PREPAID.value, currency), Decimal(0)))
 
 

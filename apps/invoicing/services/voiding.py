@@ -48,7 +48,7 @@ def invoice_void(*, invoice_id: UUID, reason: str, actor: User | None, now: date
 def _release(invoice: Invoice, note: CreditNote) -> None:
     """Record that the usage rows were on this invoice, then delete their links to it.
 
-    The database allows this only for voided invoices.
+    The database allows the deletion only for voided invoices.
     """
     claims = InvoicedUsage.objects.filter(line__invoice=invoice)
     ReleasedUsage.objects.bulk_create(

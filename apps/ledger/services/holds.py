@@ -159,7 +159,7 @@ def _close(hold: Hold, state: HoldState, now: datetime) -> Hold:
 
 
 def _move(hold: Hold, verb: str, amount: Decimal, now: datetime) -> None:
-    """Post that `amount` moved from the wallet to the held amounts. A negative amount moved back."""
+    """Post that `amount` moved from the wallet to the held amounts. A negative amount moves back."""
     transaction_post(
         organisation_id=hold.organisation_id,
         kind=f"hold.{verb}",

@@ -25,7 +25,7 @@ def transaction_reverse(
     now: datetime,
     amounts: Mapping[AccountKind, Decimal] | None = None,
 ) -> tuple[Transaction, bool]:
-    """Reverse a transaction once, or only `amounts` of it. Return (reversal, whether it is new).
+    """Reverse a transaction, or only `amounts` of it. Safe to repeat. Return (reversal, whether it is new).
 
     Raises Problem (409) for a reversal, and for postings of holds or usage, which must be corrected with a credit.
     """

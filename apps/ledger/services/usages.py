@@ -63,7 +63,8 @@ def usage_post(usage: Usage, *, now: datetime) -> tuple[UsageRow, bool]:
 
 @transaction.atomic
 def usage_post_batch(usages: Sequence[Usage], *, now: datetime) -> Posted:
-    """Record usage in one transaction. All usage must be of one organisation and in one currency, but of any contracts.
+    """Record usage in one transaction. The usage can be of several contracts, but only of one organisation and in one
+    currency.
 
     The transaction's detail contains the digests of the rows, so the hash chain covers them. Usage that is already
     recorded or repeated in the batch is skipped. Raises Problem (409), and records nothing, if a key has different

@@ -110,7 +110,7 @@ def _claim(now: datetime) -> list[tuple[UUID, int]]:
 
 
 def _slots(now: datetime) -> _Slots:
-    """Return the slots that are free while the messages in flight use theirs."""
+    """Return the slots that messages in flight leave free."""
     total = settings.WEBHOOK_CONCURRENCY
     slots = _Slots(left=total, unproven_left=total // 2)
     in_flight = WebhookDelivery.objects.filter(_is_open(), claimed_until__gt=now, claimed_until__lte=now + CLAIMED)
@@ -127,7 +127,7 @@ def _is_open() -> Q:
 def _due(now: datetime) -> QuerySet[WebhookDelivery]:
     """Return the messages that are due and not claimed.
 
-    A time further ahead than the longest pause means that the clock was set back; such a message counts as due.
+    If a message is due later than the longest pause from now, the clock was set back, so the message counts as due.
     """
     is_time = Q(next_at__lte=now) | Q(next_at__gt=now + LONGEST_PAUSE)
     is_free = Q(claimed_until=None) | Q(claimed_until__lte=now) | Q(claimed_until__gt=now + CLAIMED)

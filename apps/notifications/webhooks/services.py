@@ -128,8 +128,8 @@ def test_message(*, endpoint: WebhookEndpoint, now: datetime) -> WebhookDelivery
 
 
 def replay(*, delivery: WebhookDelivery, now: datetime) -> WebhookDelivery:
-    """Send a delivery again with the same id, even if it was delivered. The endpoint's pause is ended, so that it is
-    sent now.
+    """Send a delivery again with the same id, even if it was delivered. The endpoint's pause is ended, so that the
+    delivery is sent now.
     """
     WebhookEndpoint.objects.filter(pk=delivery.endpoint_id).update(paused_until=None)
     WebhookDelivery.objects.filter(pk=delivery.pk).update(

@@ -54,7 +54,7 @@ def documents() -> dict[str, Document]:
 
 
 def moved_to(name: str) -> str | None:
-    """Return the new address of the document that used to be at the address `name`; None if there is none."""
+    """Return the new address of the document that used to be at the address `name`; None if there is no such document."""
     return moved_addresses().get(name)
 
 

@@ -98,7 +98,9 @@ def _wrapped_tables(body: str) -> str:
 
 
 def _table_anchors(body: str) -> str:
-    """Give each table row an anchor made from its first cell, so that the `?` next to a figure can link to a word."""
+    """Give each table row an anchor made from its first cell, so that the `?` next to a figure can link to a
+    definition.
+    """
 
     def anchor(match: re.Match[str]) -> str:
         slug = slugify(re.sub(r"<[^>]+>", "", match[1]))

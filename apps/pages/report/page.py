@@ -136,7 +136,7 @@ def price_of(program: Program, report: Report, *, now: datetime) -> dict[str, An
 def fits_of(program: Program) -> list[Fit]:
     """Return how the program and its variants for other processors fit in memory.
 
-    Includes the processors for which the model was too large.
+    The list includes the processors for which the model was too large.
     """
     same = Program.objects.filter(model_version=program.model_version, precision=program.precision, dims=program.dims)
     newest: dict[str, Program] = {}

@@ -93,7 +93,7 @@ def operation_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def totals(report: Report) -> dict[str, dict[str, Any]]:
-    """Return the sum of the rows, the main figure, and whether both are equal, for each column with a total."""
+    """For each column with a total, return the sum of the rows, the main figure, and whether both are equal."""
     found = {}
     for column, way in TOTALS.items():
         headline: Any = report["resources"]

@@ -38,7 +38,10 @@ def timeline(report: Mapping[str, Any], *, start: int, end: int, bars: int = BAR
 
 
 def _folded(lane: Sequence[Run], start: int, end: int, bars: int) -> list[list[int]]:
-    """Return the bars of one lane in equal stretches. Neighbours with the same operation and fullness become one bar."""
+    """Divide one lane into equal stretches, and return a bar for each stretch that is not idle.
+
+    Neighbours with the same operation and a similar fullness become one bar.
+    """
     width = -(-(end - start) // bars)
     busy: list[Counter[int]] = [Counter() for _ in range(-(-(end - start) // width))]
     count = [0] * len(busy)

@@ -64,7 +64,7 @@ class Query:
         return {one.kind: one.number for one in written if one is not None}
 
     def numbered(self, kind: NumberKind) -> Q:
-        """Return a condition for rows of this kind whose number the text means."""
+        """Return a condition for rows of this kind that have the number in the text."""
         return Q(number=self.numbers[kind]) if kind in self.numbers else Q(pk__in=[])
 
     def named(self, *columns: str) -> Q:

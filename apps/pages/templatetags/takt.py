@@ -409,7 +409,7 @@ def table_card(content: str, title: str = "", subtitle: str = "", id: str = "", 
 
 @register.simple_block_tag
 def why(content: str, summary: str = "Why this number?") -> SafeString:
-    """{% why %}...{% endwhy %}: an explanation of a figure, folded until opened. Works without JavaScript."""
+    """{% why %}...{% endwhy %}: an explanation of a figure, collapsed at first. Works without JavaScript."""
     return _block("why", content, summary=summary)
 
 

@@ -137,7 +137,7 @@ def dot_product_fit(items: tuple[Item, ...], devices: tuple[DeviceType, ...]) ->
 
 
 def _filled(sizes: npt.NDArray[np.float64], left: npt.NDArray[np.int64]) -> list[int]:
-    """Return the copies to place on one device. Copies of the same program use its memory only once."""
+    """Return the copies to place on one device. Copies of the same program share its memory."""
     room, left, sizes = np.ones(2), left.copy(), sizes.copy()
     chosen: list[int] = []
     while True:

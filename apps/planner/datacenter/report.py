@@ -15,9 +15,9 @@ from apps.planner.datacenter.types import Scenario
 class Report:
     """The report of a simulation.
 
-    Requests and bookings are counts. Waits are in microseconds from arrival to start, as nearest-rank percentiles over
-    the requests that started. Device time is in microseconds, and energy in millijoules, rounded down. `missed` is the
-    number of accepted reservations that did not begin on time or did not end within their window.
+    Waits are in microseconds from arrival to start, as nearest-rank percentiles over the requests that started. Device
+    time is in microseconds, and energy in millijoules, rounded down. `missed` is the number of accepted reservations
+    that did not begin on time or did not end within their window.
     """
 
     requests: int

@@ -1,10 +1,10 @@
 """Simulates events in chronological order: a device finishes, a reservation begins, or a booking or request arrives.
 
-Running work is never interrupted. A request starts immediately on the first idle device that has its program and no
-reservation in that time. If there is none, the request waits in its program's queue. A device that finishes looks at
-the first request of each of its programs' queues, and starts the earliest that fits before its next reservation.
-`timetable.admission.place` admits reservations into the free time of devices that have the program. A reserved window
-includes the time to load the program.
+Running work is never interrupted. A request starts immediately on the first idle device that has its program and is not
+reserved while the request would run. If there is no such device, the request waits in its program's queue. A device
+that finishes looks at the first request in the queue of each of its programs, and starts the earliest that fits before
+its next reservation. `timetable.admission.place` admits reservations into the free time of devices that have the
+program. A reserved window includes the time to load the program.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Simulator:
             self.queues[program].append(request)
 
     def _started_idle(self, request: int, program: int, now: int) -> bool:
-        """Start a request on the first idle device that it fits. Return False if it fits none."""
+        """Start a request on the first idle device on which it fits. Return False if there is no such device."""
         heap, listed, aside = self.idle[program], self.listed[program], []
         found = False
         while heap and not found:

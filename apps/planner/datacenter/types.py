@@ -34,7 +34,7 @@ class Program:
     """A compiled program. The initiation interval and the latency are in cycles.
 
     `load_bytes` is the number of bytes sent over the link before the program's first cycle (`resources.load`). None
-    means all bytes of its memory.
+    means all of the program's memory.
     """
 
     name: str
@@ -76,9 +76,9 @@ class Requests:
 
 @dataclass(frozen=True)
 class Booking:
-    """A request for a reservation, made at the time `at`. It needs `executions` of a program on one device.
+    """A request for a reservation, made at the time `at`.
 
-    They must fit in one window within [not_before, not_after).
+    It asks for `executions` of a program on one device, in one window within [not_before, not_after).
     """
 
     at: int
