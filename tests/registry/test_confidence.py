@@ -8,7 +8,6 @@ from math import comb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import beta
 
 from apps.registry import confidence
 from apps.registry.confidence import GRID, lower_bound, successes_needed, upper_bound
@@ -19,6 +18,10 @@ counts = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.j
 @settings(deadline=None)
 @given(counts, st.sampled_from([Fraction(1, 20), Fraction(1, 60), Fraction(1, 100)]))
 def test_it_is_clopper_and_pearsons_bound_rounded_down(count: tuple[int, int], error: Fraction) -> None:
+    from scipy.stats import (
+        beta,
+    )  # here, since every worker of the tests imports this file, and SciPy's statistics take seconds
+
     successes, trials = count
     expected = beta.ppf(float(error), successes, trials - successes + 1) if successes else 0.0
     bound = lower_bound(successes, trials, error)
