@@ -12,8 +12,9 @@ from playwright.sync_api import Browser, expect
 
 from apps.planner.hosting.formats import SAMPLE as FILL_IN
 from bin.models import fetch
+from tests.e2e import office, walk
 from tests.e2e import visit as visiting
-from tests.e2e import walk
+from tests.e2e.addresses import ADMIN, MEMBER, PUBLIC
 from tests.e2e.product import Product
 from tests.models import CASES
 from tests.planner.places import SAMPLE, file_of, measured_here, written_by_hand
@@ -39,9 +40,6 @@ class Places:
 REAL_MODEL, LENGTHS = CASES["cls"]
 
 
-SHEETS = ("load", "stranded", "idle-cost", "gaps", "deadlines", "executed", "bound")
-
-
 def make_places(opened: Browser, product: Product) -> Places:
     """Walk the way of a customer with a real model and two samples, and list every page that there is then."""
     found = Places()
@@ -55,72 +53,27 @@ def make_places(opened: Browser, product: Product) -> Places:
     visit = visiting.watched(administrator, product.url)
     walk.sign_in(visit, product.demo["admin_email"], product.demo["admin_password"])
     found.admin_state = administrator.storage_state()
-    customer, invoice = walk.credit_customer(visit, "Wanda's workshop", amount="25.00")
-    walk.preview_prices(visit)
-    draft = walk.draft_prices(visit)
-    compared, compared_rows = walk.reconcile(visit, "Wanda's workshop")
-    planned = walk.plan_capacity(visit)
-    rerated = walk.costs_and_another_book(visit, "Wanda's workshop")
-    compared_fleets = walk.forecast_and_what_if(visit)
+    customer, invoice = office.credit_customer(visit, "Wanda's workshop", amount="25.00")
+    office.preview_prices(visit)
+    draft = office.draft_prices(visit)
+    compared, compared_rows = office.reconcile(visit, "Wanda's workshop")
+    planned = office.plan_capacity(visit)
+    rerated = office.costs_and_another_book(visit, "Wanda's workshop")
+    compared_fleets = office.forecast_and_what_if(visit)
     proposal, failure = (
         _first_link(visit, *one) for one in ((planned, "Show the change"), ("/fleet", "Record failure"))
     )
     found.console += visit.noted()
     administrator.close()
-    found.public = {
-        "landing": "/",
-        "prices-public": "/prices",
-        "sign-in": "/sign-in",
-        "sign-up": "/sign-up",
-        "mail": "/mail",
-        "mail-sent": "/confirm-email",
-        "account-closed": "/sign-in/closed",
-        "password-forgotten": "/password/reset",
-        "password-sent": "/password/reset/sent",
-        "password-done": "/password/reset/done",
-        "documents": "/docs",
-        "glossary": "/docs/reference/glossary",
-        "search": "/docs?q=latency",
-        "reference": "/api/v1/docs",
-        "problem": "/problems/capacity-taken",
-        **found.public,
-    }
-    found.admin = {
-        "platform": "/administration",
-        "capacity": "/capacity",
-        "fleet": "/fleet",
-        "fleet-pool": "/fleet/pools/lpu-a",
-        "fleet-pool-new": "/fleet/pools/new",
-        "fleet-site": "/fleet/sites/home",
-        "fleet-site-new": "/fleet/sites/new",
-        "fleet-changes": "/fleet/changes",
-        "fleet-change": "/fleet/changes/1",
-        "targets": "/targets",
-        "target": "/targets/lpu",
-        "payments": "/payments",
-        "reports": "/reports",
-        **{f"report-{name}": f"/reports/{name}" for name in SHEETS},
+    found.public |= PUBLIC
+    found.admin = ADMIN | {
         "capacity-plan": planned,
-        "capacity-plans": "/capacity/plan",
-        "controller": "/capacity/controller",
-        "controller-pool": "/capacity/controller/pools/lpu-a",
-        "revenue": "/revenue",
-        "price-book-new": "/prices/new",
-        "price-drafts": "/prices/drafts",
         **{f"price-draft-{name}": f"{draft}/{name}" for name in ("prices", "classes", "hours", "terms", "review")},
-        "outbox": "/outbox",
-        "customers": "/customers",
         "customer": customer,
         "customer-invoice": invoice,
-        "stripe": "/stripe",
-        "buying": "/buying",
-        "reconciliations": "/reconciliations",
         "reconciliation": compared,
         "reconciliation-rows": compared_rows,
-        "costs": "/costs",
         "rerating": rerated,
-        "forecast": "/capacity/forecast",
-        "what-if": "/capacity/what-if",
         "what-if-difference": compared_fleets,
         "what-if-fleet": f"{compared_fleets}/fleet",
         "capacity-plan-fleet": proposal,
@@ -166,56 +119,10 @@ def _walk(visit: visiting.Watched, found: Places, model: Path) -> None:
     walk.evaluated(visit, pages["task"])
     pages["task-plan"] = f"{pages['task']}/plan"
     pages["plan-of-task"] = walk.plan_task(visit, pages["task"], items=1_000_000, accuracy="90")
-    pages.update(
-        {
-            "overview": "/",
-            "models": "/models",
-            "upload": "/models/upload",
-            "compiles": "/compiles",
-            "notices": "/notices",
-            "plans": "/plans",
-            "tasks": "/tasks",
-            "task-new": "/tasks/new",
-            "plan-new": f"/plans/new?version={large.rsplit('/', 1)[-1]}",
-            "quotes": "/quotes",
-            "contracts": "/contracts",
-            "jobs": "/jobs",
-            "job-new": f"/jobs/new?contract={pages['contract'].rsplit('/', 1)[-1]}",
-            "portal": "/portal",
-            "portal-settings": "/portal/settings",
-            "portal-contracts": "/portal/contracts",
-            "portal-credits": "/portal/credits",
-            "ledger": "/portal/ledger",
-            "invoices": "/invoices",
-            "prices": "/prices",
-            "prices-derivation": "/prices/derivation",
-            "organisation": "/settings/organisation",
-            "tokens": "/settings/tokens",
-            "audit": "/settings/audit",
-            "password": "/settings/password",
-            "account": "/settings/account",
-            "email": "/settings/email",
-            "sessions": "/settings/sessions",
-            "two-factor": "/settings/two-factor",
-            "passkeys": "/settings/passkeys",
-            "again": "/settings/confirm",
-            "app-new": "/settings/two-factor/app",
-            "passkey-new": "/settings/passkeys/new",
-            "account-delete": "/settings/account/delete",
-            "organisation-delete": "/settings/organisation/delete",
-            "organisation-new": "/organisations/new",
-            "prices-compare": "/prices/compare",
-            "budgets": "/portal/budgets",
-            "webhooks": "/portal/webhooks",
-            "usage": "/portal/usage?group=key",
-            "payment-methods": "/portal/payment-methods",
-            "caps": "/portal/caps",
-            "commitments": "/commitments",
-            "standing": "/standing",
-            "quotas": "/quotas",
-            "search-everything": "/search?q=digits",
-        }
-    )
+    pages |= MEMBER | {
+        "plan-new": f"/plans/new?version={large.rsplit('/', 1)[-1]}",
+        "job-new": f"/jobs/new?contract={pages['contract'].rsplit('/', 1)[-1]}",
+    }
 
 
 def _other_places(visit: visiting.Watched, pages: dict[str, str]) -> None:

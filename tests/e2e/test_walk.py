@@ -14,132 +14,17 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from django.urls import URLPattern, get_resolver, resolve
+from django.urls import get_resolver, resolve
 from playwright.sync_api import Browser, expect
 
 from tests.compiler.face.test_diff import network
 from tests.e2e import clicks, keys, people, programs, tabs, walk
 from tests.e2e import visit as visiting
+from tests.e2e.addresses import ELSEWHERE, NO_PAGES, STEPS, page_names
 from tests.e2e.places import Places, make_places
 from tests.e2e.product import Product, running_product
 
 LINKS = "links => links.map(link => link.getAttribute('href').split('#')[0])"
-# Addresses that are no page of their own: actions, files, fragments, data, probes, and what redirects.
-NO_PAGES = {
-    "compilation:version_compile",
-    "notifications:notice_open",
-    "notifications:notices_read",
-    "accounts:invitation_revoke",
-    "accounts:organisation_leave",
-    "accounts:session_end",
-    "accounts:invite",
-    "accounts:member_remove",
-    "accounts:member_role",
-    "accounts:organisation_switch",
-    "accounts:sign_out",
-    "accounts:token_revoke",
-    "notifications:budget_delete",
-    "invoicing:credit_note_file",
-    "invoicing:focus_file",
-    "invoicing:focus_parquet",
-    "invoicing:invoice_create",
-    "invoicing:invoice_file",
-    "collection:stripe_webhook",
-    "compilation:compare",
-    "compilation:job_cancel",
-    "compilation:job_retry",
-    "compilation:processor_remove",
-    "compilation:request_cancel",
-    "demo:leave",
-    "demo:visit",
-    "dispatch:job_cancel",
-    "dispatch:job_labels",
-    "dispatch:job_rename",
-    "sales:contract_plan",
-    "sales:plan_hold",
-    "sales:plan_hold_release",
-    "dispatch:job_outputs",
-    "dispatch:fleet_apply",
-    "dispatch:fleet_device_state",
-    "dispatch:fleet_devices_add",
-    "dispatch:fleet_file",
-    "dispatch:fleet_processor",
-    "dispatch:fleet_undo",
-    "fleet:target_file",
-    "healthz",
-    "metrics",
-    "readyz",
-    "planner:alternatives_compile",
-    "planner:data_set_delete",
-    "planner:data_set_file",
-    "planner:machine_add",
-    "planner:machine_remove",
-    "planner:measurement_import",
-    "planner:measurement_remove",
-    "planner:places_sample",
-    "planner:plan_json",
-    "planner:plan_places_file",
-    "planner:pricelist_import",
-    "planner:pricelist_remove",
-    "planner:task_cancel",
-    "planner:task_compile",
-    "planner:task_delete",
-    "planner:task_evaluate",
-    "planner:task_sample",
-    "pricing:book_json",
-    "program_download",
-    "program_graph",
-    "program_timeline",
-    "filter_delete",
-    "filter_save",
-    "search_palette",
-    "registry:evaluation_add",
-    "registry:model_detail",
-    "registry:sample_add",
-    "reports:capacity_plan_cancel",
-    "reports:controller_dismiss",
-    "reports:draft_discard",
-    "reports:draft_json",
-    "reports:forecast_csv",
-    "reports:rerating_new",
-    "reports:trace",
-    "reports:what_if_cancel",
-    "registry:version_delete",
-    "registry:version_file",
-    "sales:contract_end",
-    "sales:contract_rename",
-    "sales:quote_file",
-    "sales:quote_preview",
-    "sales:quote_rename",
-    "sales:standing",
-    "sales:quote_share",
-    "sales:quote_unshare",
-    "sales:quote_validity",
-    "sales:quote_withdraw",
-    "sales:standing_withdraw",
-}
-# tests/stripe/test_walk.py, which has a Stripe to get events from; tests/reports/test_controller.py, which has proposals; an
-# upload in its line (tests/registry) ends while one looks.
-ELSEWHERE = {
-    "collection:stripe_event",
-    "registry:upload_detail",
-    "sales:standing_detail",
-    "reports:controller_proposal",
-}
-# Steps of a sign-in, which people.py takes, and pages for somebody who has a second factor.
-STEPS = {
-    "account_confirm_email",
-    "account_reset_password_from_key",
-    "account_set_password",
-    "mfa_authenticate",
-    "mfa_deactivate_totp",
-    "mfa_generate_recovery_codes",
-    "mfa_login_webauthn",
-    "mfa_reauthenticate",
-    "mfa_reauthenticate_webauthn",
-    "mfa_remove_webauthn",
-    "mfa_view_recovery_codes",
-}
 VALUES = "cells => cells.map(cell => Number(cell.dataset.value))"
 
 
@@ -419,18 +304,7 @@ def test_no_link_of_any_page_is_dead(walked: Walked, seen: Seen) -> None:
 def test_every_page_has_its_pictures_and_checks(walked: Walked) -> None:
     """What opens with a GET and is a page stands in the list of places."""
     known = {resolve(path.split("?")[0]).view_name for _, pages in walked.places.groups() for path in pages.values()}
-    assert _page_names(get_resolver()) - known == NO_PAGES | ELSEWHERE | STEPS
-
-
-def _page_names(resolver: Any, space: str = "") -> set[str]:
-    """The names of all addresses outside the API."""
-    found: set[str] = set()
-    for entry in resolver.url_patterns:
-        if isinstance(entry, URLPattern):
-            found.add(space + str(entry.name))
-        elif entry.namespace != "api":
-            found |= _page_names(entry, f"{space}{entry.namespace}:" if entry.namespace else space)
-    return found
+    assert page_names(get_resolver()) - known == NO_PAGES | ELSEWHERE | STEPS
 
 
 @pytest.mark.parametrize(
