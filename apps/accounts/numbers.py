@@ -38,7 +38,7 @@ def _within_calendar(value: datetime) -> datetime:
 def _day_written(value: Any) -> Any:
     """Raise ValueError unless a date is given as text. A bare number would be read as seconds since 1970."""
     if isinstance(value, (int, float)) or (isinstance(value, str) and "-" not in value[1:]):
-        raise ValueError("Write the date in the form 2026-11-30")
+        raise ValueError("Enter the date in the form 2026-11-30")
     return value
 
 

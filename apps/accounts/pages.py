@@ -139,7 +139,7 @@ def account_delete(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         services.person_delete(user=person, now=timezone.now())
         logout(request)
-        messages.success(request, "Your account is deleted.")
+        messages.success(request, "Your account has been deleted.")
         return redirect("account_login")
     return render(request, "accounts/account_delete.html", {"form": form}, status=422 if form.errors else 200)
 

@@ -34,7 +34,7 @@ PER_PAGE = 25
 STATES = {
     "added": ("success", "Card saved. New invoices are charged to this card automatically."),
     "cancelled": ("info", "No card was added; nothing has changed."),
-    "back": ("success", "Changes made at Stripe are saved."),
+    "back": ("success", "Changes made at Stripe have been saved."),
     "later": ("info", "Stripe is not responding. Changes made at Stripe appear here within a minute."),
     "unfinished": ("info", "No card was saved. You can add a card at any time."),
 }

@@ -65,7 +65,9 @@ def feeds_read(data: bytes, wanted: Mapping[str, Wanted]) -> list[dict[str, Arra
     shaped = {name: _typed(name, _items(name, arrays[name], one), one) for name, one in wanted.items()}
     counts = sorted({len(array) for array in shaped.values()})
     if len(counts) > 1:
-        raise CalibrationError(f"Every array needs the same number of items; yours have {counts[0]} to {counts[-1]}.")
+        raise CalibrationError(
+            f"Every array needs the same number of items; the arrays have {counts[0]} to {counts[-1]}."
+        )
     if not counts or not 1 <= counts[0] <= ITEMS_MAX:
         raise CalibrationError(f"A calibration file must hold 1 to {ITEMS_MAX} items along the leading axis.")
     return [{name: array[item] for name, array in shaped.items()} for item in range(counts[0])]
@@ -118,5 +120,7 @@ def _typed(name: str, array: Array, wanted: Wanted) -> Array:
     if kind.kind != "f" and not np.array_equal(made, array):
         raise CalibrationError(f"Array {name!r} of the calibration file holds values that {kind} cannot represent.")
     if kind.kind == "f" and not np.all(np.isfinite(made)):
-        raise CalibrationError(f"Array {name!r} of the calibration file holds values that are not finite in {kind}.")
+        raise CalibrationError(
+            f"Array {name!r} of the calibration file holds values that are NaN, infinite or too large for {kind}."
+        )
     return np.ascontiguousarray(made)

@@ -34,7 +34,7 @@ class CompileForm(forms.Form):
         required=False,
         label="Calibration examples",
         help_text=(
-            "A .npz file with one array for each input. Typical items lie along the first axis. Without a file, inputs are "
+            "A .npz file with one array for each input. Stack typical items along the first axis. Without a file, inputs are "
             "generated, and the report says so."
         ),
         widget=forms.ClearableFileInput(attrs={"accept": ".npz"}),

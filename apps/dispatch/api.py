@@ -88,11 +88,11 @@ class SegmentOut(Schema):
 class JobOut(Schema):
     id: UUID
     number: str = Field(description="Unique in the organisation, for example J-0012.")
-    name: str = Field(description="Your own name for the job; empty if it has none.")
+    name: str = Field(description="Your own name for the job; empty if the job has none.")
     contract: UUID
     pool: str
     state: JobState
-    is_sample: bool = Field(description="True if the job is sample data of a demo, which no worker ran.")
+    is_sample: bool = Field(description="True if the job is sample data for a demo and was not run by a worker.")
     items: int
     executions_done: int
     blocks_done: int

@@ -105,7 +105,7 @@ def _combined(plan: contracts.Combination) -> str:
             "the first model is used."
         )
     return (
-        "Every item runs on the first model. If that model's confidence in an item is too low, the item runs on the next "
+        "Every item runs on the first model. If a model's confidence in its answer is too low, the item runs on the next "
         "model."
     )
 

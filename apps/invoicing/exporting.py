@@ -59,7 +59,7 @@ def _day(text: str | None) -> date | None:
     try:
         return date.fromisoformat(text) if text else None
     except ValueError:
-        raise Problem(422, "Invalid day", "Write the date in the form 2026-11-30.", kind="day-unknown") from None
+        raise Problem(422, "Invalid day", "Enter the date in the form 2026-11-30.", kind="day-unknown") from None
 
 
 def _focus(organisation: Organisation, first: date | None, after: date | None, kind: str) -> StreamingHttpResponse:

@@ -126,7 +126,7 @@ def _print_check(pdf: PdfDocument, invoice: Invoice) -> None:
     pdf.heading("Check it yourself")
     pdf.text(
         "Download the invoice and the price book as JSON. Then run the commands below offline with the model file. "
-        "In the commands, ./takt is a checkout of Takt or a wheel built from one."
+        "In the commands, ./takt is the path of a Takt checkout or of a wheel built from it."
     )
     pdf.code("pip install ./takt")
     pdf.code(f"takt verify {invoice.number}.json model.onnx price-book.json")

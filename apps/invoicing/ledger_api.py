@@ -75,7 +75,7 @@ class LedgerCheckOut(FoundOut):
     finished_at: datetime | None
 
 
-@router.get("/ledger", response=LedgerOut, operation_id="ledger_get", summary="Proof that the ledger was not changed")
+@router.get("/ledger", response=LedgerOut, operation_id="ledger_get", summary="Last ledger check and daily root hashes")
 def ledger_get(request: HttpRequest) -> dict[str, Any]:
     """Returns the last check of the whole ledger, and the daily root hashes. `POST /ledger/checks` requests a new
     check.

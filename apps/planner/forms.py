@@ -196,7 +196,7 @@ class TaskForm(forms.Form):
     )
     metric = forms.ChoiceField(choices=list(METRICS.items()), label="Metric")
     k = forms.IntegerField(
-        min_value=1, max_value=K_MAX, initial=1, label="k", help_text="For accuracy: 1, or 5 for top-5."
+        min_value=1, max_value=K_MAX, initial=1, label="k", help_text="For accuracy: 1 for top-1, 5 for top-5."
     )
     limit = forms.DecimalField(
         required=False,

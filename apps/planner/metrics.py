@@ -72,7 +72,7 @@ class Metric:
 
 
 METRICS = {
-    "accuracy": "Accuracy: the label is among the k highest scores",
+    "accuracy": "Accuracy: the label is among the k highest-scoring classes",
     "exact": "Exact match: every position is right",
     "agreement": "Agreement with the float32 model",
     "f1": "Macro F1: the mean over the labels' classes",

@@ -99,7 +99,7 @@ def _labels_check(metric: Metric, data_set: DataSet) -> None:
     if metric.name in ("accuracy", "f1") and data_set.classes > CLASSES_MAX:
         detail = (
             f"The labels of {data_set.name} go up to {data_set.classes - 1:,}; class numbers can be at most {CLASSES_MAX - 1:,}. "
-            "Number the classes from 0. If the labels are values, choose mean error."
+            "Number the classes from 0. If the labels are measured values, choose mean error."
         )
         raise Problem(422, "Labels are not classes", detail, kind="labels-missing")
 

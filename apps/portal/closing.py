@@ -39,7 +39,7 @@ def delete(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         organisation_delete(organisation=current, principal=principal_get(request), now=now)
         request.session.pop(CURRENT_ORGANISATION, None)
-        messages.success(request, f"{current.name} is deleted.")
+        messages.success(request, f"{current.name} has been deleted.")
         return redirect("/")
     context = {"form": form, "obstacles": open_business(current, now=now), "current": current}
     return render(request, "portal/organisation_delete.html", context, status=422 if form.errors else 200)

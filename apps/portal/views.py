@@ -90,10 +90,10 @@ def _missing(*, has_usage: bool, has_budgets: bool, has_invoices: bool) -> list[
     """Return the empty parts of the overview."""
     parts = [
         (has_usage, Missing("Usage", "No usage in the last 30 days.", "dispatch:job_list", "Run a job")),
-        (has_budgets, Missing("Budgets", "No budget yet.", "notifications:budget_list", "Set a budget")),
+        (has_budgets, Missing("Budgets", "No budgets yet.", "notifications:budget_list", "Set a budget")),
         (
             has_invoices,
-            Missing("Invoices", "No invoice yet: usage is invoiced every month.", "invoicing:invoice_list", "Preview"),
+            Missing("Invoices", "No invoices yet: usage is invoiced every month.", "invoicing:invoice_list", "Preview"),
         ),
     ]
     return [missing._replace(url=reverse(missing.url)) for is_there, missing in parts if not is_there]

@@ -84,9 +84,9 @@ def price_typed(text: str) -> Decimal:
     try:
         price = decimal_of(_ungrouped(text, "1.5"), places=PRICE_PLACES)
     except ValueError as error:
-        raise _refusal(f"Write a price such as 0.25, with at most {PRICE_PLACES} decimal places.") from error
+        raise _refusal(f"Enter a price such as 0.25, with at most {PRICE_PLACES} decimal places.") from error
     if price < 0:
-        raise _refusal("Write a price of 0 or more.")
+        raise _refusal("Enter a price of 0 or more.")
     return price
 
 

@@ -40,13 +40,13 @@ class DecimalText(forms.CharField):
         plain = text.replace(",", "") if _GROUPED.fullmatch(text) else text
         if not _DECIMAL.fullmatch(plain) or len(plain.partition(".")[2].rstrip("0")) > self.places:
             raise ValidationError(
-                f"Write a number such as {self.example}, with a point and at most {self.places} decimal places."
+                f"Enter a number such as {self.example}, with a point and at most {self.places} decimal places."
             )
         number = Decimal(plain)
         if number < self.least or number > self.most or (self.above and number == self.least):
             word = "above" if self.above else "from"
             joined = "and at most" if self.above else "to"
-            raise ValidationError(f"Write a number {word} {self.least} {joined} {self.most:,}.")
+            raise ValidationError(f"Enter a number {word} {self.least} {joined} {self.most:,}.")
         return decimal_text(number)
 
 
@@ -65,7 +65,7 @@ class WholeNumber(forms.CharField):
             return None
         text = text.replace(",", "") if _GROUPED.fullmatch(text) else text
         if not _WHOLE.fullmatch(text) or not self.least <= int(text) <= self.most:
-            raise ValidationError(f"Write a whole number from {self.least:,} to {self.most:,}.")
+            raise ValidationError(f"Enter a whole number from {self.least:,} to {self.most:,}.")
         return int(text)
 
 
@@ -79,7 +79,7 @@ class PlainText(forms.CharField):
         """Return the text without surrounding spaces. Raises ValidationError with a sentence."""
         text = str(super().clean(value)).strip()
         if not text.isprintable():
-            raise ValidationError("Write one line of text without control characters.")
+            raise ValidationError("Enter one line of text without control characters.")
         return text
 
 
@@ -90,7 +90,7 @@ class KeyText(forms.CharField):
         """Return the name; "" for an empty field. Raises ValidationError with a sentence."""
         text = str(super().clean(value)).strip()
         if text and not re.fullmatch(r"[a-z0-9_-]{1,40}", text):
-            raise ValidationError("Write 1 to 40 characters; only a-z, 0-9, _ and - are allowed.")
+            raise ValidationError("Enter 1 to 40 characters; only a-z, 0-9, _ and - are allowed.")
         return text
 
 

@@ -138,7 +138,7 @@ class PricesForm(SectionForm):
     def _new_check(self, values: dict[str, Any]) -> None:
         new, has_prices = values.get("new"), any(self._prices(values, ""))
         if new and new in self.document["prices"]:
-            self.add_error("new", f"There is already a class {new}; write another name.")
+            self.add_error("new", f"There is already a class {new}; choose another name.")
         elif new and not has_prices:
             self.add_error("new", "Enter a price for the new class, or leave its name empty.")
         elif has_prices and not new and "new" not in self.errors:
@@ -153,7 +153,7 @@ class PricesForm(SectionForm):
                 minimum, "Enter the minimum number of operations billed per cycle, or 0 if the cycles are not proven."
             )
         elif values.get(minimum) is not None and not values.get(price):
-            self.add_error(price, "Write a price above 0, or clear the minimum operations too.")
+            self.add_error(price, "Enter a price above 0, or clear the minimum operations too.")
 
     def _prices(self, values: dict[str, Any], name: str) -> list[str]:
         return [values.get(f"price-{name}-{precision}") or "" for precision in self.precisions]
@@ -230,9 +230,9 @@ class ClassesForm(SectionForm):
         kept = [name for name in self.names if not values.get(f"remove-{name}")]
         new = values.get("new")
         if new and new in self.document["classes"]:
-            self.add_error("new", f"There is already a class {new}; write another key.")
+            self.add_error("new", f"There is already a class {new}; choose another key.")
         elif new and len(new) > CLASS_NAME_MAX:
-            self.add_error("new", f"Write a key of at most {CLASS_NAME_MAX} characters.")
+            self.add_error("new", f"Enter a key of at most {CLASS_NAME_MAX} characters.")
         if not kept and not new:
             self.add_error(None, "Keep at least one class of service.")
         return values

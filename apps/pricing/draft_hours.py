@@ -145,7 +145,7 @@ class HoursForm(SectionForm):
             try:
                 zone_of(values["zone"])
             except RatingError:
-                self.add_error("zone", "This time zone is not known. Write a time zone such as Europe/Berlin or UTC.")
+                self.add_error("zone", "This time zone is not known. Enter a time zone such as Europe/Berlin or UTC.")
         values["matrices"] = self._filled(values)
         self._periods_check(values)
         values["days"] = self._holidays(values.get("holidays") or "")
@@ -188,7 +188,7 @@ class HoursForm(SectionForm):
             name = f"period-{index}"
             if name in self.fields and name not in self.errors:
                 sentence = (
-                    f"Some hours still use period {LETTERS[index]}. Give these hours another period first, or enter a "
+                    f"Some hours still use period {LETTERS[index]}. Move these hours to another period first, or enter a "
                     "name for this period."
                 )
                 self.add_error(name, sentence)
@@ -244,5 +244,5 @@ def holiday_fault(day: str, name: str) -> str:
     if not is_day:
         return "start with a date such as 2026-12-25."
     if not name or len(name) > 60 or not name.isprintable():
-        return "write the name of the holiday after the date, in at most 60 characters."
+        return "enter the name of the holiday after the date, in at most 60 characters."
     return ""

@@ -89,9 +89,9 @@ class TermsForm(SectionForm):
         values = super().clean() or {}
         new, factor = values.get("new"), values.get("factor-")
         if new and (new == "none" or new in self.names):
-            self.add_error("new", f"There is already a commitment {new}; write another name.")
+            self.add_error("new", f"There is already a commitment {new}; choose another name.")
         elif new and not factor and "factor-" not in self.errors:
-            self.add_error("factor-", "Write the factor of the new commitment; 0.9 takes 10 % off.")
+            self.add_error("factor-", "Enter the factor of the new commitment; 0.9 takes 10 % off.")
         elif factor and not new and "new" not in self.errors:
             self.add_error("new", "Name the new commitment, or clear its factor.")
         for name in self.names:
@@ -100,7 +100,7 @@ class TermsForm(SectionForm):
 
     def _days_check(self, name: str, values: dict[str, Any]) -> None:
         if values.get(f"days-{name}") and not values.get(f"factor-{name}") and f"factor-{name}" not in self.errors:
-            self.add_error(f"factor-{name}", "Write a factor. To remove the commitment, clear the days too.")
+            self.add_error(f"factor-{name}", "Enter a factor. To remove the commitment, clear the days too.")
 
     def written(self) -> Document:
         """Return the document with these terms. Commitments without a factor are removed."""

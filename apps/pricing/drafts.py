@@ -19,7 +19,9 @@ def book_last() -> PriceBook:
     """Return the book with the highest version, whether in force or announced. Raises Problem if no book is published."""
     last = PriceBook.objects.order_by("-version").first()
     if last is None:
-        raise Problem(409, "No price book", "No price book is published yet; import one first.", kind="no-price-book")
+        raise Problem(
+            409, "No price book", "No price book has been published yet; import one first.", kind="no-price-book"
+        )
     return last
 
 

@@ -16,9 +16,7 @@ def window_of(start: datetime | None, end: datetime | None, *, now: datetime) ->
     begin = max(start or now, now)
     finish = end or begin + DEFAULT_WINDOW
     if finish <= begin:
-        raise Problem(
-            422, "Window is over", "The window must end later than now and later than it starts.", kind="window"
-        )
+        raise Problem(422, "Window is over", "The window must end in the future, and after its start.", kind="window")
     if finish - now > LONGEST_WINDOW:
         raise Problem(
             422,

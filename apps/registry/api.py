@@ -55,8 +55,8 @@ class UploadOut(Schema):
     checking_since: datetime | None
     version_id: UUID | None = Field(description="The version created from the upload.")
     is_new: bool = Field(
-        description="True if the upload created a new version. False if the organisation already had the same file, or "
-        "while no version exists yet."
+        description="True if the upload created a new version. False if no version exists yet or the organisation "
+        "already had the same file."
     )
     problem: dict[str, Any] | None = Field(description="The reason for a rejection, as a problem document.")
 

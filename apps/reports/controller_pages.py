@@ -184,7 +184,7 @@ def proposal_end(request: HttpRequest, pk: UUID) -> HttpResponse:
             request,
             (
                 "The proposal was dismissed. The controller will not propose the same change again until a plan "
-                "leads to a different one."
+                "leads to a different proposal."
             ),
         )
     return redirect("reports:controller")

@@ -109,7 +109,7 @@ class CostForm(forms.Form):
     currency = forms.ChoiceField(label="Currency", required=False, widget=forms.Select(attrs={"class": "form-select"}))
     effective_from = forms.DateTimeField(
         label="From (UTC)",
-        error_messages={"invalid": "Write a date and a time, such as 2026-11-01 00:00."},
+        error_messages={"invalid": "Enter a date and a time, such as 2026-11-01 00:00."},
         input_formats=AT,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local", "class": "form-control"}, format="%Y-%m-%dT%H:%M"),
     )

@@ -71,7 +71,7 @@ def costrate_set(
             kind="date-invalid",
         )
     if "\x00" in note or len(note) > 200:
-        raise Problem(422, "Impossible note", "Write a note of at most 200 characters.", kind="note-invalid")
+        raise Problem(422, "Impossible note", "Enter a note of at most 200 characters.", kind="note-invalid")
     rate = CostRate.objects.create(
         processor_class=processor_class,
         currency=currency,

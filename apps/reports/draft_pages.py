@@ -47,7 +47,7 @@ class PublishForm(forms.Form):
         label="In force from (UTC)",
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
-        error_messages={"invalid": "Write a date and a time, such as 2027-01-01 00:00."},
+        error_messages={"invalid": "Enter a date and a time, such as 2027-01-01 00:00."},
     )
 
 

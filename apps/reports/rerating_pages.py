@@ -92,7 +92,7 @@ class RatingIn(RequestBody):
     auth=requires(Scope.ADMIN),
     response={202: ReratingOut},
     operation_id="rerating_create",
-    summary="Rate a month with another price book",
+    summary="Rate a month's usage with another price book",
 )
 @idempotent
 def rerating_create(request: HttpRequest, payload: RatingIn) -> tuple[int, Rerating]:

@@ -294,7 +294,9 @@ def _form(name: Any, subject: Subject) -> str:
         return FormName.QUOTA
     form = str(name or FormName.EXECUTION)
     if form not in OF_PROGRAMS:
-        raise Problem(422, "Unknown form", f"Choose one of the forms {', '.join(OF_PROGRAMS)}.", kind="form")
+        raise Problem(
+            422, "Unknown form", f"Choose one of these contract forms: {', '.join(OF_PROGRAMS)}.", kind="form"
+        )
     return form
 
 

@@ -168,7 +168,7 @@ class EndingOut(Schema):
     late_charge: str
     currency: str
     free_until: datetime | None = Field(
-        description="If nothing more is used, ending the contract before this time costs no late charge."
+        description="If nothing more is used, ending the contract before this time incurs no late charge."
     )
     rises_at: datetime | None = Field(description="The next time at which the charge may rise.")
     lines: list[EndingLineOut]

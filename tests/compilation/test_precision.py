@@ -94,7 +94,7 @@ def test_comparing_uses_the_examples_of_the_first_compile(cast: Cast) -> None:
         (b"PK no archive", "not a .npz"),
         (examples(image=np.zeros((2, 3, 3), np.float32)), "must have the shape items x 1 x 1 x 8 x 8"),
         (examples(picture=np.zeros((2, 1, 8, 8), np.float32)), "no array 'image'"),
-        (examples(image=np.full((2, 1, 8, 8), np.nan, np.float64)), "not finite"),
+        (examples(image=np.full((2, 1, 8, 8), np.nan, np.float64)), "NaN, infinite or too large"),
     ],
 )
 def test_examples_that_cannot_be_used_are_refused_with_what_to_change(cast: Cast, data: bytes, says: str) -> None:

@@ -54,7 +54,7 @@ def test_the_portal_shows_usage_and_quoted_against_actual(cast: Cast, as_user: A
 def test_an_empty_portal_says_so(cast: Cast, market: Market, as_user: AsUser) -> None:
     page = _text(as_user(cast.viewer), "/portal?days=7")
     assert "No usage has been recorded yet." in page
-    assert "No budget yet. Set a budget" in page
+    assert "No budgets yet. Set a budget" in page
     assert "No invoices yet" in _text(as_user(cast.viewer), "/invoices")
 
 

@@ -120,7 +120,7 @@ def test_budgets_are_set_seen_and_deleted_on_their_page(
     )
     assert "250.00" in as_user(cast.viewer).get("/portal/budgets").content.decode()
     client.post(f"/portal/budgets/{Budget.objects.get().pk}/delete")
-    assert "No budget yet" in client.get("/portal/budgets").content.decode()
+    assert "No budgets yet" in client.get("/portal/budgets").content.decode()
 
 
 def test_the_way_over_the_api(cast: Cast, market: Market, as_token: Callable[..., Client]) -> None:

@@ -211,11 +211,11 @@ def test_every_tab_is_a_page_of_its_own_that_names_itself(cast: Cast, market: Ma
 def test_empty_parts_take_one_line_with_what_to_do(cast: Cast, market: Market, as_user: AsUser) -> None:
     client = as_user(cast.owner)
     for path, lines in (
-        ("/portal", ("No usage in the last 30 days. Run a job", "No budget yet. Set a budget", "No invoice yet")),
-        ("/portal/contracts", ("No contract yet.", "No commitment is in force.")),
-        ("/portal/budgets", ("No budget yet. Enter an amount",)),
+        ("/portal", ("No usage in the last 30 days. Run a job", "No budgets yet. Set a budget", "No invoices yet")),
+        ("/portal/contracts", ("No contracts yet.", "No commitment is in force.")),
+        ("/portal/budgets", ("No budgets yet. Enter an amount",)),
         ("/portal/credits", ("No credits.",)),
-        ("/portal/webhooks", ("No endpoint yet.",)),
+        ("/portal/webhooks", ("No endpoints yet.",)),
         ("/portal/payment-methods", ("Invoices are paid by bank transfer.",)),
     ):
         page = _text(client, path)

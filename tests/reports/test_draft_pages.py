@@ -122,7 +122,7 @@ def test_nonsense_keeps_what_was_typed_and_saves_nothing(admin: Client, draft: P
     page = unescape(answer.content.decode())
     assert answer.status_code == 422
     assert 'value="cheap"' in page
-    assert "Write a number such as 0.0000046" in page
+    assert "Enter a number such as 0.0000046" in page
     draft.refresh_from_db()
     assert draft.revision == 1
 
@@ -148,8 +148,8 @@ def test_too_short_a_notice_is_refused_on_the_page(admin: Client, draft: PriceBo
     admin.post(place(draft), prices(draft))
     for text, sentence in (
         (start_text(3), "30 days' notice"),
-        ("😀", "Write a date and a time"),
-        ("9" * 500, "Write a date"),
+        ("😀", "Enter a date and a time"),
+        ("9" * 500, "Enter a date"),
     ):
         answer = admin.post(place(draft, "review"), {"revision": 2, "effective_from": text, "action": "publish"})
         assert sentence in unescape(answer.content.decode())

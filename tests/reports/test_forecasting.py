@@ -78,7 +78,7 @@ def test_the_three_formats_say_the_same() -> None:
         (["timestamp,count", "2026-03-02T10:00:00Z,nan"], "Line 2 has the count 'nan'"),
         (["timestamp,count", "2026-03-02T10:00:00Z,-1"], "Line 2 has the count '-1'"),
         (["timestamp,count", "2026-03-02T10:00:00Z"], "Line 2 has 1 columns, but the first line has 2"),
-        (["timestamp,count", "2026-03-02T10:00:00Z,0"], "Every count of the trace is 0"),
+        (["timestamp,count", "2026-03-02T10:00:00Z,0"], "Every count in the trace is 0"),
         (["timestamp", "1990-01-01T00:00:00Z", "2026-01-01T00:00:00Z"], "The time in line 3 is more than 10 years"),
         (["timestamp,time,timestamp", "a,b,c"], "Line 1 names the column 'timestamp' twice"),
         (["moment", "2026-03-02T10:00:00Z"], "Line 1 does not name the column 'timestamp'"),

@@ -235,7 +235,10 @@ def job_compare(*, program: Program, actor: User, now: datetime) -> CompileJob:
     """
     if program.model_version.deleted_at is not None:
         raise Problem(
-            409, "Model deleted", "The model was deleted. Upload the model again to compare.", kind="file-gone"
+            409,
+            "Model deleted",
+            "The model was deleted. To compile again and compare, upload the model.",
+            kind="file-gone",
         )
     return job_create(
         version=program.model_version,

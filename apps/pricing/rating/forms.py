@@ -226,7 +226,7 @@ def _minimum_alone(book: PriceBookDocument, ratings: Sequence[Rating]) -> Rating
     again = rate_contract_minimum(book=book, charged=first.charged or Decimal(0), terms=first.terms)
     if len(ratings) > 1 or again.amount != first.amount:
         raise RatingError(
-            "The minimum of a contract is charged once, according to its own price book; these ratings cannot be invoiced."
+            "The contract minimum is charged once, under the contract's price book; these ratings cannot be invoiced."
         )
     return again
 

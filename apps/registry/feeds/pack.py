@@ -121,7 +121,7 @@ def arrays_read_json(document: object, types: Sequence[TensorType]) -> dict[str,
             continue
         if not np.isfinite(arrays[str(name)]).all():
             problems.append(
-                f"Input '{name}' holds NaN or an infinite number, which JSON does not have. Send a .npz file."
+                f"Input '{name}' holds NaN or an infinite number, which JSON cannot represent. Send a .npz file."
             )
     if problems:
         raise InputError(problems)

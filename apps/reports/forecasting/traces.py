@@ -156,5 +156,5 @@ def _trace(
     order = np.argsort(times, kind="stable")
     amounts, which = np.frombuffer(counts, dtype=np.float64)[order], np.frombuffer(programs, dtype=np.int64)[order]
     if not amounts.any():
-        raise TraceError("Every count of the trace is 0. Upload a period with requests.")
+        raise TraceError("Every count in the trace is 0. Upload a period with requests.")
     return Trace(chosen, times[order], amounts, which, names, reader.ignored)

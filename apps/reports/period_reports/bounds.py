@@ -52,7 +52,7 @@ def bounds(request: ReportRequest) -> ReportData:
         ],
         notes=[
             "Currently, a device runs one program at a time. The plan and its bound assume that programs share devices.",
-            "Devices with windows are reserved for sold work at some time in the 24 hours after the plan.",
+            "“With windows” counts the devices that are reserved for sold work at some time in the 24 hours after the plan.",
         ],
         chart={
             "unit": "",

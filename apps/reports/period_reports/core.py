@@ -130,7 +130,7 @@ def period_read(first: str, last: str, *, now: datetime, is_ahead: bool) -> Peri
     try:
         begin, end = _day(first), _day(last)
     except ValueError:
-        return Period(usual.first, usual.last, "Write the date in the form 2026-11-30. The default period is shown.")
+        return Period(usual.first, usual.last, "Enter the date in the form 2026-11-30. The default period is shown.")
     width = usual.last - usual.first
     try:
         begin = begin or (end or usual.last) - width

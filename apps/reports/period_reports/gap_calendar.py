@@ -75,7 +75,10 @@ def calendar(request: ReportRequest) -> ReportData:
             Metric("Possible revenue", sum(worth, Fraction(0)), "money", "where it is known"),
         ],
         notes=[
-            "Possible revenue is the minimum price of a used device-hour in the cheapest class that may run at that hour.",
+            (
+                "Possible revenue is what the free time would earn at the minimum price of a used device-hour, in the "
+                "cheapest class that may run at each hour."
+            ),
             (
                 "Possible revenue assumes the minimum number of operations billed per cycle, in the cheapest precision. "
                 "Work with more "

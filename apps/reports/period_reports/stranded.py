@@ -51,7 +51,7 @@ def stranded(request: ReportRequest) -> ReportData:
         rows if busy or lost else [],
         metrics=[
             Metric("Owned", whole, "seconds", "device time of all pools"),
-            Metric("Used", ratio(busy, whole), "share", "of owned time"),
+            Metric("Used", ratio(busy, whole), "share", "of owned device time"),
             Metric("Stranded", ratio(lost, whole), "share", "unused, out of service, reduced power or short gaps"),
         ],
         notes=_notes(owned, usual),
@@ -151,6 +151,6 @@ def _notes(owned: list[tuple[Pool, dict[str, Fraction]]], usual: dict[UUID, int]
         "“Out of service” includes draining, failed and spare devices.",
         (
             "“Reduced power” is the device time that a power setting below 100 % removes. The other causes are counted at the "
-            "reduced power."
+            "reduced power setting."
         ),
     ]

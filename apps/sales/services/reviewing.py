@@ -112,7 +112,7 @@ def reason_for(contract: Contract, plan: Plan, *, now: datetime) -> str:
     if promises.get("number") is None and cost < rest.worth:
         was, now_is = (money_exact_format(amount, contract.terms["currency"]) for amount in (rest.worth, cost))
         return (
-            f"The rest of the contract costs {was}. A new plan for it costs {now_is}, including the charge for ending "
+            f"The rest of the contract costs {was}. A new plan for the rest costs {now_is}, including the charge for ending "
             "the contract."
         )
     return ""

@@ -65,7 +65,9 @@ def standing_file(
     until = window.end if quote.form in PERIODIC or until is None else until
     last = waits_until(quote, until)
     if now >= last:
-        raise Problem(422, "Too late", "The latest finish has passed. Enter a later time.", kind="window")
+        raise Problem(
+            422, "Too late", "The time by which the work must finish has passed. Enter a later time.", kind="window"
+        )
     known = [pool_get(slug) for slug in dict.fromkeys(pools or [quote.pool.slug])]
     asked = quote_arguments(quote)
     priced = [

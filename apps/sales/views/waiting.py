@@ -110,4 +110,6 @@ def _until(text: str) -> datetime | None:
     try:
         return datetime.fromisoformat(text).replace(tzinfo=UTC)
     except ValueError as error:
-        raise Problem(422, "No such time", "Enter the latest finish as a date and a time.", kind="window") from error
+        raise Problem(
+            422, "No such time", "Enter the time by which the work must finish as a date and a time.", kind="window"
+        ) from error
