@@ -113,7 +113,7 @@ def target_list(request: HttpRequest) -> list[dict[str, str]]:
     return [{"name": name, "digest": digest} for name, digest in {**known, **own}.items()]
 
 
-@router.post("/compiles", auth=BUILD, response={201: CompileOut}, summary="Compile a version for a target")
+@router.post("/compiles", auth=BUILD, response={201: CompileOut}, summary="Compile a model version for a target")
 @idempotent
 def compile_create(request: HttpRequest, payload: CompileIn) -> tuple[int, CompileJob]:
     """Start a compile. For each variable dimension, give a number or a list of numbers.
@@ -160,7 +160,9 @@ def compile_cancel(request: HttpRequest, pk: UUID) -> CompileJob:
     return services.job_cancel(job=job, actor=principal_get(request).user, now=timezone.now())
 
 
-@router.post("/compiles/{uuid:pk}/retry", auth=BUILD, response=CompileOut, summary="Start a failed compile again")
+@router.post(
+    "/compiles/{uuid:pk}/retry", auth=BUILD, response=CompileOut, summary="Restart a failed or cancelled compile"
+)
 def compile_retry(request: HttpRequest, pk: UUID) -> CompileJob:
     job = org_object_get(request, CompileJob, roles=ENGINEERING, pk=pk)
     return services.job_retry(job=job, actor=principal_get(request).user, now=timezone.now())

@@ -343,7 +343,9 @@ def job_labels(request: HttpRequest, pk: UUID, labels: File[UploadedFile | None]
     """
     job, now = _job(request, pk, roles=ENGINEERING), timezone.now()
     if labels is None:
-        raise Problem(422, "No file", "Send the labels as the file `labels`: .npz, .npy or CSV.", kind="labels-invalid")
+        raise Problem(
+            422, "No file", "Send the labels in the file field `labels`, as .npz, .npy or CSV.", kind="labels-invalid"
+        )
     services.job_labels_add(
         job=job, file=cast("BinaryIO", labels.file), size=labels.size or 0, actor=principal_get(request).user, now=now
     )

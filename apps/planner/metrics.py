@@ -78,7 +78,7 @@ METRICS = {
     "f1": "Macro F1: the mean over the labels' classes",
     "mean_error": "Mean error: mean distance from the labels, each error capped at the limit",
     "close": "Close to float32: no value differs by more than the limit",
-    "snr": "Signal-to-noise against float32: at least the limit, in dB",
+    "snr": "Signal-to-noise ratio against float32: at least the limit, in dB",
 }
 
 

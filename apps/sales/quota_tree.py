@@ -128,5 +128,8 @@ def set_fault(nodes: Sequence[Node]) -> str:
                 return "Set the organisation's quota first, then the project's, then the API token's."
             given[node.parent] += node.nominal
     if any(total > known[key].nominal for key, total in given.items()):
-        return "The quotas at one level add up to more than the quota above them. Lower one of these quotas, or raise the quota above them."
+        return (
+            "The quotas at one level add up to more than the quota above them. Lower one of these quotas, or raise the "
+            "quota above them."
+        )
     return ""
