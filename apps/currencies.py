@@ -1,9 +1,8 @@
-"""Currencies and the decimal places of their minor units, as listed in ISO 4217.
+"""Currencies and the decimal places of their minor units.
 
-This module belongs to no app and imports none. The source is list one ("current currency & funds") of the ISO 4217
-maintenance agency, edition of 1 January 2026. Precious metals, baskets and test codes are omitted, because they have no
-minor unit. Locale data is unsuitable: it gives the decimal places that people usually write, which for some currencies
-are fewer.
+Source: ISO 4217 list one ("current currency & funds"), edition of 1 January 2026. Precious metals, baskets and test
+codes are omitted, because they have no minor unit. Locale data is unsuitable, because some currencies have fewer
+decimal places there.
 """
 
 from __future__ import annotations

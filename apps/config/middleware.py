@@ -1,4 +1,4 @@
-"""Middleware for the request log, rate limits, the sign-in requirement and error responses."""
+"""Middleware for the request log, rate limits, sign-in and error responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = structlog.get_logger("request")
 
 
 def request_log(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Log one structured line for each request. The line's request id is also sent with the response."""
+    """Log one structured line for each request. The response carries the same request id."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         request_id = uuid.uuid4().hex
@@ -46,7 +46,7 @@ def request_log(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable
 
 
 def api_rates(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Limit the rate of API requests from each client address, before any other work."""
+    """Limit the rate of API requests from each client address."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         if request.path.startswith(API_PREFIX):
@@ -60,10 +60,7 @@ def api_rates(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[
 
 
 def nul_refused(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Respond with 400 if the address contains a NUL character, because PostgreSQL cannot store one.
-
-    Forms and the API's parser refuse NUL characters themselves and name the field.
-    """
+    """Respond with 400 if the address contains a NUL character, because PostgreSQL cannot store NUL."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         is_page = not request.path.startswith(API_PREFIX)
@@ -75,9 +72,7 @@ def nul_refused(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable
 
 
 class SignInRequired(LoginRequiredMiddleware):
-    """Require a sign-in for every page whose view is not marked `login_not_required`. The API has its own
-    authentication.
-    """
+    """Require a sign-in for every page whose view is not marked `login_not_required`. The API authenticates separately."""
 
     def process_view(
         self, request: HttpRequest, view_func: Callable[..., HttpResponseBase], view_args: Any, view_kwargs: Any
@@ -88,7 +83,7 @@ class SignInRequired(LoginRequiredMiddleware):
 
 
 class ApiProblems:
-    """Return every error under /api/ as problem+json, even if the address is unknown or the method is wrong."""
+    """Return every error under /api/ as problem+json."""
 
     KEPT = ("Allow", "Retry-After", "WWW-Authenticate")
 
@@ -110,7 +105,7 @@ class ApiProblems:
 
 
 class ProblemPages:
-    """Turn a problem raised by a service into a page with the problem's title and detail."""
+    """Turn a problem raised by a service into an error page."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

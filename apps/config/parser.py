@@ -1,8 +1,4 @@
-"""Parses API requests. Refuses unknown names and NUL characters.
-
-`apps.accounts.bodies` refuses unknown names in bodies; `names_known()` refuses them in query parameters and form
-fields.
-"""
+"""Parses API requests. Refuses unknown names and NUL characters."""
 
 from __future__ import annotations
 
@@ -23,9 +19,8 @@ CONTAINERS_MAX = 250_000
 
 
 class WithoutNul(Parser):
-    """Ninja's parser, extended to respond with 422 if any text in the request contains a NUL character.
-
-    It also limits the number of lists and objects in a body, because that number determines most of the memory needed.
+    """Ninja's parser, extended to refuse text with NUL characters (422) and bodies with too many lists and objects
+    (413).
     """
 
     def parse_body(self, request: HttpRequest) -> Any:
@@ -50,11 +45,7 @@ class WithoutNul(Parser):
 
 
 def names_known() -> None:
-    """Make every operation refuse unknown parameters, which ninja would ignore.
-
-    Ninja reads the query, the form and its files with one class each. Each operation has subclasses of these classes,
-    which know the names that the operation accepts.
-    """
+    """Make every operation refuse unknown parameters, which ninja would ignore."""
     for model, given, what in (
         (QueryModel, "GET", "parameter"),
         (FormModel, "POST", "field"),
@@ -67,9 +58,7 @@ def names_known() -> None:
 
 
 def _strict_without(operation: type[Operation]) -> None:
-    """Make operations without query parameters refuse every query parameter. Ninja does not read the query for such
-    operations.
-    """
+    # Ninja does not read the query for operations without query parameters.
     lenient = operation._get_values
 
     def get_values(self: Operation, request: HttpRequest, *given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Removes secrets from the log. Invitation links, share links and links in mails contain secrets."""
+"""Removes secrets from the log, such as those in invitation links and share links."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ def redacted(text: str) -> str:
 
 
 def redact(logger: Any, name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Redact one log event. This structlog processor handles our own log lines and those of libraries."""
+    """Redact one log event. This function is a structlog processor."""
     for key, value in event.items():
         event[key] = _cleaned(value)
     return event
 
 
 def _cleaned(value: Any) -> Any:
-    """Redact a value. Objects such as Django's request are first converted to text."""
     if value is None or isinstance(value, int | float):
         return value
     if isinstance(value, dict):

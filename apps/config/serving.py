@@ -1,4 +1,4 @@
-"""The gunicorn worker: an event loop handles clients, and threads handle requests (see apps/config/buffering.py)."""
+"""The gunicorn worker: an event loop handles clients, and threads handle requests."""
 
 from __future__ import annotations
 
@@ -21,18 +21,14 @@ SWITCH_SECONDS = 0.0005
 
 
 class GuardedProtocol(ASGIProtocol):
-    """Gunicorn's protocol, extended with a time limit for the head of a connection's first request.
-
-    Gunicorn's keep-alive setting limits the time for later requests, and `Buffered` limits the time for bodies.
-    """
+    """Gunicorn's protocol, extended with a time limit for the head of a connection's first request."""
 
     def connection_made(self, transport: Any) -> None:
-        """Start the time limit for the head."""
         super().connection_made(transport)
         self.worker.loop.call_later(settings.HEAD_SECONDS, self._end_without_head)
 
     def _send_error_response(self, status: int, message: str, extra_headers: Iterable[tuple[str, str]] = ()) -> None:
-        """Respond to a request that cannot be read. If the address is too long, respond with an HTML page."""
+        # For an address that is too long, respond with an HTML page.
         if status != HTTPStatus.REQUEST_URI_TOO_LONG:
             super()._send_error_response(status, message, extra_headers)
             return
@@ -53,10 +49,10 @@ class BufferingWorker(gasgi.ASGIWorker):
 
     @classmethod
     def check_config(cls, cfg: Any, log: Any) -> None:
-        """Suppress gunicorn's warning that this kind of worker ignores `--threads`. This worker does use threads."""
+        """Suppress gunicorn's warning that `--threads` is ignored. This worker uses threads."""
 
     def init_process(self) -> None:
-        """Prepare the process: switch threads more often, use our protocol class, and raise the limit on open files."""
+        # Switch threads more often, use our protocol class, and raise the limit on open files.
         sys.setswitchinterval(SWITCH_SECONDS)
         gasgi.ASGIProtocol = GuardedProtocol
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -64,5 +60,4 @@ class BufferingWorker(gasgi.ASGIWorker):
         super().init_process()
 
     def load_wsgi(self) -> None:
-        """Load the WSGI application behind the buffer."""
         self.asgi = Buffered(self.app.wsgi(), threads=self.cfg.threads)

@@ -26,8 +26,8 @@ READ_BY_ADMINISTRATORS = (
 def demo(request: HttpRequest) -> dict[str, Any]:
     """Return the demo's template context.
 
-    `is_visit`: whether the reader is a visitor. `can_visit`, only on the landing page: whether a visit can begin.
-    `sampled`, only for administrators: the organisations that have sample data.
+    `is_visit`: whether the reader is a visitor. `can_visit`: whether a visit can begin; set only on the landing page.
+    `sampled`: the organisations that have sample data; set only for administrators.
     """
     if not isinstance(getattr(request, "user", None), User):
         return {"can_visit": request.path == "/" and visit_open()}

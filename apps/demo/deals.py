@@ -1,6 +1,4 @@
-"""What the demo's customer buys, and when. Times are relative to midnight (UTC) on the day on which the demo was
-created.
-"""
+"""The contracts that the demo's customer buys. Times are relative to midnight (UTC) of the demo's first day."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ LENGTH = 33 * DAY
 
 @dataclass(frozen=True)
 class Deal:
-    """One contract to create: its program (by model and batch), device hours, class, form and window.
+    """A contract to create.
 
     `hours` is the device time of the whole contract. `week` is the share of the reserved time used on each weekday.
     """
@@ -113,7 +111,7 @@ DEALS = (
 
 
 def deals(*, now: datetime, midnight: datetime) -> list[Deal]:
-    """Return the contracts in the order of acceptance. All of their device time is before `now`."""
+    """Return the contracts in the order of acceptance."""
     today = now - midnight
     recount = Deal(
         "Recount of yesterday",

@@ -1,6 +1,4 @@
-"""Lets visitors without an account read the demo's pages. Their requests to change something are refused with an
-explanation.
-"""
+"""Lets visitors without an account read the demo's pages. Visitors cannot change anything."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ REFUSED = (
 
 
 class Visits:
-    """Identifies visitors. It runs after authentication, so a signed-in person is never a visitor. It runs before the
-    middleware that requires a sign-in.
-    """
+    """Identifies visitors. Must run after authentication, and before the middleware that requires a sign-in."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -54,13 +50,13 @@ class Visits:
         return None if request.method in READING else _refused(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """If a visitor opens a page that the viewer role may not read, show how to create an account."""
+        """Show visitors how to create an account if the viewer role may not read the page."""
         is_forbidden = isinstance(exception, PermissionDenied) and getattr(request, "visit", False)
         return _refused(request) if is_forbidden else None
 
 
 def _is_over(request: HttpRequest) -> bool:
-    """Whether this request ends the visit. Signing in ends it, and so does opening the sign-out address."""
+    # Signing in ends the visit, and so does opening the sign-out address.
     is_visit = getattr(request, "visit", False)
     return not is_visit and (request.user.is_authenticated or request.path == reverse("accounts:sign_out"))
 
@@ -70,7 +66,6 @@ def _is_readable(match: ResolverMatch) -> bool:
 
 
 def _enter(request: HttpRequest, visitor: Principal) -> None:
-    """Make the visitor the user of this request, with a session that stores nothing."""
     request.user = visitor.user
     request.session = NoSession()
     request._principal = visitor  # type: ignore[attr-defined]

@@ -10,9 +10,7 @@ from apps.accounts.models import Organisation
 
 
 class SampleStep(models.Model):
-    """A completed step of an organisation's sample data. It is recorded in the same transaction as the step's results,
-    so each step happens once.
-    """
+    """A completed step of an organisation's sample data, recorded in the same transaction as the step's results."""
 
     id = models.BigAutoField(primary_key=True)
     organisation = models.ForeignKey(Organisation, on_delete=models.PROTECT, related_name="sample_steps")

@@ -1,9 +1,7 @@
-"""Creates a month of past sample data for the demo organisation. It calls the product's own services with past times.
+"""Creates a month of past sample data for the demo organisation, by calling the product's own services with past times.
 
-The month is a list of steps in chronological order. Each step is one transaction, which also records the step
-(`SampleStep`), so the next run after an interruption continues where the last one stopped. The first run stores the
-instant at which the sample data ends, and all other times are computed from this instant. The same instant and the same
-programs therefore give the same month.
+The month is a list of steps in chronological order. Each step is one transaction, so an interrupted run can be
+continued. All times depend on the stored end of the sample data.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ log = structlog.get_logger("demo")
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the month. `act` is called with the time `at`."""
+    """A step of the month. `act` is called with the time `at`."""
 
     at: datetime
     name: str
@@ -109,10 +107,7 @@ class Month:
         return [(model, target) for model in models for target in TARGETS]
 
     def _compiler(self, model: str, target: str) -> Callable[[datetime], None]:
-        """Return a step that compiles a sample model. The whole compilation is one transaction, so no worker sees it
-        unfinished.
-        """
-
+        # The whole compilation is one transaction, so no worker sees an unfinished compilation.
         def act(now: datetime) -> None:
             version = versions_present().get(organisation=self.organisation, model__name=model, number=1)
             dims = {row["name"]: BATCHES for row in version.symbolic_dims}
@@ -165,9 +160,6 @@ class Month:
         return made.filter(dims=dims).select_related("model_version__model").order_by("created_at", "id")[0]
 
     def _end(self, day: datetime) -> datetime:
-        """Return the instant at which a day's work is done: just before midnight, or on the last day, just before the
-        month ends.
-        """
         return min(day + DAY, self.until) - MINUTE
 
     def _days(self, start: datetime) -> Iterator[datetime]:
@@ -177,8 +169,6 @@ class Month:
             day += DAY
 
     def _runner(self, day: datetime) -> Callable[[datetime], None]:
-        """Return a step that runs the jobs that begin on a day, then closes contracts that are used up or have ended."""
-
         def act(now: datetime) -> None:
             begun = [deal for deal in self._deals() if self.midnight + deal.accepted < day + DAY]
             held = {deal: self._contract(deal) for deal in begun if self.midnight + deal.accepted <= self.until}
@@ -210,7 +200,7 @@ class Month:
         return [SampleOrder(contract, program, one.executions, engineer, one.at - MINUTE) for one in due]
 
     def _quota_pieces(self, day: datetime, each: Fraction, *, since: datetime) -> list[Piece]:
-        """Return the jobs of a quota on this day. Every third evening has one job of twenty minutes of device time."""
+        # Every third evening has one job of twenty minutes of device time.
         at = day + 22 * HOUR + 20 * MINUTE
         is_due = (day - midnight(since)).days % 3 == 0 and since < at < self.midnight - DAY
         return [Piece(at, int(20 * 60 / each))] if is_due else []
@@ -218,11 +208,8 @@ class Month:
     # Papers
 
     def _papers(self) -> list[Step]:
-        """Return the steps that issue, pay and credit invoices.
-
-        There are three invoices, one of them for the previous calendar month. All but the last are paid. Part of the
-        last one is credited.
-        """
+        # There are three invoices. The second covers the previous calendar month. The third is unpaid and partly
+        # credited.
         asked = self.midnight - 18 * DAY + 10 * MINUTE
         last = self.midnight - 5 * DAY + 10 * MINUTE
         first = month_of(self.midnight)[0]
@@ -248,7 +235,6 @@ class Month:
             invoice_issue(organisation=self.organisation, until=until, actor=None, now=now, carry=True)
 
     def _payer(self, now: datetime) -> None:
-        """Pay the open invoices by bank transfer, except those issued in the last few days."""
         before = self.midnight - 6 * DAY
         for invoice in self._open_invoices().filter(issued_at__lt=min(now, before)):
             invoice_mark_paid(
@@ -273,7 +259,6 @@ class Month:
         return Invoice.objects.filter(organisation=self.organisation, state=InvoiceState.ISSUED)
 
     def _budget(self, now: datetime) -> None:
-        """Create a budget. Most of its amount has already been spent this month."""
         currency = book_in_force(at=now).currency
         used = spending_of_all(organisation_id=self.organisation.pk, first=currency, now=now)[0].used
         amount = max(Decimal(50), (used / BUDGET_USED).quantize(Decimal(10), rounding=ROUND_UP))
@@ -281,12 +266,11 @@ class Month:
         budget_create(organisation=self.organisation, amount=amount, currency=currency, actor=owner, now=now)
 
     def _visitor(self, now: datetime) -> None:
-        """Create the shared account of visitors, after all other data."""
         visitor_make(organisation=self.organisation, now=now)
 
 
 def month_due(organisation: Organisation) -> bool:
-    """Whether sample data is switched on but not complete. An organisation with real transactions gets no sample data."""
+    """Whether sample data is switched on but not complete. Always False for an organisation with real transactions."""
     if not settings.DEMO_MONTH:
         return False
     if organisation.sample_until is None:
@@ -295,10 +279,7 @@ def month_due(organisation: Organisation) -> bool:
 
 
 def month_make(*, organisation: Organisation, now: datetime) -> int:
-    """Run every remaining step and return the number of steps. Can be repeated safely, even after a run was killed.
-
-    The first run sets the instant at which the sample data ends.
-    """
+    """Run every remaining step and return the number of steps. Can be repeated safely."""
     until = organisation_sample_mark(organisation=organisation, until=now.replace(second=0, microsecond=0))
     organisation.refresh_from_db()
     steps = _steps_left(organisation, until)

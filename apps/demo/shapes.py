@@ -1,7 +1,4 @@
-"""Computes how demand varies over a week and how many executions it causes in each reserved window.
-
-Pure functions; the same seed gives the same result.
-"""
+"""Computes how demand varies over a week, and the number of executions in each reserved window. Pure functions."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 class Piece(NamedTuple):
-    """The executions that begin in one window on one day (UTC). The first one begins at `at`."""
+    """The executions that begin in one window on one day (UTC). The first execution begins at `at`."""
 
     at: datetime
     executions: int
@@ -34,9 +31,9 @@ def midnight(instant: datetime) -> datetime:
 def pieces(
     windows: Sequence[tuple[datetime, datetime]], *, volume: int, each: Fraction, week: Sequence[float], seed: str
 ) -> list[Piece]:
-    """Divide a volume into one piece for each day of each window. `week` is the share of the time used on each weekday.
+    """Divide a volume into one piece for each day of each window.
 
-    `each` is the duration of one execution in seconds. If `week` is FULL, the pieces add up to the volume.
+    `each` is the duration of one execution in seconds. `week` is the share of the time used on each weekday.
     """
     dice = random.Random(seed)
     found: list[Piece] = []
@@ -58,9 +55,7 @@ def pieces(
 
 
 def _days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the parts of a window, one per day. A part ends shortly before midnight, so its last result is ready on the
-    same day.
-    """
+    # A part ends shortly before midnight, so its last result is ready on the same day.
     first = start
     while first < end:
         night = midnight(first) + timedelta(days=1)

@@ -37,5 +37,5 @@ def leave(request: HttpRequest) -> HttpResponse:
 
 
 def _see(name: str) -> HttpResponse:
-    """Redirect to a page with status 303, so the browser requests the page with GET."""
+    # With status 303, the browser requests the page with GET.
     return HttpResponse(status=303, headers={"Location": reverse(name)})

@@ -1,8 +1,7 @@
 """Visitors: people without an account who explore the organisation with the sample data.
 
-A visit consists only of a signed cookie. It has no session and no database row, so strangers cannot fill the database.
-A visitor can read only the pages in `READABLE` and `READABLE_ROOMS`, as a viewer of that one organisation. On all other
-pages, and in the API, a visitor is not signed in.
+A visit is only a signed cookie, with no session and no database row, so strangers cannot fill the database. A visitor
+can read only the pages in `READABLE` and `READABLE_ROOMS`, with the viewer role.
 """
 
 from __future__ import annotations
@@ -38,36 +37,34 @@ READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class NoSession(SessionBase):
-    """A session for visits. It stores nothing, so its values are lost when the request ends."""
+    """A session that stores nothing, for visits."""
 
     def __init__(self) -> None:
         super().__init__(None)
         self._session_cache: dict[str, object] = {}
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Set an attribute. The session is never marked as accessed or modified, so no session cookie is set."""
+        # The session is never marked as accessed or modified, so no session cookie is set.
         super().__setattr__(name, False if name in {"accessed", "modified"} else value)
 
     def exists(self, session_key: str) -> bool:
         return False
 
     def create(self) -> None:
-        """Do nothing, because a visit stores nothing."""
+        """Do nothing."""
 
     def save(self, must_create: bool = False) -> None:
-        """Do nothing, because a visit stores nothing."""
+        """Do nothing."""
 
     def delete(self, session_key: str | None = None) -> None:
-        """Do nothing, because a visit stores nothing."""
+        """Do nothing."""
 
     def load(self) -> dict[str, object]:
         return {}
 
 
 def visitor_make(*, organisation: Organisation, now: datetime) -> User:
-    """Create the account that all visitors share, as a viewer of the organisation. Nobody can sign in with it: it is
-    inactive and has no password.
-    """
+    """Create the account that all visitors share, with the viewer role. The account is inactive and has no password."""
     with transaction.atomic():
         user = User.objects.filter(email=EMAIL).first()
         if user is None:
@@ -80,12 +77,12 @@ def visitor_make(*, organisation: Organisation, now: datetime) -> User:
 
 
 def visit_open() -> bool:
-    """Whether visits are allowed. They must be switched on, and sample data must exist."""
+    """Whether visits are switched on and sample data exists."""
     return settings.DEMO_VISITORS and _membership() is not None
 
 
 def visitor_of(request: HttpRequest) -> Principal | None:
-    """Return the visitor identified by the request's cookie, with the viewer role; None if there is no valid visit."""
+    """Return the visitor identified by the request's cookie; None if there is no valid visit."""
     if not settings.DEMO_VISITORS or COOKIE not in request.COOKIES:
         return None
     try:
@@ -99,7 +96,7 @@ def visitor_of(request: HttpRequest) -> Principal | None:
 
 
 def visit_begin(response: HttpResponse) -> None:
-    """Begin a visit by setting its signed cookie."""
+    """Begin a visit by setting the signed cookie."""
     response.set_cookie(
         COOKIE,
         signing.dumps("visit", salt=SALT),
@@ -111,8 +108,6 @@ def visit_begin(response: HttpResponse) -> None:
 
 
 def _membership() -> Membership | None:
-    """Return the visitor's membership in the organisation with the sample data. Removing this membership ends all
-    visits.
-    """
+    # Removing this membership ends all visits.
     rows = Membership.objects.filter(user__email=EMAIL, user__is_platform_admin=False)
     return rows.filter(organisation__sample_until__isnull=False).select_related("user").order_by("created_at").first()

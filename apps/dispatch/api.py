@@ -1,4 +1,4 @@
-"""JSON API of jobs: submit, follow, rename and cancel jobs, and fetch their outputs."""
+"""JSON API of jobs."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class JobNameIn(RequestBody):
 
 
 class PromiseOut(Schema):
-    """A promise and its outcome, both exact: a fraction ("3/4") for seconds or a share, an instant, or an amount.
-    `kept` is the actual value; it is empty while unknown.
+    """A promise and its outcome. Values are exact: a fraction ("3/4") for seconds or a share, an instant, or an amount.
+    `kept` is the actual value; empty while unknown.
     """
 
     name: Literal["accuracy", "latency", "completion", "price"]
@@ -173,9 +173,6 @@ def job_out(job: Job, *, now: datetime) -> JobOut:
 
 
 def _contract(request: HttpRequest, pk: UUID) -> Contract:
-    """Return the contract named in the request. Raises Problem(404) if the contract does not exist or the caller may
-    not use it.
-    """
     try:
         return org_object_get(request, Contract.objects.select_related("pool"), roles=ENGINEERING, pk=pk)
     except Http404:
@@ -216,7 +213,7 @@ def _submit(
 @router.post("/jobs", auth=RUN, response={201: JobOut}, summary="Submit a job with JSON inputs")
 @idempotent
 def job_create(request: HttpRequest, payload: JobIn) -> tuple[int, JobOut]:
-    """Submits a job. `inputs` maps the name of each input to nested lists whose outermost list holds the items. For a
+    """Submits a job. `inputs` maps the name of each input to nested lists. The outermost list holds the items. For a
     quota contract, `program` names the program to run.
     """
     contract = _contract(request, payload.contract)
@@ -236,8 +233,8 @@ def job_create_npz(
     program: Form[UUID | None] = None,
     name: Form[str] = "",
 ) -> tuple[int, JobOut]:
-    """Submits a job. The file has one array for each input, with the items along the first axis. For a program with
-    only one input, the file can also be a .npy file.
+    """Submits a job. The file has one array for each input, with the items along the first axis. For a program with one
+    input, the file can also be a .npy file.
     """
     owned = _contract(request, contract)
     return _submit(request, owned, arrays_of(inputs, owned, program), program, name)
@@ -276,7 +273,7 @@ def job_get(request: HttpRequest, pk: UUID) -> JobOut:
 
 @router.patch("/jobs/{uuid:pk}", auth=RUN, response=JobOut, operation_id="job_rename", summary="Name a job")
 def job_rename(request: HttpRequest, pk: UUID, payload: JobNameIn) -> JobOut:
-    """Sets the job's name and changes nothing else."""
+    """Sets the job's name."""
     job, now = _job(request, pk, roles=ENGINEERING), timezone.now()
     job.name = services.job_rename(job_id=job.pk, name=payload.name, actor=principal_get(request).user, now=now).name
     return job_out(job, now=now)
@@ -338,8 +335,8 @@ def outputs_response(job: Job) -> FileResponse:
 @router.post("/jobs/{uuid:pk}/labels", auth=RUN, response=JobOut, summary="Add labels to the items of a finished job")
 def job_labels(request: HttpRequest, pk: UUID, labels: File[UploadedFile | None] = None) -> JobOut:
     """Adds labels to a finished job, as a .npz file with the array `labels`, a .npy file, or a CSV file with one line
-    for each item. The outputs are evaluated with the metric of the contract's task. If the contract has no task,
-    accuracy is computed. See `promises` for the result. Later labels replace earlier ones.
+    for each item. Later labels replace earlier labels. The outputs are evaluated with the metric of the contract's
+    task, or with accuracy if there is no task. `promises` shows the result.
     """
     job, now = _job(request, pk, roles=ENGINEERING), timezone.now()
     if labels is None:
@@ -369,7 +366,7 @@ def contract_promises(request: HttpRequest, pk: UUID) -> list[PromiseOut]:
 
 @router.post("/jobs/{uuid:pk}/cancel", auth=RUN, response=JobOut, summary="Cancel a job")
 def job_cancel(request: HttpRequest, pk: UUID) -> JobOut:
-    """Cancels the job. Finished blocks are kept and billed; the other executions are returned to the contract. Responds
+    """Cancels the job. Finished blocks are kept and billed. All other executions are returned to the contract. Responds
     with 409 if the job has ended.
     """
     job = _job(request, pk, roles=ENGINEERING)

@@ -24,7 +24,7 @@ COMBINED = {"cascade", "ensemble"}
 
 
 class Line(NamedTuple):
-    """A program of a contract, with the number of executions bought and the number that no job has used yet."""
+    """A program of a contract, with the number of executions bought and the number still available for jobs."""
 
     program: Program
     executions: int
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 class Combination(NamedTuple):
-    """A cascade or ensemble: the programs that process a job's items together, in the order in which they run.
+    """A cascade or ensemble: programs that process a job's items together, in the order in which the programs run.
 
     In a cascade, program i passes on an item if all values of its output `outputs[i]` are below `thresholds[i]`. An
     ensemble has no thresholds; `outputs[i]` names the output that holds program i's answer.
@@ -48,7 +48,7 @@ class Combination(NamedTuple):
 
     @property
     def from_the_start(self) -> tuple[Program, ...]:
-        """Return the programs that run on every item."""
+        """The programs that run on every item."""
         return self.programs if self.is_ensemble else self.programs[:1]
 
 
@@ -63,11 +63,10 @@ def inputs_of(program: Program) -> list[TensorType]:
 
 
 def pace_of(contract: Contract, program: Program) -> Pace:
-    """Return the pace of the program on the contract's pool.
+    """Return the pace of the program on the contract's pool. On a host pool, the pace is the latest measured 95th
+    percentile.
 
-    On a deterministic pool, cycle counts are proven, and loading cycles are those that the contract reserved. On a host
-    pool, the pace is the latest measured 95th percentile. Raises Problem(409) if the host pool has not measured the
-    program yet.
+    Raises Problem(409) if the host pool has not measured the program yet.
     """
     pool = contract.pool
     if not pool.is_host:
@@ -81,17 +80,14 @@ def pace_of(contract: Contract, program: Program) -> Pace:
 
 
 def _load_cycles(contract: Contract, program: Program) -> int:
-    """Return the loading cycles sold with the contract's line; 0 for a quota, which reserves no loading time."""
+    # A quota reserves no loading time.
     if contract.form == FormName.QUOTA:
         return 0
     return snapshot_of_line(terms_line(contract, program.digest)).load_cycles
 
 
 def description_check(contract: Contract, program: Program) -> None:
-    """Raises Problem(409) if the description of the pool's processor has changed since the program was compiled.
-
-    What was proven about the program may not hold for a new description.
-    """
+    """Raises Problem(409) if the description of the pool's processor has changed since the program was compiled."""
     processor = contract.pool.processor
     if processor is None or processor.digest == program.target_digest:
         return
@@ -105,7 +101,9 @@ def description_check(contract: Contract, program: Program) -> None:
 
 
 def lines_of(contract: Contract) -> list[Line]:
-    """Return the contract's programs in the order of its lines. For a quota, return every program that may use it."""
+    """Return the contract's programs in the order of its lines. For a quota, return every program that may use the
+    quota.
+    """
     if contract.form == FormName.QUOTA:
         drawing = quota_programs(contract)
         return [Line(program, left, left) for program, left in drawing]
@@ -115,7 +113,7 @@ def lines_of(contract: Contract) -> list[Line]:
 
 
 def line_of(contract: Contract, program: Program) -> Line:
-    """Return the contract's current line for a program. Raises KeyError if there is none."""
+    """Return the contract's current line for a program. Raises KeyError if the contract has no line for the program."""
     for line in lines_of(contract):
         if line.program.digest == program.digest:
             return line
@@ -123,10 +121,7 @@ def line_of(contract: Contract, program: Program) -> Line:
 
 
 def combination_of(contract: Contract) -> Combination | None:
-    """Return the cascade or ensemble that was bought with the contract's plan; None for other contracts.
-
-    Older plans have a single `threshold` and `output`, because cascades then had only two programs.
-    """
+    """Return the cascade or ensemble that was bought with the contract's plan; None for other contracts."""
     if contract.plan_id is None:
         return None
     plan = Plan.objects.filter(pk=contract.plan_id).first()
@@ -142,11 +137,7 @@ def combination_of(contract: Contract) -> Combination | None:
 
 
 def _candidate(contract: Contract, plan: Plan) -> dict[str, Any]:
-    """Return the bought candidate of the plan.
-
-    If the terms state its number, return that candidate. Otherwise return one with the contract's programs, or an empty
-    dictionary if there is none. Terms state no number if they are older than promises or are for work on another pool.
-    """
+    # Terms state no number if they are older than promises or are for work on another pool.
     number = contract.terms.get("promises", {}).get("number")
     if number is not None:
         found: dict[str, Any] = plan.candidates[number]
@@ -157,7 +148,5 @@ def _candidate(contract: Contract, plan: Plan) -> dict[str, Any]:
 
 
 def limits_of(contract: Contract, duration: Fraction, *, now: datetime) -> Limits:
-    """Return the times at which `duration` seconds of the contract's work may run, starting from `now`. The rules are
-    those of the contract's quote.
-    """
+    """Return the times at which `duration` seconds of the contract's work may run, starting from `now`."""
     return contract_allowed(contract, now, duration)

@@ -1,7 +1,4 @@
-"""Determines the class of service that was delivered: the bought class, or a lesser class if a promise was missed.
-
-Pure functions.
-"""
+"""Determines whether work was delivered in the bought class of service or in a lesser class. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,9 +14,7 @@ def class_delivered(*, book: PriceBookDocument, bought: str, since: datetime, wo
     fits.
 
     The work could begin at `since` and ended at `end`. `work` is the device time, in seconds, of all work promised
-    together. If a class promises a start, the work must end within `work` of the latest promised start. Of the cheaper
-    classes whose promise was kept, return the most expensive one. Classes that are limited to off-peak hours, priced by
-    time of day, or charge for unused time are never lesser classes.
+    together.
     """
     promised = book.price_class(bought)
     if _is_in_time(promised, since, work, end):
@@ -35,7 +30,6 @@ def class_delivered(*, book: PriceBookDocument, bought: str, since: datetime, wo
 
 
 def _factor(price_class: PriceClass) -> Fraction:
-    """Return the price of the class as a fraction of the list price."""
     return Fraction(price_class.surcharge) * Fraction(price_class.discount)
 
 
@@ -49,5 +43,4 @@ def _is_in_time(price_class: PriceClass, since: datetime, work: Fraction, end: d
 
 
 def _span(seconds: Fraction) -> timedelta:
-    """Convert seconds to a timedelta, rounded up to a whole microsecond."""
     return timedelta(microseconds=ceil(seconds * 10**6))

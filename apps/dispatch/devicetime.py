@@ -1,9 +1,8 @@
-"""Computes device time in exact fractions (window start + cycles / clock) and divides jobs into leases. Pure functions.
+"""Computes device time in exact fractions and divides jobs into leases. Pure functions.
 
 If a run begins at cycle c, execution k issues at c + k * interval and ends `latency` cycles later. Executions of one
-program follow each other in one pipeline, also across leases. A device holds one program at a time, so a different
-program is loaded only when the pipeline has drained. On a host pool, a cycle is a nanosecond and the interval is a
-measured percentile.
+program follow each other in one pipeline, also across leases. A different program is loaded only when the pipeline has
+drained. On a host pool, a cycle is a nanosecond and the interval is a measured percentile.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True)
 class Pace:
-    """The pace of a program: cycles of one execution, cycles between two executions, and cycles per second.
+    """The pace of a program: latency and interval in cycles, and the clock in cycles per second.
 
     `load` is the number of cycles reserved for loading the program; 0 if none are reserved.
     """
@@ -32,10 +31,7 @@ class Pace:
 
     @property
     def setup(self) -> Fraction:
-        """The seconds that a window needs in addition to one interval for each execution.
-
-        They cover loading, and the excess of latency over the interval.
-        """
+        """The seconds that a window needs in addition to one interval for each execution."""
         return Fraction(self.load + max(0, self.latency - self.interval), self.clock_hz)
 
     @property
@@ -70,9 +66,7 @@ class Room:
 
 @dataclass(frozen=True)
 class Cut:
-    """A planned lease: `count` items, starting with `first_item`. Its first item issues at the window's cycle
-    `first_cycle`.
-    """
+    """A planned lease: `count` items, starting with `first_item`, which issues at the window's cycle `first_cycle`."""
 
     window: str
     device: str
@@ -104,9 +98,8 @@ def cursor_at(start: datetime, now: datetime, clock_hz: int) -> int:
 def cursor_loaded(cursor: int, now: int, load: int, *, is_loaded: bool, is_known: bool) -> int:
     """Return the first cycle at which a program may issue in a window.
 
-    `cursor` is the first cycle after the window's leases, and `now` is the current cycle. `is_loaded`: this program was
-    the last to run in the window. `is_known`: the window has no leases and the contract has no other program, so
-    loading begins with the window. Otherwise, loading begins at `cursor` or `now`, whichever is later.
+    `cursor` is the first cycle after the window's leases. `now` is the current cycle. `is_loaded`: this program was the
+    last to run in the window. `is_known`: the window has no leases and the contract has no other program.
     """
     if is_loaded:
         return max(cursor, now)
@@ -116,7 +109,7 @@ def cursor_loaded(cursor: int, now: int, load: int, *, is_loaded: bool, is_known
 def cut_leases(
     count: int, pace: Pace, rooms: Sequence[Room], *, block: int, first_item: int = 0
 ) -> tuple[list[Cut], int]:
-    """Place `count` executions in the free rooms, in order. Each lease has at most `block` executions.
+    """Place `count` executions in the free rooms, in order. A lease has at most `block` executions.
 
     Returns the leases and the number of executions that did not fit.
     """
@@ -137,8 +130,7 @@ def cut_leases(
 def cursor_after(leases: Iterable[tuple[int, int, Pace, bool]]) -> int:
     """Return the first free cycle after the leases of one window.
 
-    Each lease is given as (first cycle, count, pace, whether it runs the program that comes next). The same program can
-    continue one interval after its last issue. A different program waits for the last result.
+    Each lease is given as (first cycle, count, pace, whether the lease runs the program that comes next).
     """
     cursor = 0
     for first_cycle, count, pace, is_same in leases:
@@ -148,6 +140,5 @@ def cursor_after(leases: Iterable[tuple[int, int, Pace, bool]]) -> int:
 
 
 def _blocks(count: int, block: int) -> list[int]:
-    """Divide `count` into pieces of at most `block`. The sizes of the pieces differ by at most one."""
     pieces = -(-count // block)
     return [count // pieces + (1 if index < count % pieces else 0) for index in range(pieces)]

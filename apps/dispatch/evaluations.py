@@ -1,7 +1,7 @@
 """Runs requested evaluations as ordinary jobs and evaluates the outputs.
 
-Requests with the same batch and pool share one quote and one contract; each has its own job. If part of the platform is
-unavailable or full, requests stay queued and are retried every few seconds.
+Requests with the same batch and pool share one quote and one contract; every request has its own job. Requests stay
+queued while the platform is full or partly unavailable.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ UNAVAILABLE = 503  # so are those with this status: a part of the platform is do
 
 
 def evaluations_start(*, now: datetime) -> int:
-    """Create jobs for queued requests, grouped by batch and pool. Returns the number of requests that were started."""
+    """Create jobs for queued requests. Returns the number of requests that were started."""
     queued = EvaluationRun.objects.filter(state=EvaluationState.QUEUED).order_by("created_at")
     fresh = list(dict.fromkeys(queued.filter(note="").values_list("batch", "pool_id")))
     waiting = list(dict.fromkeys(queued.exclude(note="").values_list("batch", "pool_id")))
@@ -69,10 +69,7 @@ def evaluations_start(*, now: datetime) -> int:
 
 
 def _start(batch: UUID, pool_id: UUID, *, now: datetime) -> int:
-    """Buy one contract for a batch on one pool, and create a job for each request. Returns the number of jobs.
-
-    If one step fails, nothing is bought or created.
-    """
+    # If one step fails, nothing is bought or created.
     with file_transaction():
         rows = EvaluationRun.objects.select_for_update(skip_locked=True, of=("self",)).filter(
             batch=batch, pool_id=pool_id, state=EvaluationState.QUEUED
@@ -121,7 +118,6 @@ def _start(batch: UUID, pool_id: UUID, *, now: datetime) -> int:
 
 
 def _requester_check(run: EvaluationRun) -> None:
-    """Raises Problem(403) if the requester may no longer buy for the organisation."""
     user = run.created_by
     members = Membership.objects.filter(organisation=run.organisation, user=user, role__in=ENGINEERING)
     if not user.is_active or not members.exists():
@@ -130,10 +126,6 @@ def _requester_check(run: EvaluationRun) -> None:
 
 
 def _store(run: EvaluationRun, data: Labelled, *, now: datetime) -> Stored | None:
-    """Store the data set's items as the inputs of the evaluation's job.
-
-    If the items do not fit the program's inputs or are too many for one job, this request fails and None is returned.
-    """
     most = items_most(run.program)
     if data.items > most:
         reason = f"A job of this program can have at most {most:,} items. The data set has {data.items:,}; upload fewer items."
@@ -176,7 +168,7 @@ def evaluations_judge(*, now: datetime) -> int:
 
 @transaction.atomic
 def _judge(pk: UUID, *, now: datetime) -> bool:
-    """Finish one evaluation. Returns False if it cannot be finished yet."""
+    """Finish one evaluation. Returns False if the evaluation cannot be finished yet."""
     related = "program__model_version__model", "pool", "task__data_set"
     rows = EvaluationRun.objects.select_for_update(of=("self",)).select_related(*related)
     run = rows.get(pk=pk)
@@ -200,7 +192,6 @@ def _judge(pk: UUID, *, now: datetime) -> bool:
 
 
 def _unfinished(run: EvaluationRun, job: Job | None, *, now: datetime) -> None:
-    """End an evaluation whose job was cancelled, failed or no longer exists."""
     if job is not None and job.state == JobState.CANCELLED:
         _finish(run, EvaluationState.CANCELLED, job.problem or "The job of this evaluation was cancelled.", now=now)
         return
@@ -225,7 +216,6 @@ def _verdict_store(run: EvaluationRun, verdict: Verdict, *, now: datetime) -> No
 
 
 def _bound(run: EvaluationRun, items: dict[str, Any]) -> Fraction | None:
-    """Return the lower bound of the metric; None if the metric is a share of correct answers."""
     found = bound_of(metric_title(run.task), items)
     return None if found is None else found(ERROR)
 
@@ -246,10 +236,7 @@ def _verdict(run: EvaluationRun, job: Job) -> Verdict | None:
 
 
 def _float32_answers(run: EvaluationRun) -> Array | None:
-    """Return the answers of the version's float32 program for all items. Prefers answers from the same kind of pool.
-
-    Returns None while the program's evaluation is running. Raises MetricError if no evaluation was requested.
-    """
+    """Return the float32 program's answers for all items; None while that program's evaluation is running."""
     version, data = run.program.model_version_id, run.task.data_set
     known = [one for one in evaluations_of(run.task).values() if one.model_version_id == version]
     digests = {one.program_digest for one in known}
@@ -272,12 +259,7 @@ def _float32_answers(run: EvaluationRun) -> Array | None:
 
 
 def _float32_numbers(run: EvaluationRun, name: str) -> Array | None:
-    """Return the numeric outputs of the version's float32 program for all items. Prefers outputs from the same kind of
-    pool.
-
-    Returns None while the program's evaluation is running. Raises MetricError if no evaluation was requested, or if its
-    files are missing.
-    """
+    """Return the float32 program's outputs for all items; None while that program's evaluation is running."""
     done = EvaluationRun.objects.filter(
         task__data_set=run.task.data_set,
         program__model_version=run.program.model_version,
@@ -298,7 +280,6 @@ def _float32_numbers(run: EvaluationRun, name: str) -> Array | None:
 
 
 def _requested_check(run: EvaluationRun) -> None:
-    """Raises MetricError unless an evaluation of the float32 program is queued or running."""
     version, data = run.program.model_version_id, run.task.data_set
     asked = EvaluationRun.objects.filter(
         task__data_set=data, program__model_version=version, program__precision="float32", finished_at=None

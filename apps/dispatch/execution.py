@@ -1,6 +1,4 @@
-"""Runs a lease on a worker: claims it, runs the block, stores the outputs and completes the lease. The worker process
-keeps no state between leases.
-"""
+"""Runs a lease on a worker. The worker process keeps no state between leases."""
 
 from __future__ import annotations
 
@@ -36,11 +34,10 @@ Clock = Callable[[], datetime]
 
 
 def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> bool:
-    """Run one lease, from claim to billing. Returns False if the lease was not completed by this worker.
+    """Run one lease, from claim to billing. Returns False if this worker did not complete the lease.
 
-    An error that would recur in a retry (a failing model, or differing counters) fails the job. If the storage is
-    unavailable or full, the lease is returned and offered again. Any other error is raised; the lease is offered again
-    when its heartbeat has been missing for some time.
+    An error that would recur in a retry fails the job. If the storage is unavailable or full, the lease is offered
+    again. Other errors are raised.
     """
     try:
         services.lease_take(lease_id=lease_id, epoch=epoch, host=host, now=clock())
@@ -78,11 +75,7 @@ def lease_execute(*, lease_id: UUID, epoch: int, host: str, clock: Clock) -> boo
 
 
 def _interrupted(lease_id: UUID, epoch: int, error: Exception, clock: Clock) -> bool:
-    """Handle an error of the storage or the database. A missing file fails the job. After an outage, the lease is
-    returned.
-
-    Raises any other error. Raises DatabaseError if the database stays unavailable.
-    """
+    # A missing file fails the job. After an outage, the lease is returned.
     if isinstance(error, FileNotFoundError):
         reason = "A file of this job is no longer in our storage, so the job cannot run. This is our fault, not yours."
         log.error("file missing", lease=str(lease_id), error=str(error))
@@ -105,7 +98,6 @@ def _run(lease: Lease, progress: Progress, clock: Clock) -> Outcome:
 
 
 def _feeds(lease: Lease, items: np.ndarray) -> list[Feeds]:
-    """Return the inputs of the job's given items."""
     seed = lease.stage.job.seed
     if seed is None:
         return feeds_of(_inputs(lease), items)
@@ -119,7 +111,6 @@ def _inputs(lease: Lease) -> dict[str, np.ndarray]:
 
 
 def _items(stage: JobStage) -> np.ndarray:
-    """Return, in order, the items of the job on which the stage runs."""
     if not stage.selection_key:
         return np.arange(stage.count)
     with default_storage.open(stage.selection_key) as file:
@@ -127,18 +118,13 @@ def _items(stage: JobStage) -> np.ndarray:
 
 
 def _outputs_store(lease: Lease, epoch: int, outcome: Outcome) -> str:
-    """Store the block's outputs under a name that contains the epoch, so a replaced worker cannot overwrite newer
-    outputs.
-    """
+    # The name contains the epoch, so a replaced worker cannot overwrite newer outputs.
     name = f"jobs/{lease.stage.job_id}/leases/{lease.pk}-{epoch}.npz"
     return file_save(name, arrays_pack(outcome.outputs))
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether the platform caused the failure: a wrong binary, differing counters, or a refusal by the platform.
-
-    If a program cannot run on its inputs, the platform is not at fault.
-    """
+    # If a program cannot run on its inputs, the platform is not at fault.
     return isinstance(error, (CountersDiffer, simulator.WrongBinary, Problem))
 
 
@@ -153,7 +139,7 @@ def _sentence(error: Exception) -> str:
 
 
 class Heartbeat:
-    """Renews a lease from a thread while the block runs, and tells the runner if the lease is lost."""
+    """Renews a lease from a thread while the block runs, and stops the runner if the lease is lost."""
 
     def __init__(self, lease_id: UUID, epoch: int, clock: Clock) -> None:
         self.lease_id, self.epoch, self.clock = lease_id, epoch, clock
@@ -170,7 +156,7 @@ class Heartbeat:
         self._thread.join()
 
     def wait_lost(self, seconds: float) -> bool:
-        """Wait until the worker learns that the lease is lost. Returns False after `seconds`."""
+        """Wait until the lease is lost. Returns False after `seconds`."""
         return self._lost.wait(seconds)
 
     def wait_renewed(self, seconds: float) -> bool:
@@ -179,7 +165,7 @@ class Heartbeat:
         return self._renewed.wait(seconds)
 
     def progress(self, done: int) -> None:
-        """Record the number of finished items. Raises LeaseLost if the lease is lost, which stops the runner."""
+        """Record the number of finished items. Raises LeaseLost if the lease is lost."""
         self.done = done
         if self._lost.is_set():
             raise LeaseLost(f"lease {self.lease_id} went to another worker, or its job has ended")

@@ -47,7 +47,6 @@ class JobForm(forms.Form):
         self.fields["inputs"].widget.attrs["accept"] = ".npz,.npy"
 
     def clean(self) -> dict[str, Any]:
-        """Require either a file or a number of inputs, not both."""
         cleaned: dict[str, Any] = super().clean() or {}
         if not self.errors and bool(cleaned.get("inputs")) == bool(cleaned.get("sample_items")):
             raise forms.ValidationError(BOTH if cleaned.get("inputs") else NEITHER)

@@ -1,4 +1,4 @@
-"""Measures programs on host pools, so plans and quotes can state a latency and its date."""
+"""Measures programs on host pools, so that plans and quotes can state a latency."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ AT_ONCE = 20
 
 
 def measurements_request_due(*, now: datetime) -> int:
-    """Ask workers of host pools to measure programs that have no measurement from the last day. Returns the number of
+    """Ask workers of host pools to measure programs that were not measured in the last day. Returns the number of
     requests.
-
-    A program is requested at most once every two minutes.
     """
     requested = 0
     for pool in pools().filter(kind=PoolKind.HOST):
@@ -39,7 +37,7 @@ def measurements_request_due(*, now: datetime) -> int:
 
 
 def host_measure(*, program_id: UUID, pool_slug: str, now: datetime) -> HostMeasurement:
-    """Run the program's model on this machine with generated inputs. Store the percentiles and the date."""
+    """Measure the program's model on this machine with generated inputs, and store the percentiles."""
     program = Program.objects.select_related("model_version").get(pk=program_id)
     return hostmeasurement_record(
         pool=pool_get(pool_slug),

@@ -1,4 +1,4 @@
-"""The page /api/v1/docs: every operation of the OpenAPI document, with a curl example and a Python example."""
+"""The API reference at /api/v1/docs."""
 
 from apps.config.reference.page import Reference
 

@@ -1,6 +1,4 @@
-"""Converts the OpenAPI document to rows for the reference page: operations by subject, with fields and examples to
-copy.
-"""
+"""Converts the OpenAPI document to rows for the API reference."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ NESTING_MAX = 2
 
 @dataclass(frozen=True)
 class Field:
-    """One parameter, or one field of a body or response. `place` is "path", "query", "body" or "answer"."""
+    """A parameter, or a field of a body or response. `place` is "path", "query", "body" or "answer"."""
 
     name: str
     kind: str
@@ -33,7 +31,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: a path with one HTTP method."""
+    """An operation: a path with one HTTP method."""
 
     anchor: str
     method: str
@@ -51,8 +49,8 @@ class Operation:
 def operations(document: Mapping[str, Any], *, site: str, needs: Mapping[str, str]) -> dict[str, list[Operation]]:
     """Return all operations grouped by subject, in the document's order.
 
-    `site` is the address in the examples. `needs` maps an operation, such as "GET /api/v1/me", to the scope and roles
-    that it requires.
+    `site` is the address in the examples. `needs` maps an operation, such as "GET /api/v1/me", to the required scope
+    and roles.
     """
     grouped: dict[str, list[Operation]] = {}
     for path, methods in document["paths"].items():
@@ -103,9 +101,6 @@ def _parameter(one: dict[str, Any], document: dict[str, Any]) -> Field:
 
 
 def _fields(schema: dict[str, Any], document: dict[str, Any], place: str, prefix: str = "") -> list[Field]:
-    """Return the fields of an object and of the objects nested in it. A nested field has a name such as
-    "lines[].program".
-    """
     schema = resolved(schema, document) if schema else {}
     required = set(schema.get("required", []))
     found: list[Field] = []
@@ -132,7 +127,6 @@ def _answers(answer: dict[str, Any], document: dict[str, Any]) -> Iterator[Field
 
 
 def _kind(schema: dict[str, Any], document: dict[str, Any]) -> str:
-    """Return the type in words, such as "text", "whole number", "list of uuid" or "one of open, accepted"."""
     is_optional = any(one.get("type") == "null" for one in schema.get("anyOf", []))
     schema = resolved(schema, document)
     if "enum" in schema:
@@ -167,7 +161,6 @@ def _form_value(name: str, value: Any) -> str:
 
 
 def _python(method: str, path: str, kind: str, value: Any, answer: dict[str, Any]) -> str:
-    """Return the Python example: a call of the typed client's generic method, which works for every operation."""
     arguments = [repr(method), repr(path)]
     if kind == JSON:
         arguments.append(f"json={pprint.pformat(value, width=88, sort_dicts=False)}")

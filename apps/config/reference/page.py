@@ -1,5 +1,5 @@
-"""Renders the API reference on our own page. Ninja's own page loads its viewer from another site, which the content
-security policy forbids.
+"""Renders the API reference. Ninja's own page loads its viewer from another site, which our content security policy
+forbids.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from apps.config.reference.operations import Operation, operations
 
 
 class Reference(DocsBase):
-    """The API's documentation page: `NinjaAPI(docs=Reference(), docs_url="/docs")`."""
+    """The API's documentation page."""
 
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
-        """Render every operation with its fields, its response and its examples."""
+        """Render every operation with its fields, response and examples."""
         groups = _groups(api)
         administration = {subject: rows for subject, rows in groups.items() if _is_for_administrators(rows)}
         customers = {subject: rows for subject, rows in groups.items() if subject not in administration}
@@ -31,19 +31,16 @@ class Reference(DocsBase):
 
 
 def _is_for_administrators(operations: list[Operation]) -> bool:
-    """Whether most operations of a subject need the scope `admin`."""
     needing = [one for one in operations if one.needs.startswith(f"scope {Scope.ADMIN.value}")]
     return 2 * len(needing) > len(operations)
 
 
 @cache
 def _groups(api: NinjaAPI) -> dict[str, list[Operation]]:
-    """Return the operations grouped by subject. The result is cached, because it never changes while the process runs."""
     return operations(api.get_openapi_schema(), site=settings.SITE_URL, needs=_needs(api))
 
 
 def _needs(api: NinjaAPI) -> dict[str, str]:
-    """Return the scope and roles that each operation requires, as declared in its `auth=`."""
     found: dict[str, str] = {}
     for prefix, router in api._routers:
         for path, view in router.path_operations.items():

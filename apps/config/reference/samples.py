@@ -1,4 +1,4 @@
-"""Makes example values for JSON schemas. The values are small but realistic."""
+"""Makes small, realistic example values for JSON schemas."""
 
 from __future__ import annotations
 
@@ -45,10 +45,7 @@ def resolved(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]
 
 
 def sample(schema: dict[str, Any], document: dict[str, Any], *, name: str = "", depth: int = 0) -> Any:
-    """Return an example value for `schema`.
-
-    An object contains its required fields. If no field is required, it contains its first field.
-    """
+    """Return an example value for a schema."""
     schema = resolved(schema, document)
     if "examples" in schema or "example" in schema:
         return schema.get("example", (schema.get("examples") or [None])[0])

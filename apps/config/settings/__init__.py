@@ -1,4 +1,4 @@
-"""Django's settings, split by topic. Environment variables set everything that differs between machines."""
+"""Django's settings, split by topic. Values that differ between machines come from environment variables."""
 
 import gc
 

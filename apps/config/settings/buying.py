@@ -1,4 +1,4 @@
-"""Default limits on purchases. They apply until an administrator sets other limits on the page /buying."""
+"""Default limits on purchases. Administrators can set other limits on the page /buying."""
 
 from decimal import Decimal, InvalidOperation
 

@@ -1,4 +1,4 @@
-"""Settings for collection through Stripe. Without an API key, customers pay invoices by bank transfer."""
+"""Settings for collecting payments through Stripe. Without an API key, customers pay invoices by bank transfer."""
 
 from apps.config import env
 

@@ -1,4 +1,4 @@
-"""Settings for the demo: the sample data of the demo organisation, and visits without an account."""
+"""Settings for the demo: sample data, and visits without an account."""
 
 from django.core.exceptions import ImproperlyConfigured
 

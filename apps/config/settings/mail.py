@@ -1,6 +1,4 @@
-"""Settings for mail. Mail is sent through the server EMAIL_HOST; without a server, it is written to a folder or to the
-log.
-"""
+"""Settings for mail. Mail is sent through EMAIL_HOST; without EMAIL_HOST, mail is written to a folder or to the log."""
 
 from apps.config import env
 

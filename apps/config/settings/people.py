@@ -1,6 +1,4 @@
-"""Settings for user accounts with django-allauth: confirmed e-mail addresses, second factors, passkeys, OpenID Connect
-and sessions.
-"""
+"""Settings for user accounts with django-allauth."""
 
 from typing import Any
 from urllib.parse import urlsplit

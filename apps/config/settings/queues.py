@@ -1,8 +1,7 @@
 """Settings for Celery, with Redis as the broker.
 
-A task may be delivered more than once: tasks are acknowledged late, and a task that is not acknowledged within the
-visibility timeout is delivered again. Services therefore claim their row by epoch before they start work; see
-docs/operators/operating.md.
+A task may be delivered more than once, so services claim their row by epoch before they start work (see
+docs/operators/operating.md).
 
 bin/queues.py defines one queue for each kind of work. Each pool also has a queue, named `pool-<slug>`.
 """
@@ -38,7 +37,6 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 
 
 def _beat_schedule() -> dict[str, dict[str, Any]]:
-    """Return the periodic tasks of all apps, as listed in SCHEDULE in each `apps/<app>/schedule.py`."""
     merged: dict[str, dict[str, Any]] = {}
     for room in ROOMS:
         if find_spec(f"apps.{room}.schedule"):

@@ -1,4 +1,4 @@
-"""Settings for storage. Static files come from the image; artefacts are stored in the file system or an S3-compatible
+"""Settings for storage. Static files come from the image. Artefacts are stored in the file system or an S3-compatible
 store.
 """
 
@@ -18,7 +18,7 @@ MEDIA_URL = "/media-is-not-served/"
 
 
 def _artefacts() -> dict[str, Any]:
-    """Parse STORAGE_URL. It is `file` for MEDIA_ROOT, `file:///a/folder`, or the endpoint of an S3-compatible store."""
+    # STORAGE_URL is `file` for MEDIA_ROOT, `file:///a/folder`, or the endpoint of an S3-compatible store.
     url = env.text("STORAGE_URL", "file")
     if url == "file":
         return {"BACKEND": "apps.accounts.storages.FolderStorage"}

@@ -1,7 +1,4 @@
-"""Changes to the fleet while its time is being sold. A change that would lose sold time is refused as a whole.
-
-This package depends on sales and dispatch, because leases must move together with their windows.
-"""
+"""Changes to the fleet while device time is being sold. A change that would lose sold time is refused as a whole."""
 
 from apps.dispatch.fleet.applying import fleet_apply, fleet_edit, fleet_undo
 from apps.dispatch.fleet.planning import Plan, fleet_preview

@@ -1,4 +1,4 @@
-"""JSON API of the fleet for platform administrators: the whole fleet as one document, and single edits."""
+"""JSON API of the fleet for platform administrators."""
 
 from __future__ import annotations
 
@@ -51,23 +51,23 @@ class FleetUndoIn(RequestBody):
 
 
 class FleetProcessorIn(RequestBody):
-    """A processor's TOML file. The guide to processors describes its format."""
+    """A processor's TOML file. The guide to processors describes the format."""
 
     file: str = Field(max_length=LARGEST, pattern=TEXT)
 
 
 class FleetSiteIn(RequestBody):
-    """A site. Its time zone is an IANA name."""
+    """A site. The time zone is an IANA name."""
 
     name: str = Field(max_length=80)
     time_zone: str = Field(default="UTC", max_length=60)
 
 
 class FleetPoolIn(RequestBody):
-    """The settings of a pool. Omitted fields do not change. A new pool needs a site and a processor; the processor
+    """The settings of a pool. Omitted fields do not change. A new pool needs a site and a processor. The processor
     "host" is the machine's own CPU.
 
-    `klass` is the pool's price class. It defaults to that of the processor and cannot be changed later.
+    `klass` is the pool's price class. The default is the processor's price class. It cannot be changed later.
     """
 
     name: str | None = Field(default=None, max_length=80)
@@ -93,7 +93,7 @@ class FleetCostIn(RequestBody):
 
 
 class FleetDevicesIn(RequestBody):
-    """The number of devices to add, and their state. New devices get the lowest free numbers as names."""
+    """The number of devices to add, and their state. New devices are named with the lowest free numbers."""
 
     count: Whole
     state: str = Field(default="active", max_length=10)
@@ -142,8 +142,8 @@ class FleetPromiseOut(Schema):
 
 
 class FleetDiffOut(Schema):
-    """The effect of applying the file now. `broken` lists the contracts that would lose their time. If there are any,
-    the file cannot be applied.
+    """The effect of applying the file now. `broken` lists the contracts that would lose their time. If `broken` is not
+    empty, the file cannot be applied.
     """
 
     before: str
@@ -156,7 +156,7 @@ class FleetDiffOut(Schema):
 
 
 class FleetChangeOut(Schema):
-    """One change to the fleet. `moves` is the number of windows that moved to another device."""
+    """A change to the fleet. `moves` is the number of windows that moved to another device."""
 
     id: int
     at: datetime
@@ -193,7 +193,7 @@ def fleet_get(request: HttpRequest) -> Raw:
 
 @router.post("/fleet/check", auth=ADMIN, response=FleetCheckedOut, summary="Check a fleet file")
 def fleet_check(request: HttpRequest, payload: FleetFileIn) -> Raw:
-    """Checks a fleet file. Returns all faults together; each names its place and the remedy."""
+    """Checks a fleet file. Returns all faults together, with a remedy for each fault."""
     document = document_parse(payload.toml)
     devices = sum(len(pool.devices) for pool in document.pools.values())
     return {"digest": document.digest, "pools": len(document.pools), "devices": devices}
@@ -243,7 +243,7 @@ def fleet_change_list(request: HttpRequest) -> QuerySet[FleetChange]:
 
 @router.put("/fleet/sites/{slug}", auth=ADMIN, response=FleetEditOut, summary="Create or change a site")
 def fleet_site_set(request: HttpRequest, slug: str, payload: FleetSiteIn) -> Raw:
-    """Creates or changes a site. Like every edit of the fleet, it is recorded in the audit log and can be undone."""
+    """Creates or changes a site."""
     return _edited(request, edits.site_set(slug, payload.dict()))
 
 
@@ -255,15 +255,15 @@ def fleet_site_remove(request: HttpRequest, slug: str) -> Raw:
 
 @router.put("/fleet/processors/{slug}", auth=ADMIN, response=FleetEditOut, summary="Offer a custom processor")
 def fleet_processor_set(request: HttpRequest, slug: str, payload: FleetProcessorIn) -> Raw:
-    """Adds or replaces a custom processor. Every organisation can compile for it. Replacing its file is refused while
-    contracts hold time on its pools.
+    """Adds or replaces a custom processor. Every organisation can compile for the processor. Replacing the file is
+    refused while contracts hold time on the processor's pools.
     """
     return _edited(request, edits.processor_set(slug, payload.file))
 
 
 @router.delete("/fleet/processors/{slug}", auth=ADMIN, response=FleetEditOut, summary="Stop offering a processor")
 def fleet_processor_remove(request: HttpRequest, slug: str) -> Raw:
-    """Removes a custom processor from the fleet. Refused while a pool uses the processor."""
+    """Removes a custom processor. Refused while a pool uses the processor."""
     return _edited(request, edits.processor_remove(slug))
 
 
@@ -301,15 +301,15 @@ def fleet_devices_add(request: HttpRequest, slug: str, payload: FleetDevicesIn) 
     "/fleet/pools/{slug}/devices/{name}", auth=ADMIN, response=FleetEditOut, summary="Change the state of a device"
 )
 def fleet_device_set(request: HttpRequest, slug: str, name: str, payload: FleetDeviceIn) -> Raw:
-    """Changes the state of a device. If the new state requires it, the device's windows move to other devices of the
-    pool. The times of the windows do not change.
+    """Changes the state of a device. If necessary, the device's windows move to other devices of the pool. The times of
+    the windows do not change.
     """
     return _edited(request, edits.device_set(slug, name, payload.state))
 
 
 @router.delete("/fleet/pools/{slug}/devices/{name}", auth=ADMIN, response=FleetEditOut, summary="Retire a device")
 def fleet_device_retire(request: HttpRequest, slug: str, name: str) -> Raw:
-    """Retires a device. It leaves the fleet and costs nothing from then on."""
+    """Retires a device. A retired device is no longer in the fleet and costs nothing."""
     return _edited(request, edits.device_set(slug, name, None))
 
 

@@ -1,8 +1,7 @@
-"""Applies a fleet document and undoes the last change, each in one transaction under locks.
+"""Applies a fleet document or undoes the last change, in one transaction under locks.
 
-The fleet is locked first. Then contracts and devices are locked in the order used by all code that allocates capacity:
-organisation, contracts by id, devices by id. Code that places leases locks their contract. Code that sells time locks
-the devices.
+Locking order: the fleet, the organisation, contracts by id, devices by id. All code that allocates capacity uses this
+order.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ class _InUse(Exception):
 def fleet_apply(
     *, document: Document, expected: str = "", actor: User | None, now: datetime, note: str = ""
 ) -> FleetChange | None:
-    """Apply a document and move the windows that must move. Returns None if the fleet already matches the document.
+    """Apply a document and move windows where necessary. Returns None if the fleet already matches the document.
 
     `expected` is the digest of the fleet that the caller saw. Raises Problem if the fleet has changed since then, or if
-    a contract would lose its time. In these cases nothing changes.
+    a contract would lose its time.
     """
     return _retried(lambda: _apply(lambda _: document, expected=expected, actor=actor, now=now, note=note))
 
@@ -57,10 +56,10 @@ def fleet_apply(
 def fleet_edit(
     *, edit: Edit, expected: str = "", actor: User | None, now: datetime, note: str = "", lose: Lose | None = None
 ) -> FleetChange | None:
-    """Apply one edit to the current document, given as plain data. The result is checked like a fleet file.
+    """Apply one edit to the current fleet document. Raises the same Problems as `fleet_apply`.
 
-    If windows of failed devices have no other place, `lose` is called with these windows. Without `lose`, such an edit
-    is refused.
+    If no other device has room for the windows of failed devices, `lose` is called with these windows. Without `lose`,
+    the edit is refused.
     """
 
     def edited(before: Document) -> Document:
@@ -74,7 +73,7 @@ def fleet_edit(
 def fleet_undo(*, expected: str = "", actor: User | None, now: datetime) -> FleetChange:
     """Undo the last change: restore the fleet, and return windows to their former devices where possible.
 
-    Raises Problem if there is nothing to undo, or if newer contracts have no place in the earlier fleet.
+    Raises Problem if there is nothing to undo, or if the earlier fleet has no room for newer contracts.
     """
     return _retried(lambda: _undo(expected=expected, actor=actor, now=now))
 
@@ -153,7 +152,7 @@ def _undo(*, expected: str, actor: User | None, now: datetime) -> FleetChange:
 
 
 def _expected_check(before: Document, expected: str) -> None:
-    """Raises Problem(409) if the fleet's digest differs from the expected one. An empty `expected` accepts any fleet."""
+    # An empty `expected` accepts any fleet.
     if expected and expected != before.digest:
         raise Problem(
             409,
@@ -171,9 +170,7 @@ def _plan_locked(
     wanted: dict[UUID, str] | None = None,
     may_lose: bool = False,
 ) -> Plan:
-    """Make the plan under locks, so nobody can sell, place or release time on the affected pools meanwhile. Raises
-    Problem.
-    """
+    """Make the plan under locks, so that nobody can sell, place or release time on the affected pools. Raises Problem."""
     slugs = pools_affected(before, after)
     locked = _contracts_lock(slugs, now)
     _devices_lock(slugs)
@@ -217,9 +214,7 @@ def _devices_lock(slugs: Collection[str]) -> None:
 
 
 def _newer_lock(contracts: list[UUID]) -> None:
-    """Lock the contracts that were sold while the other contracts were being locked. Raises _InUse instead of waiting,
-    because the devices are already locked.
-    """
+    # Raises _InUse instead of waiting, because the devices are already locked.
     rows = Contract.objects.filter(pk__in=contracts).select_for_update(no_key=True, nowait=True).order_by("id")
     try:
         with transaction.atomic():
@@ -236,10 +231,7 @@ def _in_use(slugs: Collection[str], now: datetime) -> set[UUID]:
 
 
 def _move(moves: list[Move]) -> list[dict[str, str]]:
-    """Move windows and their planned leases to their new devices. Returns the moves as JSON.
-
-    Windows may swap devices, so all of them are first released within the transaction.
-    """
+    # Windows may swap devices, so all of them are first released within the transaction.
     devices = devices_by_name({move.pool for move in moves})
     before = dict(Window.objects.filter(pk__in=[move.window for move in moves]).values_list("pk", "device_id"))
     by_device: dict[UUID, list[UUID]] = defaultdict(list)
@@ -256,7 +248,6 @@ def _move(moves: list[Move]) -> list[dict[str, str]]:
 
 
 def _holds_end(plan: Plan) -> None:
-    """Release the held time that no longer has a place. The page of the plan then tells the customer."""
     held = Reservation.objects.filter(pk__in=plan.holds, state=ReservationState.ACTIVE, held_until__isnull=False)
     windows_release(list(held.select_for_update(no_key=True).order_by("id")))
 

@@ -1,4 +1,4 @@
-"""The page that shows the changes in a fleet document before they are applied."""
+"""The page that shows the effect of a fleet document before it is applied."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SHOWN = 200  # changes of a difference that a page lists
 class PageTexts(NamedTuple):
     """The texts around the list of changes.
 
-    `note` is stored with the applied change. `action` is the address that applies the change; if it is empty, the
-    fleet's own address is used.
+    `note` is stored with the applied change. `action` is the address that applies the change; if empty, the fleet's own
+    address is used.
     """
 
     title: str
@@ -31,10 +31,9 @@ class PageTexts(NamedTuple):
 
 
 def difference_page(request: HttpRequest, make: Callable[[], Document], shown: PageTexts) -> HttpResponse:
-    """Show the effect of applying the document that `make` returns, with a button to apply it.
+    """Show the effect of applying the document that `make` returns, with a button to apply the document.
 
-    The page lists the changes and the reservations that would move. If `make` raises Problem, the page shows the
-    refusal.
+    If `make` raises Problem, the page shows the refusal.
     """
     try:
         document = make()

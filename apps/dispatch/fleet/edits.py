@@ -34,7 +34,7 @@ def site_remove(slug: str) -> Edit:
 
 
 def processor_set(name: str, text: str) -> Edit:
-    """Offer a custom processor described by a file, or replace the file of an offered one."""
+    """Offer a custom processor described by a file, or replace the file of a processor that is already offered."""
 
     def edit(raw: Raw) -> None:
         raw["processors"][name] = {"file": text}
@@ -53,7 +53,7 @@ def processor_remove(name: str) -> Edit:
 
 
 def pool_set(slug: str, facts: Raw) -> Edit:
-    """Create a pool from `facts`, or change the given facts of an existing pool."""
+    """Create a pool, or change the given facts of an existing pool."""
 
     def edit(raw: Raw) -> None:
         raw["pools"][slug] = {**raw["pools"].get(slug, {}), **facts}
@@ -83,7 +83,7 @@ def cost_set(slug: str, facts: Raw) -> Edit:
 
 
 def _instant(text: Any) -> datetime | None:
-    """Parse an instant in any time zone. Returns None for other text, which is refused when the document is checked."""
+    # None stands for an invalid instant, which is refused when the document is checked.
     try:
         return datetime.fromisoformat(text)
     except (TypeError, ValueError):
@@ -91,7 +91,7 @@ def _instant(text: Any) -> datetime | None:
 
 
 def devices_add(slug: str, count: int, state: str = "active") -> Edit:
-    """Add devices to a pool. Their names end with the lowest free numbers."""
+    """Add devices to a pool, named with the lowest free numbers."""
 
     def edit(raw: Raw) -> None:
         pool = _known(raw["pools"], slug, "pool")

@@ -1,4 +1,4 @@
-"""The forms on the fleet's pages. Values are checked like those in a fleet file."""
+"""The forms on the fleet's pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NewSiteForm(SiteForm):
 
 
 class PoolForm(forms.Form):
-    """The form to change a pool. The pool's price class cannot be changed."""
+    """The form to change a pool."""
 
     name = forms.CharField(max_length=80)
     site = forms.ChoiceField()
@@ -67,7 +67,7 @@ class NewPoolForm(PoolForm):
 
 
 class CostForm(forms.Form):
-    """The form to set the cost of owning a device, effective from a given time. Numbers are parsed as in a fleet file."""
+    """The form to set the cost of a device, effective from a given time."""
 
     begins = forms.DateTimeField(
         label="From (UTC)",

@@ -1,13 +1,12 @@
-"""Moves a pool's windows to other devices when some devices leave. Every window keeps its start and end. Pure
-functions.
+"""Moves a pool's windows to other devices when devices leave. Every window keeps its start and end. Pure functions.
 
-Windows that have begun stay where they are. All other windows may move. The windows fit on k devices if and only if no
-more than k windows overlap at any instant. If they fit, a sweep finds a placement: it takes the windows in the order of
-their starts and gives each the next free device. If they do not fit, some windows may stay on draining devices. The
-sweep then leaves as few windows there as possible: at each overflow, it leaves the window that ends last.
+Windows that have begun never move. The other windows fit on k devices if and only if at most k windows overlap at any
+instant. A sweep takes the windows in the order of their starts and gives every window the next free device. If the
+windows do not fit, the sweep leaves as few windows as possible on draining devices: at each overflow, the window that
+ends last.
 
-A direct placement, which moves only the windows of leaving devices, is tried first, because customers see the device of
-each window.
+A placement that moves only the windows of leaving devices is tried first, because customers see the device of each
+window.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ NOWHERE = ""
 
 
 class Booking(NamedTuple):
-    """A window: its key, its device, its time [start, end) in microseconds, and whether it may move to another device."""
+    """A window with its time [start, end) in microseconds."""
 
     key: str
     device: str
@@ -32,8 +31,8 @@ class Booking(NamedTuple):
 
 @dataclass
 class Placement:
-    """The result of matching. `moves` maps the key of each window that moves to its new device. `stays` holds the
-    windows without a new device.
+    """The result of matching. `moves` maps the key of each moved window to its new device. `stays` holds the windows
+    without a new device.
     """
 
     moves: dict[str, str] = field(default_factory=dict)
@@ -47,11 +46,10 @@ def place(
     draining: Collection[str] = (),
     wanted: Mapping[str, str] | None = None,
 ) -> Placement:
-    """Place every window on an active device without changing its times, or leave it on one of the `draining` devices.
+    """Place every window on an active device without changing its times, or leave the window on a `draining` device.
 
     A window that stays on any other device counts as unplaced. `wanted` maps windows to the devices to which they
-    return if possible. Placements that move only the windows of leaving devices are preferred. Ties are broken by the
-    order of `active`.
+    return if possible. Ties are broken by the order of `active`.
     """
     rows = sorted(booked, key=lambda one: (one.start, one.end, one.key))
     homes = {one.key: one.device for one in rows}
@@ -68,10 +66,6 @@ def place(
 
 
 def _with_returns(rows: Sequence[Booking], wanted: Mapping[str, str], devices: set[str]) -> list[Booking]:
-    """Return all windows, with each moved to its wanted device if it fits there.
-
-    Any other window stays on its own device if that device is still free. Otherwise its device becomes NOWHERE.
-    """
     returning = {one.key: one for one in rows if one.is_free and wanted.get(one.key) in devices}
     staying = [one for one in rows if one.key not in returning]
     calendars = _calendars(staying, [*devices, *(one.device for one in rows)])
@@ -85,21 +79,16 @@ def _with_returns(rows: Sequence[Booking], wanted: Mapping[str, str], devices: s
 def _goals_reached(
     windows: Mapping[str, Booking], goals: Mapping[str, str], calendars: Mapping[str, _Calendar]
 ) -> dict[str, str]:
-    """Add each window to the calendar of its goal if the time is free there. Return the goals of the added windows by
-    key.
-    """
     return {key: goals[key] for key, one in windows.items() if calendars[goals[key]].add_if_open(one)}
 
 
 def _unplaced(placement: Placement, draining: Collection[str]) -> tuple[int, int]:
-    """Return the number of movable windows that are unplaced, and the number of movable windows that stay."""
     free = [one for one in placement.stays if one.is_free]
     return sum(one.device not in draining for one in free), len(free)
 
 
 class _Calendar:
-    """The times of a device's windows, sorted. They never overlap."""
-
+    # The times of a device's windows, sorted. They never overlap.
     def __init__(self) -> None:
         self.rows: list[tuple[int, int]] = []
 
@@ -115,7 +104,6 @@ class _Calendar:
         insort(self.rows, (start, end))
 
     def add_if_open(self, one: Booking) -> bool:
-        """Add a window if its time is free. Returns whether the window was added."""
         is_open = self.is_open(one.start, one.end)
         if is_open:
             self.add(one.start, one.end)
@@ -131,9 +119,7 @@ def _calendars(rows: Iterable[Booking], active: Sequence[str]) -> dict[str, _Cal
 
 
 def _direct(rows: Sequence[Booking], active: Sequence[str], draining: set[str]) -> Placement:
-    """Move only the windows of leaving devices. Windows that must move come first, then windows of draining devices; in
-    each group, the longest comes first.
-    """
+    # Windows that must move come first, then windows of draining devices; in each group, the longest comes first.
     calendars = _calendars(rows, active)
     found = Placement()
     leaving = [one for one in rows if one.device not in calendars]
@@ -148,12 +134,7 @@ def _direct(rows: Sequence[Booking], active: Sequence[str], draining: set[str]) 
 
 
 class _Sweep:
-    """The state of a sweep over the windows in the order of their starts.
-
-    It holds the windows that cannot move, the original devices of the other windows, and the last window on each
-    device.
-    """
-
+    # The state of a sweep over the windows in the order of their starts.
     def __init__(self, rows: Sequence[Booking], active: Sequence[str], draining: set[str]) -> None:
         self.active, self.draining = active, draining
         self.fixed = _calendars((one for one in rows if not one.is_free), active)
@@ -162,25 +143,16 @@ class _Sweep:
         self.found = Placement(stays=[one for one in rows if not one.is_free and one.device not in self.fixed])
 
     def device_for(self, one: Booking) -> str | None:
-        """Return a free device. If there is none, try to free a device with `_evict`. Returns None if no device can be
-        freed.
-        """
         usable = [name for name in self.active if self.fixed[name].is_open(one.start, one.end)]
         free = [name for name in usable if (last := self.last[name]) is None or last.end <= one.start]
         return _choice(one, free, self.homes) or self._evict(one, usable)
 
     def put(self, one: Booking, device: str) -> None:
-        """Place a window on a device."""
         self.last[device] = one
         self.found.moves[one.key] = device
 
     def _evict(self, one: Booking, usable: Sequence[str]) -> str | None:
-        """Free a device for `one` by cancelling another window's move. Return the device; None if no move can be
-        cancelled.
-
-        The other window must come from a draining device. Of such windows, the one that ends last stays where it was.
-        If `one` is on a draining device too, the move is cancelled only if the other window ends later than `one`.
-        """
+        # The cancelled move must be that of a window on a draining device. Of these windows, the last to end stays.
         candidates = [
             (last.end, name)
             for name in usable
@@ -199,10 +171,7 @@ class _Sweep:
 
 
 def _sweep(rows: Sequence[Booking], active: Sequence[str], draining: set[str]) -> Placement | None:
-    """Place all windows. Every window that has not begun may move.
-
-    Returns None if a window on a remaining device finds no place.
-    """
+    """Place all windows. Returns None if a window of an active device finds no device."""
     sweep = _Sweep(rows, active, draining)
     for one in (row for row in rows if row.is_free):
         device = sweep.device_for(one)
@@ -216,11 +185,6 @@ def _sweep(rows: Sequence[Booking], active: Sequence[str], draining: set[str]) -
 
 
 def _choice(one: Booking, names: Sequence[str], homes: Mapping[str, _Calendar]) -> str | None:
-    """Choose a device so that few windows move; None if `names` is empty.
-
-    Prefers the window's own device, then a device on which no original window overlaps the window, then the first
-    device.
-    """
     if one.device in names:
         return one.device
     empty = (name for name in names if homes[name].is_open(one.start, one.end))

@@ -1,4 +1,4 @@
-"""The consequences of a change to the fleet: which windows move, which stay, and which contracts would lose their time."""
+"""Computes the consequences of a change to the fleet for windows and contracts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Move(NamedTuple):
 
 
 class Stay(NamedTuple):
-    """A draining device that keeps windows: their number, and the end of the last one."""
+    """A draining device that keeps windows: the number of windows, and the end of the last window."""
 
     pool: str
     device: str
@@ -60,8 +60,8 @@ class Promise(NamedTuple):
 class Plan:
     """A change to the fleet and its consequences.
 
-    `after` is the given document, in which spare devices may have replaced failed ones. `lost` lists the windows of
-    failed devices that have no other place.
+    `after` is the given document, in which spare devices may have replaced failed devices. `lost` lists the windows of
+    failed devices for which no other device has room.
     """
 
     before: Document
@@ -75,7 +75,6 @@ class Plan:
 
     @property
     def difference(self) -> Difference:
-        """The changes, as data."""
         return difference(self.before, self.after)
 
     @property
@@ -99,9 +98,8 @@ class Plan:
         return f"{self.difference.summary()}: {moves}, {lost}.{''.join(kept)}{spares}"
 
     def check(self, *, may_lose: bool = False) -> None:
-        """Raises Problem(409), with the contracts, if any contract would lose its time.
-
-        With `may_lose`, contracts may lose windows on failed devices.
+        """Raises Problem(409) if any contract would lose its time. With `may_lose`, contracts may lose windows on
+        failed devices.
         """
         broken = [one for one in self.broken if not (may_lose and one.is_failure)]
         if not broken:
@@ -148,8 +146,8 @@ def plan_make(
 ) -> Plan:
     """Return the plan for a change.
 
-    `in_use` contains the windows that other transactions have locked. `wanted` is given only for an undo: it maps
-    windows to the names of the devices to which they return if possible. An undo activates no spare devices.
+    `in_use` contains the windows that other transactions have locked. `wanted` is given only for an undo: a map from
+    windows to the devices to which the windows return if possible.
     """
     pools_check(after)
     plan = Plan(before, after)
@@ -164,7 +162,7 @@ def plan_make(
 
 
 def _sold(slug: str, now: datetime) -> list[Window]:
-    """Return the pool's windows that have not ended, sorted by start. Windows held for plans are included."""
+    # Windows held for plans are included.
     rows = Window.objects.filter(
         device__pool__slug=slug, device__owned_until__isnull=True, state=WindowState.ACTIVE, period__endswith__gt=now
     )
@@ -174,7 +172,6 @@ def _sold(slug: str, now: datetime) -> list[Window]:
 def _pool_plan(
     plan: Plan, slug: str, windows: list[Window], *, now: datetime, in_use: set[UUID], wanted: Mapping[UUID, str] | None
 ) -> None:
-    """Find a device for every window of the pool. Failed devices are replaced with as few spares as possible."""
     if not windows:
         return
     states = plan.after.pools[slug].devices
@@ -195,9 +192,6 @@ def _pool_plan(
 def _placed(
     booked: list[Booking], states: Mapping[str, str], spares: list[str], wishes: dict[str, str]
 ) -> tuple[Placement, list[Booking]]:
-    """Return the placement and the unplaced windows. Uses as few spares as possible, but all of them if windows stay
-    unplaced.
-    """
     active = sorted((name for name, state in states.items() if state == "active"), key=natural)
     draining = {name for name, state in states.items() if state == "draining"}
     for count in range(len(spares) + 1):
@@ -209,14 +203,13 @@ def _placed(
 
 
 def _begun(windows: Iterable[Window], now: datetime) -> set[UUID]:
-    """Return the windows that cannot move: they have begun, or a worker may have one of their leases."""
+    # A window cannot move if it has begun or a worker may have one of its leases.
     rows = Lease.objects.filter(window__in=[one.pk for one in windows], state__in=HOLDING)
     worked = rows.exclude(state=LeaseState.PLANNED).order_by().values_list("window_id", flat=True).distinct()
     return {one.pk for one in windows if one.start <= now} | set(worked)
 
 
 def _spares(plan: Plan, slug: str) -> list[str]:
-    """Return the names of the spare devices that may replace newly failed devices; empty if no device has newly failed."""
     old, new = plan.before.pools[slug].devices, plan.after.pools[slug].devices
     if not any(state == "failed" and old.get(name) not in {None, "failed"} for name, state in new.items()):
         return []
@@ -231,7 +224,6 @@ def _spares_use(plan: Plan, slug: str, names: set[str]) -> None:
 
 
 def _outcome(plan: Plan, slug: str, windows: list[Window], placement: Placement, lost: list[Booking]) -> None:
-    """Add the pool's moves, stays, lost windows and broken promises to the plan."""
     by_key = {str(one.pk): one for one in windows}
     for key, device in placement.moves.items():
         one = by_key[key]
@@ -248,7 +240,6 @@ def _outcome(plan: Plan, slug: str, windows: list[Window], placement: Placement,
 
 
 def _stays_add(plan: Plan, slug: str, staying: list[tuple[str, Window]]) -> None:
-    """Add to the plan, for each draining device, the number of windows that it keeps and the end of the last one."""
     by_device: dict[str, list[Window]] = defaultdict(list)
     for device, window in staying:
         by_device[device].append(window)
@@ -258,10 +249,7 @@ def _stays_add(plan: Plan, slug: str, staying: list[tuple[str, Window]]) -> None
 
 
 def _promises(plan: Plan, windows: list[Window], slug: str) -> list[Promise]:
-    """Return one promise for each contract, with the end of the contract's last window.
-
-    Time held for a plan is not a promise. If it has no other place, the plan's hold is released.
-    """
+    # Time held for a plan is not a promise. If the held time finds no room, the plan's hold is released.
     until: dict[UUID, datetime] = {}
     names: dict[UUID, str] = {}
     for one in windows:
@@ -275,7 +263,6 @@ def _promises(plan: Plan, windows: list[Window], slug: str) -> list[Promise]:
 
 
 def _promises_of(plan: Plan, slug: str, now: datetime) -> list[Promise]:
-    """Return a promise for every contract that has future time on the pool reserved or may still run there."""
     found = {one.contract: one for one in _promises(plan, _sold(slug, now), slug)}
     rows = Contract.objects.filter(pool__slug=slug, state=ContractState.ACTIVE, ends_at__gt=now)
     for contract in rows.select_related("organisation").order_by("id"):

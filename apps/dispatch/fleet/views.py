@@ -30,7 +30,6 @@ RETIRED = "retired"  # the value that the page sends for a device to retire
 
 
 def _edited(request: HttpRequest, edit: Edit, note: str) -> bool:
-    """Apply an edit and show the result as a message. Returns whether the edit was applied."""
     try:
         change = fleet_edit(edit=edit, actor=principal_get(request).user, now=timezone.now(), note=note)
     except Problem as refusal:
@@ -43,7 +42,7 @@ def _edited(request: HttpRequest, edit: Edit, note: str) -> bool:
 @require_POST
 @platform_admin_required
 def device_state(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Change the state of a device, or retire it."""
+    """Change the state of a device, or retire the device."""
     device = get_object_or_404(Device.objects.select_related("pool"), pk=pk, owned_until__isnull=True)
     state = request.POST.get("state", "")
     edit = edits.device_set(device.pool.slug, device.name, None if state == RETIRED else state)
@@ -78,7 +77,6 @@ def processor(request: HttpRequest) -> HttpResponse:
 
 
 def _processor_read(data: bytes) -> Edit:
-    """Return the edit that offers the processor described in a file. Raises Problem(422)."""
     try:
         text = data.decode("utf-8")
         return edits.processor_set(targets.parse(text).name, text)
@@ -117,7 +115,6 @@ def pool_edit(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _pool_edit(slug: str, action: str, form: PoolForm, cost: CostForm) -> Edit | None:
-    """Return the edit of the submitted form; None if no form was submitted or the form has errors."""
     if action == "remove":
         return edits.pool_remove(slug)
     if action == "cost" and cost.is_valid():
@@ -159,8 +156,6 @@ def site_edit(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _unless_known(section: str, slug: str, edit: Edit) -> Edit:
-    """Wrap the edit so that it raises Problem(409) if the name is already in use."""
-
     def checked(raw: edits.Raw) -> None:
         if slug in raw[section]:
             raise Problem(
@@ -194,7 +189,7 @@ def _uploaded(request: HttpRequest) -> bytes:
 @require_POST
 @platform_admin_required
 def fleet_apply_file(request: HttpRequest) -> HttpResponse:
-    """Apply the file that was previewed, unless the fleet has changed since then."""
+    """Apply the previewed file, unless the fleet has changed since the preview."""
     return _done(request, lambda: _apply(request))
 
 
@@ -233,7 +228,7 @@ def _undo(request: HttpRequest) -> str:
 @require_GET
 @platform_admin_required
 def change_list(request: HttpRequest) -> HttpResponse:
-    """The page of all changes to the fleet, newest first. The newest change that has not been undone can be undone."""
+    """The page of all changes to the fleet, newest first."""
     rows = FleetChange.objects.select_related("actor", "undone_by")
     page = page_of(request, rows, ordering=("-id",), size=PER_PAGE)
     return render(request, "fleet/change_list.html", {"page": page, "last": change_last()})
@@ -242,7 +237,7 @@ def change_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 @platform_admin_required
 def change_detail(request: HttpRequest, pk: int) -> HttpResponse:
-    """The page with the details of one change to the fleet."""
+    """The page of one change to the fleet."""
     change = get_object_or_404(FleetChange.objects.select_related("actor", "undone_by"), pk=pk)
     changes = difference(document_stored(change.before), document_stored(change.after)).changes
     context = {"change": change, "changes": changes[:SHOWN], "more": len(changes) - SHOWN}

@@ -1,4 +1,4 @@
-"""Verifies the stored data: every organisation's ledger chain and accounts, and every file named in the database."""
+"""Verifies every organisation's ledger, and every file named in the database."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ class Command(BaseCommand):
 
 
 def _files() -> tuple[int, list[str]]:
-    """Return the number of files named in the database, and one sentence for each file that is missing or altered."""
     count, faults = 0, []
     for what, key, digest in _named():
         count += 1

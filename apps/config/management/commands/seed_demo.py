@@ -52,15 +52,11 @@ class Command(BaseCommand):
 
 
 def _begun(now: datetime) -> datetime:
-    """Return the instant at which the demo data starts.
-
-    In a fresh installation with DEMO_MONTH, it leaves room for a month of sample data. Otherwise it is `now`.
-    """
+    # With DEMO_MONTH, a fresh installation needs room for a month of sample data.
     return now - LENGTH - DAY if settings.DEMO_MONTH and not Organisation.objects.exists() else now
 
 
 def _write(path: Path, people: People, *, is_month_due: bool) -> None:
-    """Write the sign-ins to a file that only its owner can read. Replaces the file atomically."""
     document = {"url": settings.SITE_URL, **people.sign_in, "pools": pool_slugs(), "is_month_due": is_month_due}
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -1,4 +1,4 @@
-"""Creates the demo organisation's month of sample data. A repeated run continues where the last one stopped."""
+"""Creates a month of sample data for the demo organisation. A repeated run continues where the last run stopped."""
 
 from __future__ import annotations
 

@@ -78,7 +78,6 @@ class Command(BaseCommand):
 
 
 def _read(path: Path) -> Document:
-    """Read a fleet file, but at most one byte more than the size limit. Raises Problem(422)."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
